@@ -1,0 +1,82 @@
+# `make install`, then `make demo`: nothing has to be there but make and a Python >= 3.11.
+# Every target may be repeated; what is done already takes no time.
+
+VENV := .venv
+BIN := $(VENV)/bin
+DONE := $(VENV)/.done
+# Whether a kernel that does not compile is an error: not for a user, who has the Python decoders.
+KERNEL := optional
+KERNEL_SOURCES := $(shell find kernel \( -name target -o -name fuzz \) -prune -o -name '*.rs' -print -o -name '*.toml' -print 2>/dev/null)
+
+.PHONY: help install demo test check unit fmt bench lock clean java
+
+help:
+	@echo "make install   everything changefeed needs, into .venv"
+	@echo "make demo      install, then a pipeline from Kafka records to Delta tables, on this machine"
+	@echo "make test      install, then every check and test"
+	@echo "make check     the static checks alone (style, types, layers, docs)"
+	@echo "make unit      the tests alone"
+	@echo "make fmt       put the code into the form that the checks want"
+	@echo "make bench     records per second, on this machine"
+	@echo "make lock      write requirements.lock anew (UPGRADE=1: with the newest versions)"
+	@echo "make clean     remove what the others made, .venv included"
+
+install: $(DONE)/editable java $(DONE)/jars $(DONE)/kernel
+	@echo "ready: $(BIN)/changefeed"
+
+demo: install
+	$(BIN)/python examples/demo.py
+
+test: KERNEL := required
+test: install
+	@$(MAKE) --no-print-directory check unit
+
+check:
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	@if [ -f tools/check_docs.py ]; then set -x; $(BIN)/python tools/check_docs.py; fi
+
+# Two workers: one has the tests that need a JVM (tests/conftest.py), the other the rest.
+unit:
+	$(BIN)/pytest -n 2 --dist loadgroup
+
+fmt: $(DONE)/packages
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: install
+	$(BIN)/changefeed bench
+
+lock: $(DONE)/packages
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade) \
+	  --all-extras --group dev pyproject.toml -o requirements.lock
+
+clean:
+	rm -rf $(VENV) build dist kernel/target .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(BIN)/python:
+	@tools/make_venv.sh $(VENV)
+
+$(DONE)/packages: requirements.lock | $(BIN)/python
+	@mkdir -p $(DONE)
+	@echo "packages: installing what requirements.lock names (a minute or two the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@touch $@
+
+$(DONE)/editable: pyproject.toml $(DONE)/packages
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+java: $(DONE)/editable
+	@tools/ensure_java.sh $(BIN)/python
+
+$(DONE)/jars: src/changefeed/spark/jars.py $(DONE)/editable | java
+	@echo "jars: fetching Delta and the Kafka connector into the user's cache, unless they are there"
+	@$(BIN)/python -m changefeed.spark.jars
+	@touch $@
+
+$(DONE)/kernel: $(KERNEL_SOURCES) tools/install_kernel.sh $(DONE)/packages
+	@KERNEL=$(KERNEL) tools/install_kernel.sh $(BIN)/python $@

@@ -1,0 +1,30 @@
+"""The compiled twin of changefeed's decoders; `changefeed.kernel` is its door."""
+
+import pyarrow as pa
+
+__version__: str
+
+class TicdcOpen:
+    """Row messages of the TiCDC Open Protocol, of the shapes it has learned. Not shared between threads."""
+
+    def __init__(self, *, upsert: bool, ahead: int | None) -> None:
+        """Knows no shape yet.
+
+        Args:
+            upsert: whether a `u` without `p` is an upsert, not an insert.
+            ahead: microseconds by which the producer's clock is ahead of UTC, or None when that depends on the day:
+                shapes with a TIMESTAMP are then not learned.
+        """
+
+    def learn(self, shape: str) -> int | None:
+        """The number of the shape that this JSON describes, from 0, or None when it is beyond the kernel."""
+
+    def decode(
+        self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None
+    ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array]:
+        """Rows by shape number, and the rows of the records that are odd.
+
+        Args:
+            keys, values: binary or large_binary, one a record.
+            rows: which of the records, in this order; all when None.
+        """

@@ -1,0 +1,404 @@
+//! Columns under construction. A *form* says how a value stands on the wire; a *column* reads values of one form and
+//! keeps them the way Arrow does.
+//!
+//! Rule 1. `read` takes one value, or `null`, off the cursor and appends it; `None` says that the bytes are not in the
+//!         column's form. What it appended by then stays: the caller truncates.
+//! Rule 2. Rows without the image that a column belongs to are padded in bulk, when the next value comes or at the end.
+
+use std::marker::PhantomData;
+use std::mem::{replace, take};
+use std::sync::Arc;
+
+use arrow_array::types::{ArrowPrimitiveType, Date32Type, Float32Type, Float64Type, TimestampMicrosecondType};
+use arrow_array::{ArrayRef, BinaryArray, ListArray, PrimitiveArray, StringArray};
+use arrow_buffer::{Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{ArrowError, DataType, Field};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::cursor::Cursor;
+use crate::json::{float, int64, string, uint64, unescape};
+use crate::mysql::{date, datetime, is_decimal, is_time};
+use crate::quoted::unquote;
+
+/// One column under construction.
+pub trait Column: Send + Sync {
+    /// Reads a value or `null`; tells which of the two.
+    fn read(&mut self, c: &mut Cursor<'_>) -> Option<bool>;
+    /// Appends NULLs until there are `rows` rows.
+    fn pad(&mut self, rows: usize);
+    /// Forgets all rows from the given one on.
+    fn truncate(&mut self, rows: usize);
+    /// The array; the column is empty afterwards.
+    fn finish(&mut self) -> Result<ArrayRef, ArrowError>;
+}
+
+/// How a value of fixed width stands on the wire.
+pub trait Form: Send + Sync {
+    /// The Arrow type that holds it.
+    type Arrow: ArrowPrimitiveType;
+    /// Reads one.
+    fn read(&self, c: &mut Cursor<'_>) -> Option<<Self::Arrow as ArrowPrimitiveType>::Native>;
+}
+
+/// An integer in a range, which its Arrow type holds.
+pub struct Signed<T> {
+    low: i64,
+    high: i64,
+    arrow: PhantomData<fn() -> T>,
+}
+
+/// The same without sign.
+pub struct Unsigned<T> {
+    high: u64,
+    arrow: PhantomData<fn() -> T>,
+}
+
+impl<T> Signed<T> {
+    /// A number of so many bits in two's complement.
+    pub fn bits(bits: u32) -> Self {
+        let high = i64::MAX >> (64 - bits);
+        Self { low: !high, high, arrow: PhantomData }
+    }
+}
+
+impl<T> Unsigned<T> {
+    /// A number of so many bits.
+    pub fn bits(bits: u32) -> Self {
+        Self::up_to(u64::MAX >> (64 - bits))
+    }
+
+    /// A number up to and with `high`.
+    pub fn up_to(high: u64) -> Self {
+        Self { high, arrow: PhantomData }
+    }
+}
+
+impl<T: ArrowPrimitiveType<Native: TryFrom<i64>>> Form for Signed<T> {
+    type Arrow = T;
+
+    #[inline]
+    fn read(&self, c: &mut Cursor<'_>) -> Option<T::Native> {
+        let value = int64(c)?;
+        (self.low..=self.high).contains(&value).then_some(value)?.try_into().ok()
+    }
+}
+
+impl<T: ArrowPrimitiveType<Native: TryFrom<u64>>> Form for Unsigned<T> {
+    type Arrow = T;
+
+    #[inline]
+    fn read(&self, c: &mut Cursor<'_>) -> Option<T::Native> {
+        let value = uint64(c)?;
+        (value <= self.high).then_some(value)?.try_into().ok()
+    }
+}
+
+/// A number, as the nearest float32.
+pub struct Single;
+
+impl Form for Single {
+    type Arrow = Float32Type;
+
+    #[inline]
+    fn read(&self, c: &mut Cursor<'_>) -> Option<f32> {
+        float(c)
+    }
+}
+
+/// A number, as the nearest float64.
+pub struct Double;
+
+impl Form for Double {
+    type Arrow = Float64Type;
+
+    #[inline]
+    fn read(&self, c: &mut Cursor<'_>) -> Option<f64> {
+        float(c)
+    }
+}
+
+/// `"YYYY-MM-DD"`.
+pub struct Day;
+
+impl Form for Day {
+    type Arrow = Date32Type;
+
+    #[inline]
+    fn read(&self, c: &mut Cursor<'_>) -> Option<i32> {
+        date(string(c)?.raw)
+    }
+}
+
+/// Microseconds from the beginning of year 1 to the end of year 9999: a zone must not lead out of it.
+const CALENDAR: std::ops::Range<i64> = -62_135_596_800_000_000..253_402_300_800_000_000;
+
+/// `"YYYY-MM-DD HH:MM:SS"` with exactly `digits` of a fraction, on a clock that is `ahead` of UTC by so many microseconds.
+pub struct Moment {
+    /// Digits of the fraction.
+    pub digits: usize,
+    /// What to subtract.
+    pub ahead: i64,
+}
+
+impl Form for Moment {
+    type Arrow = TimestampMicrosecondType;
+
+    #[inline]
+    fn read(&self, c: &mut Cursor<'_>) -> Option<i64> {
+        let utc = datetime(string(c)?.raw, self.digits)? - self.ahead;
+        CALENDAR.contains(&utc).then_some(utc)
+    }
+}
+
+/// Values of fixed width.
+pub struct Fixed<F: Form> {
+    form: F,
+    arrow: DataType,
+    values: Vec<<F::Arrow as ArrowPrimitiveType>::Native>,
+    nulls: NullBufferBuilder,
+}
+
+impl<F: Form> Fixed<F> {
+    /// An empty column of this form and Arrow type.
+    pub fn new(form: F, arrow: DataType) -> Self {
+        Self { form, arrow, values: Vec::new(), nulls: NullBufferBuilder::new(0) }
+    }
+}
+
+impl<F: Form> Column for Fixed<F> {
+    fn read(&mut self, c: &mut Cursor<'_>) -> Option<bool> {
+        if is_null(c) {
+            self.pad(self.values.len() + 1);
+            return Some(false);
+        }
+        self.values.push(self.form.read(c)?);
+        self.nulls.append_non_null();
+        Some(true)
+    }
+
+    fn pad(&mut self, rows: usize) {
+        if rows > self.values.len() {
+            self.nulls.append_n_nulls(rows - self.values.len());
+            self.values.resize(rows, Default::default());
+        }
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.values.truncate(rows);
+        self.nulls.truncate(rows);
+    }
+
+    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+        let room = self.values.len();
+        let values = replace(&mut self.values, Vec::with_capacity(room));
+        let array = PrimitiveArray::<F::Arrow>::try_new(ScalarBuffer::from(values), self.nulls.finish())?;
+        Ok(Arc::new(array.with_data_type(self.arrow.clone())))
+    }
+}
+
+/// How a value of any length stands on the wire.
+pub enum Spelling {
+    /// A JSON string that is the value.
+    Plain,
+    /// A JSON string with a DECIMAL.
+    Decimal,
+    /// A JSON string with a TIME.
+    Time,
+    /// A JSON string with the bytes in base64.
+    Base64,
+    /// A JSON string with the bytes as Go quotes them.
+    Quoted,
+}
+
+/// Where the values of a column end in its data.
+struct Ends {
+    offsets: Vec<i32>,
+    nulls: NullBufferBuilder,
+}
+
+impl Ends {
+    fn new() -> Self {
+        Self { offsets: vec![0], nulls: NullBufferBuilder::new(0) }
+    }
+
+    /// Ends a value where the data ends; Arrow counts in 31 bits.
+    fn close(&mut self, length: usize) -> Option<()> {
+        self.offsets.push(i32::try_from(length).ok()?);
+        self.nulls.append_non_null();
+        Some(())
+    }
+
+    fn push_null(&mut self) {
+        self.pad(self.offsets.len());
+    }
+
+    fn pad(&mut self, rows: usize) {
+        let missing = (rows + 1).saturating_sub(self.offsets.len());
+        if missing > 0 {
+            self.nulls.append_n_nulls(missing);
+            self.offsets.resize(rows + 1, self.offsets.last().copied().unwrap_or_default());
+        }
+    }
+
+    /// Forgets rows; tells how much of the data is left.
+    fn truncate(&mut self, rows: usize) -> usize {
+        self.offsets.truncate(rows + 1);
+        self.nulls.truncate(rows);
+        self.offsets.last().and_then(|&end| usize::try_from(end).ok()).unwrap_or_default()
+    }
+
+    fn finish(&mut self) -> (OffsetBuffer<i32>, Option<NullBuffer>) {
+        let mut fresh = Vec::with_capacity(self.offsets.len());
+        fresh.push(0);
+        (OffsetBuffer::new(ScalarBuffer::from(replace(&mut self.offsets, fresh))), self.nulls.finish())
+    }
+}
+
+/// Texts or bytes.
+pub struct Bytes {
+    spelling: Spelling,
+    text: bool,
+    ends: Ends,
+    data: Vec<u8>,
+    scratch: Vec<u8>,
+}
+
+impl Bytes {
+    /// An empty column of texts (valid UTF-8), or of bytes.
+    pub fn new(spelling: Spelling, text: bool) -> Self {
+        Self { spelling, text, ends: Ends::new(), data: Vec::new(), scratch: Vec::new() }
+    }
+
+    /// Appends a value that comes from elsewhere, or NULL.
+    pub fn push(&mut self, value: Option<&[u8]>) -> Option<()> {
+        match value {
+            None => self.ends.push_null(),
+            Some(bytes) => {
+                self.data.extend_from_slice(bytes);
+                self.ends.close(self.data.len())?;
+            }
+        }
+        Some(())
+    }
+
+    #[inline]
+    fn append(&mut self, c: &mut Cursor<'_>) -> Option<()> {
+        let found = string(c)?;
+        match self.spelling {
+            Spelling::Plain if found.escaped => unescape(found.raw, &mut self.data),
+            Spelling::Plain => self.append_if(true, found.raw),
+            Spelling::Decimal => self.append_if(is_decimal(found.raw), found.raw),
+            Spelling::Time => self.append_if(is_time(found.raw), found.raw),
+            Spelling::Base64 => {
+                let start = self.data.len();
+                STANDARD.decode_vec(found.raw, &mut self.data).ok()?;
+                let bytes = self.data.get(start..)?;
+                (!self.text || simdutf8::basic::from_utf8(bytes).is_ok()).then_some(())
+            }
+            Spelling::Quoted if found.escaped => {
+                self.scratch.clear();
+                unescape(found.raw, &mut self.scratch)?;
+                unquote(&self.scratch, &mut self.data)
+            }
+            Spelling::Quoted => unquote(found.raw, &mut self.data),
+        }
+    }
+
+    fn append_if(&mut self, good: bool, raw: &[u8]) -> Option<()> {
+        self.data.extend_from_slice(raw);
+        good.then_some(())
+    }
+}
+
+impl Column for Bytes {
+    fn read(&mut self, c: &mut Cursor<'_>) -> Option<bool> {
+        if is_null(c) {
+            self.ends.push_null();
+            return Some(false);
+        }
+        self.append(c)?;
+        self.ends.close(self.data.len())?;
+        Some(true)
+    }
+
+    fn pad(&mut self, rows: usize) {
+        self.ends.pad(rows);
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.data.truncate(self.ends.truncate(rows));
+    }
+
+    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+        let (offsets, nulls) = self.ends.finish();
+        let room = self.data.len();
+        let data = Buffer::from_vec(replace(&mut self.data, Vec::with_capacity(room)));
+        Ok(if self.text {
+            Arc::new(StringArray::try_new(offsets, data, nulls)?)
+        } else {
+            Arc::new(BinaryArray::try_new(offsets, data, nulls)?)
+        })
+    }
+}
+
+/// `"[1,2.5]"`: lists of float32.
+pub struct Vectors {
+    ends: Ends,
+    items: Vec<f32>,
+}
+
+impl Vectors {
+    /// An empty column.
+    pub fn empty() -> Self {
+        Self { ends: Ends::new(), items: Vec::new() }
+    }
+
+    fn append(&mut self, text: &[u8]) -> Option<()> {
+        let mut c = Cursor::new(text);
+        c.eat(b"[")?;
+        if c.eat(b"]").is_none() {
+            loop {
+                self.items.push(float(&mut c)?);
+                match c.byte()? {
+                    b',' => {}
+                    b']' => break,
+                    _ => return None,
+                }
+            }
+        }
+        c.is_empty().then_some(())
+    }
+}
+
+impl Column for Vectors {
+    fn read(&mut self, c: &mut Cursor<'_>) -> Option<bool> {
+        if is_null(c) {
+            self.ends.push_null();
+            return Some(false);
+        }
+        self.append(string(c)?.raw)?;
+        self.ends.close(self.items.len())?;
+        Some(true)
+    }
+
+    fn pad(&mut self, rows: usize) {
+        self.ends.pad(rows);
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.items.truncate(self.ends.truncate(rows));
+    }
+
+    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+        let (offsets, nulls) = self.ends.finish();
+        let items = PrimitiveArray::<Float32Type>::new(ScalarBuffer::from(take(&mut self.items)), None);
+        let field = Arc::new(Field::new_list_field(DataType::Float32, true));
+        Ok(Arc::new(ListArray::try_new(field, offsets, Arc::new(items), nulls)?))
+    }
+}
+
+#[inline]
+fn is_null(c: &mut Cursor<'_>) -> bool {
+    c.peek() == Some(b'n') && c.eat(b"null").is_some()
+}

@@ -1,0 +1,94 @@
+//! A place in bytes that only moves forward. Every step says `None` where the bytes are not as expected; nobody here
+//! knows why that matters: whoever drives the cursor hands the record to the reference decoder.
+
+/// The bytes that are left.
+#[derive(Clone, Copy)]
+pub struct Cursor<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Cursor<'a> {
+    /// A cursor before the first of `bytes`.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// The bytes that are left.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Whether nothing is left.
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// The next byte, left where it is.
+    pub fn peek(&self) -> Option<u8> {
+        self.rest.first().copied()
+    }
+
+    /// The next byte.
+    pub fn byte(&mut self) -> Option<u8> {
+        let (&first, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(first)
+    }
+
+    /// Steps over exactly these bytes.
+    #[inline]
+    pub fn eat(&mut self, literal: &[u8]) -> Option<()> {
+        self.rest = self.rest.strip_prefix(literal)?;
+        Some(())
+    }
+
+    /// The next `count` bytes.
+    #[inline]
+    pub fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.rest.split_at_checked(count)?;
+        self.rest = rest;
+        Some(head)
+    }
+
+    /// A big-endian 64-bit integer.
+    pub fn int64(&mut self) -> Option<i64> {
+        let (head, rest) = self.rest.split_first_chunk::<8>()?;
+        self.rest = rest;
+        Some(i64::from_be_bytes(*head))
+    }
+
+    /// The bytes behind a big-endian 64-bit length.
+    pub fn framed(&mut self) -> Option<&'a [u8]> {
+        let length = usize::try_from(self.int64()?).ok()?;
+        self.take(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_ends_where_its_length_says() {
+        let mut c = Cursor::new(b"\0\0\0\0\0\0\0\x02abc");
+        assert_eq!(c.framed(), Some(&b"ab"[..]));
+        assert_eq!(c.rest(), b"c");
+    }
+
+    #[test]
+    fn a_length_that_runs_past_the_end_or_below_zero_is_refused() {
+        assert_eq!(Cursor::new(b"\0\0\0\0\0\0\0\x03ab").framed(), None);
+        assert_eq!(Cursor::new(b"\xff\xff\xff\xff\xff\xff\xff\xffab").framed(), None);
+        assert_eq!(Cursor::new(b"\0\0\0\0\0\0\0").framed(), None);
+    }
+
+    #[test]
+    fn eating_another_literal_moves_nothing() {
+        let mut c = Cursor::new(b"abc");
+        assert_eq!(c.eat(b"ad"), None);
+        assert_eq!(c.rest(), b"abc");
+        assert_eq!(c.eat(b"ab"), Some(()));
+        assert_eq!(c.byte(), Some(b'c'));
+        assert_eq!(c.byte(), None);
+    }
+}

@@ -1,0 +1,274 @@
+//! The JSON of producers: no white space, every token checked to its last byte, nothing allocated.
+//!
+//! ```text
+//! integer   -?(0|[1-9][0-9]*)             no fraction, no exponent, no -0
+//! number    integer(.[0-9]+)?([eE][+-]?[0-9]+)?
+//! string    "…"                           UTF-8, no byte below 0x20, escapes left for `unescape`
+//! ```
+
+use crate::cursor::Cursor;
+
+/// What stands between the quotes of a string, valid UTF-8.
+#[derive(Clone, Copy)]
+pub struct Text<'a> {
+    /// The bytes as they stand on the wire.
+    pub raw: &'a [u8],
+    /// Whether there are escapes among them.
+    pub escaped: bool,
+}
+
+/// Sign and magnitude of an integer.
+#[inline]
+pub fn integer(c: &mut Cursor<'_>) -> Option<(bool, u64)> {
+    let negative = c.eat(b"-").is_some();
+    let length = c.rest().iter().take_while(|b| b.is_ascii_digit()).count();
+    let digits = c.take(length)?;
+    match digits {
+        [] | [b'0', _, ..] => return None,
+        [b'0'] if negative => return None,
+        _ if length > 20 => return None,
+        _ => {}
+    }
+    let (head, tail) = digits.split_at_checked(19).unwrap_or((digits, &[]));
+    let mut value = head.iter().fold(0u64, |sum, b| sum * 10 + u64::from(b - b'0'));
+    for b in tail {
+        value = value.checked_mul(10)?.checked_add(u64::from(b - b'0'))?;
+    }
+    Some((negative, value))
+}
+
+/// An integer that fits 64 bits with sign.
+#[inline]
+pub fn int64(c: &mut Cursor<'_>) -> Option<i64> {
+    match integer(c)? {
+        (false, value) => i64::try_from(value).ok(),
+        (true, value) => 0i64.checked_sub_unsigned(value),
+    }
+}
+
+/// An integer that fits 64 bits without sign.
+#[inline]
+pub fn uint64(c: &mut Cursor<'_>) -> Option<u64> {
+    match integer(c)? {
+        (false, value) => Some(value),
+        _ => None,
+    }
+}
+
+/// The float that is nearest to a number, out of the range of its width excepted.
+#[inline]
+pub fn float<T: fast_float2::FastFloat + Into<f64>>(c: &mut Cursor<'_>) -> Option<T> {
+    let value: T = fast_float2::parse(number(c)?).ok()?;
+    value.into().is_finite().then_some(value)
+}
+
+fn number<'a>(c: &mut Cursor<'a>) -> Option<&'a [u8]> {
+    let start = *c;
+    let _ = c.eat(b"-");
+    match digits(c) {
+        [] | [b'0', _, ..] => return None,
+        _ => {}
+    }
+    if c.eat(b".").is_some() && digits(c).is_empty() {
+        return None;
+    }
+    if matches!(c.peek(), Some(b'e' | b'E')) {
+        c.byte()?;
+        if matches!(c.peek(), Some(b'+' | b'-')) {
+            c.byte()?;
+        }
+        if digits(c).is_empty() {
+            return None;
+        }
+    }
+    start.rest().get(..start.rest().len() - c.rest().len())
+}
+
+fn digits<'a>(c: &mut Cursor<'a>) -> &'a [u8] {
+    let length = c.rest().iter().take_while(|b| b.is_ascii_digit()).count();
+    c.take(length).unwrap_or_default()
+}
+
+/// A string; the cursor stands behind its closing quote.
+#[inline]
+pub fn string<'a>(c: &mut Cursor<'a>) -> Option<Text<'a>> {
+    c.eat(b"\"")?;
+    let (mut length, mut ascii) = plain(c.rest());
+    let mut escaped = false;
+    loop {
+        match c.rest().get(length)? {
+            b'"' => break,
+            b'\\' => {
+                escaped = true;
+                let (more, same) = plain(c.rest().get(length + 2..)?);
+                ascii &= same && c.rest().get(length + 1)?.is_ascii();
+                length += 2 + more;
+            }
+            _ => return None,
+        }
+    }
+    let raw = c.take(length)?;
+    c.byte()?;
+    if !ascii {
+        simdutf8::basic::from_utf8(raw).ok()?;
+    }
+    Some(Text { raw, escaped })
+}
+
+const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
+const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
+
+/// How many bytes come before the first that is `"`, `\` or below 0x20, and whether all looked at were ASCII.
+///
+/// Eight at a time: in `(x - n) & !x & 0x80` of a byte the high bit says x < n, exactly so in the lowest byte that has it.
+#[inline]
+fn plain(bytes: &[u8]) -> (usize, bool) {
+    let (words, tail) = bytes.as_chunks::<8>();
+    let mut seen = 0;
+    for (at, word) in words.iter().enumerate() {
+        let x = u64::from_le_bytes(*word);
+        let quote = x ^ (ONES * u64::from(b'"'));
+        let slash = x ^ (ONES * u64::from(b'\\'));
+        let stop = (x.wrapping_sub(ONES * 0x20) & !x)
+            | (quote.wrapping_sub(ONES) & !quote)
+            | (slash.wrapping_sub(ONES) & !slash);
+        seen |= x;
+        if stop & HIGHS != 0 {
+            return (at * 8 + (stop & HIGHS).trailing_zeros() as usize / 8, seen & HIGHS == 0);
+        }
+    }
+    let more = tail.iter().take_while(|&&b| b >= 0x20 && b != b'"' && b != b'\\').count();
+    (words.len() * 8 + more, seen & HIGHS == 0 && tail.is_ascii())
+}
+
+/// Appends what a string's bytes mean; lone surrogates are refused.
+pub fn unescape(raw: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    let mut c = Cursor::new(raw);
+    while let Some(at) = c.rest().iter().position(|&b| b == b'\\') {
+        out.extend_from_slice(c.take(at)?);
+        c.byte()?;
+        match c.byte()? {
+            b @ (b'"' | b'\\' | b'/') => out.push(b),
+            b'b' => out.push(0x08),
+            b'f' => out.push(0x0c),
+            b'n' => out.push(b'\n'),
+            b'r' => out.push(b'\r'),
+            b't' => out.push(b'\t'),
+            b'u' => push_char(code_point(&mut c)?, out)?,
+            _ => return None,
+        }
+    }
+    out.extend_from_slice(c.rest());
+    Some(())
+}
+
+/// The code point behind `\u`, of one escape or of a surrogate pair.
+fn code_point(c: &mut Cursor<'_>) -> Option<u32> {
+    let first = hex(c.take(4)?)?;
+    if !(0xd800..0xdc00).contains(&first) {
+        return Some(first);
+    }
+    c.eat(b"\\u")?;
+    let second = hex(c.take(4)?)?;
+    (0xdc00..0xe000).contains(&second).then(|| 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00))
+}
+
+/// The number that hex digits of either case spell.
+pub fn hex(digits: &[u8]) -> Option<u32> {
+    digits.iter().try_fold(0u32, |sum, &b| Some((sum << 4) | char::from(b).to_digit(16)?))
+}
+
+/// Appends a code point in UTF-8, unless it is none.
+pub fn push_char(code: u32, out: &mut Vec<u8>) -> Option<()> {
+    out.extend_from_slice(char::from_u32(code)?.encode_utf8(&mut [0; 4]).as_bytes());
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+        let mut c = Cursor::new(bytes);
+        let found = string(&mut c)?;
+        let mut out = Vec::new();
+        unescape(found.raw, &mut out)?;
+        Some((out, c.rest()))
+    }
+
+    #[test]
+    fn integers_are_exact_to_64_bits() {
+        for (bytes, value) in
+            [("0", 0), ("-1", -1), ("9223372036854775807", i64::MAX), ("-9223372036854775808", i64::MIN)]
+        {
+            assert_eq!(int64(&mut Cursor::new(bytes.as_bytes())), Some(value));
+        }
+        assert_eq!(uint64(&mut Cursor::new(b"18446744073709551615")), Some(u64::MAX));
+        for bytes in
+            ["", "-", "-0", "01", "00", "+1", "18446744073709551616", "99999999999999999999", "123456789012345678901"]
+        {
+            assert_eq!(uint64(&mut Cursor::new(bytes.as_bytes())), None, "{bytes}");
+            assert_eq!(int64(&mut Cursor::new(bytes.as_bytes())), None, "{bytes}");
+        }
+        assert_eq!(int64(&mut Cursor::new(b"9223372036854775808")), None);
+        assert_eq!(int64(&mut Cursor::new(b"-9223372036854775809")), None);
+    }
+
+    #[test]
+    fn floats_are_json_numbers_only() {
+        let double = |text: &str| float::<f64>(&mut Cursor::new(text.as_bytes()));
+        for (bytes, value) in
+            [("0", 0.0), ("-0.0", -0.0), ("1e-10", 1e-10), ("1E+21", 1e21), ("0.1", 0.1), ("153.123", 153.123)]
+        {
+            assert_eq!(double(bytes).map(f64::to_bits), Some(value).map(f64::to_bits));
+        }
+        for bytes in ["", "-", ".5", "1.", "01", "1e", "1e+", "inf", "nan", "NaN", "+1", "1e400"] {
+            assert_eq!(double(bytes), None, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn float32_is_rounded_once() {
+        // Half way between two float32, and a little more than a double can tell from it.
+        let text = b"1.00000017881393432617187500001";
+        assert_eq!(float::<f32>(&mut Cursor::new(text)), Some(1.000_000_2));
+        assert_eq!(float::<f32>(&mut Cursor::new(b"3.5e38")), None);
+    }
+
+    #[test]
+    fn a_string_ends_at_its_own_quote_wherever_it_lies() {
+        for length in 0..40 {
+            let inside = "x".repeat(length);
+            let wire = format!("\"{inside}\",\"yyyyyyyyyyyyyyyy\"");
+            assert_eq!(text(wire.as_bytes()).unwrap(), (inside.into_bytes(), &wire.as_bytes()[length + 2..]));
+        }
+    }
+
+    #[test]
+    fn escapes_mean_what_json_says() {
+        let wire = r#""a\"\\\/\b\f\n\r\té\u00e9\ud83d\ude00\u003c""#;
+        assert_eq!(text(wire.as_bytes()).unwrap().0, "a\"\\/\u{8}\u{c}\n\r\téé😀<".as_bytes());
+    }
+
+    #[test]
+    fn what_is_no_string_is_refused() {
+        for bytes in [
+            &b"\"abc"[..],
+            b"\"abc\\\"",
+            b"\"\\",
+            b"\"\x1f\"",
+            b"\"1234567\n\"",
+            b"\"\xff\"",
+            b"\"\\\xff\"",
+            b"\"\xed\xa0\x80\"",
+            b"abc",
+        ] {
+            assert!(text(bytes).is_none(), "{bytes:?}");
+        }
+        for wire in
+            [r#""\x""#, r#""\u12g4""#, r#""\ud800""#, r#""\udc00""#, r#""\ud800\u0041""#, r#""\ud800x""#, r#""\u+123""#]
+        {
+            assert!(text(wire.as_bytes()).is_none(), "{wire}");
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! The compiled twin of changefeed's decoders: bytes straight into Arrow columns.
+//!
+//! A decoder here knows nothing but the shapes it has been taught, and no more of a protocol than what its producers
+//! write. Whatever differs by a byte is *odd*: it comes back untouched, and the reference decoder, in Python, decides.
+//! There are no policies here, and no errors.
+
+pub mod columns;
+pub mod cursor;
+pub mod json;
+pub mod mysql;
+pub mod quoted;
+pub mod rows;
+pub mod ticdc_open;
+
+#[cfg(feature = "python")]
+mod python;

@@ -1,0 +1,129 @@
+//! The Python module: Arrow in, Arrow out, nothing copied.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BinaryArray, Int32Array, LargeBinaryArray};
+use arrow_schema::{ArrowError, DataType};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3_arrow::{PyArray, PyRecordBatch};
+
+use crate::rows::Op;
+use crate::ticdc_open::Decoder;
+
+/// What Python gets back: rows by shape, and the odd records.
+type Answer<'py> = (Vec<(usize, Bound<'py, PyAny>)>, Py<PyAny>);
+
+/// Row messages of the TiCDC Open Protocol, of the shapes it has learned.
+#[pyclass]
+struct TicdcOpen {
+    decoder: Decoder,
+}
+
+#[pymethods]
+impl TicdcOpen {
+    /// upsert: whether a `u` without `p` is an upsert, not an insert. ahead: microseconds by which the producer's clock
+    /// is ahead of UTC, or None when that depends on the day.
+    #[new]
+    #[pyo3(signature = (*, upsert, ahead))]
+    fn new(upsert: bool, ahead: Option<i64>) -> Self {
+        Self { decoder: Decoder::new(if upsert { Op::Upsert } else { Op::Insert }, ahead) }
+    }
+
+    /// The number of the shape that this JSON describes, or None when it is beyond the kernel.
+    fn learn(&mut self, shape: &str) -> Option<usize> {
+        self.decoder.learn(shape)
+    }
+
+    /// Rows by shape number, and the rows of the records that are odd. keys and values are binary arrays; rows, int32,
+    /// chooses among the records, in its order.
+    #[pyo3(signature = (keys, values, rows=None))]
+    fn decode<'py>(
+        &mut self,
+        py: Python<'py>,
+        keys: PyArray,
+        values: PyArray,
+        rows: Option<PyArray>,
+    ) -> PyResult<Answer<'py>> {
+        let (keys, values) = (Blobs::new(keys.array())?, Blobs::new(values.array())?);
+        let rows = rows.map(|r| r.into_inner().0).unwrap_or_else(|| all(keys.len()));
+        let rows = rows.as_primitive_opt().ok_or_else(|| PyTypeError::new_err("rows must be int32"))?;
+        if keys.len() != values.len() {
+            return Err(PyValueError::new_err(format!("{} keys but {} values", keys.len(), values.len())));
+        }
+        let (tables, odd) = py.detach(|| decode(&mut self.decoder, keys, values, rows)).map_err(refused)?;
+        let tables = tables
+            .into_iter()
+            .map(|(shape, batch)| Ok((shape, PyRecordBatch::new(batch).into_pyarrow(py)?)))
+            .collect::<PyResult<_>>()?;
+        let odd = PyArray::from_array_ref(Arc::new(odd));
+        let odd = odd.to_pyarrow(py)?.unbind();
+        Ok((tables, odd))
+    }
+}
+
+fn all(count: usize) -> ArrayRef {
+    Arc::new((0..i32::try_from(count).unwrap_or(i32::MAX)).collect::<Int32Array>())
+}
+
+fn refused(error: ArrowError) -> PyErr {
+    PyRuntimeError::new_err(format!("kernel: {error}"))
+}
+
+type Decoded = (Vec<(usize, arrow_array::RecordBatch)>, Int32Array);
+
+fn decode(decoder: &mut Decoder, keys: Blobs<'_>, values: Blobs<'_>, rows: &Int32Array) -> Result<Decoded, ArrowError> {
+    let odd = rows.values().iter().copied().filter(|&record| {
+        let row = usize::try_from(record).unwrap_or(usize::MAX);
+        match (keys.get(row), values.get(row)) {
+            (Some(key), Some(value)) => decoder.decode(record, key, value).is_none(),
+            _ => true,
+        }
+    });
+    let odd = odd.collect();
+    Ok((decoder.finish()?, odd))
+}
+
+/// Byte strings with offsets of either width.
+#[derive(Clone, Copy)]
+enum Blobs<'a> {
+    Small(&'a BinaryArray),
+    Large(&'a LargeBinaryArray),
+}
+
+impl<'a> Blobs<'a> {
+    fn new(array: &'a ArrayRef) -> PyResult<Self> {
+        match array.data_type() {
+            DataType::Binary => Ok(Self::Small(array.as_binary())),
+            DataType::LargeBinary => Ok(Self::Large(array.as_binary())),
+            other => Err(PyTypeError::new_err(format!("keys and values must be binary, not {other}"))),
+        }
+    }
+
+    fn len(self) -> usize {
+        match self {
+            Self::Small(array) => array.len(),
+            Self::Large(array) => array.len(),
+        }
+    }
+
+    fn get(self, row: usize) -> Option<&'a [u8]> {
+        match self {
+            Self::Small(array) => (row < array.len() && array.is_valid(row)).then(|| array.value(row)),
+            Self::Large(array) => (row < array.len() && array.is_valid(row)).then(|| array.value(row)),
+        }
+    }
+}
+
+#[pymodule]
+mod changefeed_kernel {
+    #[pymodule_export]
+    use super::TicdcOpen;
+
+    #[pymodule_init]
+    fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        use pyo3::types::PyModuleMethods;
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

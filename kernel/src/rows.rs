@@ -1,0 +1,214 @@
+//! The rows of one shape under construction: where they come from, and their two images.
+//!
+//! ```text
+//! record index op commit_ts origin     before{…}     after{…}
+//! └ one entry a row ─────────────┘     └ columns; a row may lack the image ┘
+//! ```
+
+use std::collections::HashMap;
+use std::mem::replace;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int32Array, RecordBatch, StringArray, StructArray, UInt64Array};
+use arrow_buffer::{NullBufferBuilder, ScalarBuffer};
+use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
+
+use crate::columns::{Bytes, Column, Spelling};
+
+/// What happened to a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// It was not there before.
+    Insert,
+    /// It was there before.
+    Update,
+    /// It is gone.
+    Delete,
+    /// It now has this image; nobody says whether it was there before.
+    Upsert,
+}
+
+impl Op {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Insert => "insert",
+            Self::Update => "update",
+            Self::Delete => "delete",
+            Self::Upsert => "upsert",
+        }
+    }
+}
+
+/// An empty column, its name, its Arrow type and its MySQL type.
+pub struct Named {
+    /// The column's name.
+    pub name: String,
+    /// The MySQL type's text; it travels in the field's metadata.
+    pub mysql: String,
+    /// The Arrow type that `column` makes.
+    pub arrow: DataType,
+    /// The column.
+    pub column: Box<dyn Column>,
+}
+
+/// One image of the rows.
+pub struct Image {
+    fields: Fields,
+    columns: Vec<Box<dyn Column>>,
+    present: NullBufferBuilder,
+    rows: usize,
+    filled: usize,
+}
+
+impl Image {
+    /// An image of no rows.
+    pub fn new(named: Vec<Named>) -> Self {
+        let (fields, columns): (Vec<_>, Vec<_>) = named
+            .into_iter()
+            .map(|n| {
+                let metadata = HashMap::from([("mysql".to_owned(), n.mysql)]);
+                (Field::new(n.name, n.arrow, true).with_metadata(metadata), n.column)
+            })
+            .unzip();
+        Self { fields: fields.into(), columns, present: NullBufferBuilder::new(0), rows: 0, filled: 0 }
+    }
+
+    /// The columns, ready for the next row's values.
+    #[inline]
+    pub fn columns(&mut self) -> &mut [Box<dyn Column>] {
+        self.fill();
+        &mut self.columns
+    }
+
+    fn fill(&mut self) {
+        if self.filled < self.rows {
+            self.columns.iter_mut().for_each(|c| c.pad(self.rows));
+            self.filled = self.rows;
+        }
+    }
+
+    #[inline]
+    fn close(&mut self, present: bool) {
+        self.present.append(present);
+        self.rows += 1;
+        if present {
+            self.filled = self.rows;
+        }
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.columns.iter_mut().for_each(|c| c.truncate(rows));
+        self.present.truncate(rows);
+        self.rows = self.rows.min(rows);
+        self.filled = self.filled.min(rows);
+    }
+
+    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+        self.fill();
+        let arrays = self.columns.iter_mut().map(|c| c.finish()).collect::<Result<_, _>>()?;
+        (self.rows, self.filled) = (0, 0);
+        Ok(Arc::new(StructArray::try_new(self.fields.clone(), arrays, self.present.finish())?))
+    }
+}
+
+/// What is known of a row beside its images.
+pub struct Head<'a> {
+    /// Row of the record in its batch.
+    pub record: i32,
+    /// Which event of the record; nothing when it holds one only.
+    pub index: Option<i32>,
+    /// The upstream's ordering number.
+    pub commit_ts: u64,
+    /// JSON of what else the protocol says.
+    pub origin: Option<&'a [u8]>,
+}
+
+/// The rows of one shape.
+pub struct Rows {
+    /// The image before each change.
+    pub before: Image,
+    /// The image after each change.
+    pub after: Image,
+    schema: SchemaRef,
+    records: Vec<i32>,
+    indexes: Vec<Option<i32>>,
+    ops: Vec<Op>,
+    commit_ts: Vec<u64>,
+    origins: Bytes,
+}
+
+impl Rows {
+    /// No rows, with these images.
+    pub fn new(before: Image, after: Image) -> Self {
+        let schema = Arc::new(Schema::new(vec![
+            Field::new("record", DataType::Int32, true),
+            Field::new("index", DataType::Int32, true),
+            Field::new("op", DataType::Utf8, true),
+            Field::new("commit_ts", DataType::UInt64, true),
+            Field::new("origin", DataType::Utf8, true),
+            Field::new("before", DataType::Struct(before.fields.clone()), true),
+            Field::new("after", DataType::Struct(after.fields.clone()), true),
+        ]));
+        let (records, indexes, ops) = (Vec::new(), Vec::new(), Vec::new());
+        let origins = Bytes::new(Spelling::Plain, true);
+        Self { before, after, schema, records, indexes, ops, commit_ts: Vec::new(), origins }
+    }
+
+    /// How many rows are complete.
+    pub fn len(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+
+    /// Completes a row whose images have been read.
+    pub fn close(&mut self, op: Op, head: &Head<'_>) -> Option<()> {
+        self.origins.push(head.origin)?;
+        self.before.close(matches!(op, Op::Update | Op::Delete));
+        self.after.close(op != Op::Delete);
+        self.records.push(head.record);
+        self.indexes.push(head.index);
+        self.ops.push(op);
+        self.commit_ts.push(head.commit_ts);
+        Some(())
+    }
+
+    /// Forgets values of a row that was not completed.
+    pub fn rewind(&mut self) {
+        self.truncate(self.len());
+    }
+
+    /// Forgets the last row.
+    pub fn pop(&mut self) {
+        self.truncate(self.len().saturating_sub(1));
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.before.truncate(rows);
+        self.after.truncate(rows);
+        self.records.truncate(rows);
+        self.indexes.truncate(rows);
+        self.ops.truncate(rows);
+        self.commit_ts.truncate(rows);
+        self.origins.truncate(rows);
+    }
+
+    /// The rows in columns; none are left.
+    pub fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
+        let room = self.len();
+        let commit_ts = replace(&mut self.commit_ts, Vec::with_capacity(room));
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int32Array::new(ScalarBuffer::from(replace(&mut self.records, Vec::with_capacity(room))), None)),
+            Arc::new(self.indexes.drain(..).collect::<Int32Array>()),
+            Arc::new(StringArray::from_iter_values(self.ops.drain(..).map(Op::name))),
+            Arc::new(UInt64Array::new(ScalarBuffer::from(commit_ts), None)),
+            self.origins.finish()?,
+            self.before.finish()?,
+            self.after.finish()?,
+        ];
+        RecordBatch::try_new(self.schema.clone(), columns)
+    }
+}

@@ -1,0 +1,66 @@
+"""The command line: `changefeed COMMAND …`.
+
+Rule 1. One command a file, loaded when it is called: `changefeed decode` imports neither Spark nor pandas.
+Rule 2. What is asked for goes to stdout; errors, notes and progress go to stderr. Only `output.py` prints.
+Rule 3. The exit code tells whose turn it is; `failure.py` is the only place that decides it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from changefeed import __version__
+from changefeed.cli.failure import report
+from changefeed.cli.output import Output
+
+# name -> module and object in it
+COMMANDS: dict[str, str] = {
+    "bench": "changefeed.cli.bench:bench",
+    "decode": "changefeed.cli.decode:decode",
+    "encode": "changefeed.cli.encode:encode",
+    "init": "changefeed.cli.init:init",
+    "list": "changefeed.cli.list:list_",
+    "transcode": "changefeed.cli.transcode:transcode",
+}
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            near = difflib.get_close_matches(cmd_name, COMMANDS, n=1)
+            hint = f' Did you mean "{near[0]}"?' if near else ""
+            ctx.fail(f'unknown command "{cmd_name}".{hint} Known: {", ".join(sorted(COMMANDS))}')
+        module, _, name = COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="changefeed")
+def changefeed() -> None:
+    """Row changes of MySQL and TiDB: decoded, encoded, and applied to lakehouse tables."""
+
+
+def run(args: Sequence[str]) -> int:
+    """Runs one command and returns its exit code; whatever goes wrong is on stderr."""
+    output = Output()
+    try:
+        code: Any = changefeed.main(list(args), prog_name="changefeed", standalone_mode=False, obj=output)
+        output.flush()
+    except (Exception, KeyboardInterrupt) as error:
+        return report(error, output)
+    return code or 0
+
+
+def main() -> None:
+    """The `changefeed` script."""
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,5 @@
+"""`python -m changefeed.cli`."""
+
+from changefeed.cli import main
+
+main()

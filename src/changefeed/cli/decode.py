@@ -1,0 +1,47 @@
+"""`changefeed decode`: record logs to events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import click
+import msgspec
+
+from changefeed import record_log
+from changefeed.cli.codec import decoder as build
+from changefeed.cli.options import common, logs, protocol_options
+from changefeed.cli.output import Output
+from changefeed.model.text import describe, lines
+
+
+@click.command()
+@logs
+@click.option("--protocol", required=True, help="The protocol of the records; `changefeed list` shows them.")
+@protocol_options("-o", "options", "Option of the protocol, by the producer's own name.")
+@common
+@click.pass_obj
+def decode(output: Output, logs: tuple[Path, ...], protocol: str, options: Mapping[str, str]) -> int:
+    """Print the change events that record logs hold, one a line.
+
+    Exit code 3 when a record could not be decoded; all the others are printed all the same.
+    """
+    decoder = build(protocol, options)
+    shapes_seen: set[str] = set()
+    dead = 0
+    for log in logs:
+        for records in record_log.read(log):
+            decoded = decoder.decode(records)
+            dead += len(decoded.dead)
+            text = lines(decoded, shapes_seen=shapes_seen)
+            output.lines(text if output.json else _for_people(text))
+    if dead and not output.json:
+        output.note(f"{dead} dead letters: records or messages that could not be decoded; --json shows their bytes")
+    return 3 if dead else 0
+
+
+def _for_people(text: Iterable[str]) -> Iterator[str]:
+    for line in text:
+        event = msgspec.json.decode(line)
+        if event["kind"] != "shape":
+            yield describe(event)

@@ -1,0 +1,39 @@
+"""`changefeed encode`: events to a record log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from changefeed.cli.codec import encoder as build
+from changefeed.cli.options import common, out, protocol_options
+from changefeed.cli.output import Output
+from changefeed.model.text import parse
+from changefeed.record_log import Writer, default_topic
+from changefeed.record_log.stream import lines
+
+
+@click.command()
+@click.argument("events", metavar="EVENTS.jsonl", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--protocol", required=True, help="The protocol to say them in; `changefeed list` shows them.")
+@protocol_options("-o", "options", "Option of the protocol, by the producer's own name.")
+@out
+@common
+@click.pass_obj
+def encode(output: Output, events: Path, protocol: str, options: Mapping[str, str], out: Path) -> int:
+    """Write the records that say the events of a file, as `changefeed decode --json` prints them.
+
+    Exit code 3 when there are dead letters among them, which are left out.
+    """
+    encoder = build(protocol, options)
+    dead = 0
+    with Writer(out) as log, output.progress(f"encode {events}") as progress:
+        for changes in parse(lines(events), name=str(events), topic=default_topic(events)):
+            records = encoder.encode(changes)
+            log.write(records)
+            dead += len(changes.dead)
+            progress.advance(len(records))
+    output.done(wrote=str(out), records=log.records, dead_letters=dead)
+    return 3 if dead else 0

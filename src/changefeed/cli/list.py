@@ -1,0 +1,49 @@
+"""`changefeed list`: what is there."""
+
+from __future__ import annotations
+
+import ast
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import click
+
+from changefeed.cli.options import common
+from changefeed.cli.output import Output
+from changefeed.protocols import PROTOCOLS, protocol
+from changefeed.sinks import SINKS
+from changefeed.sources import SOURCES
+
+
+@click.command("list")
+@common
+@click.pass_obj
+def list_(output: Output) -> None:
+    """Show the protocols, sources and sinks there are."""
+    found = {
+        "protocols": [_protocol(name) for name in sorted(PROTOCOLS)],
+        "sources": [{"name": name, "title": _title(SOURCES[name])} for name in sorted(SOURCES)],
+        "sinks": [{"name": name, "title": _title(SINKS[name])} for name in sorted(SINKS)],
+    }
+    if output.json:
+        output.document(found)
+        return
+    rows = [(kind.removesuffix("s"), one["name"], one["title"]) for kind, several in found.items() for one in several]
+    output.table(("", "name", ""), rows)
+
+
+def _protocol(name: str) -> dict[str, Any]:
+    known = protocol(name)
+    can = known.capabilities
+    events = {name: getattr(can, name) for name in ("schema_changes", "resolved", "transactions", "heartbeats")}
+    return {"name": name, "title": known.title, "ops": sorted(can.ops), **events}
+
+
+def _title(module: str) -> str:
+    """The first sentence of the module's docstring; it is not imported, for that may need an extra."""
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:
+        return ""
+    text = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""
+    return text.split("\n\n")[0].replace("\n", " ")

@@ -1,0 +1,83 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from changefeed.cli.output import Output
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def common(command: _F) -> _F:
+    """`--json` and `--traceback`, which every command has."""
+    as_json = click.option(
+        "--json",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_set("json"),
+        help="JSON for machines, errors too.",
+    )
+    trace = click.option(
+        "--traceback",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_set("traceback"),
+        help="Show where an error was raised.",
+    )
+    return as_json(trace(command))
+
+
+def _set(name: str) -> Callable[[click.Context, click.Parameter, bool], None]:
+    def callback(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        if value:
+            setattr(ctx.ensure_object(Output), name, True)
+
+    return callback
+
+
+def logs(command: _F) -> _F:
+    """The record logs to read."""
+    path = click.Path(exists=True, path_type=Path)
+    return click.argument("logs", metavar="LOG…", nargs=-1, required=True, type=path)(command)
+
+
+def protocol_options(flag: str, name: str, help: str) -> Callable[[_F], _F]:
+    """`-o key=value`, repeatable: the producer's own option names."""
+    return click.option(flag, name, metavar="KEY=VALUE", multiple=True, callback=_pairs, help=help)
+
+
+def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for text in values:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise click.BadParameter(f"{text!r} is not of the form key=value", ctx, param)
+        if key in pairs:
+            raise click.BadParameter(f"{key} is given twice", ctx, param)
+        pairs[key] = value
+    return pairs
+
+
+def out(command: _F) -> _F:
+    """The record log to write."""
+    return click.option(
+        "--out",
+        metavar="LOG",
+        required=True,
+        type=click.Path(path_type=Path),
+        callback=_in_a_folder,
+        help="Record log to write: *.jsonl, *.jsonl.gz, *.jsonl.zst or *.parquet.",
+    )(command)
+
+
+def _in_a_folder(ctx: click.Context, param: click.Parameter, path: Path) -> Path:
+    if not path.parent.is_dir():
+        raise click.BadParameter(f"there is no folder {path.parent}", ctx, param)
+    return path

@@ -1,0 +1,128 @@
+"""The only place that prints: events and answers to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, Protocol
+
+import click
+
+_LINES_AT_ONCE = 1000
+
+
+class OutputClosedError(Exception):
+    """Who read our stdout has gone, as `head` does when it has seen enough."""
+
+
+class Progress(Protocol):
+    """Counts what has been done, for a person who waits."""
+
+    def advance(self, count: int) -> None:
+        """That many more have been done."""
+
+
+class Output:
+    """stdout and stderr of one command.
+
+    Attributes:
+        json: for machines: one JSON object a line, errors too.
+        traceback: errors show where they were raised.
+    """
+
+    def __init__(self) -> None:
+        self.json = False
+        self.traceback = False
+
+    def lines(self, lines: Iterable[str]) -> None:
+        """Prints lines to stdout, in UTF-8 whatever the locale says."""
+        stdout, waiting = sys.stdout.buffer, iter(lines)
+        try:
+            while some := list(islice(waiting, _LINES_AT_ONCE)):
+                stdout.write(("\n".join(some) + "\n").encode())
+        except BrokenPipeError as error:
+            raise OutputClosedError from error
+
+    def document(self, value: Any) -> None:
+        """Prints one value as a line of JSON."""
+        self.lines([json.dumps(value, ensure_ascii=False)])
+
+    def done(self, **result: Any) -> None:
+        """Prints what a command has done: `wrote orders.jsonl, 12 records`."""
+        if self.json:
+            self.document(result)
+        else:
+            known = [f"{value} {name.replace('_', ' ')}" for name, value in result.items() if name != "wrote" and value]
+            self.lines([", ".join([f"wrote {result['wrote']}", *known])])
+
+    def table(self, titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Prints a table for people."""
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table(*titles, box=None, pad_edge=False)
+        for row in rows:
+            table.add_row(*row)
+        console = Console(no_color=True)
+        with console.capture() as capture:
+            console.print(table)
+        self.lines(line.rstrip() for line in capture.get().splitlines())
+
+    def note(self, text: str) -> None:
+        """Prints to stderr."""
+        click.echo(text, err=True)
+
+    def error(self, kind: str, message: str, code: int) -> None:
+        """Prints an error to stderr."""
+        shown = {"error": {"type": kind, "message": message, "exit_code": code}}
+        self.note(json.dumps(shown, ensure_ascii=False) if self.json else f"error: {message}")
+
+    def flush(self) -> None:
+        """Sends out what is buffered."""
+        try:
+            sys.stdout.buffer.flush()
+        except BrokenPipeError as error:
+            raise OutputClosedError from error
+
+    def discard(self) -> None:
+        """Flushes what can still go out, and lets the interpreter's own flush at exit find nothing to fail on."""
+        try:
+            self.flush()
+        except OutputClosedError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    @contextmanager
+    def progress(self, what: str) -> Iterator[Progress]:
+        """Shows how many records are through, when a person looks at stderr and nothing else scrolls there."""
+        if self.json or not sys.stderr.isatty():
+            yield _Silent()
+            return
+        from rich.console import Console
+        from rich.progress import Progress as Bar
+        from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}  {task.completed:,.0f} records"),
+            TimeElapsedColumn(),
+        )
+        with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+            yield _Counted(bar, bar.add_task(what, total=None))
+
+
+class _Silent:
+    def advance(self, count: int) -> None:
+        pass
+
+
+class _Counted:
+    def __init__(self, bar: Any, task: Any) -> None:
+        self._bar = bar
+        self._task = task
+
+    def advance(self, count: int) -> None:
+        self._bar.advance(self._task, count)

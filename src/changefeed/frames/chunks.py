@@ -1,0 +1,212 @@
+"""Chunks: how decoded changes travel through Spark, whatever their tables' columns are.
+
+One chunk is one row of plain columns to plan by and a payload to apply:
+
+    kind            payload
+    rows            Arrow IPC stream of one table batch (without `record`); the shape is in the schema's metadata
+    schema          JSON, one schema change      ┐ as `model.event` has them
+    resolved        JSON, one mark               ┘
+    dead            JSON, one dead letter
+    read            none: how many records of this partition were read, and from where to where
+
+A rows chunk holds one table in one shape from one partition. `rows` counts rows, or records in a `read` chunk.
+Transaction marks and heartbeats carry nothing that is applied; they are counted as read and end here.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changefeed.errors import UnsupportedError
+from changefeed.model.batch import Decoded, TableBatch
+from changefeed.model.event import DeadLetter, Resolved, SchemaChange
+from changefeed.model.position import Place
+from changefeed.model.table import Column, TableShape, canonical
+from changefeed.model.types import ColumnType
+
+CHUNKS = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("database", pa.string()),
+        ("table", pa.string()),
+        ("shape_id", pa.string()),
+        ("shape", pa.string()),
+        ("rows", pa.int64()),
+        ("min_commit_ts", pa.int64()),
+        ("max_commit_ts", pa.int64()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("first_offset", pa.int64()),
+        ("last_offset", pa.int64()),
+        ("payload", pa.binary()),
+    ]
+)
+# The same for Spark, in its own words.
+CHUNKS_DDL = (
+    "kind string, database string, `table` string, shape_id string, shape string, rows bigint, min_commit_ts bigint, "
+    "max_commit_ts bigint, topic string, partition int, first_offset bigint, last_offset bigint, payload binary"
+)
+RECORDS_DDL = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
+    "headers array<struct<key: string, value: binary>>"
+)
+_MAX_TS = 2**63 - 1
+
+
+def pack(decoded: Decoded, records: pa.RecordBatch) -> pa.RecordBatch:
+    """The chunks that say what `records` were read and what they meant.
+
+    Raises:
+        UnsupportedError: a commit_ts is beyond 2^63 - 1, which Spark's bigint cannot hold.
+    """
+    chunks = list(_read(records))
+    for table in decoded.tables:
+        chunks.extend(_rows(table))
+    for event in decoded.control:
+        if isinstance(event, SchemaChange):
+            chunks.append(_event("schema", event.place, schema_to_dict(event), event.commit_ts, event.database, event.table))
+        elif isinstance(event, Resolved):
+            chunks.append(_event("resolved", event.place, {"commit_ts": event.commit_ts}, event.commit_ts))
+    for letter in decoded.dead:
+        chunks.append(_event("dead", letter.place, dead_to_dict(letter), None))
+    return pa.RecordBatch.from_pylist(chunks, schema=CHUNKS)
+
+
+def unpack(payload: bytes) -> TableBatch:
+    """The table batch in the payload of a `rows` chunk; its rows lack the `record` column."""
+    with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
+        shape = read_shape(reader.schema.metadata[b"shape"].decode())
+        return TableBatch(shape, reader.read_next_batch())
+
+
+def _read(records: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    for topic, partition, rows in _by_partition(records):
+        offsets = rows.column("offset")
+        low, high = pc.min(offsets).as_py(), pc.max(offsets).as_py()
+        yield {"kind": "read", "rows": rows.num_rows} | _at(topic, partition, low, high)
+
+
+def _rows(table: TableBatch) -> Iterator[dict[str, Any]]:
+    shape = table.shape
+    text = write_shape(shape)
+    for topic, partition, rows in _by_partition(table.rows.drop_columns(["record"])):
+        offsets, ts = rows.column("offset"), rows.column("commit_ts")
+        low, high = pc.min(ts).as_py(), pc.max(ts).as_py()
+        if high is not None and high > _MAX_TS:
+            raise UnsupportedError(f"commit_ts {high} of {shape.database}.{shape.table} is beyond 2^63-1")
+        yield {
+            "kind": "rows",
+            "database": shape.database,
+            "table": shape.table,
+            "shape_id": shape.id,
+            "shape": text,
+            "rows": rows.num_rows,
+            "min_commit_ts": low,
+            "max_commit_ts": high,
+            "payload": _stream(rows, text),
+        } | _at(topic, partition, pc.min(offsets).as_py(), pc.max(offsets).as_py())
+
+
+def _event(
+    kind: str, place: Place, said: dict[str, Any], ts: int | None, database: str | None = None, table: str | None = None
+) -> dict[str, Any]:
+    at = _at(place.topic, place.partition, place.offset, place.offset)
+    named = {"kind": kind, "database": database, "table": table, "rows": 1, "payload": canonical(said).encode()}
+    return named | at | {"min_commit_ts": ts, "max_commit_ts": ts}
+
+
+def _at(topic: str, partition: int, first: int, last: int) -> dict[str, Any]:
+    return {"topic": topic, "partition": partition, "first_offset": first, "last_offset": last}
+
+
+def _by_partition(rows: pa.RecordBatch) -> Iterator[tuple[str, int, pa.RecordBatch]]:
+    """The rows of each (topic, partition), in the order of their first row."""
+    if rows.num_rows == 0:
+        return
+    topics, partitions = rows.column("topic"), rows.column("partition")
+    pairs = pa.StructArray.from_arrays([topics, partitions], names=["topic", "partition"])
+    distinct = dict.fromkeys((p["topic"], p["partition"]) for p in _distinct(pairs))
+    if len(distinct) == 1:
+        yield *next(iter(distinct)), rows
+        return
+    for topic, partition in distinct:
+        here = pc.and_(pc.equal(topics, pa.scalar(topic)), pc.equal(partitions, pa.scalar(partition, pa.int32())))
+        yield topic, partition, rows.filter(here)
+
+
+def _distinct(pairs: pa.StructArray) -> list[dict[str, Any]]:
+    table = pa.table({"topic": pairs.field(0), "partition": pairs.field(1)})
+    return table.group_by(["topic", "partition"], use_threads=False).aggregate([]).to_pylist()
+
+
+def _stream(rows: pa.RecordBatch, shape: str) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema.with_metadata({"shape": shape})) as writer:
+        writer.write_batch(rows)
+    return sink.getvalue().to_pybytes()
+
+
+@lru_cache(maxsize=4096)
+def write_shape(shape: TableShape) -> str:
+    """A shape as JSON text."""
+    columns = [[c.name, str(c.type), c.nullable, c.key] for c in shape.columns]
+    return canonical([shape.database, shape.table, columns, shape.before, shape.after, shape.wire])
+
+
+@lru_cache(maxsize=4096)
+def read_shape(text: str) -> TableShape:
+    """The shape that `write_shape` wrote."""
+    database, table, columns, before, after, wire = json.loads(text)
+    return TableShape(
+        database,
+        table,
+        tuple(Column(name, ColumnType.parse(kind), nullable, key) for name, kind, nullable, key in columns),
+        None if before is None else tuple(before),
+        None if after is None else tuple(after),
+        wire,
+    )
+
+
+def schema_to_dict(event: SchemaChange) -> dict[str, Any]:
+    """A schema change as a JSON object."""
+    return {
+        "type": event.type,
+        "database": event.database,
+        "table": event.table,
+        "ddl": event.ddl,
+        "place": [event.place.topic, event.place.partition, event.place.offset, event.place.index],
+        "commit_ts": event.commit_ts,
+    }
+
+
+def schema_from_dict(said: dict[str, Any]) -> SchemaChange:
+    """The schema change that `schema_to_dict` wrote."""
+    return SchemaChange(
+        said["type"], said["database"], said["table"], said["ddl"], Place(*said["place"]), commit_ts=said["commit_ts"]
+    )
+
+
+def dead_to_dict(letter: DeadLetter) -> dict[str, Any]:
+    """A dead letter as a JSON object, bytes in base64."""
+    return {
+        "reason": letter.reason,
+        "error": letter.error,
+        "protocol": letter.protocol,
+        "index": letter.place.index,
+        "byte": letter.byte,
+        "schema_id": letter.schema_id,
+        "key": _text(letter.key),
+        "value": _text(letter.value),
+        "headers": [[k, _text(v)] for k, v in letter.headers],
+    }
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else base64.b64encode(value).decode()

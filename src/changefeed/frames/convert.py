@@ -1,0 +1,86 @@
+"""Columns from the decoder's Arrow type to the sink's, and from there to canonical values.
+
+Two steps. `reshape` takes a column from the type that the record told (`decimal`, an enum's index) to the type that the
+table has (`decimal(12,2)`, `enum('a','b')`), both in the core's Arrow types; where the two agree it costs nothing.
+`to_sink` then applies the sink's type map, which every value of a type fits by construction.
+
+A value that the table's type cannot hold is NULL and its text is kept under its row: never wrapped, never rounded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changefeed.frames.reshape import plain_text, reshape
+from changefeed.frames.types import SPARK_DIGITS, sink_type
+from changefeed.model.types import ColumnType
+from changefeed.model.values import writer
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """A column in the sink's type.
+
+    Attributes:
+        array: of the Arrow type `sink_type(target).arrow`.
+        irregular: row -> text of the value that the target could not hold; the row is NULL in `array`.
+    """
+
+    array: pa.Array
+    irregular: dict[int, str]
+
+
+def convert(array: pa.Array, source: ColumnType, target: ColumnType) -> Converted:
+    """A decoded column of type `source` as the sink's column of type `target`.
+
+    Raises:
+        SchemaError: no value of `source` means anything in `target`, as an integer in a geometry column.
+    """
+    core, irregular = reshape(array, source, target)
+    return Converted(to_sink(core, target), irregular)
+
+
+def to_sink(array: pa.Array, t: ColumnType) -> pa.Array:
+    """A column of the core's Arrow type for `t`, in the sink's."""
+    wanted = sink_type(t).arrow
+    if array.type == wanted:
+        return array
+    if t.name == "decimal" and t.length is not None and t.length > SPARK_DIGITS:
+        return plain_text(array)
+    return array.cast(wanted)
+
+
+def from_sink(array: pa.Array | pa.ChunkedArray, t: ColumnType) -> pa.Array:
+    """A column of the sink's Arrow type for `t`, in the core's; the way back of `to_sink`.
+
+    Arrow types that other Delta readers return for the same column (large strings, other time zones) are taken too.
+    """
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if array.type == t.arrow:
+        return array
+    if pa.types.is_struct(array.type):
+        fields = [array.field(f.name).cast(f.type) for f in t.arrow]
+        return pa.StructArray.from_arrays(fields, fields=list(t.arrow), mask=pc.is_null(array))
+    return array.cast(t.arrow)
+
+
+def to_canonical(array: pa.Array | pa.ChunkedArray, t: ColumnType) -> list[Any]:
+    """The canonical values of a column that lies in the sink as `t`; None for NULL."""
+    core = from_sink(array, t)
+    write = writer(t)
+    return [None if value is None else write(value) for value in ready(core)]
+
+
+def ready(array: pa.Array) -> list[Any]:
+    """The column's values as `model.values` takes them: days and microseconds as integers."""
+    if pa.types.is_date32(array.type):
+        array = array.cast(pa.int32())
+    elif pa.types.is_timestamp(array.type):
+        array = array.cast(pa.int64())
+    values: list[Any] = array.to_pylist()
+    return values

@@ -1,0 +1,212 @@
+"""The door to the Rust kernel: fast where the kernel knows the bytes, the reference decoder everywhere else.
+
+    records ─▶ kernel ─▶ rows of the shapes it has learned
+                  └─ odd records ─▶ reference ─▶ changes, control, dead letters
+                        ▲                └─ new shapes ─▶ the kernel learns them
+                        └── what is still odd goes round again
+
+Rule 1. The result is the reference's: same events, same shapes, one batch a shape, in order.
+Rule 2. A record is the kernel's as a whole or not at all. It decides nothing and explains nothing.
+Rule 3. Shapes come from the reference alone and are taught in the order in which it makes them: a row that agrees with
+        several joins the first, here as there. So odd records are handed over in order, few at first.
+Rule 4. Without the kernel everything works, slower; that is said once.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import timedelta, timezone
+from types import MappingProxyType
+from typing import Any, Literal, Protocol as Interface
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changefeed.errors import ConfigError
+from changefeed.model.batch import IRREGULAR, TRANSACTION, Decoded, TableBatch, table_schema
+from changefeed.model.event import Control, DeadLetter
+from changefeed.model.position import Place
+from changefeed.model.table import TableShape
+from changefeed.protocols import protocol
+from changefeed.protocols.base import Decoder, Options, Stores
+from changefeed.wire import tso
+from changefeed.wire.zone import zone
+
+try:
+    import changefeed_kernel
+except ModuleNotFoundError:
+    changefeed_kernel = None  # type: ignore[assignment]  # optional: None says that it is not installed
+
+_log = logging.getLogger(__name__)
+_INSTALL = "pip install ./kernel (needs cargo)"
+_FIRST_ODD = 64
+_MAX_SHAPES = 4096
+_NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
+
+
+class Kernel(Interface):
+    """The compiled twin of one protocol's decoder; see `changefeed_kernel.pyi`."""
+
+    def learn(self, shape: str) -> int | None: ...
+
+    def decode(
+        self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None
+    ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array]: ...
+
+
+def decoder(
+    name: str,
+    options: Mapping[str, Any] | Options = _NO_OPTIONS,
+    stores: Stores | None = None,
+    *,
+    kernel: Literal["auto", "on", "off"] = "auto",
+) -> Decoder:
+    """The decoder of a protocol: kernel and reference together where the kernel has a twin, else the reference.
+
+    Args:
+        name: of the protocol.
+        options: as the protocol's `Options`, or a mapping that is checked to become that.
+        stores: what lies outside of the records, as claim-check bodies.
+        kernel: `off` takes the reference alone, `on` fails where `auto` makes do with it.
+
+    Raises:
+        ConfigError: protocol or options are unknown, or the kernel is `on` and not there.
+    """
+    spoken = protocol(name)
+    chosen = options if isinstance(options, Options) else spoken.read_options(options)
+    reference = functools.partial(spoken.decoder, chosen, stores or Stores())
+    twin = _KERNELS[name](chosen) if kernel != "off" and name in _KERNELS else None
+    if twin is None or changefeed_kernel is None:
+        if kernel == "on":
+            why = "is not installed: " + _INSTALL if twin else f"has no decoder for {name} with these options"
+            raise ConfigError(f"the kernel {why}")
+        if twin is not None:
+            _say_slow()
+        return reference()
+    return _Pair(reference, twin)
+
+
+@functools.cache
+def _say_slow() -> None:
+    _log.warning("the kernel is not installed, decoding in Python is about 100 times slower: %s", _INSTALL)
+
+
+def _ticdc_open(options: Any) -> Callable[[], Kernel] | None:
+    """The twin for these options; None where values are not plain JSON of today's form."""
+    if options.large_message_handle_compression != "none" or options.legacy_v4:
+        return None
+    where = zone(options.time_zone)
+    ahead = where.utcoffset(None) // timedelta(microseconds=1) if isinstance(where, timezone) else None
+    return lambda: changefeed_kernel.TicdcOpen(upsert=not options.output_old_value, ahead=ahead)
+
+
+_KERNELS: dict[str, Callable[[Any], Callable[[], Kernel] | None]] = {"ticdc-open": _ticdc_open}
+
+
+class _Pair:
+    """A kernel and the reference that teaches it."""
+
+    def __init__(self, reference: Callable[[], Decoder], kernel: Callable[[], Kernel]) -> None:
+        self._make = (reference, kernel)
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self._reference, self._kernel = self._make[0](), self._make[1]()
+        self._seen: set[TableShape] = set()
+        self._shapes: list[TableShape] = []
+
+    def decode(self, records: pa.RecordBatch) -> Decoded:
+        """What the records mean; see `protocols.base.Decoder`."""
+        if len(self._seen) > _MAX_SHAPES:
+            self._start_over()
+        tables: list[TableBatch] = []
+        control: list[Control] = []
+        dead: list[DeadLetter] = []
+        odd = self._run_kernel(records, None, tables)
+        count = _FIRST_ODD
+        while len(odd):
+            asked, odd = odd[:count], odd[count:]
+            answer = _at(self._reference.decode(records.take(asked)), asked)
+            tables += answer.tables
+            control += answer.control
+            dead += answer.dead
+            if self._teach(answer.tables) and len(odd):
+                odd = self._run_kernel(records, odd, tables)
+            count *= 2
+        return Decoded(_joined(tables), control, dead)
+
+    def _run_kernel(self, records: pa.RecordBatch, rows: pa.Array | None, tables: list[TableBatch]) -> pa.Array:
+        """Appends what the kernel can decode to `tables`; returns the rows of the other records."""
+        found, odd = self._kernel.decode(records.column("key"), records.column("value"), rows)
+        tables += (_completed(self._shapes[number], batch, records) for number, batch in found)
+        return odd
+
+    def _teach(self, tables: list[TableBatch]) -> bool:
+        """Teaches the kernel what it has not seen; tells whether it learned anything."""
+        before = len(self._shapes)
+        for shape in (t.shape for t in tables if t.shape not in self._seen):
+            self._seen.add(shape)
+            if shape.before is None and shape.after is None and self._kernel.learn(_description(shape)) is not None:
+                self._shapes.append(shape)
+        return len(self._shapes) > before
+
+
+def _description(shape: TableShape) -> str:
+    return json.dumps(
+        {
+            "database": shape.database,
+            "table": shape.table,
+            "columns": [{"name": c.name, "type": str(c.type)} for c in shape.columns],
+            "wire": json.loads(shape.wire),
+        }
+    )
+
+
+def _completed(shape: TableShape, rows: pa.RecordBatch, records: pa.RecordBatch) -> TableBatch:
+    """The kernel's rows with the columns that follow from the record and from commit_ts."""
+    schema = table_schema(shape)
+    record, commit_ts = rows.column("record"), rows.column("commit_ts")
+    milliseconds = pc.shift_right(commit_ts, pa.scalar(tso.LOGICAL_BITS, pa.uint64())).cast(pa.int64())
+    no_entries = pa.repeat(pa.scalar(0, pa.int32()), len(rows) + 1)
+    columns = {
+        **{name: rows.column(name) for name in rows.schema.names},
+        **{name: records.column(name).take(record).cast(schema.field(name).type) for name in ("topic", "partition", "offset")},
+        "commit_time": milliseconds.cast(schema.field("commit_time").type),
+        "transaction": pa.nulls(len(rows), TRANSACTION),
+        "irregular": pa.MapArray.from_arrays(no_entries, pa.array([], pa.string()), pa.array([], pa.binary())),
+    }
+    return TableBatch(shape, pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema))
+
+
+def _at(answer: Decoded, rows: pa.Array) -> Decoded:
+    """The reference's answer about some of the records, with their rows in the whole batch."""
+    numbers = rows.to_pylist()
+
+    def moved(place: Place) -> Place:
+        return replace(place, record=numbers[place.record])
+
+    tables = [
+        TableBatch(t.shape, t.rows.set_column(0, t.rows.schema.field(0), rows.take(t.rows.column(0)))) for t in answer.tables
+    ]
+    control = [replace(event, place=moved(event.place)) for event in answer.control]
+    return Decoded(tables, control, [replace(letter, place=moved(letter.place)) for letter in answer.dead])
+
+
+def _joined(tables: Iterable[TableBatch]) -> list[TableBatch]:
+    """One batch a shape, its rows in order, in the order in which the shapes are first met."""
+    by_shape: dict[TableShape, list[pa.RecordBatch]] = {}
+    for table in tables:
+        by_shape.setdefault(table.shape, []).append(table.rows)
+    joined = [TableBatch(shape, _in_order(batches)) for shape, batches in by_shape.items()]
+    return sorted(joined, key=lambda t: (t.rows.column("record")[0].as_py(), t.rows.column("index")[0].as_py() or 0))
+
+
+def _in_order(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    rows = pa.concat_batches(batches)
+    return rows.take(pc.sort_indices(rows, sort_keys=[("record", "ascending"), ("index", "ascending")]))

@@ -1,0 +1,156 @@
+"""Changes in columns: what a decoder returns and an encoder takes.
+
+A table batch is one shape and one Arrow record batch, a row a change:
+
+    record      int32    row of the record in the batch that was decoded, from 0
+    topic       string   ┐
+    partition   int32    │ where the record lies
+    offset      int64    ┘
+    index       int32    which event of the record, from 0; NULL when the record holds one only
+    op          string   insert update delete read upsert
+    commit_ts   uint64   upstream ordering number, NULL where there is none
+    commit_time timestamp[s, ms or us; UTC]   the unit tells the digits that are known
+    transaction struct<id string, order int64, table_order int64>
+    origin      string   JSON object of what else the protocol says, NULL for nothing
+    before      struct   image, NULL for none; its fields are `shape.before_columns`
+    after       struct   image, NULL for none; its fields are `shape.after_columns`
+    irregular   map<string, binary>   column -> the text (UTF-8, or the very bytes) that its type cannot hold
+
+`(record, index)` is the order of events; rows of one batch are in that order. Batches of several tables interleave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from changefeed.model.event import Control, DeadLetter
+from changefeed.model.position import Place
+from changefeed.model.table import TableShape
+
+TRANSACTION = pa.struct([("id", pa.string()), ("order", pa.int64()), ("table_order", pa.int64())])
+IRREGULAR = pa.map_(pa.string(), pa.binary())
+UNITS = {0: "s", 3: "ms", 6: "us"}
+
+# What Kafka holds: the columns of Spark's Kafka source with headers.
+RECORDS = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("timestampType", pa.int32()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ]
+)
+
+
+def table_schema(shape: TableShape, unit: str = "ms") -> pa.Schema:
+    """The Arrow schema of a table batch of this shape; `unit` is the commit time's: s, ms or us."""
+    return pa.schema(
+        [
+            ("record", pa.int32()),
+            ("topic", pa.string()),
+            ("partition", pa.int32()),
+            ("offset", pa.int64()),
+            ("index", pa.int32()),
+            ("op", pa.string()),
+            ("commit_ts", pa.uint64()),
+            ("commit_time", pa.timestamp(unit, tz="UTC")),
+            ("transaction", TRANSACTION),
+            ("origin", pa.string()),
+            ("before", shape.before_type),
+            ("after", shape.after_type),
+            ("irregular", IRREGULAR),
+        ]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TableBatch:
+    """Rows of one shape, in columns; the columns are drawn at the top of this module."""
+
+    shape: TableShape
+    rows: pa.RecordBatch
+
+    def __len__(self) -> int:
+        return int(self.rows.num_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What a batch of records meant. Nothing is sorted; `(record, index)` orders it."""
+
+    tables: list[TableBatch] = field(default_factory=list)
+    control: list[Control] = field(default_factory=list)
+    dead: list[DeadLetter] = field(default_factory=list)
+
+
+class BatchBuilder:
+    """Collects rows of any shape and builds table batches, one a shape.
+
+    Values are what pyarrow takes for the column's Arrow type, with integers for date32 (days) and timestamps (µs), so
+    that no date outside Python's calendar is lost. An image is a dict column -> value that has exactly the columns the
+    shape says.
+    """
+
+    def __init__(self, unit: str = "ms") -> None:
+        self._unit = unit
+        self._rows: dict[TableShape, list[tuple[Any, ...]]] = {}
+
+    def add(
+        self,
+        shape: TableShape,
+        place: Place,
+        op: str,
+        *,
+        before: dict[str, Any] | None,
+        after: dict[str, Any] | None,
+        commit_ts: int | None = None,
+        commit_time: int | None = None,
+        transaction: dict[str, Any] | None = None,
+        origin: str | None = None,
+        irregular: dict[str, bytes] | None = None,
+    ) -> None:
+        """Adds one row; `commit_time` counts the builder's unit since the epoch."""
+        self._rows.setdefault(shape, []).append(
+            (
+                place.record,
+                place.topic,
+                place.partition,
+                place.offset,
+                place.index,
+                op,
+                commit_ts,
+                commit_time,
+                transaction,
+                origin,
+                before,
+                after,
+                list(irregular.items()) if irregular else [],
+            )
+        )
+
+    def build(self) -> list[TableBatch]:
+        """The table batches, in the order in which their shapes were first seen.
+
+        Raises:
+            pyarrow.ArrowInvalid: a value does not fit its column's type; the caller has not checked it.
+        """
+        return [TableBatch(shape, _columns(rows, table_schema(shape, self._unit))) for shape, rows in self._rows.items()]
+
+
+def _columns(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    columns = [pa.array(values, type=f.type) for values, f in zip(zip(*rows, strict=True), schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def record_batch(rows: Iterable[dict[str, Any]]) -> pa.RecordBatch:
+    """Records from dicts with the names of `RECORDS`; a missing one is NULL, `timestampType` 0 (create time)."""
+    filled = [{"timestampType": 0, "headers": [], **row} for row in rows]
+    return pa.RecordBatch.from_pylist(filled, schema=RECORDS)

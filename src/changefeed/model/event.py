@@ -1,0 +1,103 @@
+"""Change events that are not rows, and dead letters. Rows travel in columns: see `batch.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from changefeed.model.position import Place
+from changefeed.model.table import Column
+
+OPS = ("insert", "update", "delete", "read", "upsert")
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """A wall-clock time in UTC, with as many digits as the producer told.
+
+    Attributes:
+        us: microseconds since the epoch.
+        digits: of the fraction: 0, 3 or 6.
+    """
+
+    us: int
+    digits: int
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChange:
+    """DDL.
+
+    Attributes:
+        type: what it does, snake case: `create_table`, `add_column`, … or `other`.
+        ddl: the statement's text as sent.
+        columns: the table after the change, or None where the protocol does not say.
+        origin: what else the protocol says, by its own keys.
+    """
+
+    type: str
+    database: str | None
+    table: str | None
+    ddl: str | None
+    place: Place
+    columns: tuple[Column, ...] | None = None
+    commit_ts: int | None = None
+    commit_time: Instant | None = None
+    origin: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """The promise that no later event of the partition has a commit_ts at or below this one."""
+
+    commit_ts: int
+    place: Place
+    commit_time: Instant | None = None
+    origin: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionMark:
+    """A transaction begins or ends. `status` is `begin` or `end`, `tables` maps names to event counts."""
+
+    status: str
+    id: str
+    place: Place
+    event_count: int | None = None
+    tables: dict[str, int] | None = None
+    commit_time: Instant | None = None
+    origin: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """The producer lives."""
+
+    place: Place
+    commit_time: Instant | None = None
+    origin: dict[str, Any] = field(default_factory=dict)
+
+
+Control = SchemaChange | Resolved | TransactionMark | Heartbeat
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A record, or one message of it, that could not be decoded; nothing of it has been used.
+
+    Attributes:
+        reason: stable code, `ProtocolError.reason`.
+        error: the full message.
+        byte: where in the key or value the contradiction was seen, if known.
+        key, value, headers: the whole record's, as read.
+    """
+
+    reason: str
+    error: str
+    protocol: str
+    place: Place
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    byte: int | None = None
+    schema_id: int | str | None = None

@@ -1,0 +1,44 @@
+"""Where a change event lies: its record, and its place in the record."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from changefeed.errors import ConfigError
+
+_PLACE = re.compile(r"([^:]*):(\d{1,10}):(\d{1,19})(?::(\d{1,10}))?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The place of one change event.
+
+    Attributes:
+        topic, partition, offset: of the record, as in Kafka.
+        index: which event of the record, from 0, or None when the record holds one event only.
+        record: the record's row in the batch that was decoded, from 0; orders events of different partitions as read.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    index: int | None = None
+    record: int = 0
+
+    def __str__(self) -> str:
+        where = f"{self.topic}:{self.partition}:{self.offset}"
+        return where if self.index is None else f"{where}:{self.index}"
+
+    @classmethod
+    def parse(cls, text: str, record: int = 0) -> Place:
+        """The place that `topic:partition:offset[:index]` names.
+
+        Raises:
+            ConfigError: the text has another form.
+        """
+        found = _PLACE.fullmatch(text)
+        if found is None:
+            raise ConfigError(f"{text!r} is not a position: expected topic:partition:offset, with or without :index")
+        topic, partition, offset, index = found.groups()
+        return cls(topic, int(partition), int(offset), None if index is None else int(index), record)

@@ -1,0 +1,175 @@
+"""Rows of one table, read from lines, into table batches: column by column, each through its type's reader."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from changefeed.errors import ProtocolError, SchemaError
+from changefeed.model.batch import IRREGULAR, TRANSACTION, UNITS, TableBatch, table_schema
+from changefeed.model.event import Instant
+from changefeed.model.position import Place
+from changefeed.model.table import Column, TableShape
+from changefeed.model.text.forms import Here, RowForm
+from changefeed.model.text.write import PER_SECOND
+from changefeed.model.types import ColumnType
+from changefeed.model.values import IrregularError, reader
+
+_Names = tuple[str, ...] | None
+_FORMS = {"datetime": "2026-01-02 03:04:05", "timestamp": "2026-01-02T03:04:05Z"}
+
+
+class Row(NamedTuple):
+    """A row's line, its number, and what has been read of it."""
+
+    number: int
+    form: RowForm
+    place: Place
+    time: Instant | None
+
+
+def table_batches(shape: TableShape, rows: list[Row], here: Here) -> Iterator[TableBatch]:
+    """The rows in columns; a batch for each set of columns that the images carry, and each commit time unit.
+
+    Raises:
+        SchemaError: a value does not fit its column; the message names line and path.
+    """
+    everything = tuple(c.name for c in shape.columns)
+    groups: dict[tuple[_Names, _Names, str], list[Row]] = {}
+    for row in rows:
+        unit = "ms" if row.time is None else UNITS[row.time.digits]
+        images = _carried(row.form.before, everything), _carried(row.form.after, everything)
+        groups.setdefault((*images, unit), []).append(row)
+    for (before, after, unit), group in groups.items():
+        for side, names in (("before", before), ("after", after)):
+            _check_names(names, everything, side, group[0].number, here)
+        carried = TableShape(shape.database, shape.table, shape.columns, before, after, shape.wire)
+        yield TableBatch(carried, _record_batch(carried, unit, group, here))
+
+
+def _carried(image: dict[str, Any] | None, everything: tuple[str, ...]) -> _Names:
+    if image is None:
+        return None
+    names = tuple(image)
+    return None if names == everything else names
+
+
+def _check_names(names: _Names, known: tuple[str, ...], side: str, number: int, here: Here) -> None:
+    for name in names or ():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
+            raise here.error(f"its shape has no column {name!r}; {hint}", f"$.{side}", number=number)
+
+
+def _record_batch(shape: TableShape, unit: str, rows: list[Row], here: Here) -> pa.RecordBatch:
+    forms, schema = [row.form for row in rows], table_schema(shape, unit)
+    times = [None if r.time is None else r.time.us * PER_SECOND[unit] // 1_000_000 for r in rows]
+    columns = [
+        pa.array([r.place.record for r in rows], pa.int32()),
+        pa.array([r.place.topic for r in rows], pa.string()),
+        pa.array([r.place.partition for r in rows], pa.int32()),
+        pa.array([r.place.offset for r in rows], pa.int64()),
+        pa.array([r.place.index for r in rows], pa.int32()),
+        pa.array([f.op for f in forms], pa.string()),
+        pa.array([f.commit_ts for f in forms], pa.uint64()),
+        pa.array(times, schema.field("commit_time").type),
+        _transactions(rows, here),
+        pa.array([_origin(row, here) for row in rows], pa.string()),
+        _image("before", shape.before_columns, rows, here),
+        _image("after", shape.after_columns, rows, here),
+        pa.array([_irregular(row, here) for row in rows], IRREGULAR),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _image(side: str, columns: tuple[Column, ...], rows: list[Row], here: Here) -> pa.StructArray:
+    images: list[dict[str, Any] | None] = [getattr(row.form, side) for row in rows]
+    kind = pa.struct([pa.field(c.name, c.type.arrow, metadata={"mysql": str(c.type)}) for c in columns])
+    absent = [image is None for image in images]
+    if not columns or all(absent):
+        return pa.array([None if gone else {} for gone in absent], kind)
+    cells = [_cells(c, [None if i is None else i[c.name] for i in images], side, rows, here) for c in columns]
+    mask = pa.array(absent, pa.bool_()) if any(absent) else None
+    return pa.StructArray.from_arrays(cells, fields=list(kind), mask=mask)
+
+
+def _cells(column: Column, values: list[Any], side: str, rows: list[Row], here: Here) -> pa.Array:
+    read, ready = reader(column.type), []
+    if column.type.name in _FORMS:
+        read = _exact(read, column.type)
+    try:
+        for value in values:
+            ready.append(None if value is None else read(value))
+    except IrregularError as error:
+        message = f'{error}: it is null here and its text goes to "irregular"'
+        raise here.error(message, f"$.{side}.{column.name}", number=rows[len(ready)].number) from error
+    except ProtocolError as error:
+        raise here.error(str(error), f"$.{side}.{column.name}", number=rows[len(ready)].number) from error
+    return _array(ready, column.type.arrow, f"$.{side}.{column.name}", rows, here)
+
+
+def _exact(read: Callable[[Any], Any], t: ColumnType) -> Callable[[Any], Any]:
+    """The reader that also refuses digits that the type does not have, which would be lost, and another zone."""
+    form = _FORMS[t.name]
+    form = f"{form[:19]}.{'0' * t.length}{form[19:]}" if t.length else form
+    length, middle, zoned = len(form), form[10], form[-1] == "Z"
+
+    def exactly(value: Any) -> Any:
+        ready = read(value)
+        if len(value) != length or value[10] != middle or (value[-1] == "Z") != zoned:
+            raise SchemaError(f"{value!r} is not a {t}, whose form is {form!r}")
+        return ready
+
+    return exactly
+
+
+def _array(values: list[Any], kind: pa.DataType, path: str, rows: list[Row], here: Here) -> pa.Array:
+    """The Arrow array; a value that it refuses is an error of its line."""
+    foreign = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError)
+    try:
+        return pa.array(values, kind)
+    except foreign:
+        for value, row in zip(values, rows, strict=True):
+            try:
+                pa.array([value], kind)
+            except foreign as error:
+                raise here.error(f"{value!r} is not a {kind}: {error}", path, number=row.number) from error
+        raise
+
+
+def _transactions(rows: list[Row], here: Here) -> pa.Array:
+    if all(row.form.transaction is None for row in rows):
+        return pa.nulls(len(rows), TRANSACTION)
+    known = [row.form.transaction for row in rows]
+    values = [t and {"id": t.id, "order": t.order, "table_order": t.table_order} for t in known]
+    return _array(values, TRANSACTION, "$.transaction", rows, here)
+
+
+def _origin(row: Row, here: Here) -> str | None:
+    text = bytes(row.form.origin)
+    if text == b"null":
+        return None
+    if text[:1] != b"{":
+        raise here.error("Expected `object | null`", "$.origin", number=row.number)
+    return text.decode()
+
+
+def _irregular(row: Row, here: Here) -> list[tuple[str, bytes]]:
+    form = row.form
+    kept = []
+    for name, text in form.irregular.items():
+        image, column = form.after if form.after is not None else form.before, name
+        if form.before is not None and form.after is not None and name.startswith("before."):
+            image, column = form.before, name.removeprefix("before.")
+        if image is None or image.get(column, ...) is not None:
+            message = f"the image must have {column!r} and null there: the value is kept here alone"
+            raise here.error(message, f"$.irregular.{name}", number=row.number)
+        try:
+            kept.append((name, text.encode("utf-8", "surrogateescape")))
+        except UnicodeEncodeError as error:
+            raise here.error(f"{error.reason}: bytes are \\udc80 to \\udcff", f"$.irregular.{name}") from error
+    return kept

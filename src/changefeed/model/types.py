@@ -1,0 +1,184 @@
+"""The types of MySQL and TiDB columns, their text, and the Arrow type that carries each without loss.
+
+The text is MySQL's own (`bigint unsigned`, `decimal(12,2)`, `enum('a','b')`), cut down to what a protocol tells:
+`decimal` alone where the precision is unknown, `enum` alone where the members are. What is unknown decides the Arrow
+type too, so that text and Arrow type always agree:
+
+    type                       Arrow                     type               Arrow
+    tinyint … bigint           int8 int16 int32 int64    date               date32
+      … unsigned               uint8 … uint64            datetime(p)        timestamp[us]
+    year                       uint16                    timestamp(p)       timestamp[us, UTC]
+    bit(n)                     uint64                    time(p)            string, canonical text
+    float, double              float32, float64          enum, set          uint16 index, uint64 bits
+    decimal(p,s)               decimal128 or 256         enum(…), set(…)    string
+    decimal                    string, canonical text    json               string
+    char, varchar, … text      string                    geometry kinds     struct<srid, wkb>
+    binary, … blob             binary                    vector(n)          list<float32>
+    boolean                    bool (a protocol's own)   null               null
+
+TIME runs to ±838:59:59 and keeps its digits, which no Arrow type does: it stays the text that MySQL prints.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+import pyarrow as pa
+
+from changefeed.errors import SchemaError
+
+INTEGERS = {"tinyint": 8, "smallint": 16, "mediumint": 32, "int": 32, "bigint": 64}
+TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
+BINARIES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+GEOMETRIES = frozenset(
+    {
+        "geometry",
+        "point",
+        "linestring",
+        "polygon",
+        "multipoint",
+        "multilinestring",
+        "multipolygon",
+        "geometrycollection",
+    }
+)
+_PLAIN: dict[str, pa.DataType] = {
+    "year": pa.uint16(),
+    "bit": pa.uint64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "datetime": pa.timestamp("us"),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "time": pa.string(),
+    "json": pa.string(),
+    "vector": pa.list_(pa.float32()),
+    "boolean": pa.bool_(),
+    "null": pa.null(),
+}
+NAMES = frozenset({*INTEGERS, *TEXTS, *BINARIES, *GEOMETRIES, *_PLAIN, "decimal", "enum", "set"})
+_ALIASES = {
+    "integer": "int",
+    "bool": "tinyint(1)",
+    "numeric": "decimal",
+    "dec": "decimal",
+    "fixed": "decimal",
+    "real": "double",
+    "double precision": "double",
+    "geomcollection": "geometrycollection",
+    "nvarchar": "varchar",
+    "nchar": "char",
+    "int1": "tinyint",
+    "int2": "smallint",
+    "int3": "mediumint",
+    "int4": "int",
+    "int8": "bigint",
+}
+# name, then (…) when there is one, then attributes. Members may hold any character, ')' too.
+_TEXT = re.compile(r"\s*([a-z][a-z0-9]*(?: precision)?)\s*(?:\((.*)\))?\s*([a-z ]*)", re.DOTALL)
+_MEMBER = re.compile(r"\s*'((?:[^']|'')*)'\s*(,|$)")
+
+GEOMETRY = pa.struct([("srid", pa.uint32()), ("wkb", pa.binary())])
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnType:
+    """One MySQL type, as far as it is known.
+
+    Attributes:
+        name: the base name, lower case, one of `NAMES`.
+        unsigned: for numbers only.
+        length: what stands in the parentheses first: characters, bytes, bits, digits of a decimal, fraction digits of
+            a temporal type, dimension of a vector. None when absent or unknown.
+        scale: digits after the point, of decimal, float and double. None when absent or unknown.
+        members: of enum and set; None when unknown.
+    """
+
+    name: str
+    unsigned: bool = False
+    length: int | None = None
+    scale: int | None = None
+    members: tuple[str, ...] | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> ColumnType:
+        """The type that `text` names, in any case; attributes such as `not null` or a charset are not part of it.
+
+        Raises:
+            SchemaError: the text is no MySQL type.
+        """
+        return _parse(text)
+
+    def __str__(self) -> str:
+        if self.members is not None:
+            inside = ",".join("'" + m.replace("'", "''") + "'" for m in self.members)
+        elif self.length is None:
+            inside = ""
+        else:
+            inside = str(self.length) if self.scale is None else f"{self.length},{self.scale}"
+        return self.name + (f"({inside})" if inside else "") + (" unsigned" if self.unsigned else "")
+
+    @property
+    def arrow(self) -> pa.DataType:
+        """The Arrow type that carries every value of this type."""
+        return _arrow(self)
+
+
+@lru_cache(maxsize=4096)
+def _parse(text: str) -> ColumnType:
+    found = _TEXT.match(text if "'" in text else text.lower())
+    if found is None:  # members keep their case: only the name in front of them is lowered
+        found = _TEXT.match(re.sub(r"^\s*\w+", lambda m: m.group().lower(), text))
+    if found is None:
+        raise SchemaError(f"{text!r} is not a MySQL type")
+    name, inside, attributes = found.groups()
+    name = _ALIASES.get(name, name)
+    if name == "tinyint(1)":
+        return ColumnType("tinyint", length=1)
+    if name not in NAMES:
+        raise SchemaError(f"{text!r} is not a MySQL type")
+    unsigned = "unsigned" in attributes or "zerofill" in attributes
+    if name in ("enum", "set"):
+        return ColumnType(name, members=None if inside is None else _members(inside, text))
+    if not inside:
+        return ColumnType(name, unsigned)
+    try:
+        numbers = [int(part) for part in inside.split(",")]
+    except ValueError as error:
+        raise SchemaError(f"{text!r} is not a MySQL type") from error
+    length, scale = numbers[0], numbers[1] if len(numbers) > 1 else None
+    if name == "decimal" and scale is None:
+        scale = 0
+    return ColumnType(name, unsigned, length, scale)
+
+
+def _members(inside: str, text: str) -> tuple[str, ...]:
+    members, at = [], 0
+    while at < len(inside):
+        found = _MEMBER.match(inside, at)
+        if found is None:
+            raise SchemaError(f"{text!r}: members must be quoted and separated by commas")
+        members.append(found[1].replace("''", "'"))
+        at = found.end()
+    return tuple(members)
+
+
+@cache
+def _arrow(t: ColumnType) -> pa.DataType:
+    if t.name in INTEGERS:
+        return pa.type_for_alias(f"{'u' if t.unsigned else ''}int{INTEGERS[t.name]}")
+    if t.name == "decimal":
+        if t.length is None:
+            return pa.string()
+        return pa.decimal128(t.length, t.scale or 0) if t.length <= 38 else pa.decimal256(t.length, t.scale or 0)
+    if t.name in TEXTS:
+        return pa.string()
+    if t.name in BINARIES:
+        return pa.binary()
+    if t.name in GEOMETRIES:
+        return GEOMETRY
+    if t.name in ("enum", "set"):
+        return pa.string() if t.members is not None else pa.uint16() if t.name == "enum" else pa.uint64()
+    return _PLAIN[t.name]

@@ -1,0 +1,68 @@
+"""The barrier: up to where all tables may move together.
+
+It is the smallest resolved mark over all partitions. A partition without a mark holds it: nobody knows what is still on
+its way there. Marks that go back after a restart of the producer are ignored, and so is what was sent again below the
+barrier: it has been applied. Rows between the barrier and their own partition's mark wait; they are never dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from changefeed.pipeline.pending import ChunkInfo
+from changefeed.pipeline.state import Positions, State
+
+
+def barrier(state: State, partitions: Iterable[tuple[str, int]], until: int | None) -> int | None:
+    """The commit_ts up to which everything has been read, at most `until`; None when some partition has no mark yet.
+
+    It never goes back: a new partition without a mark leaves it where it is.
+    """
+    known = set(partitions) | {(topic, p) for topic, offsets in state.positions.items() for p in offsets}
+    marks = [state.resolved.get(topic, {}).get(partition) for topic, partition in known]
+    if not marks or any(mark is None for mark in marks):
+        return state.barrier
+    lowest = min(mark for mark in marks if mark is not None)
+    if until is not None:
+        lowest = min(lowest, until)
+    return lowest if state.barrier is None else max(lowest, state.barrier)
+
+
+def absorbed(state: State, fresh: list[ChunkInfo], folder: str, token: str, repeated: int) -> State:
+    """The state after reading a batch and before applying any of it."""
+    counts = state.counts
+    seen = {(c.event.commit_ts, c.event.database, c.event.table, c.event.ddl) for c in fresh if c.event is not None}
+    counts = replace(
+        counts,
+        records=counts.records + _sum(fresh, "read"),
+        rows=counts.rows + _sum(fresh, "rows"),
+        dead=counts.dead + _sum(fresh, "dead"),
+        repeated=counts.repeated + repeated,
+        schema_changes=counts.schema_changes + len(seen),
+    )
+    resolved = _highest(state.resolved, ((c.topic, c.partition, c.max_ts) for c in fresh if c.kind == "resolved"))
+    positions = _highest(state.positions, ((c.topic, c.partition, c.last + 1) for c in fresh if c.kind == "read"))
+    kept = (*state.pending, folder) if any(c.kind in ("rows", "schema") for c in fresh) else state.pending
+    return replace(state, counts=counts, resolved=resolved, positions=positions, source=token, pending=kept)
+
+
+def still_pending(folders: tuple[str, ...], chunks: list[ChunkInfo], upto: int | None) -> tuple[str, ...]:
+    """The folders that hold something above the barrier; none when there is no barrier."""
+    if upto is None:
+        return ()
+    above = {c.folder for c in chunks if c.kind in ("rows", "schema") and (c.max_ts is None or c.max_ts > upto)}
+    return tuple(folder for folder in folders if folder in above)
+
+
+def _sum(chunks: list[ChunkInfo], kind: str) -> int:
+    return sum(c.rows for c in chunks if c.kind == kind)
+
+
+def _highest(known: Positions, found: Iterable[tuple[str, int, int | None]]) -> Positions:
+    merged = {topic: dict(offsets) for topic, offsets in known.items()}
+    for topic, partition, value in found:
+        if value is not None:
+            here = merged.setdefault(topic, {})
+            here[partition] = max(value, here.get(partition, value))
+    return merged

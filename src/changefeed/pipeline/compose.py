@@ -1,0 +1,175 @@
+"""The flow, and the only place that knows its order.
+
+    source ──▶ decode ──▶ pending store ──▶ plan ──▶ changes ──▶ latest ──▶ merge ──▶ ledger
+                 └──▶ dead letters
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from changefeed.pipeline.barrier import absorbed, barrier, still_pending
+from changefeed.pipeline.dead_letters import DeadLetters
+from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.failpoint import failpoint
+from changefeed.pipeline.ledger import Ledger
+from changefeed.pipeline.pending import ChunkInfo, PendingStore
+from changefeed.pipeline.plan import AddColumns, AnyAction, Copy, Create, Merge, Plan, Rewrite, Rules, make
+from changefeed.pipeline.state import State
+from changefeed.sinks.delta.log import Stamp
+from changefeed.sinks.delta.table import Writer
+from changefeed.stages.changes import Window, changes, count
+from changefeed.stages.decode import decode
+from changefeed.stages.latest import latest
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(slots=True)
+class Flow:
+    """The parts of one run, wired."""
+
+    definition: Definition
+    ledger: Ledger
+    pending: PendingStore
+    letters: DeadLetters
+    writer: Writer
+    root: str
+
+    def batch(self, records: DataFrame, folder: str, token: str, partitions: set[tuple[str, int]], until: int | None) -> None:
+        """Takes one batch of records all the way: to the tables what the barrier covers, the rest to the pending store."""
+        choice = self.definition.source.protocol
+        # records -> chunks, on disk before anything else
+        failpoint("stage.before")
+        self.pending.stage(decode(records, choice.name, choice.options), folder)
+        failpoint("stage.after")
+        fresh = self.pending.index([folder])
+        # chunks that say what could not be decoded -> dead letters, and the policy
+        self.letters.take(self.pending, folder, fresh)
+        # chunks -> what is known now: positions, marks, counts
+        before = self.ledger.state
+        repeated = self._rows([folder], fresh, None, before.barrier) if before.barrier is not None else 0
+        state = absorbed(before, fresh, folder, token, repeated)
+        self.step(state, partitions, until)
+
+    def step(self, state: State, partitions: set[tuple[str, int]], until: int | None) -> None:
+        """Moves all tables to the barrier that `state` allows, and publishes it."""
+        chunks = self.pending.index(state.pending)
+        upto = None
+        if self.definition.pipeline.consistency == "transaction":
+            upto = barrier(state, partitions, until)
+            if upto is None or upto == state.barrier:
+                self.ledger.finish(state)
+                return
+        # chunks -> the writes that bring every table there
+        behaviour = self.definition.pipeline
+        rules = Rules(behaviour.keyless, behaviour.schema_change_behavior)
+        after = state.barrier if upto is not None else None
+        actions, tables, notes = make(state, chunks, after, upto, rules)
+        applied = self._rows(state.pending, chunks, after, upto)
+        counts = replace(state.counts, applied=state.counts.applied + applied)
+        reached = replace(
+            state, barrier=upto, tables=tables, counts=counts, pending=still_pending(state.pending, chunks, upto)
+        )
+        plan = Plan(actions=actions, folders=state.pending, state=reached, notes=notes)
+        self.ledger.begin(plan)
+        self.finish(plan)
+
+    def finish(self, plan: Plan) -> None:
+        """Does what a begun step still lacks, and publishes its cut."""
+        for action in plan.actions:
+            self._write(action, plan)
+        tables = dict(plan.state.tables)
+        touched = {action.path for action in plan.actions}
+        for name, here in tables.items():
+            if here.path in touched or here.version is None:
+                found = self.writer.state(f"{self.root}/{here.path}")
+                tables[name] = replace(here, version=found.version if found else None)
+        self.ledger.finish(replace(plan.state, tables=tables))
+        # what the cut covers is no longer pending
+        failpoint("cleanup.before")
+        self.pending.delete_all_but(plan.state.pending)
+        failpoint("cleanup.after")
+
+    def _write(self, action: AnyAction, plan: Plan) -> None:
+        path = f"{self.root}/{action.path}"
+        stamp = Stamp(self.ledger.epoch, self.ledger.step + 1, action.number)
+        found = self.writer.state(path)
+        if found and found.stamp and (found.stamp.step, found.stamp.action) >= (stamp.step, stamp.action):
+            return  # the table says that a run before this one did it
+        kind = type(action).__name__.lower()
+        note = self._note(plan.state, stamp)
+        failpoint(f"{kind}.before")
+        match action:
+            case Create():
+                self.writer.create(path, action.table, stamp, note)
+            case AddColumns():
+                self.writer.add_columns(path, action.table, stamp, note)
+            case Rewrite():
+                self.writer.rewrite(path, action.table, action.expressions, stamp, note)
+            case Copy():
+                self.writer.copy(f"{self.root}/{action.source}", path, stamp, note)
+            case Merge():
+                self._merge(action, plan, path, stamp, note)
+        failpoint(f"{kind}.after")
+
+    def _merge(self, action: Merge, plan: Plan, path: str, stamp: Stamp, note: str) -> None:
+        # chunks -> typed changes of this table -> the last one of every key
+        chunks = self.pending.table(plan.folders, action.source, action.after, action.upto)
+        typed = changes(chunks, action.table, Window(action.after, action.upto))
+        if not action.table.keys:
+            write = self.writer.load if action.load else self.writer.append
+            write(path, action.table, typed, stamp, note)
+            return
+        last = latest(typed, action.table, partial=action.partial)
+        if action.load:
+            self.writer.load(path, action.table, last, stamp, note)
+        else:
+            self.writer.merge(path, action.table, last, stamp, note, partial=action.partial)
+
+    def _note(self, state: State, stamp: Stamp) -> str:
+        """What a table's commit says of itself: who wrote it, and up to where it brings the table."""
+        said = {
+            "changefeed": self.definition.pipeline.name,
+            "epoch": stamp.epoch,
+            "step": stamp.step,
+            "commit_ts": state.barrier,
+            "positions": state.positions,
+        }
+        return msgspec.json.encode(said).decode()
+
+    def _rows(self, folders: tuple[str, ...] | list[str], chunks: list[ChunkInfo], after: int | None, upto: int | None) -> int:
+        """How many rows lie in (after, upto]: whole chunks by their counts, those across a bound by their payloads."""
+        total, across = 0, False
+        for chunk in chunks:
+            if chunk.kind != "rows":
+                continue
+            low, high = chunk.min_ts, chunk.max_ts
+            if (after is None and upto is None) or low is None or high is None:
+                total += chunk.rows
+            elif (after is None or low > after) and (upto is None or high <= upto):
+                total += chunk.rows
+            elif (after is None or high > after) and (upto is None or low <= upto):
+                across = True
+        return total + (self._across(folders, after, upto) if across else 0)
+
+    def _across(self, folders: tuple[str, ...] | list[str], after: int | None, upto: int | None) -> int:
+        from pyspark.sql import functions as F
+
+        low, high = F.col("min_commit_ts"), F.col("max_commit_ts")
+        found = self.pending.read(folders).where(F.col("kind") == "rows")
+        crosses = F.lit(False)
+        for bound in (after, upto):
+            if bound is not None:
+                crosses = crosses | ((low <= bound) & (high > bound))
+        return count(found.where(crosses), Window(after, upto))
+
+
+def token_text(token: str) -> str:
+    """A source's token in one canonical form, so that equal ones compare equal."""
+    return json.dumps(json.loads(token), sort_keys=True, separators=(",", ":"))

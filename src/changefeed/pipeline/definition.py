@@ -1,0 +1,122 @@
+"""What a user writes: the pipeline's definition, checked.
+
+The models are the validation, the JSON Schema for editors and the reference page. Names are kebab-case; Kafka's and
+Flink CDC's own property names stay as they are. An unknown name is an error that shows the nearest known one.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+
+def _kebab(name: str) -> str:
+    return name.replace("_", "-")
+
+
+class Section(BaseModel):
+    """A part of the definition; immutable once read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=_kebab, populate_by_name=True)
+
+
+class ProtocolChoice(Section):
+    """The protocol of the records, and its options by the producer's own names."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    name: str = Field(description="One of `changefeed list`.")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options as the protocol takes them."""
+        return dict(self.model_extra or {})
+
+
+class _Source(Section):
+    protocol: ProtocolChoice = Field(description="Name of the protocol, or an object with `name` and its options.")
+    max_records_per_batch: int = Field(
+        default=50_000, ge=1, description="At most this many records are read before a step is applied."
+    )
+
+    @field_validator("protocol", mode="before")
+    @classmethod
+    def _name_alone(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+
+class FilesSource(_Source):
+    """Record logs in a folder that may grow: `*.jsonl`, `*.jsonl.gz`, `*.jsonl.zst`, `*.parquet`."""
+
+    type: Literal["files"]
+    path: str = Field(description="A file, or a pattern such as `history/*.jsonl.gz`; relative to the definition.")
+
+
+class KafkaSource(_Source):
+    """Topics of a Kafka cluster."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, alias_generator=_kebab, populate_by_name=True)
+    type: Literal["kafka"]
+    servers: str = Field(description="Bootstrap servers, `host:port,…`.")
+    topics: list[str] | None = Field(default=None, description="The topics, by name.")
+    topics_pattern: str | None = Field(default=None, description="The topics, by a Java regular expression.")
+    starting_offsets: str = Field(
+        default="earliest", description="`earliest`, `latest` or Spark's JSON, for a pipeline without a ledger yet."
+    )
+
+    @model_validator(mode="after")
+    def _checked(self) -> KafkaSource:
+        if (self.topics is None) == (self.topics_pattern is None):
+            raise ValueError("give either `topics` or `topics-pattern`")
+        foreign = [name for name in self.model_extra or {} if not name.startswith("kafka.")]
+        if foreign:
+            raise ValueError(f"unknown name {foreign[0]!r}; properties of the Kafka client start with `kafka.`")
+        return self
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The `kafka.*` properties for the client."""
+        return {name: str(value) for name, value in (self.model_extra or {}).items()}
+
+
+class DeltaSink(Section):
+    """Delta tables under a folder: `<path>/<database>/<table>`."""
+
+    type: Literal["delta"]
+    path: str = Field(description="Folder or URL; relative to the definition.")
+    irregular: Literal["null", "fail", "keep"] = Field(
+        default="null",
+        description="What to do with values a column cannot hold (zero dates): NULL; stop; or NULL and the text in `_irregular`.",
+    )
+    metadata_columns: list[Literal["_commit_ts", "_commit_time", "_op", "_position"]] = Field(
+        default_factory=list, description="Columns to add that tell where a row's last change came from."
+    )
+
+
+class Behaviour(Section):
+    """How the pipeline applies changes."""
+
+    name: str = Field(default="changefeed", pattern=r"^[A-Za-z0-9_.-]+$", description="Names the ledger's owner.")
+    consistency: Literal["transaction", "key"] = Field(
+        default="transaction",
+        description="`transaction`: all tables move together from cut to cut; `key`: each batch at once, ordered per key.",
+    )
+    dead_letters: Literal["stop", "quarantine", "continue"] = Field(
+        default="stop", description="After a record that cannot be decoded: stop; hold its table; or go on."
+    )
+    keyless: Literal["append", "refuse"] = Field(
+        default="append", description="Tables without a handle key: append their inserts, or refuse to run."
+    )
+    schema_change_behavior: Literal["evolve", "try_evolve", "lenient", "ignore", "exception"] = Field(
+        default="evolve", alias="schema.change.behavior", description="What a schema change does to the sink's tables."
+    )
+    trigger_interval: str = Field(default="1 second", description="How often to look for new records when following.")
+
+
+class Definition(Section):
+    """A whole pipeline."""
+
+    source: Annotated[FilesSource | KafkaSource, Field(discriminator="type")]
+    sink: DeltaSink
+    pipeline: Behaviour = Field(default_factory=Behaviour)
+    spark: dict[str, str] = Field(default_factory=dict, description="Spark configuration, passed on as it is.")

@@ -1,0 +1,138 @@
+"""The ledger: what has been applied, as a Delta table in the sink.
+
+Theory of operation:
+
+Rule 1. A run begins by taking the next epoch: it appends a row with a higher stamp than any before. From then on Delta
+skips whatever an older run appends (see `sinks/delta/log.py`), and an older run notices when it looks.
+Rule 2. A step is two rows. `begun` holds the plan: which writes to which tables, from which folders of the pending store.
+`done` holds the state after it. Between the two lie the writes, each stamped with epoch, step and number.
+Rule 3. A run that finds `begun` without `done` finishes that very plan. A write is skipped if its table's own stamp says
+it is there. The plan names no clock and no batch of Spark's, so finishing it twice gives the same tables.
+Rule 4. Nothing else is remembered. Spark's checkpoint is scratch of one run; the next begins where the ledger says.
+
+An older run that is still alive can only be at the step that the newer run finishes first, for beginning another needs
+the ledger. Each of its late writes repeats a stamp that is already passed, so Delta skips it or lets it fail.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from changefeed.errors import FencedError
+from changefeed.pipeline.failpoint import failpoint
+from changefeed.pipeline.plan import Plan, read_plan, write_plan
+from changefeed.pipeline.state import State, read_state, write_state
+from changefeed.sinks.delta.log import Stamp, snapshot
+from changefeed.sinks.delta.table import translated
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_BEGUN, _DONE, _CLAIMED = "begun", "done", "epoch"
+_NUMBER = {_CLAIMED: 0, _BEGUN: 1, _DONE: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """One row of the published ledger: versions of all tables that belong together."""
+
+    epoch: int
+    step: int
+    at: float
+    state: State
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The ledger of one pipeline, as one run holds it.
+
+    Attributes:
+        epoch: of this run; 0 until `claim`.
+        step: the last step that is done.
+        state: after that step.
+        unfinished: a plan that was begun and not done, for this run to finish; its step is `step + 1`.
+    """
+
+    spark: SparkSession
+    path: str
+    application: str
+    epoch: int = 0
+    step: int = 0
+    state: State = field(default_factory=State)
+    unfinished: Plan | None = None
+
+    def claim(self) -> None:
+        """Takes the next epoch and reads what was applied; an older run of the pipeline is fenced off from here on."""
+        newest, step = 0, 0
+        if self._exists():
+            last = self._rows().selectExpr("max(epoch) AS epoch", "max(CASE WHEN status = 'done' THEN step END) AS step")
+            newest, step = ((row := last.collect()[0])["epoch"] or 0), (row["step"] or 0)
+        self.epoch, self.step = newest + 1, step
+        failpoint("epoch.before")
+        self._append(_CLAIMED, step, None, None)
+        failpoint("epoch.after")
+        self._load()
+
+    def begin(self, plan: Plan) -> None:
+        """Writes down what the next step will do."""
+        failpoint("begun.before")
+        self._append(_BEGUN, self.step + 1, None, plan)
+        failpoint("begun.after")
+
+    def finish(self, state: State) -> None:
+        """Publishes the state after the next step."""
+        failpoint("done.before")
+        self._append(_DONE, self.step + 1, state, None)
+        failpoint("done.after")
+        self.step, self.state, self.unfinished = self.step + 1, state, None
+
+    def _load(self) -> None:
+        rows = self._rows().where(f"step >= {self.step} AND status <> '{_CLAIMED}'").orderBy("step", "epoch").collect()
+        for row in rows:
+            if row["status"] == _DONE:
+                self.step, self.state = row["step"], read_state(row["state"])
+        begun = [row for row in rows if row["status"] == _BEGUN and row["step"] == self.step + 1]
+        self.unfinished = read_plan(begun[0]["plan"]) if begun else None
+
+    def _append(self, status: str, step: int, state: State | None, plan: Plan | None) -> None:
+        from pyspark.sql import functions as F
+
+        stamp = Stamp(self.epoch, step, _NUMBER[status])
+        row = {
+            "epoch": F.lit(self.epoch).cast("bigint"),
+            "step": F.lit(step).cast("bigint"),
+            "status": F.lit(status),
+            "at": F.lit(time.time()).cast("timestamp"),
+            "commit_ts": F.lit(state.barrier if state else None).cast("bigint"),
+            "state": F.lit(write_state(state) if state else None).cast("string"),
+            "plan": F.lit(write_plan(plan) if plan else None).cast("string"),
+        }
+        with translated(self.path):
+            one = self.spark.range(0, 1, 1, 1).select(*[value.alias(name) for name, value in row.items()])
+            writer = one.write.format("delta").mode("append").option("txnAppId", self.application)
+            writer.option("txnVersion", str(stamp.pack())).save(self.path)
+        found = snapshot(self.spark, self.path, self.application)
+        if found is None or found.stamp != stamp:
+            newer = found.stamp.epoch if found and found.stamp else "?"
+            raise FencedError(
+                f"{self.path}: epoch {newer} of pipeline {self.application} has taken over; this run is epoch {self.epoch} "
+                "and stops. Is the same pipeline started twice?"
+            )
+
+    def _exists(self) -> bool:
+        return snapshot(self.spark, self.path, self.application) is not None
+
+    def _rows(self) -> Any:
+        return self.spark.read.format("delta").load(self.path)
+
+
+def cuts(spark: SparkSession, path: str, application: str) -> Iterator[Cut]:
+    """Every published cut, oldest first; none when the pipeline has never run."""
+    if snapshot(spark, path, application) is None:
+        return
+    rows = spark.read.format("delta").load(path).where(f"status = '{_DONE}'").orderBy("step")
+    for row in rows.toLocalIterator():
+        yield Cut(row["epoch"], row["step"], row["at"].timestamp(), read_state(row["state"]))

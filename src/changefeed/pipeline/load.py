@@ -1,0 +1,98 @@
+"""From a YAML file to a `Definition`: environment, relative paths, and errors that show the fix."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from changefeed.errors import ConfigError, unknown_name
+from changefeed.pipeline import definition as parts
+from changefeed.pipeline.definition import Definition
+from changefeed.protocols import protocol
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def load(path: str | Path) -> Definition:
+    """The definition in a YAML file; `${NAME}` in its values is taken from the environment.
+
+    Raises:
+        ConfigError: the file cannot be read, is no YAML, or says something that cannot work.
+    """
+    file = Path(path)
+    try:
+        said = yaml.safe_load(file.read_text())
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{file}: not YAML: {error}") from error
+    if not isinstance(said, dict):
+        raise ConfigError(f"{file}: expected the sections source, sink and pipeline")
+    return read(_filled(said, file), base=file.parent, where=str(file))
+
+
+def read(said: dict[str, Any], *, base: Path | None = None, where: str = "definition") -> Definition:
+    """The definition that `said` describes; relative paths are taken from `base`.
+
+    Raises:
+        ConfigError: it cannot work as written.
+    """
+    try:
+        found = Definition.model_validate(_anchored(said, base))
+    except ValidationError as error:
+        raise _explained(error, where) from error
+    choice = found.source.protocol
+    protocol(choice.name).read_options(choice.options)
+    return found
+
+
+def _filled(value: Any, file: Path) -> Any:
+    if isinstance(value, dict):
+        return {key: _filled(item, file) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_filled(item, file) for item in value]
+    if not isinstance(value, str):
+        return value
+
+    def variable(found: re.Match[str]) -> str:
+        if found[1] not in os.environ:
+            raise ConfigError(f"{file}: the environment has no {found[1]}, which ${{{found[1]}}} stands for")
+        return os.environ[found[1]]
+
+    return _VARIABLE.sub(variable, value)
+
+
+def _anchored(said: dict[str, Any], base: Path | None) -> dict[str, Any]:
+    """Relative paths belong to the definition's folder, not to wherever the command was started."""
+    if base is None:
+        return said
+    sections = dict(said)
+    for name in ("source", "sink"):
+        section = sections.get(name)
+        if isinstance(section, dict) and isinstance(section.get("path"), str) and "://" not in section["path"]:
+            sections[name] = {**section, "path": str((base / section["path"]).absolute())}
+    return sections
+
+
+def _explained(error: ValidationError, where: str) -> ConfigError:
+    first = error.errors()[0]
+    path = ".".join(str(part) for part in first["loc"] if part not in ("files", "kafka", "delta"))
+    if first["type"] == "extra_forbidden":
+        model = _model(path.split(".")[0], first["loc"])
+        known = [field.alias or name for name, field in model.model_fields.items()]
+        section, _, name = path.rpartition(".")
+        return ConfigError(f"{where}: {unknown_name('name in ' + (section or 'the file'), name, known)}")
+    return ConfigError(f"{where}: {path}: {first['msg']}" if path else f"{where}: {first['msg']}")
+
+
+def _model(section: str, loc: tuple[int | str, ...]) -> type[BaseModel]:
+    if len(loc) == 1:
+        return Definition
+    if section == "source":
+        return parts.KafkaSource if "kafka" in loc else parts.FilesSource
+    return {"sink": parts.DeltaSink, "pipeline": parts.Behaviour}.get(section, Definition)

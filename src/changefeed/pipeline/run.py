@@ -1,0 +1,196 @@
+"""Running a pipeline: `run` is `changefeed run`.
+
+A run takes the next epoch, finishes the step that the last one began, and follows the source from where the ledger
+says. Spark's checkpoint is scratch: made new by every run, deleted at its end, never read by another. Inside the run it
+serves for what Spark knows best, the offsets of each batch.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from changefeed.errors import ConfigError
+from changefeed.pipeline.compose import Flow, token_text
+from changefeed.pipeline.dead_letters import DeadLetters
+from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.edge import as_ours
+from changefeed.pipeline.ledger import Ledger
+from changefeed.pipeline.pending import PendingStore
+from changefeed.pipeline.state import State
+from changefeed.sinks.delta.columns import metadata_columns
+from changefeed.sinks.delta.table import Writer
+from changefeed.sources import Source, source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+Progress = Callable[[State], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a run did. `reached` tells whether `until` was reached; None when none was given."""
+
+    epoch: int
+    steps: int
+    state: State
+    reached: bool | None
+
+
+def run(
+    definition: Definition,
+    spark: SparkSession,
+    *,
+    once: bool = False,
+    until: int | None = None,
+    progress: Progress | None = None,
+) -> Summary:
+    """Applies what the source has: all of it with `once`, else for ever, and in either case up to `until` at most.
+
+    Args:
+        until: a commit_ts; every table ends at exactly this point.
+        progress: called after every step with the state it reached.
+
+    Raises:
+        ConfigError: `until` lies before what has been applied.
+        ProtocolError: a record could not be decoded and the policy is to stop.
+        FencedError: another run of the pipeline took over.
+    """
+    runner = _Runner(definition, spark, once, until, progress)
+    with as_ours():
+        return runner.run()
+
+
+def sink_paths(definition: Definition) -> tuple[str, str]:
+    """The folder of the tables and, below it, the pipeline's own."""
+    return definition.sink.path.rstrip("/"), f"{definition.sink.path.rstrip('/')}/_changefeed"
+
+
+def application(definition: Definition) -> str:
+    """The pipeline's name as Delta's transactions know it."""
+    return f"changefeed:{definition.pipeline.name}"
+
+
+class _Runner:
+    def __init__(
+        self, definition: Definition, spark: SparkSession, once: bool, until: int | None, progress: Progress | None
+    ) -> None:
+        self.definition, self.spark, self.once, self.until, self.progress = definition, spark, once, until, progress
+        root, own = sink_paths(definition)
+        name = application(definition)
+        self.ledger = Ledger(spark, f"{own}/ledger", name)
+        self.source: Source = source(definition.source)
+        self.flow = Flow(
+            definition,
+            self.ledger,
+            PendingStore(spark, f"{own}/pending"),
+            DeadLetters(spark, f"{own}/dead_letters", definition.pipeline.dead_letters, definition.pipeline.name),
+            Writer(spark, name, metadata_columns(definition.sink)),
+            root,
+        )
+        self.error: BaseException | None = None
+
+    def run(self) -> Summary:
+        self.ledger.claim()
+        first = self.ledger.step
+        self._recover()
+        if not self._done():
+            self._stream()
+        state = self.ledger.state
+        reached = None if self.until is None else state.barrier is not None and state.barrier >= self.until
+        return Summary(self.ledger.epoch, self.ledger.step - first, state, reached)
+
+    def _recover(self) -> None:
+        """Leaves no step half done, and no change pending that the marks already cover."""
+        plan, state = self.ledger.unfinished, self.ledger.state
+        self.flow.pending.delete_all_but([*state.pending, *(plan.folders if plan else ())])
+        if plan is not None:
+            self.flow.finish(plan)
+            self._tell()
+        state = self.ledger.state
+        if self.until is not None and state.barrier is not None and state.barrier > self.until:
+            raise ConfigError(
+                f"--until {self.until}: the tables are at {state.barrier} already. Read the cut at {self.until} from the "
+                "ledger (changefeed status --json), or start a new pipeline in an empty folder"
+            )
+        if state.pending and self.definition.pipeline.consistency == "transaction" and state.source is not None:
+            before = self.ledger.step
+            self.flow.step(state, self.source.partitions(state.source), self.until)
+            if self.ledger.step != before:
+                self._tell()
+
+    def _stream(self) -> None:
+        token = self.ledger.state.source
+        end = self.source.end(self.spark, token) if self.once else None
+        if end is not None and token is not None and token_text(end) == token_text(token):
+            return
+        checkpoint = tempfile.mkdtemp(prefix="changefeed-checkpoint-")
+        try:
+            query = self._query(self.source.stream(self.spark, token, end), checkpoint, end)
+            self._wait(query)
+        finally:
+            shutil.rmtree(checkpoint, ignore_errors=True)
+
+    def _query(self, records: DataFrame, checkpoint: str, end: str | None) -> StreamingQuery:
+        def on_batch(batch: DataFrame, number: int) -> None:
+            if self.error is not None or self._done():
+                return
+            try:
+                self._batch(batch, number, checkpoint, end)
+            except BaseException as error:
+                self.error = error
+                raise
+
+        writer = records.writeStream.foreachBatch(on_batch).option("checkpointLocation", checkpoint)
+        if self.once and self.source.available_now:
+            return writer.trigger(availableNow=True).start()
+        interval = "0 seconds" if self.once else self.definition.pipeline.trigger_interval
+        return writer.trigger(processingTime=interval).start()
+
+    def _batch(self, batch: DataFrame, number: int, checkpoint: str, end: str | None) -> None:
+        token = token_text(batch_token(checkpoint, number))
+        folder = f"{self.ledger.epoch:06d}-{number:08d}"
+        self.flow.batch(batch, folder, token, self.source.partitions(token), self.until)
+        self._tell()
+        self.ended = end is not None and token == token_text(end)
+
+    ended = False
+
+    def _wait(self, query: StreamingQuery) -> None:
+        """Until the query ends by itself, or we have what we came for."""
+        try:
+            while query.isActive and self.error is None and not self.ended and not self._done():
+                query.awaitTermination(1)
+        finally:
+            if query.isActive:
+                query.stop()
+        if self.error is not None:
+            raise self.error
+        failed = query.exception()
+        if failed is not None:
+            raise failed
+
+    def _done(self) -> bool:
+        barrier = self.ledger.state.barrier
+        return self.until is not None and barrier is not None and barrier >= self.until
+
+    def _tell(self) -> None:
+        if self.progress is not None:
+            self.progress(self.ledger.state)
+
+
+def batch_token(checkpoint: str, number: int) -> str:
+    """Where a batch ends, in the source's words, from the offset log that Spark writes before it runs the batch.
+
+    The log is one file a batch: a version, metadata, then a line for each source; the pipeline has one source.
+    """
+    with open(f"{checkpoint}/offsets/{number}") as file:
+        lines = file.read().splitlines()
+    token: Any = json.loads(lines[2])
+    return json.dumps(token)

@@ -1,0 +1,91 @@
+"""What has been applied, as the ledger keeps it: one value, replaced as a whole by every step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from changefeed.model.definition import Table
+
+Positions = dict[str, dict[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """A table downstream.
+
+    Attributes:
+        table: its columns and keys upstream, as of the barrier.
+        path: where it lies, below the sink's path.
+        declared: a DDL statement told the columns; else they were learned from rows and may widen.
+        version: the Delta version that the barrier's cut pins.
+    """
+
+    table: Table
+    path: str
+    declared: bool
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Where everything that was read has gone: rows = applied + repeated + pending + held.
+
+    Attributes:
+        records: records read.
+        rows: row changes in them that could be decoded.
+        applied: row changes that are in the tables.
+        repeated: row changes sent again that had been applied before.
+        schema_changes: DDL statements taken, each once.
+        dead: dead letters written: records, or single messages of a record.
+    """
+
+    records: int = 0
+    rows: int = 0
+    applied: int = 0
+    repeated: int = 0
+    schema_changes: int = 0
+    dead: int = 0
+
+    @property
+    def pending(self) -> int:
+        """Row changes that wait above the barrier."""
+        return self.rows - self.applied - self.repeated
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Everything a step needs to know of the steps before it.
+
+    Attributes:
+        barrier: commit_ts up to which all tables have been applied; None before the first cut.
+        resolved: topic -> partition -> the highest mark seen there.
+        positions: topic -> partition -> offset of the next record to read.
+        source: where the source goes on, in its own words; None before the first batch.
+        tables: `database.table` -> what lies downstream.
+        pending: folders of the pending store that still hold changes above the barrier, oldest first.
+    """
+
+    barrier: int | None = None
+    resolved: Positions = field(default_factory=dict)
+    positions: Positions = field(default_factory=dict)
+    source: str | None = None
+    tables: dict[str, TableState] = field(default_factory=dict)
+    pending: tuple[str, ...] = ()
+    quarantined: tuple[str, ...] = ()
+    counts: Counts = field(default_factory=Counts)
+
+    def versions(self) -> dict[str, int]:
+        """The cut: every table and the version that a reader pins."""
+        return {name: t.version for name, t in self.tables.items() if t.version is not None}
+
+
+def write_state(state: State) -> str:
+    """The state as JSON text."""
+    return msgspec.json.encode(state).decode()
+
+
+def read_state(text: str) -> State:
+    """The state that `write_state` wrote."""
+    return msgspec.json.decode(text, type=State)

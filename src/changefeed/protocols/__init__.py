@@ -1,0 +1,26 @@
+"""The protocols: bytes to changes and back, one folder each; none imports another."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import cast
+
+from changefeed.errors import unknown_name
+from changefeed.protocols.base import Protocol
+
+PROTOCOLS: dict[str, str] = {
+    "ticdc-open": "changefeed.protocols.ticdc_open",
+}
+
+
+@cache
+def protocol(name: str) -> Protocol:
+    """The protocol of this name, loaded on first use.
+
+    Raises:
+        ConfigError: there is none; the message has the nearest name and all of them.
+    """
+    if name not in PROTOCOLS:
+        raise unknown_name("protocol", name, PROTOCOLS)
+    return cast(Protocol, import_module(PROTOCOLS[name]).PROTOCOL)

@@ -1,0 +1,303 @@
+r"""Records to changes: the reference. One message at a time, every check made, nothing guessed.
+
+    record ─ framing.split ─▶ messages ─ envelope.read_… ─▶ images ─ shapes ─▶ readers ─▶ table batches
+                                 │                              └─ claim check: the same for the stored message
+                                 └─ whatever fails: a dead letter, of the message alone where the framing holds
+
+Rule 1. `d` is a delete; `u` with a non-empty `p` an update; `u` alone or with an empty `p` an insert, or an upsert when
+        the producer runs with output-old-value=false.
+Rule 2. Columns that `p` leaves out have the value they have in `u`: they are filled in. The origin's `p` names the
+        columns that were sent, so that the same bytes can be written again.
+Rule 3. classic writes `\ufffd` for a byte that is not UTF-8, and U+FFFD itself where the text has one. Both are read as
+        U+FFFD; the origin's `replaced` has the ordinals of the former, so that the same bytes can be written again.
+Rule 4. An old value without its column's name (see `envelope`, rule 2) belongs to the one column that is NULL in `u`,
+        missing in `p`, and equal in t and f. Are there several, the old value of each is unknown: absent from before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from changefeed.errors import ProtocolError, SchemaError
+from changefeed.model.batch import BatchBuilder, Decoded
+from changefeed.model.event import Control, DeadLetter, Instant, Resolved, SchemaChange
+from changefeed.model.position import Place
+from changefeed.model.table import canonical
+from changefeed.protocols.base import Stores
+from changefeed.protocols.ticdc_open import claim_check, envelope, framing, partial
+from changefeed.protocols.ticdc_open.actions import action
+from changefeed.protocols.ticdc_open.envelope import Described, EventKey, Image, Nameless
+from changefeed.protocols.ticdc_open.options import Options
+from changefeed.protocols.ticdc_open.shapes import LIMIT, Compiled, Family, compile_column, wire_text
+from changefeed.protocols.ticdc_open.values import Irregular, Moment
+from changefeed.wire import compression, tso
+from changefeed.wire.strict_json import REPLACED
+from changefeed.wire.zone import zone
+
+NAME = "ticdc-open"
+_HINT = ' Is "protocol" right for this topic?'
+
+Values = dict[str, Any]
+
+
+class Decoder:
+    """Decodes records of either producer. Remembers the shapes it has seen; not shared between threads."""
+
+    def __init__(self, options: Options, stores: Stores) -> None:
+        compression.check_available(options.large_message_handle_compression)
+        self._options = options
+        self._stores = stores
+        self._zone = zone(options.time_zone)
+        self._insert = "insert" if options.output_old_value else "upsert"
+        self._compile = lru_cache(LIMIT)(self._compile_image)
+        self._family = lru_cache(LIMIT)(self._make_family)
+
+    def decode(self, records: pa.RecordBatch) -> Decoded:
+        """What the records mean; see `protocols.base.Decoder`."""
+        rows = BatchBuilder()
+        control: list[Control] = []
+        dead: list[DeadLetter] = []
+        for place, key, value, headers in _records(records):
+            try:
+                messages = framing.split(key, value)
+            except ProtocolError as error:
+                dead.append(_dead(error, place, key, value, headers, _HINT))
+                continue
+            for index, message in enumerate(messages):
+                several = len(messages) > 1
+                at = Place(place.topic, place.partition, place.offset, index, place.record) if several else place
+                try:
+                    self._message(message, at, rows, control)
+                except ProtocolError as error:
+                    within = f" in message {index + 1} of {len(messages)}" if several else ""
+                    dead.append(_dead(error, at, key, value, headers, within=within))
+        return Decoded(rows.build(), control, dead)
+
+    def _message(self, message: framing.Message, place: Place, rows: BatchBuilder, control: list[Control]) -> None:
+        try:
+            key = envelope.read_key(message.key)
+        except ProtocolError as error:
+            raise _moved(error, message.key_at) from error
+        try:
+            if key.kind == envelope.RESOLVED:
+                control.append(_resolved(key, message.value, place))
+            elif key.kind == envelope.DDL:
+                control.append(_schema_change(key, self._inflated(message.value), place))
+            elif key.ccl is not None:
+                self._stored_row(key, place, rows)
+            else:
+                self._row(key, self._inflated(message.value), place, rows)
+        except ProtocolError as error:
+            raise _moved(error, message.value_at) from error
+
+    def _inflated(self, value: bytes) -> bytes:
+        if not value:
+            raise SchemaError("message has no value")
+        options = self._options
+        return compression.inflate(value, options.large_message_handle_compression, options.max_inflated_bytes)
+
+    def _stored_row(self, key: EventKey, place: Place, rows: BatchBuilder) -> None:
+        """The row in full, from the claim-check store; what the message itself says of it is not used."""
+        message = claim_check.read(key, self._stores.get_body, self._options.claim_check_max_bytes)
+        stored = envelope.read_key(message.key)
+        claim_check.check_same(key, stored)
+        self._row(stored, self._inflated(message.value), place, rows, ccl=key.ccl)
+
+    def _row(self, key: EventKey, value: bytes, place: Place, rows: BatchBuilder, ccl: str | None = None) -> None:
+        row = envelope.read_row(value)
+        images = _Images()
+        origin = _origin(key, ccl)
+        if row.deleted is not None:
+            images.before = images.read(self._compile(row.deleted.described), row.deleted.values, "d")
+            op, family = "delete", self._family(key.schema, key.table, row.deleted.described)
+        elif row.new is not None:
+            images.after = images.read(self._compile(row.new.described), row.new.values, "u")
+            op, family = self._insert, self._family(key.schema, key.table, row.new.described)
+            if row.old is not None and (row.old.values or row.nameless):
+                op, family = "update", self._old(key, row.new, row.old, row.nameless, images, origin)
+            elif row.old is not None:
+                origin["p"] = []
+        if images.replaced:
+            origin["replaced"] = images.replaced
+        rows.add(
+            family.shape(images.digits_of(family.temporal)),
+            place,
+            op,
+            before=images.before,
+            after=images.after,
+            commit_ts=key.ts,
+            commit_time=tso.milliseconds(key.ts),
+            origin=canonical(origin) if origin else None,
+            irregular=images.irregular,
+        )
+
+    def _old(
+        self,
+        key: EventKey,
+        new: Image,
+        old: Image,
+        nameless: tuple[tuple[int, Nameless], ...],
+        images: _Images,
+        origin: dict[str, Any],
+    ) -> Family:
+        """Reads the old row into `images`; returns the family of the two rows together."""
+        if old.described == new.described:
+            images.before = images.read(self._compile(old.described), old.values, "p", "before.")
+            return self._family(key.schema, key.table, new.described)
+        found = partial.complete(new, old, nameless)
+        if found.sent is not None:
+            origin["p"] = found.sent
+        named = images.read(self._compile(found.old.described), found.old.values, "p", "before.")
+        images.before = images.filled(named, found.before)
+        if found.same:
+            return self._family(key.schema, key.table, new.described)
+        return self._family(key.schema, key.table, new.described, found.old.described, found.before)
+
+    def _compile_image(self, described: tuple[Described, ...]) -> tuple[Compiled, ...]:
+        return tuple(compile_column(d, self._zone, self._options.legacy_v4) for d in described)
+
+    def _make_family(
+        self,
+        database: str,
+        table: str,
+        described: tuple[Described, ...],
+        old: tuple[Described, ...] = (),
+        before: tuple[str, ...] | None = None,
+    ) -> Family:
+        """The family of rows described like this; `old` describes the columns of `p` where it differs from `u`."""
+        by_name = {d[0]: d for d in described}
+        extra = tuple(d for d in old if d[0] not in by_name)
+        columns = self._compile((*described, *extra))
+        for d, compiled in zip(old, self._compile(old), strict=True):
+            _check_same_type(compiled, next(c for c in columns if c.column.name == d[0]))
+        whole = {**by_name, **{d[0]: d for d in extra}}
+        names = tuple(whole)
+        sent = {**whole, **{d[0]: d for d in old}}
+        wire_before = [sent[name] for name in before or ()]
+        differs = wire_before != [whole[name] for name in before or ()]
+        return Family(
+            database,
+            table,
+            columns,
+            before=None if before in (None, names) else before,
+            after=tuple(by_name) if extra else None,
+            wire=wire_text(tuple(whole.values()), wire_before if differs else None),
+            temporal=tuple(c.column.name for c in columns if c.temporal),
+        )
+
+
+class _Images:
+    """The two images of a row while they are read: values, what is irregular, digits of dates and times."""
+
+    __slots__ = ("after", "before", "digits", "irregular", "replaced")
+
+    def __init__(self) -> None:
+        self.replaced: dict[str, dict[str, list[int]]] = {}
+        self.before: Values | None = None
+        self.after: Values | None = None
+        self.irregular: dict[str, bytes] = {}
+        self.digits: dict[str, int] = {}
+
+    def read(self, columns: tuple[Compiled, ...], values: list[Any], where: str, prefix: str = "") -> Values:
+        """Ready values of one image, by name."""
+        image: Values = {}
+        for compiled, value in zip(columns, values, strict=True):
+            name = compiled.column.name
+            if value is None:
+                image[name] = None
+                continue
+            if type(value) is str and REPLACED in value:
+                value, self.replaced.setdefault(where, {})[name] = envelope.unmarked(value)
+            try:
+                ready = compiled.read(value)
+            except ProtocolError as error:
+                raise SchemaError(f"{error} - at `{where}.{name}.v`") from error
+            if type(ready) is Moment:
+                if self.digits.setdefault(name, ready.digits) != ready.digits:
+                    raise SchemaError(f"{name} has {self.digits[name]} fraction digits in `u`, {ready.digits} in `p`")
+                ready = ready.us
+            elif type(ready) is Irregular:
+                self.irregular[prefix + name] = ready.data
+                ready = None
+            image[name] = ready
+        return image
+
+    def filled(self, sent: Values, names: tuple[str, ...]) -> Values:
+        """The before image: columns that were not sent have the value of the after image."""
+        after = self.after or {}
+        for name in names:
+            if name not in sent and name in self.irregular:
+                self.irregular["before." + name] = self.irregular[name]
+        return {name: sent[name] if name in sent else after[name] for name in names}
+
+    def digits_of(self, names: tuple[str, ...]) -> list[int | None]:
+        return [self.digits.get(name) for name in names]
+
+
+def _check_same_type(old: Compiled, new: Compiled) -> None:
+    if old.column.type != new.column.type:
+        raise SchemaError(f"{new.column.name} is {new.column.type} in `u`, {old.column.type} in `p`")
+
+
+def _origin(key: EventKey, ccl: str | None) -> dict[str, Any]:
+    members = {"rid": key.rid, "ptn": key.ptn, "ohk": key.ohk or None, "ccl": ccl}
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _resolved(key: EventKey, value: bytes, place: Place) -> Resolved:
+    if value:
+        raise SchemaError(f"resolved message has a value of {len(value)} bytes, expected none")
+    return Resolved(key.ts, place, _instant(key.ts))
+
+
+def _schema_change(key: EventKey, value: bytes, place: Place) -> SchemaChange:
+    query, code = envelope.read_ddl(value)
+    query, replaced = envelope.unmarked(query)
+    return SchemaChange(
+        action(code),
+        key.schema or None,
+        key.table or None,
+        query,
+        place,
+        commit_ts=key.ts,
+        commit_time=_instant(key.ts),
+        origin={"t": code, "replaced": replaced} if replaced else {"t": code},
+    )
+
+
+def _instant(ts: int) -> Instant:
+    return Instant(tso.milliseconds(ts) * 1000, 3)
+
+
+def _moved(error: ProtocolError, start: int) -> ProtocolError:
+    """The same error, with its byte counted from the start of the record's key or value."""
+    return type(error)(str(error), reason=error.reason, byte=start + (error.byte or 0))
+
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+def _records(records: pa.RecordBatch) -> Iterator[tuple[Place, bytes | None, bytes | None, Headers]]:
+    columns = [records.column(name).to_pylist() for name in ("topic", "partition", "offset", "key", "value", "headers")]
+    for row, (topic, partition, offset, key, value, headers) in enumerate(zip(*columns, strict=True)):
+        found = tuple((header["key"], header["value"]) for header in headers or ())
+        yield Place(topic, partition, offset, None, row), key, value, found
+
+
+def _dead(
+    error: ProtocolError,
+    place: Place,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Headers,
+    hint: str = "",
+    within: str = "",
+) -> DeadLetter:
+    at = "" if error.byte is None else f" at byte {error.byte}"
+    where = f"{place.topic}:{place.partition}:{place.offset}"
+    text = f"{NAME}: {error}{within}{at} ({where}){'.' if hint else ''}{hint}"
+    return DeadLetter(error.reason, text, NAME, place, key, value, headers, error.byte)

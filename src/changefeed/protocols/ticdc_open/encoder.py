@@ -1,0 +1,126 @@
+"""Changes to records, byte for byte as either producer writes them.
+
+    changes ─ wire.events ─▶ row ─ rows ─▶ message ─ too large? ─▶ batching ─▶ framing ─▶ records
+                          └▶ schema change, resolved mark ────────────┘
+                                              where to: routing
+
+What has no place in the protocol (heartbeats, transaction marks, dead letters) is not written: see `Capabilities`.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from changefeed.errors import ConfigError, UnsupportedError
+from changefeed.model.batch import Decoded, record_batch
+from changefeed.model.event import Resolved, SchemaChange
+from changefeed.protocols.base import Stores
+from changefeed.protocols.ticdc_open import claim_check, envelope, framing
+from changefeed.protocols.ticdc_open.actions import CODES
+from changefeed.protocols.ticdc_open.batching import Batches, alone
+from changefeed.protocols.ticdc_open.options import Options
+from changefeed.protocols.ticdc_open.routing import Offsets, Router
+from changefeed.protocols.ticdc_open.rows import RowWriter, commit_ts
+from changefeed.wire import compression, tso
+from changefeed.wire.events import Row, in_order
+
+
+class Encoder:
+    """Encodes in the profile that the options name. Remembers shapes and, when it dispatches, marks and offsets."""
+
+    def __init__(self, options: Options, stores: Stores) -> None:
+        compression.check_available(options.large_message_handle_compression)
+        self._options = options
+        self._stores = stores
+        self._rows = RowWriter(options)
+        self._router = Router(options)
+        self._offsets = Offsets() if options.partition_num is not None else None
+
+    def encode(self, changes: Decoded) -> pa.RecordBatch:
+        """The records that say `changes`; see `protocols.base.Encoder`."""
+        batches = Batches(self._options.max_batch_size, self._options.max_message_bytes)
+        for event in in_order(changes):
+            match event:
+                case Row():
+                    self._row(event, batches)
+                case SchemaChange():
+                    self._schema_change(event, batches)
+                case Resolved():
+                    self._resolved(event, batches)
+        return record_batch(
+            {
+                "topic": place.topic,
+                "partition": place.partition,
+                "offset": place.offset if self._offsets is None else self._offsets.next(place),
+                "key": key,
+                "value": value,
+            }
+            for place, key, value in batches.take()
+        )
+
+    def _row(self, row: Row, batches: Batches) -> None:
+        key, value = self._message(row)
+        source = row.place.record if self._rows.shape(row.shape).ours else None
+        batches.add_row(self._router.row(row, commit_ts(row)), source, key, value)
+
+    def _message(self, row: Row) -> tuple[bytes, bytes]:
+        """The row's message, reduced when it is too large for one."""
+        option = self._options.large_message_handle_option
+        if option == "claim-check" and "ccl" in row.origin:
+            return self._checked_in(row, self._rows.message(row), row.origin["ccl"])
+        message = self._rows.message(row)
+        if alone(*message) <= self._options.max_message_bytes:
+            return message
+        if option == "handle-key-only":
+            return self._within(row, self._rows.message(row, handle_only=True))
+        if option == "claim-check":
+            return self._checked_in(row, message, None)
+        return self._within(row, message)
+
+    def _checked_in(self, row: Row, message: tuple[bytes, bytes], location: str | None) -> tuple[bytes, bytes]:
+        """Puts the whole message into the claim-check store; returns the one that points to it."""
+        if self._stores.put_body is None:
+            raise ConfigError("large-message-handle-option claim-check needs a claim-check store to write to")
+        content = claim_check.body(*framing.join([message]))
+        if location is None:
+            uri = (self._options.claim_check_storage_uri or "").rstrip("/")
+            location = f"{uri}/{claim_check.new_file_name(content)}"
+        self._stores.put_body(claim_check.file_name(location), content)
+        return self._within(row, self._rows.message(row, handle_only=True, ccl=location))
+
+    def _within(self, row: Row, message: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
+        limit = self._options.max_message_bytes
+        if alone(*message) > limit:
+            raise UnsupportedError(
+                f"ticdc-open: {row.op} of {row.shape.database}.{row.shape.table} ({row.place}) needs a message of "
+                f"{alone(*message)} bytes, max-message-bytes is {limit} (ErrMessageTooLarge): raise it or set "
+                "large-message-handle-option"
+            )
+        return message
+
+    def _schema_change(self, event: SchemaChange, batches: Batches) -> None:
+        if event.ddl is None:
+            raise UnsupportedError(f"ticdc-open: {event.type} at {event.place} has no statement to send")
+        ts = event.commit_ts
+        if ts is None and event.commit_time is not None:
+            ts = tso.at(event.commit_time.us // 1000)
+        if ts is None:
+            raise UnsupportedError(f"ticdc-open: {event.type} at {event.place} has neither commit_ts nor commit time")
+        code = event.origin.get("t")
+        if not isinstance(code, int):
+            code = CODES.get(event.type, 0)
+        key = envelope.EventKey(ts, envelope.DDL, event.database or "", event.table or "")
+        query = event.ddl
+        if self._rows.classic and "replaced" in event.origin:
+            query = envelope.marked(query, event.origin["replaced"])
+        value = envelope.write_ddl(query, code, self._rows.json).encode("utf-8", "surrogateescape")
+        value = compression.deflate(value, self._options.large_message_handle_compression)
+        for place in self._router.schema_change(event):
+            batches.add_alone(place, self._key(key), value)
+
+    def _resolved(self, event: Resolved, batches: Batches) -> None:
+        for place, ts in self._router.resolved(event):
+            batches.add_alone(place, self._key(envelope.EventKey(ts, envelope.RESOLVED)), b"")
+
+    def _key(self, key: envelope.EventKey) -> bytes:
+        return envelope.write_key(key, self._rows.json, classic=self._rows.classic).encode("utf-8", "surrogateescape")

@@ -1,0 +1,283 @@
+r"""What a message says around the columns.
+
+    event key    {"ts":…,"scm":"shop","tbl":"items","rid":…,"ptn":…,"t":1,"ohk":true,"ccl":"…"}      classic
+                 {"ts":…,"scm":"shop","tbl":"items","t":1,"ohk":true,"ccl":"…","ptn":…}              newarch
+    row value    {"u":{…}}  {"u":{…},"p":{…}}  {"d":{…}}            u new row, p old row, d deleted row
+    DDL value    {"q":"CREATE …","t":3}
+    resolved     no value
+    column       {"t":8,"h":true,"f":11,"v":137}                    type, handle key, flags, value
+
+Rule 1. A member that nobody knows is refused: an `ohk` or `ccl` of the future passed over would be a row misread.
+Rule 2. newarch with only-output-updated-columns writes an old value whose column is now NULL without the column's name,
+        straight into `p`: `"p":{"t":3,"f":65,"v":-5}`. Such members are never columns: see `Nameless`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from changefeed.errors import ProtocolError, SchemaError
+from changefeed.wire import strict_json
+from changefeed.wire.go_json import Writer
+from changefeed.wire.strict_json import REPLACED, Number
+
+ROW, DDL, RESOLVED = 1, 2, 3
+_KEY_MEMBERS = {
+    ROW: frozenset({"ts", "scm", "tbl", "rid", "ptn", "t", "ohk", "ccl"}),
+    DDL: frozenset({"ts", "scm", "tbl", "t"}),
+    RESOLVED: frozenset({"ts", "t"}),
+}
+_UINT64 = (0, 2**64 - 1)
+_INT64 = (-(2**63), 2**63 - 1)
+_COLUMN_MEMBERS = frozenset({"t", "h", "f", "v"})
+
+
+@dataclass(frozen=True, slots=True)
+class EventKey:
+    """The event key; members that are absent are None, `scm` and `tbl` empty."""
+
+    ts: int
+    kind: int
+    schema: str = ""
+    table: str = ""
+    rid: int | None = None
+    ptn: int | None = None
+    ohk: bool = False
+    ccl: str | None = None
+
+
+# How a column is described: name and the members t, h, f as sent, None for an absent one.
+Described = tuple[str, Number, bool | None, Number | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """One row: how its columns are described, and their values, still as JSON."""
+
+    described: tuple[Described, ...]
+    values: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Nameless:
+    """An old value that was sent without its column's name."""
+
+    t: Number
+    h: bool | None
+    f: Number | None
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class RowValue:
+    """A row message. `old` holds the columns of `p` and the nameless values in the order sent, None without `p`."""
+
+    new: Image | None
+    old: Image | None
+    deleted: Image | None
+    nameless: tuple[tuple[int, Nameless], ...] = ()  # (how many named columns stand before it, value)
+
+
+def read_key(data: bytes) -> EventKey:
+    """The event key that `data` holds.
+
+    Raises:
+        ProtocolError: it is not JSON, or not an event key.
+    """
+    found = _object(strict_json.read(data, "event key"), "event key")
+    kind = integer(found, "t", (0, 255))
+    if kind not in _KEY_MEMBERS:
+        message = f"message type {kind} is unknown, expected 1 row, 2 DDL or 3 resolved"
+        raise ProtocolError(message, reason="unknown-kind")
+    _refuse_others(found, _KEY_MEMBERS[kind], "event key")
+    ohk = found.get("ohk", False)
+    if not isinstance(ohk, bool):
+        raise SchemaError(f"{show(ohk)} is not a boolean - at `ohk`")
+    key = EventKey(
+        ts=integer(found, "ts", _UINT64),
+        kind=kind,
+        schema=_name(found, "scm") if "scm" in found else "",
+        table=_name(found, "tbl") if "tbl" in found else "",
+        rid=integer(found, "rid", _INT64) if "rid" in found else None,
+        ptn=integer(found, "ptn", _INT64) if "ptn" in found else None,
+        ohk=ohk,
+        ccl=_name(found, "ccl") if "ccl" in found else None,
+    )
+    if kind == ROW and not (key.schema and key.table):
+        raise SchemaError('row without "scm" or "tbl"')
+    return key
+
+
+def read_ddl(data: bytes) -> tuple[str, int]:
+    """Statement and action code of a DDL value. Codes are not checked against a list: there will be more."""
+    found = _object(strict_json.read(data, "DDL"), "DDL")
+    _refuse_others(found, {"q", "t"}, "DDL")
+    query = found.get("q")
+    if type(query) is not str:
+        raise SchemaError(f"{show(query)} is not a string - at `q`")
+    return query, integer(found, "t", (0, 2**31 - 1))
+
+
+def read_row(data: bytes) -> RowValue:
+    """The images of a row value.
+
+    Raises:
+        ProtocolError: it is not JSON, or not a row.
+    """
+    found = _object(strict_json.read(data, "row"), "row")
+    _refuse_others(found, {"u", "p", "d"}, "row")
+    if ("d" in found) == ("u" in found) or ("p" in found and "u" not in found):
+        raise SchemaError(f'row has {" and ".join(sorted(found)) or "nothing"}, expected "u", "u" and "p", or "d"')
+    if "d" in found:
+        return RowValue(None, None, _image(found["d"], "d"))
+    new = _image(found["u"], "u")
+    if "p" not in found:
+        return RowValue(new, None, None)
+    old = _object(found["p"], "row", "p")
+    if any(type(old.get(member)) is not dict for member in ("t", "f", "v") if member in old):
+        members, nameless = _take_nameless(data)
+        return RowValue(new, _columns(members.items(), "p"), None, nameless)
+    return RowValue(new, _columns(old.items(), "p"), None)
+
+
+def _take_nameless(data: bytes) -> tuple[dict[str, Any], tuple[tuple[int, Nameless], ...]]:
+    """The named columns of `p`, and the runs of members t, h, f, v that stand between them."""
+    pairs = dict(strict_json.read(data, "row", pairs=True))["p"]
+    named: dict[str, Any] = {}
+    runs: list[tuple[int, dict[str, Any]]] = []
+    for name, value in pairs:
+        if isinstance(value, tuple):
+            named[name] = dict(value)
+        elif name == "t" or not runs or name in runs[-1][1]:
+            runs.append((len(named), {name: value}))
+        else:
+            runs[-1][1][name] = value
+    return named, tuple((before, _nameless(members)) for before, members in runs)
+
+
+def _nameless(members: dict[str, Any]) -> Nameless:
+    t, h, f, value = _members(members, "p")
+    return Nameless(t, h, f, value)
+
+
+def _image(found: Any, where: str) -> Image:
+    columns = _object(found, "row", where)
+    if not columns:
+        raise SchemaError(f"row has no columns - at `{where}`")
+    return _columns(columns.items(), where)
+
+
+def _columns(items: Any, where: str) -> Image:
+    described, values = [], []
+    for name, members in items:
+        if not name.isascii():
+            _unicode(name, where)
+        if type(members) is not dict:
+            raise SchemaError(f"{show(members)} is not a column - at `{where}.{name}`")
+        t, h, f, value = _members(members, f"{where}.{name}")
+        described.append((name, t, h, f))
+        values.append(value)
+    return Image(tuple(described), values)
+
+
+def _members(members: dict[str, Any], where: str) -> tuple[Number, bool | None, Number | None, Any]:
+    t, h, f = members.get("t"), members.get("h"), members.get("f")
+    if type(t) is not Number or not (f is None or type(f) is Number) or not (h is None or isinstance(h, bool)):
+        raise SchemaError(f"column needs a number t and may have a number f and a boolean h - at `{where}`")
+    if "v" not in members or not members.keys() <= _COLUMN_MEMBERS:
+        _refuse_others(members, _COLUMN_MEMBERS, "column", where)
+        raise SchemaError(f"column has no value - at `{where}`")
+    return t, h, f, members["v"]
+
+
+def integer(members: dict[str, Any], name: str, limits: tuple[int, int]) -> int:
+    """The member as an integer within limits."""
+    value = members.get(name)
+    if type(value) is Number and len(value) <= 20 and not _FRACTION.intersection(value):
+        number = int(value)
+        if limits[0] <= number <= limits[1]:
+            return number
+    raise SchemaError(f"{show(value)} is not an integer from {limits[0]} to {limits[1]} - at `{name}`")
+
+
+_FRACTION = frozenset(".eE")
+
+
+def _object(value: Any, what: str, where: str = "") -> dict[str, Any]:
+    if type(value) is not dict:
+        raise SchemaError(f"{what} is {show(value)}, expected an object" + (f" - at `{where}`" if where else ""))
+    return value
+
+
+def _refuse_others(found: dict[str, Any], known: Any, what: str, where: str = "") -> None:
+    for name in found:
+        if name not in known:
+            raise SchemaError(f"{what} has an unknown member {show(name)}" + (f" - at `{where}`" if where else ""))
+
+
+def _name(members: dict[str, Any], member: str) -> str:
+    value = members[member]
+    if type(value) is not str:
+        raise SchemaError(f"{show(value)} is not a string - at `{member}`")
+    return _unicode(value, member)
+
+
+def _unicode(name: str, where: str) -> str:
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise SchemaError(f"name {name!r} is not UTF-8 - at `{where}`") from error
+    return name
+
+
+def unmarked(text: str) -> tuple[str, list[int]]:
+    r"""The text with U+FFFD for each `\ufffd` that the producer escaped, and which of its U+FFFD those are, from 0."""
+    found = [char for char in text if char in (REPLACED, "\ufffd")]
+    return text.replace(REPLACED, "\ufffd"), [place for place, char in enumerate(found) if char == REPLACED]
+
+
+def marked(text: str, places: list[int]) -> str:
+    """The way back: the U+FFFD at these places as bytes that are not UTF-8."""
+    parts = text.split("\ufffd")
+    joints = (REPLACED if place in places else "\ufffd" for place in range(len(parts)))
+    return "".join(part + joint for part, joint in zip(parts, joints, strict=True)).removesuffix("\ufffd")
+
+
+def show(value: Any) -> str:
+    """A JSON value as an error shows it: short, and one line."""
+    if type(value) is Number:
+        text = str(value)
+    elif value is None:
+        text = "null"
+    else:
+        text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def write_key(key: EventKey, json: Writer, *, classic: bool) -> str:
+    """The event key's text.
+
+    classic leaves empty texts, zeros and false out (`ptn` 0 stays); newarch always writes scm and tbl of rows and DDL,
+    never rid, and before `ccl` an `ohk` twice.
+    """
+    members = [f'"ts":{key.ts}']
+    named = key.kind != RESOLVED
+    if named and (key.schema or not classic):
+        members.append(f'"scm":{json.string(key.schema)}')
+    if named and (key.table or not classic):
+        members.append(f'"tbl":{json.string(key.table)}')
+    partition = [] if key.ptn is None else [f'"ptn":{key.ptn}']
+    if classic:
+        members += ([f'"rid":{key.rid}'] if key.rid else []) + partition
+    members.append(f'"t":{key.kind}')
+    if key.ohk or (key.ccl is not None and not classic):
+        members.append('"ohk":true')
+    if key.ccl is not None:
+        members += ([] if classic else ['"ohk":false']) + [f'"ccl":{json.string(key.ccl)}']
+    return "{" + ",".join(members + ([] if classic else partition)) + "}"
+
+
+def write_ddl(query: str, code: int, json: Writer) -> str:
+    """The text of a DDL value."""
+    return f'{{"q":{json.string(query)},"t":{code}}}'

@@ -1,0 +1,89 @@
+"""The bytes around the messages: one Kafka record holds one or more.
+
+    key    ┌ version = 1 ┬ length ┬ JSON ┬ length ┬ JSON ┬ …
+    value  └─────────────┴ length ┴ JSON ┴ length ┴ JSON ┴ …      all lengths and the version: int64, big-endian
+
+Rule 1. The i-th key belongs to the i-th value; key and value end together, or the record is nothing.
+Rule 2. No messages at all (a key of 8 bytes, no value) is a record that says nothing.
+Rule 3. A resolved message has a value of length 0. The published page shows a record without any value for it: a value
+        of 0 bytes stands for one empty value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from changefeed.errors import ProtocolError, TruncatedError
+from changefeed.wire.cursor import Cursor
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One event's key and value, not yet read, and where they lie in the record's."""
+
+    key: bytes
+    value: bytes
+    key_at: int
+    value_at: int
+
+
+def split(key: bytes | None, value: bytes | None) -> list[Message]:
+    """The messages of one record.
+
+    Raises:
+        ProtocolError: the lengths do not cover key and value exactly; nothing of the record can be trusted.
+    """
+    if key is None:
+        raise TruncatedError("record has no key")
+    keys = _parts(Cursor(key, "key"))
+    if not value and len(keys) <= 1:
+        return [Message(part, b"", at, 0) for part, at in keys]
+    return [
+        Message(part, body, at, body_at)
+        for (part, at), (body, body_at) in zip(keys, _values(Cursor(value or b"", "value"), len(keys)), strict=True)
+    ]
+
+
+def _parts(cursor: Cursor) -> list[tuple[bytes, int]]:
+    version = cursor.int64()
+    if version != VERSION:
+        raise ProtocolError(f"version {version} is unknown, expected {VERSION}", reason="version", byte=0)
+    parts: list[tuple[bytes, int]] = []
+    while cursor.left:
+        try:
+            part = cursor.sized()
+        except ProtocolError as error:
+            raise _in_message(error, f"{len(parts) + 1}") from error
+        parts.append((part, cursor.at - len(part)))
+    return parts
+
+
+def _values(cursor: Cursor, count: int) -> list[tuple[bytes, int]]:
+    values: list[tuple[bytes, int]] = []
+    for number in range(1, count + 1):
+        try:
+            value = cursor.sized()
+        except ProtocolError as error:
+            raise _in_message(error, f"{number} of {count}") from error
+        values.append((value, cursor.at - len(value)))
+    try:
+        cursor.finish()
+    except ProtocolError as error:
+        raise _in_message(error, f"{count} of {count}", "after" if count else "with") from error
+    return values
+
+
+def _in_message(error: ProtocolError, which: str, word: str = "in") -> ProtocolError:
+    return type(error)(f"{error} {word} message {which}", reason=error.reason, byte=error.byte)
+
+
+def join(messages: Iterable[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
+    """The key and the value of the record that holds these messages."""
+    keys, values = [VERSION.to_bytes(8, "big")], [b""]
+    for key, value in messages:
+        keys += (len(key).to_bytes(8, "big"), key)
+        values += (len(value).to_bytes(8, "big"), value)
+    return b"".join(keys), b"".join(values)

@@ -1,0 +1,100 @@
+"""Options of `ticdc-open`. Names and meanings are TiCDC's own; decoder and encoder share them."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from changefeed.errors import ConfigError
+from changefeed.protocols import base
+from changefeed.wire.compression import COMPRESSIONS
+from changefeed.wire.dispatch import Dispatcher, check_topic
+from changefeed.wire.zone import zone
+
+LARGE = ("none", "handle-key-only", "claim-check")
+
+
+class Options(base.Options, frozen=True):
+    """What both directions need to know of the producer."""
+
+    profile: Annotated[
+        Literal["classic", "newarch"], Meta(description="which producer's bytes to write; both are read")
+    ] = "newarch"
+    time_zone: Annotated[str, Meta(description="zone of TIMESTAMP text, the TiCDC server's `tz`")] = "UTC"
+    output_old_value: Annotated[
+        bool, Meta(description="updates carry the old row; without it a row is an upsert, as nobody can tell")
+    ] = True
+    only_output_updated_columns: Annotated[bool, Meta(description="`p` has only the columns that changed")] = False
+    delete_only_output_handle_key_columns: Annotated[bool, Meta(description="deletes carry the handle key alone")] = (
+        False
+    )
+    max_message_bytes: Annotated[int, Meta(description="limit of one Kafka message")] = 10_485_760
+    max_batch_size: Annotated[int, Meta(description="rows in one Kafka message at most")] = 16
+    large_message_handle_option: Annotated[
+        str, Meta(description="rows beyond the limit: none (an error), handle-key-only, claim-check")
+    ] = "none"
+    large_message_handle_compression: Annotated[
+        str, Meta(description="of each row and DDL value: none, snappy, lz4")
+    ] = "none"
+    claim_check_storage_uri: Annotated[
+        str | None, Meta(description="folder of the claim-check files, a path or any fsspec URL")
+    ] = None
+    claim_check_max_bytes: Annotated[int, Meta(description="claim-check files above this are refused")] = 268_435_456
+    max_inflated_bytes: Annotated[int, Meta(description="compressed values that grow beyond this are refused")] = (
+        268_435_456
+    )
+    legacy_v4: Annotated[
+        bool, Meta(description="CHAR, VARCHAR, BINARY and VARBINARY are base64, as TiCDC wrote them before v4.0.5")
+    ] = False
+    bug_compat: Annotated[bool, Meta(description="reproduce the producer's known defects")] = False
+    topic: Annotated[
+        str | None, Meta(description="topic to write to; may hold {schema} and {table}. None keeps the change's own")
+    ] = None
+    partition_num: Annotated[
+        int | None, Meta(description="partitions of the topic: rows are dispatched anew. None keeps the change's own")
+    ] = None
+    partition: Annotated[str, Meta(description="dispatcher: default, table, ts, index-value, columns")] = "default"
+    index: Annotated[str | None, Meta(description="unique index of index-value; changes do not carry indexes")] = None
+    columns: Annotated[str | tuple[str, ...], Meta(description="columns of the columns dispatcher")] = ()
+
+    def __post_init__(self) -> None:
+        """Checks what a type alone does not.
+
+        Raises:
+            ConfigError: an option cannot work.
+        """
+        zone(self.time_zone)
+        for name in ("max_message_bytes", "max_batch_size", "claim_check_max_bytes", "max_inflated_bytes"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"invalid {name.replace('_', '-')} {getattr(self, name)}")
+        if self.large_message_handle_compression not in COMPRESSIONS:
+            raise ConfigError(
+                "large message handle compression is not supported, got "
+                f"{self.large_message_handle_compression}; known: {', '.join(COMPRESSIONS)}"
+            )
+        if self.large_message_handle_option not in LARGE:
+            raise ConfigError(
+                f"unknown large-message-handle-option {self.large_message_handle_option}; known: {', '.join(LARGE)}"
+            )
+        if self.large_message_handle_option == "claim-check" and not self.claim_check_storage_uri:
+            raise ConfigError(
+                "large-message-handle-option is set to claim-check, but the claim-check-storage-uri is empty"
+            )
+        if self.partition_num is not None and self.partition_num <= 0:
+            raise ConfigError(f"invalid partition-num {self.partition_num}")
+        if self.topic is not None:
+            check_topic(self.topic)
+        if self.index is not None:
+            raise ConfigError(
+                f'index "{self.index}": changes do not carry indexes; use partition "columns" with its columns'
+            )
+        Dispatcher(self.partition, 1, self.dispatched_columns, None, UTC)
+
+    @property
+    def dispatched_columns(self) -> tuple[str, ...]:
+        """The option `columns` as names; a text holds them separated by commas."""
+        if isinstance(self.columns, str):
+            return tuple(name.strip() for name in self.columns.split(",") if name.strip())
+        return self.columns

@@ -1,0 +1,87 @@
+"""Old rows that leave columns out: what `p` says, completed by `u`.
+
+    u  a=1 b=9 c=null d=null      p  b=2, and nameless t=3 f=65 v=-5      c has t=3 f=65, d has t=15 f=64
+    before  a=1 b=2 c=-5 d=null   sent  ["b", "c"]
+
+Rule 1. A column missing in `p` did not change: it has the value of `u`.
+Rule 2. A nameless old value belongs to the column that is NULL in `u`, missing in `p` and equal in t and f, if exactly
+        one is and no other nameless value has that t and f. Otherwise each of these columns has an unknown old value:
+        before does not have it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from changefeed.protocols.ticdc_open.envelope import Image, Nameless
+from changefeed.wire.strict_json import Number
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """An old row, completed.
+
+    Attributes:
+        old: the columns that were sent, those whose name could be found among them.
+        before: names of the before image's columns.
+        sent: names in the order sent, an object for a nameless value nobody could place; None if `p` was complete.
+        same: before has the columns of the new row, described alike.
+    """
+
+    old: Image
+    before: tuple[str, ...]
+    sent: list[Any] | None
+    same: bool
+
+
+def complete(new: Image, old: Image, nameless: tuple[tuple[int, Nameless], ...]) -> Completed:
+    """The old row of which `p` told `old` and `nameless`."""
+    described, values = list(old.described), list(old.values)
+    sent: list[Any] = [d[0] for d in described]
+    unknown: set[str] = set()
+    runs = Counter((value.t, value.f) for _, value in nameless)
+    for place, (named_before, value) in enumerate(nameless):
+        names = _candidates(new, old, value)
+        if len(names) == 1 and runs[value.t, value.f] == 1:
+            sent.insert(named_before + place, names[0])
+            described.append((names[0], value.t, value.h, value.f))
+            values.append(value.value)
+        else:
+            sent.insert(named_before + place, _as_sent(value))
+            unknown.update(names)
+    known = {d[0] for d in described}
+    new_names = [d[0] for d in new.described]
+    extra = tuple(name for name in (d[0] for d in old.described) if name not in set(new_names))
+    return Completed(
+        Image(tuple(described), values),
+        (*(name for name in new_names if name not in unknown), *extra),
+        None if not nameless and known.issuperset(new_names) else sent,
+        not unknown and not extra and set(described) <= set(new.described),
+    )
+
+
+def _candidates(new: Image, old: Image, value: Nameless) -> list[str]:
+    sent = {d[0] for d in old.described}
+    return [
+        name
+        for (name, t, _, f), now in zip(new.described, new.values, strict=True)
+        if now is None and name not in sent and t == value.t and f == value.f
+    ]
+
+
+def _as_sent(value: Nameless) -> dict[str, Any]:
+    members: dict[str, Any] = {"t": _number(value.t)}
+    if value.h is not None:
+        members["h"] = value.h
+    if value.f is not None:
+        members["f"] = _number(value.f)
+    return members | {"v": _number(value.value) if type(value.value) is Number else value.value}
+
+
+def _number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)

@@ -1,0 +1,82 @@
+"""Record logs: files of records, what Kafka holds before it means anything.
+
+    *.jsonl  *.jsonl.gz  *.jsonl.zst     one record a line; see `lines.py`
+    *.parquet, or a folder of them       the columns of Spark's Kafka source with headers; see `parquet.py`
+
+Reading is a stream: a batch of records is in memory, never a file. Records are numbered from 0 as they lie in the log;
+a `Cursor` is the place between two of them. A plain `.jsonl` may grow while it is read: a last line that is not whole
+yet is no record, `advance` stops before it, and a cursor leads back to the place without reading what lies before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pyarrow as pa
+
+from changefeed.errors import ConfigError
+from changefeed.record_log import lines, parquet
+from changefeed.record_log.cursor import START, Cursor
+from changefeed.record_log.lines import default_topic
+from changefeed.record_log.writer import Writer
+
+__all__ = ["START", "Cursor", "Writer", "advance", "count", "default_topic", "partitions", "read", "write"]
+
+LINES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+
+
+def read(
+    path: str | Path, *, batch_size: int = 1000, start: int = 0, stop: int | None = None, at: Cursor = START
+) -> Iterator[pa.RecordBatch]:
+    """The records of a log in batches with the columns of `model.batch.RECORDS`.
+
+    Args:
+        path: the file, or a folder of Parquet files.
+        batch_size: records in a batch at most; a batch of large records is smaller.
+        start: number of the first record wanted.
+        stop: number of the record to stop before; None for the end.
+        at: a cursor at or before `start`; reading begins there.
+
+    Raises:
+        SourceError: the log cannot be read, or holds something that is no record; the message has file and line.
+        ConfigError: the name tells no form of log.
+    """
+    if at.records > start:
+        start = at.records
+    return _form(path).read(Path(path), batch_size=batch_size, start=start, stop=stop, at=at)  # type: ignore[no-any-return]
+
+
+def advance(path: str | Path, at: Cursor = START, limit: int | None = None) -> Cursor:
+    """The cursor after `limit` more whole records, or after the last one; the records are counted, not read."""
+    return _form(path).advance(Path(path), at, limit)  # type: ignore[no-any-return]
+
+
+def count(path: str | Path) -> int:
+    """How many whole records the log has."""
+    return advance(path).records
+
+
+def partitions(path: str | Path) -> dict[str, set[int]]:
+    """The topics of the log's records, and the partitions of each."""
+    return _form(path).partitions(Path(path))  # type: ignore[no-any-return]
+
+
+def write(path: str | Path, batches: Iterable[pa.RecordBatch]) -> int:
+    """Writes a log; it appears under its name when it is complete. Returns how many records it has."""
+    with Writer(path) as writer:
+        for batch in batches:
+            writer.write(batch)
+    return writer.records
+
+
+def _form(path: str | Path) -> ModuleType:
+    name = str(path)
+    if name.endswith(LINES):
+        return lines
+    if name.endswith(".parquet") or Path(path).is_dir():
+        return parquet
+    raise ConfigError(
+        f"{name} is no record log: names end with {', '.join(LINES)} or .parquet, or are folders of Parquet"
+    )

@@ -1,0 +1,21 @@
+"""A place in a record log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cursor:
+    """The place between two records.
+
+    Attributes:
+        records: how many records lie before it.
+        bytes: how many bytes lie before it in a plain `.jsonl`; 0 in other forms, where lines are skipped instead.
+    """
+
+    records: int
+    bytes: int = 0
+
+
+START = Cursor(0)

@@ -1,0 +1,90 @@
+"""Records as Parquet: a file, or a folder of files in the order of their names.
+
+The columns are exactly those of Spark's Kafka source with headers: `key value topic partition offset timestamp
+timestampType headers`. Names that begin with `_` or `.` are Spark's own business and are passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from changefeed.errors import SourceError
+from changefeed.model.batch import RECORDS
+from changefeed.record_log.cursor import Cursor
+
+
+def read(path: Path, *, batch_size: int, start: int, stop: int | None, at: Cursor) -> Iterator[pa.RecordBatch]:
+    """The records `start` to `stop`; row groups before `start` are not read."""
+    number = 0  # of the first record that has not been passed
+    for file in _files(path):
+        with _open(file) as opened:
+            groups = [opened.metadata.row_group(i).num_rows for i in range(opened.metadata.num_row_groups)]
+            for group, rows in enumerate(groups):
+                if number + rows > start and (stop is None or number < stop):
+                    yield from _group(file, opened, group, number, batch_size, start, stop)
+                number += rows
+
+
+def _group(
+    file: Path, opened: pq.ParquetFile, group: int, number: int, batch_size: int, start: int, stop: int | None
+) -> Iterator[pa.RecordBatch]:
+    try:
+        for batch in opened.iter_batches(batch_size, row_groups=[group], columns=RECORDS.names):
+            low, high = max(start - number, 0), len(batch) if stop is None else min(stop - number, len(batch))
+            if low < high:
+                yield batch.slice(low, high - low).select(RECORDS.names).cast(RECORDS)
+            number += len(batch)
+    except (OSError, pa.ArrowException) as error:
+        raise SourceError(f"{file}: row group {group}: {error}; {number} records could be read before that") from error
+
+
+def advance(path: Path, at: Cursor, limit: int | None) -> Cursor:
+    """The cursor `limit` records after `at`, or after the last; only the files' ends are read."""
+    records = 0
+    for file in _files(path):
+        with _open(file) as opened:
+            records += opened.metadata.num_rows
+    return Cursor(records if limit is None else min(records, at.records + limit))
+
+
+def partitions(path: Path) -> dict[str, set[int]]:
+    """Topics and partitions of all records; only those two columns are read."""
+    found: dict[str, set[int]] = {}
+    for file in _files(path):
+        with _open(file) as opened:
+            for batch in opened.iter_batches(1 << 16, columns=["topic", "partition"]):
+                pairs = pa.Table.from_batches([batch]).group_by(["topic", "partition"]).aggregate([])
+                for topic, partition in zip(
+                    *(pairs.column(n).to_pylist() for n in ("topic", "partition")), strict=True
+                ):
+                    found.setdefault(topic, set()).add(partition)
+    return found
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.exists():
+        raise SourceError(f"{path} does not exist")
+    if not path.is_dir():
+        return [path]
+    files = sorted(p for p in path.iterdir() if p.suffix == ".parquet" and p.name[0] not in "_.")
+    if not files:
+        raise SourceError(f"{path} is a folder without Parquet files")
+    return files
+
+
+def _open(file: Path) -> pq.ParquetFile:
+    try:
+        opened = pq.ParquetFile(file)
+    except (OSError, pa.ArrowException) as error:
+        raise SourceError(f"{file} is not a Parquet file: {error}") from error
+    names = opened.schema_arrow.names
+    if set(names) != set(RECORDS.names):
+        missing, more = set(RECORDS.names) - set(names), set(names) - set(RECORDS.names)
+        told = [f"{what} {', '.join(sorted(them))}" for what, them in (("lacks", missing), ("has", more)) if them]
+        hint = ' Read from Kafka with the option "includeHeaders" = "true".' if missing == {"headers"} else ""
+        raise SourceError(f"{file} is no record log: it {' and '.join(told)}.{hint}")
+    return opened

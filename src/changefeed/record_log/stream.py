@@ -1,0 +1,53 @@
+"""A file's bytes in lines, decompressed by its name, in bounded memory."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from changefeed.errors import SourceError
+
+_BUFFER = 1 << 20
+MAX_LINE_BYTES = 1 << 29  # the largest Kafka record that TiCDC allows by default is 256 MiB, which base64 makes 342
+_COMPRESSION = {".gz": "gzip", ".zst": "zstd"}
+
+
+def compression(path: Path) -> str | None:
+    """The compression that the name tells, as Arrow calls it."""
+    return _COMPRESSION.get(path.suffix)
+
+
+def lines(path: Path, at: int = 0) -> Iterator[bytes]:
+    """The lines from byte `at` on, each with its line feed; the last line may have none.
+
+    Raises:
+        SourceError: the file cannot be opened or read, is truncated, or has a line of more than 512 MiB.
+    """
+    read = 0
+    try:
+        with _open(path, at) as file:
+            while line := file.readline(MAX_LINE_BYTES):
+                if len(line) == MAX_LINE_BYTES and line[-1:] != b"\n":
+                    raise SourceError(
+                        f"{path}: record {read} from here has more than {MAX_LINE_BYTES} bytes in its line"
+                    )
+                yield line
+                read += 1
+    except FileNotFoundError as error:
+        raise SourceError(f"{path} does not exist") from error
+    except OSError as error:
+        raise SourceError(f"{path}: {error.strerror or error}; {read} records could be read before that") from error
+
+
+def _open(path: Path, at: int) -> BinaryIO:
+    codec = compression(path)
+    if codec is not None:
+        return io.BufferedReader(pa.input_stream(str(path), compression=codec), _BUFFER)
+    file = path.open("rb", buffering=_BUFFER)
+    if at:
+        file.seek(at)
+    return file

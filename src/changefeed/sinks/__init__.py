@@ -1,0 +1,1 @@
+"""Sinks: how a target is written, its type map and its guarantee; one folder each."""

@@ -1,0 +1,53 @@
+"""Sources: where records come from, as a stream with offsets that a ledger can keep.
+
+A source is a folder here and a line in `SOURCES`. It gives records as Spark's Kafka source with headers gives them, and
+its offsets as one text, a token: the ledger keeps it, and the next run goes on from there.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
+
+from changefeed.errors import unknown_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SOURCES: dict[str, str] = {
+    "files": "changefeed.sources.files",
+    "kafka": "changefeed.sources.kafka",
+}
+
+
+class Source(Protocol):
+    """What the pipeline asks of a source."""
+
+    def stream(self, spark: SparkSession, token: str | None, end: str | None) -> DataFrame:
+        """The records from `token` on (None: from where the definition says), up to `end` (None: for ever)."""
+        ...
+
+    def end(self, spark: SparkSession, token: str | None) -> str | None:
+        """The token of all that is there now, or None when the stream itself can stop there (`available_now`)."""
+        ...
+
+    def partitions(self, token: str) -> set[tuple[str, int]]:
+        """The (topic, partition)s that a token speaks of: each must have its resolved mark before a barrier moves."""
+        ...
+
+    @property
+    def available_now(self) -> bool:
+        """Whether Spark's trigger of that name knows where this source's end is."""
+        ...
+
+
+def source(definition: Any) -> Source:
+    """The source that a definition's `source` section describes.
+
+    Raises:
+        ConfigError: there is none of this type.
+    """
+    if definition.type not in SOURCES:
+        raise unknown_name("source", definition.type, SOURCES)
+    found: Source = import_module(SOURCES[definition.type]).open_source(definition)
+    return found

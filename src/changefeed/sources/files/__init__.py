@@ -1,0 +1,64 @@
+"""Record logs in a folder as a source: a stream with offsets over files that come and grow.
+
+A token is `{"files": {"<path>": [records, bytes]}}`: how far each file has been read, as `record_log.Cursor` counts.
+Files are read in the order of their names. A plain `.jsonl` may grow; any other file is whole when it appears, so move it
+into the folder under its name when it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from glob import glob
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from changefeed import record_log
+from changefeed.errors import SourceError
+from changefeed.sources.files.reader import RecordLogs, Progress, write_token
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(slots=True)
+class Folder:
+    """The files that a pattern names."""
+
+    pattern: str
+    limit: int
+    _known: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
+
+    available_now = False
+
+    def stream(self, spark: SparkSession, token: str | None, end: str | None) -> DataFrame:
+        """The records from `token` to `end`, some at a time."""
+        spark.dataSource.register(RecordLogs)
+        options = {"pattern": self.pattern, "limit": str(self.limit), "start": token or write_token({}), "end": end or ""}
+        return spark.readStream.format(RecordLogs.name()).options(**options).load()
+
+    def end(self, spark: SparkSession, token: str | None) -> str | None:
+        """All that is whole in the files now.
+
+        Raises:
+            SourceError: the pattern names no file.
+        """
+        if not glob(self.pattern):
+            raise SourceError(f"no file matches {self.pattern}; is source.path right, relative to the pipeline's file?")
+        progress = Progress(self.pattern, token or write_token({}), None)
+        return write_token(progress.everything())
+
+    def partitions(self, token: str) -> set[tuple[str, int]]:
+        """The partitions of all records in the files, those not read yet too: a mark is missing until it was seen."""
+        found: set[tuple[str, int]] = set()
+        for path in glob(self.pattern):
+            key = f"{path}:{Path(path).stat().st_size}"
+            if key not in self._known:
+                said = record_log.partitions(path)
+                self._known[key] = {(topic, p) for topic, numbers in said.items() for p in numbers}
+            found |= self._known[key]
+        return found
+
+
+def open_source(definition: Any) -> Folder:
+    """The source that a `type: files` section describes."""
+    return Folder(definition.path, definition.max_records_per_batch)

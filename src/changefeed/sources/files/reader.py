@@ -1,0 +1,140 @@
+"""The stream over record logs, as Spark's Python data source.
+
+Spark asks `latestOffset` for where the next batch may end, and gives no limit: the reader itself goes at most `limit`
+records further each time. It starts where the ledger says (`start`), not at Spark's checkpoint, which is new in each run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+from changefeed import record_log
+from changefeed.frames.chunks import RECORDS_DDL
+from changefeed.record_log import Cursor
+
+Cursors = dict[str, Cursor]
+_SLICE = 10_000  # records a task reads at least, so that small batches stay in one
+
+
+def read_token(text: str) -> Cursors:
+    """File -> how far it has been read."""
+    return {path: Cursor(*place) for path, place in json.loads(text)["files"].items()}
+
+
+def write_token(cursors: Cursors) -> str:
+    """The token of these cursors."""
+    return json.dumps(_offset(cursors))
+
+
+def _offset(cursors: Cursors) -> dict[str, Any]:
+    return {"files": {path: [c.records, c.bytes] for path, c in sorted(cursors.items())}}
+
+
+class Progress:
+    """How far the files have been handed out, and how far that may go."""
+
+    def __init__(self, pattern: str, start: str, end: str | None) -> None:
+        self._pattern = pattern
+        self._end = read_token(end) if end else None
+        self._totals: dict[tuple[str, int], Cursor] = {}
+        self.cursors = read_token(start)
+
+    def everything(self) -> Cursors:
+        """The cursors after every whole record that is there, or at the end that was given."""
+        if self._end is not None:
+            return self._end
+        return self.cursors | {path: self._total(path) for path in glob(self._pattern)}
+
+    def advance(self, limit: int) -> Cursors:
+        """The cursors at most `limit` records further."""
+        for path, last in sorted(self.everything().items()):
+            here = self.cursors.get(path, record_log.START)
+            if limit <= 0 or here.records >= last.records:
+                continue
+            step = min(limit, last.records - here.records)
+            limit -= step
+            self.cursors[path] = self._further(path, here, last, step)
+        return dict(self.cursors)
+
+    def _further(self, path: str, here: Cursor, last: Cursor, step: int) -> Cursor:
+        if here.records + step == last.records:
+            return last
+        if last.bytes == 0:  # compressed: lines are skipped by their number, nothing to look up
+            return Cursor(here.records + step)
+        return record_log.advance(path, here, step)
+
+    def _total(self, path: str) -> Cursor:
+        """Where the file's last whole record ends, counted again only when the file has grown."""
+        key = (path, Path(path).stat().st_size)
+        if key not in self._totals:
+            at = self.cursors.get(path, record_log.START)
+            self._totals[key] = record_log.advance(path, at if at.bytes else record_log.START)
+        return self._totals[key]
+
+
+@dataclass
+class Slice(InputPartition):  # type: ignore[misc]
+    """Records of one file that one task reads: from `start` up to `stop`, looked for from a cursor."""
+
+    path: str
+    records: int
+    bytes: int
+    start: int
+    stop: int
+
+
+class RecordLogs(DataSource):
+    """`spark.readStream.format("changefeed_files")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "changefeed_files"
+
+    def schema(self) -> str:
+        """The columns of Spark's Kafka source with headers."""
+        return RECORDS_DDL
+
+    def streamReader(self, schema: Any) -> RecordLogReader:  # noqa: N802  # Spark's name
+        """The reader of a stream."""
+        return RecordLogReader(dict(self.options))
+
+
+class RecordLogReader(DataSourceStreamReader):
+    """Plans batches on the driver and reads slices in the workers."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self._limit = int(options["limit"])
+        self._start = options["start"]
+        self._progress = Progress(options["pattern"], options["start"], options["end"] or None)
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
+        """Where the ledger says."""
+        return _offset(read_token(self._start))
+
+    def latestOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
+        """Where the next batch ends."""
+        return _offset(self._progress.advance(self._limit))
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The slices between two offsets."""
+        slices: list[InputPartition] = []
+        for path, (last, _) in end["files"].items():
+            first, size = start["files"].get(path, (0, 0))
+            for at in range(first, last, max(_SLICE, -(-(last - first) // 8))):
+                stop = min(last, at + max(_SLICE, -(-(last - first) // 8)))
+                slices.append(Slice(path, first, size, at, stop))
+        return slices
+
+    def read(self, partition: Slice) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        """The records of one slice."""
+        at = Cursor(partition.records, partition.bytes)
+        yield from record_log.read(partition.path, batch_size=4000, at=at, start=partition.start, stop=partition.stop)

@@ -1,0 +1,57 @@
+"""Kafka topics as a source: Spark's own connector, whose offsets are the token.
+
+A token is the connector's JSON, `{"topic": {"0": 118204}}`: the next offset of every partition, those without a record
+too, so that it also tells which partitions exist.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaTopics:
+    """Topics of one cluster. `options` are Spark's, `kafka.*` properties among them."""
+
+    options: dict[str, str]
+
+    available_now = True
+
+    def stream(self, spark: SparkSession, token: str | None, end: str | None) -> DataFrame:
+        """The records from `token` on; the connector finds the end by itself."""
+        options = dict(self.options)
+        if token is not None:
+            options["startingOffsets"] = token
+        records = spark.readStream.format("kafka").options(**options).load()
+        return records.select(*_COLUMNS)
+
+    def end(self, spark: SparkSession, token: str | None) -> str | None:
+        """None: Spark's available-now trigger asks the brokers."""
+        return None
+
+    def partitions(self, token: str) -> set[tuple[str, int]]:
+        """Every partition of the token."""
+        return {(topic, int(p)) for topic, offsets in json.loads(token).items() for p in offsets}
+
+
+def open_source(definition: Any) -> KafkaTopics:
+    """The source that a `type: kafka` section describes."""
+    where = ("subscribe", ",".join(definition.topics)) if definition.topics else ("subscribePattern", definition.topics_pattern)
+    return KafkaTopics(
+        {
+            **definition.properties,
+            "kafka.bootstrap.servers": definition.servers,
+            where[0]: where[1],
+            "startingOffsets": definition.starting_offsets,
+            "includeHeaders": "true",
+            "failOnDataLoss": "true",
+            "maxOffsetsPerTrigger": str(definition.max_records_per_batch),
+        }
+    )

@@ -1,0 +1,82 @@
+"""Start Spark's JVM and listen to what it says.
+
+pyspark lets the JVM write to the stdout and stderr of the process. Here both go through a pipe to our stderr: stdout
+belongs to the command line's output, what says nothing is left out, and of a JVM that does not come up the last words
+become the error's message.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from changefeed.errors import ConfigError
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
+    from pyspark import SparkConf
+
+# Said by the JVM itself at every start, before any logging is set up.
+_INCUBATOR = b"WARNING: Using incubator modules: jdk.incubator.vector"
+_TRACEBACK = b"Traceback (most recent call last):"
+
+
+def gateway(conf: SparkConf) -> JavaGateway:
+    """The connection to a JVM with these properties; the one of an earlier session if it still runs.
+
+    Raises:
+        ConfigError: the JVM did not come up; the message ends with its last words.
+    """
+    from pyspark import SparkContext
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None:
+        return SparkContext._gateway
+    read, write = os.pipe()
+    last_words: deque[str] = deque(maxlen=5)
+    reader = threading.Thread(target=_pass_on, args=(read, last_words), name="spark-output", daemon=True)
+    reader.start()
+    with open(write, "wb") as output:
+        try:
+            return launch_gateway(conf, popen_kwargs={"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
+        except PySparkRuntimeError as error:
+            output.close()
+            reader.join(timeout=5)
+            raise ConfigError(f"Spark's JVM did not start: {' / '.join(last_words)}") from error
+
+
+def worth_reading(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines without the ones that say nothing.
+
+    Beside the JVM's greeting that is the farewell of idle Python workers: when a session stops, the socket is
+    sometimes gone before they have flushed it, and they die with a traceback of nobody's code.
+    """
+    traceback: list[bytes] = []
+    for line in lines:
+        if line.startswith(_TRACEBACK) or (traceback and line.startswith(b" ")):
+            if line.startswith(_TRACEBACK):
+                yield from traceback
+                traceback = []
+            traceback.append(line)
+        else:
+            if not line.startswith(_INCUBATOR) and not _is_farewell(traceback, line):
+                yield from traceback
+                yield line
+            traceback = []
+    yield from traceback
+
+
+def _is_farewell(traceback: list[bytes], last: bytes) -> bool:
+    frames = [line for line in traceback if line.startswith(b"  File ")]
+    return last.startswith(b"BrokenPipeError:") and bool(frames) and all(b"/pyspark/daemon.py" in f for f in frames)
+
+
+def _pass_on(read: int, last_words: deque[str]) -> None:
+    with open(read, "rb") as lines:
+        for line in worth_reading(lines):
+            last_words.append(line.decode(errors="replace").strip())
+            os.write(2, line)

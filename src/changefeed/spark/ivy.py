@@ -1,0 +1,105 @@
+"""Fetch jars with the Ivy that comes inside pyspark: a Java is all it takes.
+
+Spark's own `spark.jars.packages` is not used: for the Kafka connector it insists on artifacts that do not exist in the
+version it asks for, and it breaks on a local Maven repository that has a pom without its jar.
+
+A folder of jars is either complete or absent. Ivy works in a folder of its own beside the target, which is renamed
+when everything is there; of two processes that resolve at once, the later rename fails and takes the other's result.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from changefeed.errors import ConfigError, MissingExtraError
+from changefeed.spark import java
+
+_TIMEOUT_S = 900
+
+
+def cache_folder(environ: Mapping[str, str] | None = None, system: str | None = None) -> Path:
+    """Where downloads are kept: `CHANGEFEED_HOME`, or `changefeed` in the user's cache folder."""
+    environ = os.environ if environ is None else environ
+    if home := environ.get("CHANGEFEED_HOME"):
+        return Path(home).expanduser()
+    if (platform.system() if system is None else system) == "Darwin":
+        return Path("~/Library/Caches/changefeed").expanduser()
+    return Path(environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "changefeed"
+
+
+def retrieve(descriptor: str, target: Path, check: Callable[[Path], None] | None = None) -> Path:
+    """The folder `target` with every jar that an Ivy descriptor asks for; nothing is done if it exists.
+
+    Args:
+        descriptor: an `ivy.xml`, with the one configuration `default`.
+        target: the folder; it appears only when complete.
+        check: looks at the complete folder before it gets its name, and raises if it is not as it should be.
+
+    Raises:
+        ConfigError: a jar could not be had; the message names it.
+        MissingExtraError: pyspark is not installed.
+    """
+    if target.is_dir():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=".resolving-", dir=target.parent))
+    try:
+        (work / "ivy.xml").write_text(descriptor, encoding="utf-8")
+        _run_ivy(work)
+        jars = work / "jars"
+        if check is not None:
+            check(jars)
+        try:
+            jars.rename(target)
+        except OSError:
+            if not target.is_dir():
+                raise
+        return target
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _run_ivy(work: Path) -> None:
+    # -Duser.home keeps it from reading and writing ~/.ivy2 and ~/.m2.
+    command = [
+        str(java.find().executable), f"-Duser.home={work}", "-jar", str(_ivy_jar()),
+        "-ivy", str(work / "ivy.xml"), "-cache", str(work / "cache"), "-confs", "default",
+        "-types", "jar", "bundle", "-m2compatible", "-warn",
+        "-retrieve", f"{work}/jars/[artifact]-[revision].[ext]",
+    ]  # fmt: skip
+    try:
+        ran = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=_TIMEOUT_S
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ConfigError(f"jars: the repository gave no answer within {_TIMEOUT_S} s") from error
+    if ran.returncode != 0:
+        raise ConfigError(_explain(ran.stdout))
+
+
+def _explain(log: str) -> str:
+    """One sentence from Ivy's log: which jars are missing, or its last words."""
+    missing = sorted({f"{org}:{name}:{rev}" for org, name, rev in re.findall(r":: (\S+?)#([^;\s]+);(\S+): \S", log)})
+    missing += sorted(set(re.findall(r"\[NOT FOUND\s*\] (\S+)", log)))
+    missing += sorted(set(re.findall(r"\[FAILED\s*\] (\S+)", log)))
+    if missing:
+        return (
+            f"jars that could not be had: {', '.join(missing)}. "
+            "They come from Maven Central once and are kept afterwards: is the network there?"
+        )
+    return "jars: Ivy failed: " + " / ".join(line.strip() for line in log.strip().splitlines()[-5:])
+
+
+def _ivy_jar() -> Path:
+    try:
+        import pyspark
+    except ImportError as error:
+        raise MissingExtraError("Spark", "spark") from error
+    return next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))

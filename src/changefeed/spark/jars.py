@@ -1,0 +1,126 @@
+"""The jars that Spark needs beside its own, locked: coordinates, versions and contents.
+
+`paths("delta", "kafka")` gives files. The first call on a machine downloads them, later ones only look that they are
+there, so a machine that has run once works without a network. A set lies in a folder named after everything that is
+locked of it: another version is another folder, and an interrupted download leaves none.
+
+`python -m changefeed.spark.jars` fetches all sets ahead of time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from changefeed.errors import ConfigError, unknown_name
+from changefeed.spark import ivy
+
+
+class Jar(NamedTuple):
+    """One locked artifact of Maven Central."""
+
+    organisation: str
+    name: str
+    version: str
+    sha256: str
+
+    @property
+    def file(self) -> str:
+        """Its file name."""
+        return f"{self.name}-{self.version}.jar"
+
+
+# None is transitive: Spark carries the rest, and what is not named here is not loaded. The token provider of Spark
+# 4.0.0 is the newest that resolves; every class of it that the 4.1 connector refers to is in it.
+SETS: dict[str, tuple[Jar, ...]] = {
+    "delta": (
+        Jar("io.delta", "delta-spark_4.1_2.13", "4.4.0", "75a9400986853c061f5109f012547de2545a5759e5e752e5ef633dabe16a4f10"),
+        Jar("io.delta", "delta-storage", "4.4.0", "c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc"),
+        Jar("io.delta", "delta-kernel-api", "4.4.0", "ee9b5a14ac3b7efdff4d61a58478fe8eb0e5a3fbca43889dca7290795fe79a11"),
+        Jar("io.delta", "delta-kernel-defaults", "4.4.0", "225c975199e4718b38ee5b7e6da7f19e9585024262b2cec2656b32151a856b0b"),
+        Jar("io.delta", "delta-kernel-unitycatalog", "4.4.0", "cea22dfb4ac562b3cd27bf652697750e8336009d73fb06631363aaaad5345ffa"),
+        Jar("io.unitycatalog", "unitycatalog-client", "0.6.0", "48257499a86b801a3e2372cec55ac226ca1c1c7eabe5c118e7302f29a1fdbc19"),
+        Jar("io.unitycatalog", "unitycatalog-hadoop", "0.6.0", "c47b63c961c87102b9e1d63809a0915ba4c86b7652f57c8d39ca3a05b441a150"),
+    ),
+    "kafka": (
+        Jar("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.1.3", "cb31ffd9c8f5527dba061db8af671d295562092e4f3f5ff42fc249fab8a8fde6"),
+        Jar("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0", "f2be3b76f9e6cbe63379d4e4e0dc14f59dbf056ae2ad16ff15ac108004c86767"),
+        Jar("org.apache.kafka", "kafka-clients", "3.9.1", "7568b998572d256f0b7bc0afdc1b7a2588b8b08415c62ce314c864a6851ae9d9"),
+        Jar("org.apache.commons", "commons-pool2", "2.12.1", "5273c8bc8c0dca2211175c0d27efbd7228efae99689aac001a8e1ef8e872e9ef"),
+    ),
+}  # fmt: skip
+
+
+def paths(*names: str, cache: Path | None = None) -> list[Path]:
+    """The jar files of the named sets, downloaded if this machine has never had them.
+
+    Args:
+        names: keys of `SETS`.
+        cache: the folder to keep them in, instead of the user's.
+
+    Raises:
+        ConfigError: a set nobody knows, or a jar that could not be had or is not the one that was locked.
+    """
+    files: list[Path] = []
+    for name in names:
+        if name not in SETS:
+            raise unknown_name("jar set", name, SETS)
+        jars = SETS[name]
+        folder = _folder(name, jars, cache or ivy.cache_folder())
+        ivy.retrieve(_descriptor(jars), folder, partial(verify, jars))
+        files += [_present(folder / jar.file) for jar in jars]
+    return files
+
+
+def verify(jars: tuple[Jar, ...], folder: Path) -> None:
+    """Check that a folder has every jar with the locked content.
+
+    Raises:
+        ConfigError: it has not; the message names the jar.
+    """
+    for jar in jars:
+        path = _present(folder / jar.file)
+        with path.open("rb") as file:
+            actual = hashlib.file_digest(file, "sha256").hexdigest()
+        if actual != jar.sha256:
+            raise ConfigError(f"{jar.file} is not the file that was locked: sha256 {actual}, expected {jar.sha256}")
+
+
+def _folder(name: str, jars: tuple[Jar, ...], cache: Path) -> Path:
+    return cache / "jars" / f"{name}-{hashlib.sha256(repr(sorted(jars)).encode()).hexdigest()[:12]}"
+
+
+def _present(path: Path) -> Path:
+    if not path.is_file():
+        raise ConfigError(f"{path.name} is missing from {path.parent}: delete that folder, and it is fetched again")
+    return path
+
+
+def _descriptor(jars: tuple[Jar, ...]) -> str:
+    lines = "\n".join(
+        f'    <dependency org="{jar.organisation}" name="{jar.name}" rev="{jar.version}" transitive="false"/>'
+        for jar in jars
+    )
+    return (
+        '<ivy-module version="2.0">\n  <info organisation="changefeed" module="jars"/>\n'
+        '  <configurations><conf name="default"/></configurations>\n'
+        f'  <dependencies defaultconf="default->master">\n{lines}\n  </dependencies>\n</ivy-module>\n'
+    )
+
+
+def main() -> int:
+    """Fetch every set and print the folders."""
+    try:
+        for folder in sorted({path.parent for path in paths(*SETS)}):
+            print(folder)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

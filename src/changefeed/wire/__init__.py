@@ -1,0 +1,1 @@
+"""Pieces of the wire that two or more protocols share."""

@@ -1,0 +1,93 @@
+"""Compressed message values: `snappy` is the raw block format, `lz4` the frame format (magic 04 22 4d 18).
+
+Nothing in a message announces its compression; only LZ4 has a magic, which no JSON text begins with. Inflated sizes are
+capped before anything is inflated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from changefeed.errors import ConfigError, ProtocolError
+
+COMPRESSIONS = ("none", "snappy", "lz4")
+LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_CHUNK = 1 << 20
+_SNAPPY_RATIO = 22  # three bytes say 64 at the very most
+
+
+def check_available(name: str) -> None:
+    """Checks that the compression can be used here.
+
+    Raises:
+        ConfigError: this build of pyarrow comes without it.
+    """
+    if name != "none" and not pa.Codec.is_available(name):
+        raise ConfigError(f"this pyarrow comes without {name}: pip install --force-reinstall pyarrow")
+
+
+def inflate(data: bytes, name: str, limit: int) -> bytes:
+    """The message; `data` itself when it is not compressed. LZ4 is recognised whatever `name` says.
+
+    Raises:
+        ProtocolError: it does not inflate, or to more than `limit` bytes.
+    """
+    if data.startswith(LZ4_MAGIC):
+        name = "lz4"
+    return _INFLATE[name](data, limit)
+
+
+def deflate(data: bytes, name: str) -> bytes:
+    """The compressed message."""
+    if name == "none":
+        return data
+    return bytes(pa.Codec(name).compress(data, asbytes=True))
+
+
+def _lz4(data: bytes, limit: int) -> bytes:
+    try:
+        with pa.CompressedInputStream(pa.BufferReader(data), "lz4") as stream:
+            inflated = bytearray()
+            while chunk := stream.read(_CHUNK):
+                inflated += chunk
+                _within(len(inflated), limit)
+    except (OSError, pa.ArrowException) as error:
+        raise _broken("lz4", str(error)) from error
+    return bytes(inflated)
+
+
+def _snappy(data: bytes, limit: int) -> bytes:
+    size, shift, at = 0, 0, 0
+    while True:  # the block opens with its inflated size, seven bits a byte
+        if at == len(data) or shift > 28:
+            raise _broken("snappy", "no length in front")
+        size |= (data[at] & 0x7F) << shift
+        if data[at] < 0x80:
+            break
+        at, shift = at + 1, shift + 7
+    _within(size, limit)
+    if size > _SNAPPY_RATIO * len(data):
+        raise _broken("snappy", f"{len(data)} bytes cannot grow to {size}")
+    try:
+        return bytes(pa.Codec("snappy").decompress(data, decompressed_size=size, asbytes=True))
+    except (OSError, pa.ArrowException) as error:
+        raise _broken("snappy", str(error)) from error
+
+
+def _within(size: int, limit: int) -> None:
+    if size > limit:
+        raise ProtocolError(f"value inflates to more than {limit} bytes", reason="too-large")
+
+
+def _broken(name: str, why: str) -> ProtocolError:
+    message = f'value is not {name} ({why.rstrip(".")}). Is "large-message-handle-compression" right?'
+    return ProtocolError(message, reason="bad-compression")
+
+
+_INFLATE: dict[str, Callable[[bytes, int], bytes]] = {
+    "none": lambda data, limit: data,
+    "snappy": _snappy,
+    "lz4": _lz4,
+}

@@ -1,0 +1,89 @@
+"""Changes in the order in which they happened, one by one, for encoders.
+
+A table batch holds a column per field and a batch per shape; an encoder writes message after message. Dates are days,
+timestamps microseconds, as `model.values` has them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from changefeed.model.batch import Decoded, TableBatch
+from changefeed.model.event import Control
+from changefeed.model.position import Place
+from changefeed.model.table import TableShape
+
+_TO_MS = {"s": 1000, "ms": 1, "us": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a table batch.
+
+    Attributes:
+        commit_ms: the commit time in milliseconds since the epoch, or None.
+        before, after: ready values by column name; None for no image.
+        irregular: as in the batch: names of the before image carry `before.` when both images are there.
+    """
+
+    shape: TableShape
+    place: Place
+    op: str
+    commit_ts: int | None
+    commit_ms: int | None
+    origin: dict[str, Any]
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    irregular: dict[str, bytes]
+
+
+def in_order(changes: Decoded) -> list[Row | Control]:
+    """Rows and control events of all tables by (record, index)."""
+    events: list[Row | Control] = [row for batch in changes.tables for row in rows(batch)]
+    events += changes.control
+    events.sort(key=lambda event: (event.place.record, event.place.index or 0))
+    return events
+
+
+def rows(batch: TableBatch) -> Iterator[Row]:
+    """The rows of one table batch."""
+    table = batch.rows
+    unit = table.schema.field("commit_time").type.unit
+    plain = ("record", "topic", "partition", "offset", "index", "op", "commit_ts", "origin", "irregular")
+    columns = {name: table.column(name).to_pylist() for name in plain}
+    times = table.column("commit_time").cast(pa.int64()).to_pylist()
+    images = zip(_image(table.column("before")), _image(table.column("after")), strict=True)
+    for i, (before, after) in enumerate(images):
+        record, topic, partition, offset, index, op, commit_ts, origin, irregular = (columns[n][i] for n in plain)
+        yield Row(
+            batch.shape,
+            Place(topic, partition, offset, index, record),
+            op,
+            commit_ts,
+            None if times[i] is None else times[i] * _TO_MS[unit] // (1000 if unit == "us" else 1),
+            json.loads(origin) if origin else {},
+            before,
+            after,
+            dict(irregular) if irregular else {},
+        )
+
+
+def _image(structs: pa.StructArray) -> Iterator[dict[str, Any] | None]:
+    names = [structs.type.field(i).name for i in range(structs.type.num_fields)]
+    columns = [_values(structs.field(i)) for i in range(structs.type.num_fields)]
+    for i, there in enumerate(structs.is_valid().to_pylist()):
+        yield {name: column[i] for name, column in zip(names, columns, strict=True)} if there else None
+
+
+def _values(column: pa.Array) -> list[Any]:
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    elif pa.types.is_date32(column.type):
+        column = column.cast(pa.int32())
+    values: list[Any] = column.to_pylist()
+    return values

@@ -1,0 +1,90 @@
+"""Binary floating point as text: the shortest that reads back to the same float32 or float64, as Go writes it.
+
+Text to float32 goes through a double; where that double lies exactly between two float32 the text decides again.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from decimal import Decimal
+from fractions import Fraction
+
+_PACK = struct.Struct("<f")
+_INT = struct.Struct("<i")
+
+
+def float32(text: str) -> float | None:
+    """The float32 nearest to the number, as a float; None when it is out of range."""
+    value = float(text)
+    near: float
+    try:
+        (near,) = _PACK.unpack(_PACK.pack(value))
+    except OverflowError:
+        return None
+    if near == value or math.isinf(near):
+        return None if math.isinf(near) else near
+    other = _next(near, value)
+    if abs(value - near) == abs(other - value) and (exact := Fraction(Decimal(text))) != Fraction(value):
+        return max(near, other) if exact > Fraction(value) else min(near, other)
+    return near
+
+
+def _next(value: float, toward: float) -> float:
+    """The float32 beside `value`, on the side of `toward`."""
+    if value == 0:
+        return math.copysign(2.0**-149, toward)
+    (bits,) = _INT.unpack(_PACK.pack(value))
+    (beside,) = _PACK.unpack(_INT.pack(bits + (1 if (toward > value) == (value > 0) else -1)))
+    return float(beside)
+
+
+def shortest(value: float, bits: int) -> tuple[str, int]:
+    """The fewest digits that read back to the same value, and the exponent of the first one. `value` is > 0.
+
+    `shortest(1500.0, 64)` is `("15", 3)`: 1.5e3.
+    """
+    text = repr(value) if bits == 64 else _shortest32(value)
+    sign, digits, exponent = Decimal(text).as_tuple()
+    del sign
+    plain = "".join(map(str, digits)).lstrip("0")
+    return plain.rstrip("0"), int(exponent) + len(plain) - 1
+
+
+def _shortest32(value: float) -> str:
+    for precision in range(9):
+        near = f"{value:.{precision}e}"
+        for text in (near, *_beside(near, precision, value)):
+            if float32(text) == value:
+                return text
+    raise AssertionError(f"{value!r} is no float32")
+
+
+def _beside(near: str, precision: int, value: float) -> tuple[str, ...]:
+    """At a power of two the gap above is twice the gap below: a decimal above may read back where `near` does not."""
+    if math.frexp(value)[0] != 0.5:
+        return ()
+    mantissa, exponent = near.split("e")
+    return (f"{Decimal(near) + Decimal(f'1e{int(exponent) - precision}'):.{precision}e}",) if mantissa else ()
+
+
+def fixed(value: float, bits: int) -> str:
+    """Plain notation, never an exponent: Go's format `f` with the shortest digits."""
+    if value == 0:
+        return "-0" if math.copysign(1, value) < 0 else "0"
+    digits, exponent = shortest(abs(value), bits)
+    if exponent < 0:
+        text = "0." + "0" * (-exponent - 1) + digits
+    elif exponent + 1 >= len(digits):
+        text = digits + "0" * (exponent + 1 - len(digits))
+    else:
+        text = f"{digits[: exponent + 1]}.{digits[exponent + 1 :]}"
+    return "-" + text if value < 0 else text
+
+
+def scientific(value: float, bits: int, *, exponent_digits: int) -> str:
+    """`1.5e-07` with at least that many digits in the exponent."""
+    digits, exponent = shortest(abs(value), bits)
+    mantissa = digits if len(digits) == 1 else f"{digits[0]}.{digits[1:]}"
+    sign = "-" if exponent < 0 else "+"
+    return f"{'-' if value < 0 else ''}{mantissa}e{sign}{abs(exponent):0{exponent_digits}}"

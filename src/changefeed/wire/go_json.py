@@ -1,0 +1,65 @@
+r"""JSON as the two writers of TiCDC print it, text in and text out.
+
+    aspect              W-html (encoding/json)            W-raw (json-iterator)
+    < > &               \u003c \u003e \u0026              as they are
+    U+2028 U+2029       \u2028 \u2029                     as they are
+    " \ LF CR TAB       \" \\ \n \r \t                    the same
+    BS FF               \b \f                             \u0008 \u000c
+    other < 0x20        \u00xx                            \u00xx
+    0x7f, not ASCII     as they are                       as they are
+    not UTF-8           \ufffd                            the byte itself
+    1e-7                1e-7                              1e-07
+    both                exponent below 1e-6 and from 1e21 on, the shortest digits
+
+A byte that is not UTF-8 is a surrogate U+DC80 … U+DCFF here; encode the result with `surrogateescape`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from changefeed.wire.floats import fixed, scientific
+
+_COMMON = {chr(c): f"\\u{c:04x}" for c in range(0x20)}
+_COMMON |= {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_HTML = _COMMON | {"\b": "\\b", "\f": "\\f", "<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+_HTML |= {"\u2028": "\\u2028", "\u2029": "\\u2029"}
+_NEEDS_RAW = re.compile(r'[\x00-\x1f"\\]')
+_NEEDS_HTML = re.compile(r'[\x00-\x1f"\\<>&\u2028\u2029\ud800-\udfff]')
+
+
+# Go compares in the number's own width: the float32 beside 1e-6 is 0.000001 to it, though a little less.
+_LEAST_FIXED = {32: 9.999999974752427e-07, 64: 1e-6}
+
+
+def _float(value: float, bits: int, exponent_digits: int) -> str:
+    if value == 0 or _LEAST_FIXED[bits] <= abs(value) < 1e21:
+        return fixed(value, bits)
+    return scientific(value, bits, exponent_digits=exponent_digits if value and abs(value) < 1 else 2)
+
+
+def _html_string(text: str) -> str:
+    return '"' + _NEEDS_HTML.sub(lambda found: _HTML.get(found[0], "\\ufffd"), text) + '"'
+
+
+def _raw_string(text: str) -> str:
+    return '"' + _NEEDS_RAW.sub(lambda found: _COMMON[found[0]], text) + '"'
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """One of the two writers.
+
+    Attributes:
+        string: text -> JSON string with its quotes.
+        float: (value, 32 or 64) -> JSON number.
+    """
+
+    string: Callable[[str], str]
+    float: Callable[[float, int], str]
+
+
+W_HTML = Writer(_html_string, lambda value, bits: _float(value, bits, 1))
+W_RAW = Writer(_raw_string, lambda value, bits: _float(value, bits, 2))

@@ -1,0 +1,19 @@
+"""TiDB's timestamps: unsigned 64 bits, Unix milliseconds << 18 | a counter within the millisecond.
+
+They exceed 2^53: read them as integers, never as doubles.
+"""
+
+from __future__ import annotations
+
+LOGICAL_BITS = 18
+LIMIT = 2**64
+
+
+def milliseconds(ts: int) -> int:
+    """Unix milliseconds of a timestamp."""
+    return ts >> LOGICAL_BITS
+
+
+def at(unix_ms: int) -> int:
+    """The first timestamp of a millisecond."""
+    return unix_ms << LOGICAL_BITS

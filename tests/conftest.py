@@ -1,0 +1,53 @@
+"""Fixtures that every folder of tests may use: one Spark and one Kafka for a whole run, started when first asked for.
+
+A JVM costs seconds and a gigabyte, so tests that need one all run on the same xdist worker, and the other worker has
+the rest: `pytest -n 2 --dist loadgroup`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.services.kafka import KafkaBroker
+
+_JVM_FIXTURES = {"spark", "kafka"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if _JVM_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.xdist_group("jvm"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The one session. A test that sets properties does so on `spark.newSession()`."""
+    from changefeed.spark.session import session
+
+    spark = session("changefeed-tests", master="local[2]", config={"spark.driver.memory": "1g"})
+    yield spark
+    spark.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[KafkaBroker]:
+    """The one broker. A test takes topics of its own."""
+    from tests.services.kafka import KafkaBroker
+
+    with KafkaBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the variables that change where Java and the caches are looked for."""
+    for name in ("JAVA_HOME", "CHANGEFEED_HOME", "XDG_CACHE_HOME", "SPARK_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    assert "PATH" in os.environ

@@ -1,0 +1,223 @@
+"""A real Kafka broker for tests: one KRaft node on loopback, for as long as a `with` lasts.
+
+    with KafkaBroker() as broker:
+        broker.create_topic("orders", partitions=2)
+        broker.produce("orders", [(b"key", b"value", [("h", b"1")], 0)])
+        spark.read.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap)
+
+Its jars come once, by Ivy, into the cache that the Spark jars live in. Ports are free ones, data is in a temporary
+folder, and the process that is stopped is the one that was started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from changefeed.spark import ivy, java
+
+VERSION = "4.3.1"
+
+Headers = Sequence[tuple[str, bytes | None]]
+Record = tuple[bytes | None, bytes | None, Headers, int]
+
+_DESCRIPTOR = f"""\
+<ivy-module version="2.0">
+  <info organisation="changefeed" module="kafka-broker"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+    <dependency org="org.apache.kafka" name="kafka_2.13" rev="{VERSION}" conf="default->default"/>
+    <dependency org="org.slf4j" name="slf4j-simple" rev="1.7.36" conf="default->default"/>
+  </dependencies>
+</ivy-module>
+"""
+
+_SERVER = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+controller.listener.names=CONTROLLER
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+log.dirs={data}/logs
+auto.create.topics.enable=false
+message.max.bytes=33554432
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+"""
+
+_CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
+_QUIET = {"log_level": 0}  # librdkafka writes "connection refused" to stderr while the broker starts
+
+
+def jars() -> Path:
+    """The folder with the broker's jars, fetched if it is not there."""
+    key = hashlib.sha256(_DESCRIPTOR.encode()).hexdigest()[:12]
+    return ivy.retrieve(_DESCRIPTOR, ivy.cache_folder() / "jars" / f"kafka-broker-{VERSION}-{key}")
+
+
+class KafkaBroker:
+    """A broker; see the head of this file.
+
+    Attributes:
+        bootstrap: `host:port`, for clients.
+        pid: the process, or None when it is not running.
+    """
+
+    def __init__(self, *, heap: str = "384m", start_timeout_s: float = 60.0, options: Iterable[str] = ()) -> None:
+        """Options are further lines of `server.properties`; they win."""
+        self._heap = heap
+        self._start_timeout_s = start_timeout_s
+        self._options = list(options)
+        self._process: subprocess.Popen[bytes] | None = None
+        self.bootstrap = ""
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    def __enter__(self) -> KafkaBroker:
+        self._data = Path(tempfile.mkdtemp(prefix="changefeed-kafka-"))
+        try:
+            port, controller = _free_ports(2)
+            self.bootstrap = f"127.0.0.1:{port}"
+            self._properties = self._data / "server.properties"
+            settings = _SERVER.format(port=port, controller=controller, data=self._data)
+            self._properties.write_text(settings + "\n".join(self._options))
+            self._format()
+            self._start()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+        shutil.rmtree(self._data, ignore_errors=True)
+
+    def admin(self) -> AdminClient:
+        """A client for what the helpers below do not cover."""
+        return AdminClient({"bootstrap.servers": self.bootstrap, **_QUIET})
+
+    def create_topic(self, name: str, *, partitions: int = 1, config: dict[str, str] | None = None) -> None:
+        """Create a topic; returns when it can be written to."""
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config or {})
+        admin = self.admin()  # held by name: a client that is collected cancels what it was asked for
+        admin.create_topics([topic])[name].result(timeout=30)
+
+    def produce(self, topic: str, records: Iterable[Record]) -> list[tuple[int, int]]:
+        """Write records in order and return the (partition, offset) that each of them got."""
+        producer = Producer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "message.max.bytes": 33554432,
+                # how long an unknown topic may be one that is just being created
+                "topic.metadata.propagation.max.ms": 2000,
+                **_QUIET,
+            }
+        )
+        places: dict[int, tuple[int, int]] = {}
+        failures: list[KafkaException] = []
+        count = 0
+        for count, (key, value, headers, partition) in enumerate(records, start=1):
+
+            def delivered(error: object, message: object, index: int = count) -> None:
+                if error is not None:
+                    failures.append(KafkaException(error))
+                else:
+                    places[index] = (message.partition(), message.offset())  # type: ignore[attr-defined]
+
+            while True:
+                try:
+                    producer.produce(
+                        topic, key=key, value=value, headers=list(headers), partition=partition, on_delivery=delivered
+                    )
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        producer.flush(60)
+        if failures:
+            raise failures[0]
+        assert len(places) == count, f"{count - len(places)} of {count} records were not acknowledged within 60 s"
+        return [places[index] for index in sorted(places)]
+
+    def _java(self, *arguments: str) -> list[str]:
+        return [
+            str(java.find().executable), f"-Xmx{self._heap}", "-Xms128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{jars()}/*", *arguments,
+        ]  # fmt: skip
+
+    def _format(self) -> None:
+        command = self._java("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(self._properties))
+        ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+        if ran.returncode != 0:
+            raise RuntimeError(f"Kafka could not format its storage:\n{_tail(ran.stdout)}")
+
+    def _start(self) -> None:
+        log = self._data / "broker.log"
+        with log.open("wb") as out:
+            self._process = subprocess.Popen(
+                self._java("kafka.Kafka", str(self._properties)),
+                stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                # Ctrl-C is pytest's; it must not take the broker from under the fixtures that are being torn down.
+                start_new_session=True,
+            )  # fmt: skip
+        deadline = time.monotonic() + self._start_timeout_s
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                code = self._process.returncode
+                raise RuntimeError(f"Kafka ended with exit code {code} while starting:\n{_tail(log.read_text())}")
+            if self._is_ready():
+                return
+            time.sleep(0.1)
+        raise RuntimeError(f"Kafka was not ready after {self._start_timeout_s:g} s:\n{_tail(log.read_text())}")
+
+    def _is_ready(self) -> bool:
+        host, port = self.bootstrap.split(":")
+        try:
+            socket.create_connection((host, int(port)), timeout=1).close()
+            return len(self.admin().list_topics(timeout=2).brokers) == 1
+        except (OSError, KafkaException):
+            return False
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that nothing listens on; all are held until all are chosen, so no two are the same."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+def _tail(log: str, lines: int = 20) -> str:
+    return "\n".join(log.splitlines()[-lines:])

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+from changefeed.spark.gateway import worth_reading
+
+DAEMON = b'  File "/x/pyspark.zip/pyspark/daemon.py", line 87, in worker\n'
+USER = b'  File "/home/me/job.py", line 3, in <lambda>\n'
+HEAD = b"Traceback (most recent call last):\n"
+BROKEN = b"BrokenPipeError: [Errno 32] Broken pipe\n"
+INCUBATOR = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
+
+
+@pytest.mark.parametrize(
+    "lines, left",
+    [
+        ([INCUBATOR, b"a\n"], [b"a\n"]),
+        ([b"a\n", HEAD, DAEMON, DAEMON, BROKEN, b"b\n"], [b"a\n", b"b\n"]),
+        # someone's own code, another error, or a traceback without an end: all of it
+        ([HEAD, USER, BROKEN], [HEAD, USER, BROKEN]),
+        ([HEAD, DAEMON, USER, BROKEN], [HEAD, DAEMON, USER, BROKEN]),
+        ([HEAD, DAEMON, b"MemoryError\n"], [HEAD, DAEMON, b"MemoryError\n"]),
+        ([HEAD, USER], [HEAD, USER]),
+        ([HEAD, USER, HEAD, DAEMON, BROKEN], [HEAD, USER]),
+        ([BROKEN], [BROKEN]),
+        ([b"  indented\n", b"no newline"], [b"  indented\n", b"no newline"]),
+    ],
+)
+def test_only_what_says_nothing_is_left_out(lines, left):
+    assert list(worth_reading(lines)) == left

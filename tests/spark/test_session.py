@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import datetime as dt
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from changefeed.errors import ConfigError, MissingExtraError
+from changefeed.spark import session as module
+
+# A process of its own: what it leaves in its folder and says on stderr is what a user would see.
+SCRIPT = """
+import pyarrow as pa
+from changefeed.spark.session import session
+
+def twice(batches):
+    for batch in batches:
+        yield pa.record_batch([pa.compute.multiply(batch.column(0), 2)], ["id"])
+
+spark = session("quiet", master="local[2]", config={"spark.driver.memory": "700m", "spark.sql.shuffle.partitions": "3"})
+spark.sql("CREATE TABLE t (id BIGINT) USING delta")
+spark.range(10_000).mapInArrow(twice, "id long").write.format("delta").mode("append").saveAsTable("t")
+print(spark.sql("SELECT count(*), sum(id) FROM t").first(), spark.conf.get("spark.sql.shuffle.partitions"))
+spark.stop()
+again = session("again", master="local[1]")
+print(again.range(3).count(), again.sparkContext.appName, again.conf.get("spark.sql.shuffle.partitions"))
+"""
+
+
+def run(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, timeout=240)
+
+
+@pytest.mark.xdist_group("jvm")
+def test_a_session_is_quiet_leaves_nothing_behind_and_can_be_had_again(tmp_path):
+    ran = run(SCRIPT, tmp_path)
+    assert ran.stderr == ""
+    assert ran.stdout.splitlines() == ["Row(count(1)=10000, sum(id)=99990000) 3", "3 again 2"]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.xdist_group("jvm")
+def test_a_jvm_that_does_not_start_says_why(tmp_path):
+    script = 'from changefeed.spark.session import session; session("x", config={"spark.driver.memory": "900000g"})'
+    ran = run(script, tmp_path)
+    assert ran.returncode == 1
+    last = ran.stderr.splitlines()[-1]
+    assert last.startswith("changefeed.errors.ConfigError: Spark's JVM did not start: ")
+    assert "Could not reserve enough space" in last
+
+
+def test_a_second_call_is_the_same_session(spark):
+    assert module.session("another-name")._jsparkSession.equals(spark._jsparkSession)
+
+
+def test_a_delta_table_is_read_by_another_implementation_as_spark_wrote_it(spark, tmp_path):
+    path = str(tmp_path / "t")
+    spark.sql(f"CREATE TABLE delta.`{path}` (id BIGINT, name STRING, at TIMESTAMP) USING delta")
+    spark.sql(f"INSERT INTO delta.`{path}` VALUES (1, 'é', TIMESTAMP'2024-02-29 12:00:00'), (2, NULL, NULL)")
+    spark.sql(
+        f"MERGE INTO delta.`{path}` t "
+        "USING (SELECT 2L AS id, 'two' AS name UNION ALL SELECT 3L, 'three') s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET name = s.name WHEN NOT MATCHED THEN INSERT (id, name) VALUES (s.id, s.name)"
+    )
+    noon = dt.datetime(2024, 2, 29, 12, tzinfo=dt.UTC)
+    expected = [(1, "é", noon), (2, "two", None), (3, "three", None)]
+    read = DeltaTable(path).to_pyarrow_table().sort_by("id").to_pylist()
+    assert [tuple(row.values()) for row in read] == expected
+    rows = spark.read.format("delta").load(path).orderBy("id").select("id", "name").collect()
+    assert [tuple(row) for row in rows] == [row[:2] for row in expected]
+    assert all(".zstd." in file for file in DeltaTable(path).file_uris())
+
+
+def test_a_delta_commit_carries_metadata_and_is_skipped_when_repeated(spark, tmp_path):
+    own = spark.newSession()
+    path = str(tmp_path / "t")
+    own.sql(f"CREATE TABLE delta.`{path}` (id BIGINT) USING delta")
+    own.conf.set("spark.databricks.delta.write.txnAppId", "pipeline")
+    own.conf.set("spark.databricks.delta.write.txnVersion", "7")
+    own.conf.set("spark.databricks.delta.commitInfo.userMetadata", "step 7")
+    for _ in range(2):
+        own.sql(f"MERGE INTO delta.`{path}` t USING (SELECT 1L AS id) s ON false WHEN NOT MATCHED THEN INSERT *")
+    table = DeltaTable(path)
+    assert table.version() == 1
+    assert table.transaction_version("pipeline") == 7
+    assert table.history(1)[0]["userMetadata"] == "step 7"
+
+
+def test_timestamps_are_utc_whatever_the_machine_thinks(spark):
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.sql("SELECT unix_seconds(TIMESTAMP'1970-01-02 00:00:00')").first()[0] == 86400
+
+
+def test_python_sees_batches_of_four_thousand(spark):
+    def sizes(batches):
+        import pyarrow as pa
+
+        for batch in batches:
+            yield pa.record_batch([pa.array([batch.num_rows])], ["rows"])
+
+    rows = spark.range(0, 10_000, 1, 1).mapInArrow(sizes, "rows long").collect()
+    assert [row.rows for row in rows] == [4000, 4000, 2000]
+
+
+def test_workers_run_this_python(spark):
+    def prefix(batches):
+        import sys
+
+        import pyarrow as pa
+
+        for _ in batches:
+            yield pa.record_batch([pa.array([sys.prefix])], ["prefix"])
+
+    assert spark.range(0, 1, 1, 1).mapInArrow(prefix, "prefix string").first().prefix == sys.prefix
+
+
+@pytest.fixture
+def no_jars(monkeypatch):
+    monkeypatch.setattr(module.jars, "paths", lambda *names: [Path(f"/jars/{name}.jar") for name in names])
+
+
+def test_the_callers_properties_win(no_jars):
+    merged = module._properties({"spark.driver.memory": "9g", "spark.sql.warehouse.dir": "/w", "spark.x": "1"})
+    assert merged["spark.driver.memory"] == "9g"
+    assert merged["spark.sql.warehouse.dir"] == "/w"
+    assert merged["spark.x"] == "1"
+    assert merged["spark.sql.session.timeZone"] == "UTC"
+
+
+def test_jars_and_java_options_are_joined_with_the_callers(no_jars):
+    merged = module._properties({"spark.jars": "/mine.jar", "spark.driver.extraJavaOptions": "-Dmine=1"})
+    assert merged["spark.jars"] == "/mine.jar,/jars/delta.jar,/jars/kafka.jar"
+    ours, mine = merged["spark.driver.extraJavaOptions"].split(" ")
+    assert ours.startswith("-Dlog4j2.configurationFile=file:///")
+    assert Path(ours.removeprefix("-Dlog4j2.configurationFile=file://")).is_file()
+    assert mine == "-Dmine=1"
+
+
+@pytest.mark.parametrize("absent", ["pyspark", "pandas"])
+def test_a_missing_package_is_the_pip_command(monkeypatch, absent):
+    monkeypatch.setitem(sys.modules, absent, None)
+    with pytest.raises(MissingExtraError) as caught:
+        module.session("x")
+    assert str(caught.value) == "Spark needs packages that are not installed: pip install 'changefeed[spark]'"
+
+
+def test_another_line_of_spark_is_refused(monkeypatch):
+    monkeypatch.setattr(module.metadata, "version", {"pyspark": "4.0.1"}.__getitem__)
+    with pytest.raises(ConfigError) as caught:
+        module.session("x")
+    assert str(caught.value) == (
+        "pyspark 4.0.1 is installed, but the table formats are locked to 4.1: pip install 'pyspark~=4.1.0'"
+    )
