@@ -60,10 +60,9 @@ clean:
 $(BIN)/python:
 	@tools/make_venv.sh $(VENV)
 
-$(DONE)/packages: requirements.lock | $(BIN)/python
+$(DONE)/packages: requirements.lock tools/install_packages.sh | $(BIN)/python
 	@mkdir -p $(DONE)
-	@echo "packages: installing what requirements.lock names (a minute or two the first time)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@tools/install_packages.sh $(BIN)/python requirements.lock
 	@touch $@
 
 $(DONE)/editable: pyproject.toml $(DONE)/packages

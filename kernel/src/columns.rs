@@ -1,15 +1,13 @@
-//! Columns under construction. A *form* says how a value stands on the wire; a *column* reads values of one form and
-//! keeps them the way Arrow does.
+//! Columns under construction: each reads values of one form off the wire and keeps them the way Arrow does.
 //!
 //! Rule 1. `read` takes one value, or `null`, off the cursor and appends it; `None` says that the bytes are not in the
 //!         column's form. What it appended by then stays: the caller truncates.
 //! Rule 2. Rows without the image that a column belongs to are padded in bulk, when the next value comes or at the end.
 
-use std::marker::PhantomData;
 use std::mem::{replace, take};
 use std::sync::Arc;
 
-use arrow_array::types::{ArrowPrimitiveType, Date32Type, Float32Type, Float64Type, TimestampMicrosecondType};
+use arrow_array::types::{ArrowPrimitiveType, Float32Type};
 use arrow_array::{ArrayRef, BinaryArray, ListArray, PrimitiveArray, StringArray};
 use arrow_buffer::{Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field};
@@ -17,8 +15,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::cursor::Cursor;
-use crate::json::{float, int64, string, uint64, unescape};
-use crate::mysql::{date, datetime, is_decimal, is_time};
+use crate::forms::Form;
+use crate::json::{float, string, unescape};
+use crate::mysql::{is_decimal, is_time};
 use crate::quoted::unquote;
 
 /// One column under construction.
@@ -31,124 +30,6 @@ pub trait Column: Send + Sync {
     fn truncate(&mut self, rows: usize);
     /// The array; the column is empty afterwards.
     fn finish(&mut self) -> Result<ArrayRef, ArrowError>;
-}
-
-/// How a value of fixed width stands on the wire.
-pub trait Form: Send + Sync {
-    /// The Arrow type that holds it.
-    type Arrow: ArrowPrimitiveType;
-    /// Reads one.
-    fn read(&self, c: &mut Cursor<'_>) -> Option<<Self::Arrow as ArrowPrimitiveType>::Native>;
-}
-
-/// An integer in a range, which its Arrow type holds.
-pub struct Signed<T> {
-    low: i64,
-    high: i64,
-    arrow: PhantomData<fn() -> T>,
-}
-
-/// The same without sign.
-pub struct Unsigned<T> {
-    high: u64,
-    arrow: PhantomData<fn() -> T>,
-}
-
-impl<T> Signed<T> {
-    /// A number of so many bits in two's complement.
-    pub fn bits(bits: u32) -> Self {
-        let high = i64::MAX >> (64 - bits);
-        Self { low: !high, high, arrow: PhantomData }
-    }
-}
-
-impl<T> Unsigned<T> {
-    /// A number of so many bits.
-    pub fn bits(bits: u32) -> Self {
-        Self::up_to(u64::MAX >> (64 - bits))
-    }
-
-    /// A number up to and with `high`.
-    pub fn up_to(high: u64) -> Self {
-        Self { high, arrow: PhantomData }
-    }
-}
-
-impl<T: ArrowPrimitiveType<Native: TryFrom<i64>>> Form for Signed<T> {
-    type Arrow = T;
-
-    #[inline]
-    fn read(&self, c: &mut Cursor<'_>) -> Option<T::Native> {
-        let value = int64(c)?;
-        (self.low..=self.high).contains(&value).then_some(value)?.try_into().ok()
-    }
-}
-
-impl<T: ArrowPrimitiveType<Native: TryFrom<u64>>> Form for Unsigned<T> {
-    type Arrow = T;
-
-    #[inline]
-    fn read(&self, c: &mut Cursor<'_>) -> Option<T::Native> {
-        let value = uint64(c)?;
-        (value <= self.high).then_some(value)?.try_into().ok()
-    }
-}
-
-/// A number, as the nearest float32.
-pub struct Single;
-
-impl Form for Single {
-    type Arrow = Float32Type;
-
-    #[inline]
-    fn read(&self, c: &mut Cursor<'_>) -> Option<f32> {
-        float(c)
-    }
-}
-
-/// A number, as the nearest float64.
-pub struct Double;
-
-impl Form for Double {
-    type Arrow = Float64Type;
-
-    #[inline]
-    fn read(&self, c: &mut Cursor<'_>) -> Option<f64> {
-        float(c)
-    }
-}
-
-/// `"YYYY-MM-DD"`.
-pub struct Day;
-
-impl Form for Day {
-    type Arrow = Date32Type;
-
-    #[inline]
-    fn read(&self, c: &mut Cursor<'_>) -> Option<i32> {
-        date(string(c)?.raw)
-    }
-}
-
-/// Microseconds from the beginning of year 1 to the end of year 9999: a zone must not lead out of it.
-const CALENDAR: std::ops::Range<i64> = -62_135_596_800_000_000..253_402_300_800_000_000;
-
-/// `"YYYY-MM-DD HH:MM:SS"` with exactly `digits` of a fraction, on a clock that is `ahead` of UTC by so many microseconds.
-pub struct Moment {
-    /// Digits of the fraction.
-    pub digits: usize,
-    /// What to subtract.
-    pub ahead: i64,
-}
-
-impl Form for Moment {
-    type Arrow = TimestampMicrosecondType;
-
-    #[inline]
-    fn read(&self, c: &mut Cursor<'_>) -> Option<i64> {
-        let utc = datetime(string(c)?.raw, self.digits)? - self.ahead;
-        CALENDAR.contains(&utc).then_some(utc)
-    }
 }
 
 /// Values of fixed width.
@@ -402,3 +283,6 @@ impl Column for Vectors {
 fn is_null(c: &mut Cursor<'_>) -> bool {
     c.peek() == Some(b'n') && c.eat(b"null").is_some()
 }
+
+#[cfg(test)]
+mod tests;

@@ -220,7 +220,7 @@ mod tests {
         for (bytes, value) in
             [("0", 0.0), ("-0.0", -0.0), ("1e-10", 1e-10), ("1E+21", 1e21), ("0.1", 0.1), ("153.123", 153.123)]
         {
-            assert_eq!(double(bytes).map(f64::to_bits), Some(value).map(f64::to_bits));
+            assert_eq!(double(bytes).map(f64::to_bits), Some(f64::to_bits(value)));
         }
         for bytes in ["", "-", ".5", "1.", "01", "1e", "1e+", "inf", "nan", "NaN", "+1", "1e400"] {
             assert_eq!(double(bytes), None, "{bytes}");

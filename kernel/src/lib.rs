@@ -6,6 +6,7 @@
 
 pub mod columns;
 pub mod cursor;
+pub mod forms;
 pub mod json;
 pub mod mysql;
 pub mod quoted;

@@ -209,3 +209,6 @@ impl Table {
         found
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,8 +16,9 @@ use arrow_array::types::{Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, U
 use arrow_schema::{DataType, Field, TimeUnit};
 use serde::Deserialize;
 
-use crate::columns::{Bytes, Column, Day, Double, Fixed, Moment, Signed, Single, Spelling, Unsigned, Vectors};
+use crate::columns::{Bytes, Column, Fixed, Spelling, Vectors};
 use crate::cursor::Cursor;
+use crate::forms::{Day, Double, Form, Moment, Signed, Single, Unsigned};
 use crate::rows::{Image, Named, Op, Rows};
 
 /// What ends a column, its image and the message.
@@ -235,7 +236,7 @@ fn column(mysql: &str, wire: &WireColumn, ahead: Option<i64>) -> Option<Typed> {
     })
 }
 
-fn fixed<F: crate::columns::Form + 'static>(form: F, arrow: DataType) -> Typed {
+fn fixed<F: Form + 'static>(form: F, arrow: DataType) -> Typed {
     (arrow.clone(), Box::new(Fixed::new(form, arrow)))
 }
 

@@ -8,7 +8,7 @@ from changefeed.cli.startup import without_pandas
 from changefeed.kernel import decoder as build_decoder
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Decoder, Encoder, Options, Stores
-from changefeed.stores import claim_check_store
+from changefeed.stores import stores
 
 without_pandas()
 
@@ -31,4 +31,4 @@ def encoder(name: str, given: Mapping[str, str]) -> Encoder:
 
 def _stores(options: Options) -> Stores:
     uri = getattr(options, "claim_check_storage_uri", None)
-    return Stores(*claim_check_store(uri)) if uri else Stores()
+    return Stores() if uri is None else stores(uri, options.claim_check_max_bytes)  # type: ignore[attr-defined]

@@ -71,7 +71,9 @@ def pack(decoded: Decoded, records: pa.RecordBatch) -> pa.RecordBatch:
         chunks.extend(_rows(table))
     for event in decoded.control:
         if isinstance(event, SchemaChange):
-            chunks.append(_event("schema", event.place, schema_to_dict(event), event.commit_ts, event.database, event.table))
+            chunks.append(
+                _event("schema", event.place, schema_to_dict(event), event.commit_ts, event.database, event.table)
+            )
         elif isinstance(event, Resolved):
             chunks.append(_event("resolved", event.place, {"commit_ts": event.commit_ts}, event.commit_ts))
     for letter in decoded.dead:

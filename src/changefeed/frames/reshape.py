@@ -257,7 +257,7 @@ def _bits_to_members(array: pa.Array, source: ColumnType, target: ColumnType) ->
 def _text_to_members(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped:
     members = target.members or ()
     if target.name == "enum":
-        return _blank(array, pc.invert(pc.is_in(array, value_set=pa.array(["", *members], pa.string()))))
+        return _blank(array, pc.invert(pc.is_in(array, value_set=pa.array(["", *members, None], pa.string()))))
     coded = array.dictionary_encode()
     known = set(members)
     wrong = [bool(text) and not known.issuperset(text.split(",")) for text in coded.dictionary.to_pylist()]

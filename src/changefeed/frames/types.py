@@ -67,7 +67,10 @@ _ARROW = {
     "binary": pa.binary(),
     "boolean": pa.bool_(),
     "array<float>": pa.list_(pa.float32()),
-    "struct<srid:bigint,wkb:binary>": pa.struct([("srid", pa.int64()), ("wkb", pa.binary())]),
+    # PySpark 4.1 looks into the metadata of every field named wkb for its own geometry type, and fails if it has none.
+    "struct<srid:bigint,wkb:binary>": pa.struct(
+        [pa.field("srid", pa.int64()), pa.field("wkb", pa.binary(), metadata={"geometry": "false"})]
+    ),
 }
 SPARK_DIGITS = 38
 
@@ -116,8 +119,8 @@ def _lossy(t: ColumnType) -> str | None:
             return "precision unknown until a schema change tells it: the number is kept as text"
         return f"{t.length} digits are more than Spark's {SPARK_DIGITS}: the number is kept as text"
     if t.name in ("enum", "set") and t.members is None:
-        number = "index" if t.name == "enum" else "bits"
-        return f"members unknown until a schema change names them: the {number} are kept as a number"
+        number = "index is" if t.name == "enum" else "bits are"
+        return f"members unknown until a schema change names them: the {number} kept as a number"
     if t.name == "null":
         return "no value has told its type yet"
     return None

@@ -125,7 +125,7 @@ def shortest_float32(value: float) -> float:
     """The double with the shortest text among those that read back to the same float32."""
     if value != value or value in (float("inf"), float("-inf")):
         return value
-    for digits in (6, 7, 8, 9):
+    for digits in (6, 7, 8, 9) if abs(value) >= 2.0**-126 else range(1, 10):  # subnormals have fewer digits
         near = float(f"{value:.{digits}g}")
         try:
             if struct.unpack("f", struct.pack("f", near))[0] == value:

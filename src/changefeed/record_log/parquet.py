@@ -16,6 +16,9 @@ from changefeed.errors import SourceError
 from changefeed.model.batch import RECORDS
 from changefeed.record_log.cursor import Cursor
 
+_GROUP_ROWS = 1 << 16
+_GROUP_BYTES = 64 << 20
+
 
 def read(path: Path, *, batch_size: int, start: int, stop: int | None, at: Cursor) -> Iterator[pa.RecordBatch]:
     """The records `start` to `stop`; row groups before `start` are not read."""
@@ -63,6 +66,34 @@ def partitions(path: Path) -> dict[str, set[int]]:
                 ):
                     found.setdefault(topic, set()).add(partition)
     return found
+
+
+class RowGroups:
+    """A Parquet file that is written: batches wait until there are enough of them for a row group."""
+
+    def __init__(self, path: Path) -> None:
+        self._writer = pq.ParquetWriter(path, RECORDS)
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = self._bytes = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Appends records."""
+        self._waiting.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._rows >= _GROUP_ROWS or self._bytes >= _GROUP_BYTES:
+            self._write_group()
+
+    def close(self) -> None:
+        """Writes what waits, and the end of the file."""
+        self._write_group()
+        self._writer.close()
+
+    def _write_group(self) -> None:
+        if self._waiting:
+            self._writer.write_table(pa.Table.from_batches(self._waiting, RECORDS), row_group_size=_GROUP_ROWS)
+        self._waiting = []
+        self._rows = self._bytes = 0
 
 
 def _files(path: Path) -> list[Path]:

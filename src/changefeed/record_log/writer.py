@@ -8,11 +8,9 @@ from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from changefeed.errors import ConfigError, SinkError
-from changefeed.model.batch import RECORDS
-from changefeed.record_log import lines
+from changefeed.record_log import lines, parquet
 from changefeed.record_log.stream import compression
 
 _FORMS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
@@ -48,10 +46,7 @@ class Writer:
     def write(self, batch: pa.RecordBatch) -> None:
         """Appends records; the columns are those of `model.batch.RECORDS`."""
         try:
-            if isinstance(self._file, pq.ParquetWriter):
-                self._file.write_batch(batch)
-            else:
-                self._file.write(lines.encode(batch))
+            self._file.write(batch if isinstance(self._file, parquet.RowGroups) else lines.encode(batch))
         except OSError as error:
             raise SinkError(f"{self._path}: {error.strerror or error}") from error
         self.records += len(batch)
@@ -70,6 +65,6 @@ class Writer:
 
     def _open(self) -> Any:
         if self._path.suffix == ".parquet":
-            return pq.ParquetWriter(self._unfinished, RECORDS)
+            return parquet.RowGroups(self._unfinished)
         codec = compression(self._path)
         return self._unfinished.open("wb") if codec is None else pa.output_stream(self._unfinished, compression=codec)

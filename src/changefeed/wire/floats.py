@@ -54,18 +54,22 @@ def shortest(value: float, bits: int) -> tuple[str, int]:
 def _shortest32(value: float) -> str:
     for precision in range(9):
         near = f"{value:.{precision}e}"
-        for text in (near, *_beside(near, precision, value)):
-            if float32(text) == value:
-                return text
+        found = [text for text in (_above(near, precision, value), near) if text and float32(text) == value]
+        if found:
+            return min(found, key=lambda text: abs(Decimal(text) - Decimal(value)))
     raise AssertionError(f"{value!r} is no float32")
 
 
-def _beside(near: str, precision: int, value: float) -> tuple[str, ...]:
-    """At a power of two the gap above is twice the gap below: a decimal above may read back where `near` does not."""
+def _above(near: str, precision: int, value: float) -> str | None:
+    """The next decimal up, for powers of two.
+
+    The gap above them is twice the gap below, so that it may read back where `near` does not; and of two equally near
+    Go takes it: 2^-12 is 0.00024414063.
+    """
     if math.frexp(value)[0] != 0.5:
-        return ()
-    mantissa, exponent = near.split("e")
-    return (f"{Decimal(near) + Decimal(f'1e{int(exponent) - precision}'):.{precision}e}",) if mantissa else ()
+        return None
+    exponent = int(near.split("e")[1])
+    return f"{Decimal(near) + Decimal(f'1e{exponent - precision}'):.{precision}e}"
 
 
 def fixed(value: float, bits: int) -> str:

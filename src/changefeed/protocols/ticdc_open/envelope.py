@@ -248,8 +248,8 @@ def show(value: Any) -> str:
     """A JSON value as an error shows it: short, and one line."""
     if type(value) is Number:
         text = str(value)
-    elif value is None:
-        text = "null"
+    elif value is None or isinstance(value, bool):
+        text = {None: "null", True: "true", False: "false"}[value]
     else:
         text = repr(value)
     return text if len(text) <= 60 else text[:57] + "…"

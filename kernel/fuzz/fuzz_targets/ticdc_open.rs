@@ -1,0 +1,43 @@
+//! Any bytes as a record, and as the two JSON texts of a message: no panic, no row of an odd record, one row a message.
+//!
+//! `cargo +nightly fuzz run ticdc_open fuzz/corpus/ticdc_open fuzz/seeds/ticdc_open` in `kernel/`.
+
+#![no_main]
+
+use changefeed_kernel::rows::Op;
+use changefeed_kernel::ticdc_open::Decoder;
+use libfuzzer_sys::fuzz_target;
+
+const SHAPES: [&str; 3] = [
+    include_str!("../shapes/all_types.json"),
+    include_str!("../shapes/datetime_0.json"),
+    include_str!("../shapes/datetime_3.json"),
+];
+
+fn framed(json: &[u8]) -> Vec<u8> {
+    [&(json.len() as i64).to_be_bytes()[..], json].concat()
+}
+
+fn check(decoder: &mut Decoder, key: &[u8], value: &[u8], messages: usize) {
+    let done = decoder.decode(0, key, value);
+    let rows: usize = decoder.finish().unwrap().iter().map(|(_, batch)| batch.num_rows()).sum();
+    match done {
+        Some(()) => assert!(rows >= messages),
+        None => assert_eq!(rows, 0),
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    let mut decoder = Decoder::new(Op::Insert, Some(0));
+    for shape in SHAPES {
+        decoder.learn(shape).unwrap();
+    }
+    // The first two bytes split the rest into key and value.
+    let Some((head, rest)) = data.split_first_chunk::<2>() else { return };
+    let (key, value) = rest.split_at((u16::from_be_bytes(*head) as usize).min(rest.len()));
+    check(&mut decoder, key, value, 1);
+    let version = 1i64.to_be_bytes();
+    check(&mut decoder, &[&version[..], &framed(key)].concat(), &framed(value), 1);
+    let twice = [framed(value), framed(value)].concat();
+    check(&mut decoder, &[&version[..], &framed(key), &framed(key)].concat(), &twice, 2);
+});

@@ -1,0 +1,158 @@
+"""The command as a shell sees it: exit codes, stdout, stderr, signals. Every test runs the installed script's module."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from changefeed.record_log import read, write
+
+DATA = Path(__file__).parent.parent / "data" / "shop" / "ticdc-open"
+CLASSIC = DATA / "open-1.classic.jsonl.gz"
+OPEN = ("--protocol", "ticdc-open")
+
+
+def _run(*args: object, **options: object) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "changefeed.cli", *map(str, args)]
+    return subprocess.run(command, capture_output=True, check=False, timeout=120, **options)  # type: ignore[call-overload, no-any-return]
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> Path:
+    """A log of the history's first three records."""
+    path = tmp_path / "first.jsonl"
+    write(path, read(CLASSIC, stop=3))
+    return path
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Path:
+    """The same, and the second record has lost the end of its value."""
+    path = tmp_path / "damaged.jsonl"
+    [batch] = read(CLASSIC, stop=3)
+    rows = batch.to_pylist()
+    rows[1]["value"] = rows[1]["value"][:-5]
+    write(path, [type(batch).from_pylist(rows, schema=batch.schema)])
+    return path
+
+
+def test_done_is_0_and_events_are_on_stdout(first: Path) -> None:
+    done = _run("decode", first, *OPEN)
+    assert (done.returncode, done.stderr) == (0, b"")
+    lines = done.stdout.decode().splitlines()
+    assert lines[0] == "schema create_database shop  CREATE DATABASE `shop`  at shop:0:0"
+    assert len(lines) == 3
+
+
+def test_a_dead_letter_is_3_after_all_the_others(damaged: Path) -> None:
+    done = _run("decode", damaged, *OPEN)
+    lines = done.stdout.decode().splitlines()
+    assert (done.returncode, [line.split()[0] for line in lines]) == (3, ["schema", "dead_letter", "schema"])
+    assert done.stderr.decode() == (
+        "1 dead letters: records or messages that could not be decoded; --json shows their bytes\n"
+    )
+    done = _run("decode", damaged, *OPEN, "--json")
+    kinds = [json.loads(line)["kind"] for line in done.stdout.splitlines()]
+    assert (done.returncode, kinds, done.stderr) == (3, ["schema", "dead_letter", "schema"], b"")
+
+
+def test_a_wrong_command_line_is_2_on_stderr(first: Path) -> None:
+    for args, message in [
+        (["decod"], 'error: unknown command "decod". Did you mean "decode"? Known: '),
+        (["decode", first], "error: Missing option '--protocol'. (see: changefeed decode --help)"),
+        (
+            ["decode", first, "--protocol", "ticdc-opne"],
+            'error: unknown protocol "ticdc-opne". Did you mean "ticdc-open"?',
+        ),
+        (["decode", first, *OPEN, "-o", "x"], "error: Invalid value for '-o': 'x' is not of the form key=value"),
+        (
+            ["decode", first, *OPEN, "-o", "time-zoen=UTC"],
+            'error: unknown option of ticdc-open "time-zoen". Did you mean',
+        ),
+    ]:
+        done = _run(*args)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert done.stderr.decode().startswith(message)
+        assert b"Traceback" not in done.stderr
+
+
+def test_an_unreadable_log_is_3_and_what_came_before_is_printed(first: Path) -> None:
+    with first.open("a") as file:
+        file.write("{}}\n")
+    done = _run("decode", first, *OPEN, "--json")
+    assert done.returncode == 3
+    [error] = done.stderr.decode().splitlines()
+    message = f"{first}:4: JSON is malformed: trailing characters (byte 3)"
+    assert json.loads(error) == {"error": {"type": "SourceError", "message": message, "exit_code": 3}}
+
+
+@pytest.mark.parametrize("how", ["option", "environment"])
+def test_a_traceback_is_shown_when_asked_for(how: str, first: Path) -> None:
+    env = {**os.environ, "CHANGEFEED_DEBUG": "1"} if how == "environment" else None
+    more = ["--traceback"] if how == "option" else []
+    done = _run("decode", first, "--protocol", "nope", *more, env=env)
+    lines = done.stderr.decode().splitlines()
+    assert (done.returncode, lines[0]) == (2, "Traceback (most recent call last):")
+    assert lines[-1].startswith('error: unknown protocol "nope".')
+
+
+def test_text_is_utf8_whatever_the_locale_says(tmp_path: Path) -> None:
+    env = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
+    done = _run("decode", CLASSIC, *OPEN, env=env)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "  active: 1 → 0" in done.stdout.decode("utf-8")
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    command = [sys.executable, "-m", "changefeed.cli", "decode", str(CLASSIC), *OPEN, "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait(60)) == (b"", 141)
+
+
+def test_ctrl_c_is_130_and_quiet(tmp_path: Path) -> None:
+    pipe = tmp_path / "log.jsonl"
+    os.mkfifo(pipe)
+    with subprocess.Popen([sys.executable, "-m", "changefeed.cli", "decode", str(pipe), *OPEN], stderr=-1) as process:
+        assert process.stderr is not None
+        with pipe.open("wb"):  # opens when the command reads
+            process.send_signal(signal.SIGINT)
+            assert (process.stderr.read().strip(), process.wait(60)) == (b"", 130)
+
+
+def test_progress_is_shown_to_a_terminal_only(first: Path, tmp_path: Path) -> None:
+    events = tmp_path / "events.jsonl"
+    events.write_bytes(_run("decode", first, *OPEN, "--json").stdout)
+    main, terminal = os.openpty()
+    command = [sys.executable, "-m", "changefeed.cli", "encode", events, *OPEN, "--out", tmp_path / "out.jsonl"]
+    env = {**os.environ, "TERM": "xterm"}
+    with subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=terminal, env=env) as process:
+        os.close(terminal)
+        assert process.stdout is not None
+        assert process.stdout.read() == f"wrote {tmp_path / 'out.jsonl'}, 3 records\n".encode()
+    shown = os.read(main, 1 << 16).decode()
+    os.close(main)
+    assert f"encode {events}" in shown
+    assert _run(*command[3:]).stderr == b""
+
+
+def test_decoding_starts_in_less_than_a_second_without_spark_and_pandas(first: Path) -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    code = (
+        "import sys; from changefeed.cli import run; code = run(sys.argv[1:]); "
+        "assert not {'pyspark', 'pandas', 'rich', 'fsspec', 'sqlglot', 'pydantic'} & set(sys.modules); sys.exit(code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, "decode", first, *OPEN], capture_output=True, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert (done.returncode, done.stderr) == (0, b"")
+    # Processor time: the tests share their machine with each other.
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1.0

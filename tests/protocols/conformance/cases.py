@@ -1,0 +1,146 @@
+"""What every protocol is held against. A protocol joins by its folder alone:
+
+    protocols/<name>/vectors/*.json            {"source": …, "cases": [{"name", "options"?, "records", "events", …}]}
+    protocols/<name>/vectors/histories.json    {"<file under tests/data>": {"options", "events": {kind: count}, "sha256"}}
+
+A case's `records` are lines of a record log, its `events` lines of the canonical text. `"encodes": false` says that
+the records are not what a producer writes with these options; `why` tells the reader.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from changefeed import kernel, record_log
+from changefeed.errors import ConfigError
+from changefeed.model import text
+from changefeed.model.batch import Decoded, record_batch
+from changefeed.model.table import canonical
+from changefeed.protocols import PROTOCOLS, protocol
+from changefeed.protocols.base import Decoder, Protocol, Stores
+
+DATA = Path(__file__).parents[2] / "data"
+
+
+@dataclass(frozen=True)
+class Case:
+    """Records of one protocol, what they mean, and whether an encoder writes them."""
+
+    protocol: str
+    name: str
+    options: dict[str, Any]
+    records: pa.RecordBatch
+    events: tuple[str, ...]
+    encodes: bool
+
+    def __str__(self) -> str:
+        return f"{self.protocol}-{self.name}"
+
+
+@dataclass(frozen=True)
+class History:
+    """A recorded history, and a digest of the events in it."""
+
+    protocol: str
+    file: str
+    options: dict[str, Any]
+    events: dict[str, int]
+    sha256: str
+
+    @property
+    def records(self) -> pa.RecordBatch:
+        return _history_records(self.file)
+
+    def __str__(self) -> str:
+        return self.file
+
+
+@cache
+def _history_records(file: str) -> pa.RecordBatch:
+    return pa.Table.from_batches(record_log.read(DATA / file)).combine_chunks().to_batches()[0]
+
+
+def folder(name: str) -> Path:
+    """The protocol's folder."""
+    return Path(str(import_module(PROTOCOLS[name]).__file__)).parent
+
+
+def cases() -> Iterator[Case]:
+    """The vectors of all protocols."""
+    for name in PROTOCOLS:
+        for path in sorted((folder(name) / "vectors").glob("*.json")):
+            if path.name == "histories.json":
+                continue
+            for case in json.loads(path.read_text())["cases"]:
+                yield Case(
+                    name,
+                    f"{path.stem}-{case['name']}",
+                    case.get("options", {}),
+                    records(case["records"]),
+                    tuple(canonical(event) for event in case["events"]),
+                    case.get("encodes", True),
+                )
+
+
+def histories() -> Iterator[History]:
+    """The histories of all protocols."""
+    for name in PROTOCOLS:
+        path = folder(name) / "vectors" / "histories.json"
+        for file, history in json.loads(path.read_text()).items() if path.exists() else ():
+            yield History(name, file, history["options"], history["events"], history["sha256"])
+
+
+def records(lines: list[dict[str, Any]]) -> pa.RecordBatch:
+    """Records from lines of a record log."""
+    binary = {name: base64.b64decode for name in ("key", "value")}
+    return record_batch(
+        {name: binary[name](value) if name in binary and value is not None else value for name, value in line.items()}
+        for line in lines
+    )
+
+
+def decode(case: Case | History, batch: pa.RecordBatch | None = None) -> Decoded:
+    """What the reference decoder makes of a case's records, or of others under its options."""
+    spoken = protocol(case.protocol)
+    return spoken.decoder(spoken.read_options(case.options), Stores()).decode(case.records if batch is None else batch)
+
+
+def compiled(case: Case | History) -> Decoder:
+    """The decoder with the kernel under it; a test that asks for it is skipped where there is none."""
+    try:
+        return kernel.decoder(case.protocol, case.options, kernel="on")
+    except ConfigError as error:
+        pytest.skip(str(error))
+
+
+def encode(case: Case | History, changes: list[Decoded]) -> list[dict[str, Any]]:
+    """What the encoder makes of changes, one dict a record."""
+    spoken = protocol(case.protocol)
+    encoder = spoken.encoder(spoken.read_options(case.options), Stores())
+    return [record for decoded in changes for record in bytes_of(encoder.encode(decoded))]
+
+
+def bytes_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """The part of records that an encoder answers for."""
+    rows: list[dict[str, Any]] = batch.select(["topic", "partition", "offset", "key", "value"]).to_pylist()
+    return rows
+
+
+def lines(decoded: Decoded) -> list[str]:
+    """The canonical text of events."""
+    return list(text.lines(decoded))
+
+
+def spoken() -> list[Protocol]:
+    """All protocols."""
+    return [protocol(name) for name in PROTOCOLS]

@@ -1,0 +1,307 @@
+from __future__ import annotations
+
+import gzip
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from changefeed.errors import ConfigError, SinkError, SourceError, UnsupportedError
+from changefeed.model.batch import RECORDS, record_batch
+from changefeed.record_log import START, Cursor, Writer, advance, count, partitions, read, stream, write
+
+FORMS = ["log.jsonl", "log.jsonl.gz", "log.jsonl.zst", "log.parquet"]
+LINES = FORMS[:3]
+
+
+def _records(number: int) -> pa.RecordBatch:
+    return record_batch(
+        {
+            "key": None if n % 3 == 0 else bytes([n % 256, 0, 255]),
+            "value": None if n % 5 == 0 else f"värde {n}".encode(),
+            "topic": "shop" if n % 2 else "other",
+            "partition": n % 3,
+            "offset": 2**62 + n,
+            "timestamp": None if n % 7 == 0 else 1767225600123000 + n * 1000,
+            "headers": [("k", b"\x00"), ("k", None)] if n % 4 == 0 else [],
+        }
+        for n in range(number)
+    )
+
+
+def _rows(path: Path, **options: Any) -> list[dict[str, Any]]:
+    return [row for batch in read(path, **options) for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_what_is_written_is_read(name: str, tmp_path: Path) -> None:
+    records = _records(50)
+    assert write(tmp_path / name, [records.slice(0, 20), records.slice(20)]) == 50
+    batches = list(read(tmp_path / name, batch_size=15))
+    assert [len(batch) for batch in batches] == [15, 15, 15, 5]
+    assert pa.Table.from_batches(batches) == pa.Table.from_batches([records])
+    assert count(tmp_path / name) == 50
+    assert partitions(tmp_path / name) == {"shop": {0, 1, 2}, "other": {0, 1, 2}}
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+BODY = st.none() | st.binary(max_size=9)
+RECORD = st.fixed_dictionaries(
+    {
+        "key": BODY,
+        "value": BODY,
+        "topic": st.text(st.characters(exclude_categories=["Cs"], exclude_characters=":"), min_size=1),
+        "partition": st.integers(0, 2**31 - 1),
+        "offset": st.integers(0, 2**63 - 1),
+        "timestamp": st.none() | st.integers(-(10**14), 10**14).map(lambda ms: ms * 1000),
+        "headers": st.lists(st.tuples(st.text(st.characters(exclude_categories=["Cs"])), BODY), max_size=2),
+    }
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(rows=st.lists(RECORD, min_size=1, max_size=5), name=st.sampled_from(FORMS))
+def test_any_record_survives(rows: list[dict[str, Any]], name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("log") / name
+    records = record_batch(rows)
+    write(path, [records])
+    assert pa.Table.from_batches(read(path)) == pa.Table.from_batches([records])
+
+
+def test_a_line_word_for_word(tmp_path: Path) -> None:
+    line = (
+        '{"topic":"shop","partition":0,"offset":41,"timestamp":1767225600123,"key":"AAAB","value":null,'
+        '"headers":[["k","AAAD"],["n",null]]}\n'
+    )
+    (tmp_path / "in.jsonl").write_text(line)
+    [batch] = read(tmp_path / "in.jsonl")
+    assert batch.to_pylist()[0]["key"] == b"\x00\x00\x01"
+    write(tmp_path / "out.jsonl", [batch])
+    assert (tmp_path / "out.jsonl").read_text() == line
+
+
+def test_what_a_line_leaves_out(tmp_path: Path) -> None:
+    path = tmp_path / "orders.jsonl"
+    path.write_text('{}\n{"key_text":"ä","value_text":null}\n{"partition":2,"offset":9}\n')
+    assert [(r["topic"], r["partition"], r["offset"], r["key"], r["value"], r["headers"]) for r in _rows(path)] == [
+        ("orders", 0, 0, None, None, []),
+        ("orders", 0, 1, "ä".encode(), None, []),
+        ("orders", 2, 9, None, None, []),
+    ]
+    assert partitions(path) == {"orders": {0, 2}}
+
+
+# second line -> the message after the file's name
+BAD_LINES = [
+    ("", "an empty line is no record"),
+    ("{", "Input data was truncated"),
+    ("7", "Expected `object`, got `int`"),
+    ('{"tpoic":"x"}', "Object contains unknown field `tpoic`"),
+    ('{"topic":null}', "Expected `str`, got `null` - at `$.topic`"),
+    ('{"topic":"a:b"}', "Expected `str` matching regex '^[^:]+$' - at `$.topic`"),
+    ('{"partition":-1}', "Expected `int` >= 0 - at `$.partition`"),
+    ('{"partition":2147483648}', "Expected `int` <= 2147483647 - at `$.partition`"),
+    ('{"offset":1.5}', "Expected `int`, got `float` - at `$.offset`"),
+    ('{"key":"AAA"}', "Invalid base64 encoded string - at `$.key`"),
+    ('{"key":"AAAA","key_text":"x"}', "both `key` and `key_text`: one of them is enough"),
+    ('{"headers":[["k"]]}', "Expected `array` of length 2 - at `$.headers[0]`"),
+    ("{} {}", "JSON is malformed: trailing characters (byte 4)"),
+]
+
+
+@pytest.mark.parametrize("line, message", BAD_LINES)
+@pytest.mark.parametrize("name", LINES)
+def test_a_line_that_is_no_record_is_named(name: str, line: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    text = f"{{}}\n{line}\n{{}}\n".encode()
+    if name.endswith(".jsonl"):
+        path.write_bytes(text)
+    else:
+        with pa.output_stream(path, compression="gzip" if name.endswith(".gz") else "zstd") as file:
+            file.write(text)
+    with pytest.raises(SourceError) as raised:
+        _rows(path)
+    assert str(raised.value) == f"{path}:2: {message}"
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_any_part_of_a_log_can_be_read(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    write(path, [_records(10), _records(13)])
+    whole = _rows(path)
+    for start, stop in [(0, None), (0, 0), (3, 3), (3, 11), (9, 10), (10, 23), (22, 99), (23, None), (99, None)]:
+        assert _rows(path, start=start, stop=stop, batch_size=4) == whole[start:stop]
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_cursor_leads_back_to_its_record(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    write(path, [_records(23)])
+    whole, at = _rows(path), START
+    while at.records < 23:
+        there = advance(path, at, 7)
+        assert there.records == min(at.records + 7, 23)
+        assert (there.bytes > 0) == (name == "log.jsonl")
+        assert _rows(path, start=at.records, stop=there.records, at=at) == whole[at.records : there.records]
+        at = there
+    assert at == advance(path) == advance(path, at)
+
+
+def test_a_growing_log_gives_whole_records_only(tmp_path: Path) -> None:
+    path, at = tmp_path / "grows.jsonl", START
+    seen: list[int] = []
+    text = b"".join(b'{"offset":%d,"value_text":"}"}\n' % n for n in range(3))
+    for end in range(len(text) + 1):
+        path.write_bytes(text[:end])
+        there = advance(path, at)
+        seen += [row["offset"] for row in _rows(path, start=at.records, stop=there.records, at=at)]
+        at = there
+        whole = text[:end].count(b"}\n") + text[:end].endswith(b'}"}')
+        assert at.records == len(seen) == whole == count(path)
+    assert (seen, at.bytes) == ([0, 1, 2], len(text))
+
+
+def test_a_last_line_that_is_not_whole_is_an_error_for_who_reads_to_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{}\n{"topic":"sh')
+    assert count(path) == 1
+    with pytest.raises(SourceError) as raised:
+        _rows(path)
+    assert str(raised.value) == f"{path}:2: the last line is not whole: 12 bytes, and no line feed yet"
+    path.write_text('{}\n{"topic":"shop"}')
+    assert [row["topic"] for row in _rows(path)] == ["log", "shop"]
+
+
+@pytest.mark.parametrize("name", ["log.jsonl.gz", "log.jsonl.zst"])
+def test_a_truncated_log_tells_how_much_could_be_read(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    values = [bytes((n * 7919 + i * i) % 256 for i in range(300)) for n in range(3000)]
+    write(path, [record_batch({"topic": "t", "partition": 0, "offset": n, "value": v} for n, v in enumerate(values))])
+    data = path.read_bytes()
+    for end in (len(data) - 1, len(data) // 2, 1):
+        path.write_bytes(data[:end])
+        rows: list[dict[str, Any]] = []
+        with pytest.raises(SourceError) as raised:
+            rows.extend(row for batch in read(path, batch_size=1) for row in batch.to_pylist())
+        assert str(raised.value) == (
+            f"{path}: Truncated compressed stream; {len(rows)} records could be read before that"
+        )
+        assert [row["value"] for row in rows] == values[: len(rows)]
+
+
+def test_bytes_after_a_compressed_log_are_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl.gz"
+    path.write_bytes(gzip.compress(b"{}\n") + gzip.compress(b"{}\n"))
+    assert count(path) == 2
+    path.write_bytes(gzip.compress(b"{}\n") + b"junk")
+    with pytest.raises(SourceError, match=r"incorrect header check; \d records could be read before that$"):
+        _rows(path)
+
+
+def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "MAX_LINE_BYTES", 100)
+    path = tmp_path / "log.jsonl.gz"
+    path.write_bytes(gzip.compress(b"{}\n" + b" " * 5000))
+    with pytest.raises(SourceError) as raised:
+        _rows(path)
+    assert str(raised.value) == f"{path}: record 1 from here has more than 100 bytes in its line"
+
+
+def test_a_folder_of_parquet_files_is_one_log(tmp_path: Path) -> None:
+    folder = tmp_path / "spark-out"
+    folder.mkdir()
+    for part in (1, 0):
+        write(folder / f"part-{part}.parquet", [_records(5).slice(part * 2, 2)])
+    (folder / "_SUCCESS").touch()
+    (folder / ".part-0.parquet.crc").touch()
+    assert pa.Table.from_batches(read(folder)) == pa.Table.from_batches([_records(5).slice(0, 4)])
+    assert (count(folder), advance(folder, Cursor(1), 2)) == (4, Cursor(3))
+
+
+def test_parquet_as_spark_writes_it(tmp_path: Path) -> None:
+    table = pa.Table.from_batches([_records(8)])
+    times = table.column("timestamp").cast(pa.timestamp("ns", tz="UTC"))
+    spark = table.set_column(5, "timestamp", times).select(RECORDS.names[::-1])
+    pq.write_table(spark, tmp_path / "log.parquet", use_deprecated_int96_timestamps=True)
+    assert pa.Table.from_batches(read(tmp_path / "log.parquet")) == table
+
+
+def test_parquet_with_other_columns_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    table = pa.Table.from_batches([_records(2)])
+    pq.write_table(table.drop_columns("headers"), path)
+    with pytest.raises(SourceError) as raised:
+        _rows(path)
+    assert str(raised.value) == (
+        f'{path} is no record log: it lacks headers. Read from Kafka with the option "includeHeaders" = "true".'
+    )
+    pq.write_table(table.drop_columns(["key", "value"]).append_column("x", pa.array([1, 2])), path)
+    with pytest.raises(SourceError) as raised:
+        count(path)
+    assert str(raised.value) == f"{path} is no record log: it lacks key, value and has x."
+    path.write_bytes(b"PAR1 no")
+    with pytest.raises(SourceError, match=f"^{path} is not a Parquet file: "):
+        count(path)
+
+
+def test_names_that_are_no_logs(tmp_path: Path) -> None:
+    for name in ("log.json", "log.csv.gz"):
+        with pytest.raises(ConfigError):
+            read(tmp_path / name)
+        with pytest.raises(ConfigError):
+            Writer(tmp_path / name)
+    for name in FORMS:
+        with pytest.raises(SourceError) as raised:
+            _rows(tmp_path / name)
+        assert str(raised.value) == f"{tmp_path / name} does not exist"
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_log_appears_complete_or_not_at_all(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    write(path, [_records(1)])
+    before = path.read_bytes()
+    with pytest.raises(ZeroDivisionError):
+        write(path, (_records(9 // n) for n in (1, 0)))
+    assert path.read_bytes() == before
+    assert [found.name for found in tmp_path.iterdir()] == [name]
+
+
+def test_what_json_lines_cannot_say_is_refused(tmp_path: Path) -> None:
+    fine = {"topic": "t", "partition": 0, "offset": 5, "timestamp": 1001}
+    with pytest.raises(UnsupportedError) as raised:
+        write(tmp_path / "log.jsonl", [record_batch([fine])])
+    assert str(raised.value) == "t:0:5: its timestamp has microseconds, JSON Lines hold milliseconds"
+    with pytest.raises(UnsupportedError) as raised:
+        write(tmp_path / "log.jsonl", [record_batch([{"topic": "t", "partition": 0}])])
+    assert str(raised.value) == "a record without topic, partition or offset: t:0:None"
+    with pytest.raises(SinkError):
+        write(tmp_path / "missing" / "log.jsonl", [])
+
+
+_READ_ALL = """
+import resource, sys
+from changefeed import record_log
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak()
+print(sum(len(batch) for batch in record_log.read(sys.argv[1])), peak() - before)
+"""
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_log_larger_than_the_memory_it_takes(name: str, tmp_path: Path) -> None:
+    value = bytes(range(256)) * 4096  # 1 MiB
+    rows = ({"topic": "t", "partition": 0, "offset": n, "value": value} for n in range(400))
+    with Writer(tmp_path / name) as writer:
+        for row in rows:
+            writer.write(record_batch([row]))
+    done = subprocess.run([sys.executable, "-c", _READ_ALL, str(tmp_path / name)], capture_output=True, check=True)
+    records, kilobytes = map(int, done.stdout.split())
+    assert records == 400
+    assert kilobytes < 300_000
