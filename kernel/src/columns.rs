@@ -16,7 +16,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::cursor::Cursor;
 use crate::forms::Form;
-use crate::json::{float, string, unescape};
+use crate::json::{float32, string, unescape};
 use crate::mysql::{is_decimal, is_time};
 use crate::quoted::unquote;
 
@@ -240,7 +240,7 @@ impl Vectors {
         c.eat(b"[")?;
         if c.eat(b"]").is_none() {
             loop {
-                self.items.push(float(&mut c)?);
+                self.items.push(float32(&mut c)?);
                 match c.byte()? {
                     b',' => {}
                     b']' => break,

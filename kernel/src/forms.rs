@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use arrow_array::types::{ArrowPrimitiveType, Date32Type, Float32Type, Float64Type, TimestampMicrosecondType};
 
 use crate::cursor::Cursor;
-use crate::json::{float, int64, string, uint64};
+use crate::json::{float, float32, int64, string, uint64};
 use crate::mysql::{date, datetime};
 
 /// How a value of fixed width stands on the wire.
@@ -77,7 +77,7 @@ impl Form for Single {
 
     #[inline]
     fn read(&self, c: &mut Cursor<'_>) -> Option<f32> {
-        float(c)
+        float32(c)
     }
 }
 

@@ -62,6 +62,18 @@ pub fn float<T: fast_float2::FastFloat + Into<f64>>(c: &mut Cursor<'_>) -> Optio
     value.into().is_finite().then_some(value)
 }
 
+/// The nearest float32. What lies just beyond the largest one rounds down to it, but not by way of a double: such texts
+/// are refused.
+#[inline]
+pub fn float32(c: &mut Cursor<'_>) -> Option<f32> {
+    let mut again = *c;
+    let value: f32 = float(c)?;
+    if value.abs() == f32::MAX && !(float::<f64>(&mut again)? as f32).is_finite() {
+        return None;
+    }
+    Some(value)
+}
+
 fn number<'a>(c: &mut Cursor<'a>) -> Option<&'a [u8]> {
     let start = *c;
     let _ = c.eat(b"-");
@@ -231,8 +243,10 @@ mod tests {
     fn float32_is_rounded_once() {
         // Half way between two float32, and a little more than a double can tell from it.
         let text = b"1.00000017881393432617187500001";
-        assert_eq!(float::<f32>(&mut Cursor::new(text)), Some(1.000_000_2));
-        assert_eq!(float::<f32>(&mut Cursor::new(b"3.5e38")), None);
+        assert_eq!(float32(&mut Cursor::new(text)), Some(1.000_000_2));
+        assert_eq!(float32(&mut Cursor::new(b"-3.4028234663852886e38")), Some(f32::MIN));
+        assert_eq!(float32(&mut Cursor::new(b"3.4028235677973366e38")), None);
+        assert_eq!(float32(&mut Cursor::new(b"3.5e38")), None);
     }
 
     #[test]

@@ -87,7 +87,7 @@ def decoder(
         if twin is not None:
             _say_slow()
         return reference()
-    return _Pair(reference, twin)
+    return Pair(reference, twin)
 
 
 @functools.cache
@@ -107,10 +107,15 @@ def _ticdc_open(options: Any) -> Callable[[], Kernel] | None:
 _KERNELS: dict[str, Callable[[Any], Callable[[], Kernel] | None]] = {"ticdc-open": _ticdc_open}
 
 
-class _Pair:
-    """A kernel and the reference that teaches it."""
+class Pair:
+    """A kernel and the reference that teaches it.
+
+    Attributes:
+        odd: how many records went to the reference so far.
+    """
 
     def __init__(self, reference: Callable[[], Decoder], kernel: Callable[[], Kernel]) -> None:
+        self.odd = 0
         self._make = (reference, kernel)
         self._start_over()
 
@@ -130,6 +135,7 @@ class _Pair:
         count = _FIRST_ODD
         while len(odd):
             asked, odd = odd[:count], odd[count:]
+            self.odd += len(asked)
             answer = _at(self._reference.decode(records.take(asked)), asked)
             tables += answer.tables
             control += answer.control

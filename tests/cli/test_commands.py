@@ -9,6 +9,7 @@ from typing import Any
 import click
 import pyarrow as pa
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from changefeed import __version__
@@ -16,6 +17,7 @@ from changefeed.cli import COMMANDS, changefeed, run
 from changefeed.cli.failure import exit_code
 from changefeed.cli.output import Output, OutputClosedError
 from changefeed.errors import ConfigError, FencedError, SourceError, TruncatedError, UnsupportedError
+from changefeed.pipeline.definition import Definition
 from changefeed.record_log import read, write
 
 DATA = Path(__file__).parent.parent / "data" / "shop" / "ticdc-open"
@@ -143,6 +145,7 @@ def test_init_writes_a_pipeline_once(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert run(["init", str(path)]) == 0
     assert capsys.readouterr().out == f"wrote {path}\n"
     text = path.read_text()
+    assert Definition.model_validate(yaml.safe_load(text)).source.type == "files"
     path.write_text("mine")
     assert run(["init", str(path)]) == 2
     assert f"error: {path} exists; --force replaces it" in capsys.readouterr().err

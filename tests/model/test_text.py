@@ -127,7 +127,7 @@ def test_every_type_survives_the_text(name: str, data: st.DataObject) -> None:
     assert read.tables[0].rows == events.tables[0].rows
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(decoded())
 def test_text_to_events_to_text_is_the_identity(events: Decoded) -> None:
     text = list(lines(events))
@@ -189,6 +189,15 @@ def test_commit_time_keeps_the_digits_that_are_known(unit: str, text: str) -> No
     written = list(lines(events))
     assert f'"commit_time":"2026-01-02T03:04:{text}"' in written[1]
     assert next(iter(parse(written))).tables[0].rows == events.tables[0].rows
+
+
+def test_irregular_values_of_both_images_are_told_apart() -> None:
+    images = {"before": {"id": 1, "note": None}, "after": {"id": None, "note": None}}
+    kept = {"before.note": b"\xc3\xa9", "note": b"\xe9", "id": b""}
+    text = list(lines(_batch(ORDERS, Place("o", 0, 0), "update", **images, irregular=kept)))
+    assert text[1].endswith('"irregular":{"before.note":"é","note":"\\udce9","id":""}}')
+    [read] = parse(text)
+    assert read.tables[0].rows.column("irregular").to_pylist() == [list(kept.items())]
 
 
 def test_control_events_word_for_word() -> None:
@@ -351,7 +360,7 @@ def test_a_value_that_arrow_refuses_is_an_error_of_its_line() -> None:
         list(parse(text, name="e"))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(decoded(), st.data())
 def test_a_damaged_line_is_refused_or_read_never_a_crash(events: Decoded, data: st.DataObject) -> None:
     text = [line.encode() for line in lines(events)]

@@ -25,7 +25,7 @@ COMMANDS: dict[str, str] = {
     "decode": "changefeed.cli.decode:decode",
     "encode": "changefeed.cli.encode:encode",
     "init": "changefeed.cli.init:init",
-    "list": "changefeed.cli.list:list_",
+    "list": "changefeed.cli.list_:list_",
     "transcode": "changefeed.cli.transcode:transcode",
 }
 
@@ -54,7 +54,8 @@ def run(args: Sequence[str]) -> int:
     """Runs one command and returns its exit code; whatever goes wrong is on stderr."""
     output = Output()
     try:
-        code: Any = changefeed.main(list(args), prog_name="changefeed", standalone_mode=False, obj=output)
+        with output.warnings():
+            code: Any = changefeed.main(list(args), prog_name="changefeed", standalone_mode=False, obj=output)
         output.flush()
     except (Exception, KeyboardInterrupt) as error:
         return report(error, output)

@@ -19,7 +19,8 @@ def decoder(name: str, given: Mapping[str, str]) -> Decoder:
     Raises:
         ConfigError: the protocol or an option is unknown, or an option's value does not fit.
     """
-    return build_decoder(name, given, _stores(protocol(name).read_options(given)))
+    options = protocol(name).read_options(given)
+    return build_decoder(name, options, _stores(options))
 
 
 def encoder(name: str, given: Mapping[str, str]) -> Encoder:

@@ -29,7 +29,7 @@ def encode(output: Output, events: Path, protocol: str, options: Mapping[str, st
     """
     encoder = build(protocol, options)
     dead = 0
-    with Writer(out) as log, output.progress(f"encode {events}") as progress:
+    with Writer(out) as log, output.progress(f"encode {events.name}") as progress:
         for changes in parse(lines(events), name=str(events), topic=default_topic(events)):
             records = encoder.encode(changes)
             log.write(records)

@@ -26,12 +26,15 @@ source:
 sink:
   type: delta
   path: out/lake
+  # irregular: "null"            # zero dates and the like: "null", fail, or keep (as text in _irregular)
 
 pipeline:
   name: shop
   # transaction: all tables together, up to the smallest resolved mark, so that every cut is a state the upstream had.
   # key: each batch at once, in order for each key.
   consistency: transaction
+  # dead-letters: stop           # a record that cannot be decoded: stop, quarantine its table, or continue
+  # schema.change.behavior: evolve
 """
 
 

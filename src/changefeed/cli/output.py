@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -81,6 +82,16 @@ class Output:
         shown = {"error": {"type": kind, "message": message, "exit_code": code}}
         self.note(json.dumps(shown, ensure_ascii=False) if self.json else f"error: {message}")
 
+    @contextmanager
+    def warnings(self) -> Iterator[None]:
+        """Shows what the code warns of."""
+        handler, logger = _Warnings(self), logging.getLogger("changefeed")
+        logger.addHandler(handler)
+        try:
+            yield
+        finally:
+            logger.removeHandler(handler)
+
     def flush(self) -> None:
         """Sends out what is buffered."""
         try:
@@ -112,6 +123,16 @@ class Output:
         )
         with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
             yield _Counted(bar, bar.add_task(what, total=None))
+
+
+class _Warnings(logging.Handler):
+    def __init__(self, output: Output) -> None:
+        super().__init__(logging.WARNING)
+        self._output = output
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text, level = record.getMessage(), record.levelname.lower()
+        self._output.note(json.dumps({level: text}, ensure_ascii=False) if self._output.json else f"{level}: {text}")
 
 
 class _Silent:

@@ -77,7 +77,7 @@ def pack(decoded: Decoded, records: pa.RecordBatch) -> pa.RecordBatch:
         elif isinstance(event, Resolved):
             chunks.append(_event("resolved", event.place, {"commit_ts": event.commit_ts}, event.commit_ts))
     for letter in decoded.dead:
-        chunks.append(_event("dead", letter.place, dead_to_dict(letter), None))
+        chunks.append(_event("dead", letter.place, dead_to_dict(letter), None, letter.database, letter.table))
     return pa.RecordBatch.from_pylist(chunks, schema=CHUNKS)
 
 
@@ -145,14 +145,16 @@ def _by_partition(rows: pa.RecordBatch) -> Iterator[tuple[str, int, pa.RecordBat
 
 def _distinct(pairs: pa.StructArray) -> list[dict[str, Any]]:
     table = pa.table({"topic": pairs.field(0), "partition": pairs.field(1)})
-    return table.group_by(["topic", "partition"], use_threads=False).aggregate([]).to_pylist()
+    found: list[dict[str, Any]] = table.group_by(["topic", "partition"], use_threads=False).aggregate([]).to_pylist()
+    return found
 
 
 def _stream(rows: pa.RecordBatch, shape: str) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema.with_metadata({"shape": shape})) as writer:
         writer.write_batch(rows)
-    return sink.getvalue().to_pybytes()
+    payload: bytes = sink.getvalue().to_pybytes()
+    return payload
 
 
 @lru_cache(maxsize=4096)

@@ -42,7 +42,7 @@ def reshape(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped
     """
     if source == target:
         return array, {}
-    families = _family(source), _family(target)
+    families = family(source), family(target)
     if families[0] == "null":
         return pa.nulls(len(array), target.arrow), {}
     route = _ROUTES.get(families)
@@ -68,7 +68,8 @@ def _plain(text: str) -> str:
     return format(Decimal(text), "f") if "e" in text.lower() else text
 
 
-def _family(t: ColumnType) -> str:
+def family(t: ColumnType) -> str:
+    """The kind of type, by which conversions are chosen."""
     if t.name in INTEGERS or t.name in ("bit", "year", "boolean"):
         return "integer"
     if t.name in TEXTS or t.name == "json":
@@ -280,12 +281,12 @@ def _binary_to_text(array: pa.Array, source: ColumnType, target: ColumnType) -> 
 
 def _to_text(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped:
     """Anything as its canonical text; JSON for what is no text in canonical form."""
-    family = _family(source)
+    kind = family(source)
     if array.type == pa.string():
         return array, {}
-    if family == "integer" and source.name != "boolean":
+    if kind == "integer" and source.name != "boolean":
         return array.cast(pa.string()), {}
-    if family == "decimal":
+    if kind == "decimal":
         return plain_text(array), {}
     write = writer(source)
     return _each(_ready(array), lambda value: _as_text(write(value)), target)

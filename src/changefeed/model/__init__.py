@@ -1,0 +1,1 @@
+"""What a change is: tables, types, values, batches, events, and their text."""

@@ -142,7 +142,9 @@ class BatchBuilder:
         Raises:
             pyarrow.ArrowInvalid: a value does not fit its column's type; the caller has not checked it.
         """
-        return [TableBatch(shape, _columns(rows, table_schema(shape, self._unit))) for shape, rows in self._rows.items()]
+        return [
+            TableBatch(shape, _columns(rows, table_schema(shape, self._unit))) for shape, rows in self._rows.items()
+        ]
 
 
 def _columns(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:

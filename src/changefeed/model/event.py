@@ -90,6 +90,7 @@ class DeadLetter:
         error: the full message.
         byte: where in the key or value the contradiction was seen, if known.
         key, value, headers: the whole record's, as read.
+        database, table: the table that the message was for, where that much could be read.
     """
 
     reason: str
@@ -101,3 +102,5 @@ class DeadLetter:
     headers: tuple[tuple[str, bytes | None], ...] = ()
     byte: int | None = None
     schema_id: int | str | None = None
+    database: str | None = None
+    table: str | None = None

@@ -7,11 +7,11 @@ barrier: it has been applied. Rows between the barrier and their own partition's
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from changefeed.pipeline.pending import ChunkInfo
-from changefeed.pipeline.state import Positions, State
+from changefeed.pipeline.state import Hold, Positions, State
 
 
 def barrier(state: State, partitions: Iterable[tuple[str, int]], until: int | None) -> int | None:
@@ -29,29 +29,39 @@ def barrier(state: State, partitions: Iterable[tuple[str, int]], until: int | No
     return lowest if state.barrier is None else max(lowest, state.barrier)
 
 
-def absorbed(state: State, fresh: list[ChunkInfo], folder: str, token: str, repeated: int) -> State:
-    """The state after reading a batch and before applying any of it."""
+def absorbed(
+    state: State, fresh: list[ChunkInfo], folder: str, token: str, repeated: int, *, quarantine: bool
+) -> State:
+    """The state after reading a batch and before applying any of it; with `quarantine`, dead letters hold their table."""
     counts = state.counts
-    seen = {(c.event.commit_ts, c.event.database, c.event.table, c.event.ddl) for c in fresh if c.event is not None}
     counts = replace(
         counts,
         records=counts.records + _sum(fresh, "read"),
         rows=counts.rows + _sum(fresh, "rows"),
         dead=counts.dead + _sum(fresh, "dead"),
         repeated=counts.repeated + repeated,
-        schema_changes=counts.schema_changes + len(seen),
     )
     resolved = _highest(state.resolved, ((c.topic, c.partition, c.max_ts) for c in fresh if c.kind == "resolved"))
     positions = _highest(state.positions, ((c.topic, c.partition, c.last + 1) for c in fresh if c.kind == "read"))
     kept = (*state.pending, folder) if any(c.kind in ("rows", "schema") for c in fresh) else state.pending
-    return replace(state, counts=counts, resolved=resolved, positions=positions, source=token, pending=kept)
+    held = dict(state.held)
+    if quarantine:
+        for chunk in fresh:
+            if chunk.kind == "dead":
+                held.setdefault(chunk.name, Hold(state.barrier))
+    return replace(state, counts=counts, resolved=resolved, positions=positions, source=token, pending=kept, held=held)
 
 
-def still_pending(folders: tuple[str, ...], chunks: list[ChunkInfo], upto: int | None) -> tuple[str, ...]:
-    """The folders that hold something above the barrier; none when there is no barrier."""
-    if upto is None:
-        return ()
-    above = {c.folder for c in chunks if c.kind in ("rows", "schema") and (c.max_ts is None or c.max_ts > upto)}
+def still_pending(
+    folders: tuple[str, ...], chunks: list[ChunkInfo], upto: int | None, held: Mapping[str, Hold]
+) -> tuple[str, ...]:
+    """The folders that hold something above the barrier, or of a table in quarantine."""
+    above = {
+        c.folder
+        for c in chunks
+        if c.kind in ("rows", "schema")
+        and (c.name in held or (upto is not None and (c.max_ts is None or c.max_ts > upto)))
+    }
     return tuple(folder for folder in folders if folder in above)
 
 

@@ -1,25 +1,28 @@
 """The flow, and the only place that knows its order.
 
-    source ──▶ decode ──▶ pending store ──▶ plan ──▶ changes ──▶ latest ──▶ merge ──▶ ledger
-                 └──▶ dead letters
+source ──▶ decode ──▶ pending store ──▶ plan ──▶ changes ──▶ latest ──▶ merge ──▶ ledger
+└──▶ dead letters
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from changefeed.pipeline.actions import AddColumns, AnyAction, Copy, Create, Merge, Plan, Rewrite, chains
 from changefeed.pipeline.barrier import absorbed, barrier, still_pending
 from changefeed.pipeline.dead_letters import DeadLetters
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.ledger import Ledger
 from changefeed.pipeline.pending import ChunkInfo, PendingStore
-from changefeed.pipeline.plan import AddColumns, AnyAction, Copy, Create, Merge, Plan, Rewrite, Rules, make
-from changefeed.pipeline.state import State
+from changefeed.pipeline.plan import Rules, distinct_changes, make
+from changefeed.pipeline.state import Hold, State
 from changefeed.sinks.delta.log import Stamp
 from changefeed.sinks.delta.table import Writer
 from changefeed.stages.changes import Window, changes, count
@@ -41,7 +44,9 @@ class Flow:
     writer: Writer
     root: str
 
-    def batch(self, records: DataFrame, folder: str, token: str, partitions: set[tuple[str, int]], until: int | None) -> None:
+    def batch(
+        self, records: DataFrame, folder: str, token: str, partitions: set[tuple[str, int]], until: int | None
+    ) -> None:
         """Takes one batch of records all the way: to the tables what the barrier covers, the rest to the pending store."""
         choice = self.definition.source.protocol
         # records -> chunks, on disk before anything else
@@ -53,8 +58,9 @@ class Flow:
         self.letters.take(self.pending, folder, fresh)
         # chunks -> what is known now: positions, marks, counts
         before = self.ledger.state
-        repeated = self._rows([folder], fresh, None, before.barrier) if before.barrier is not None else 0
-        state = absorbed(before, fresh, folder, token, repeated)
+        repeated = self._rows([folder], fresh, None, before.barrier, before.held) if before.barrier is not None else 0
+        quarantine = self.definition.pipeline.dead_letters == "quarantine"
+        state = absorbed(before, fresh, folder, token, repeated, quarantine=quarantine)
         self.step(state, partitions, until)
 
     def step(self, state: State, partitions: set[tuple[str, int]], until: int | None) -> None:
@@ -63,27 +69,39 @@ class Flow:
         upto = None
         if self.definition.pipeline.consistency == "transaction":
             upto = barrier(state, partitions, until)
-            if upto is None or upto == state.barrier:
+            if upto is None or (upto == state.barrier and not any(h.released for h in state.held.values())):
                 self.ledger.finish(state)
                 return
         # chunks -> the writes that bring every table there
         behaviour = self.definition.pipeline
         rules = Rules(behaviour.keyless, behaviour.schema_change_behavior)
         after = state.barrier if upto is not None else None
-        actions, tables, notes = make(state, chunks, after, upto, rules)
-        applied = self._rows(state.pending, chunks, after, upto)
-        counts = replace(state.counts, applied=state.counts.applied + applied)
-        reached = replace(
-            state, barrier=upto, tables=tables, counts=counts, pending=still_pending(state.pending, chunks, upto)
+        planned = make(state, chunks, after, upto, rules)
+        applied = self._rows(state.pending, chunks, after, upto, state.held)
+        for name, hold in state.held.items():
+            if hold.released:
+                own = [c for c in chunks if c.name == name]
+                applied += self._rows(state.pending, own, hold.after, upto, {})
+        counts = replace(
+            state.counts,
+            applied=state.counts.applied + applied,
+            schema_changes=state.counts.schema_changes + len(distinct_changes(chunks, after, upto)),
         )
-        plan = Plan(actions=actions, folders=state.pending, state=reached, notes=notes)
+        reached = replace(
+            state,
+            barrier=upto,
+            tables=planned.tables,
+            held=planned.held,
+            counts=counts,
+            pending=still_pending(state.pending, chunks, upto, planned.held),
+        )
+        plan = Plan(actions=planned.actions, folders=state.pending, state=reached, notes=planned.notes)
         self.ledger.begin(plan)
         self.finish(plan)
 
     def finish(self, plan: Plan) -> None:
         """Does what a begun step still lacks, and publishes its cut."""
-        for action in plan.actions:
-            self._write(action, plan)
+        self._write_all(plan)
         tables = dict(plan.state.tables)
         touched = {action.path for action in plan.actions}
         for name, here in tables.items():
@@ -95,6 +113,27 @@ class Flow:
         failpoint("cleanup.before")
         self.pending.delete_all_but(plan.state.pending)
         failpoint("cleanup.after")
+
+    def _write_all(self, plan: Plan) -> None:
+        groups = chains(plan.actions)
+        threads = min(self.definition.pipeline.parallelism, len(groups))
+        if threads < 2:
+            for action in plan.actions:
+                self._write(action, plan)
+            return
+        with ThreadPoolExecutor(threads, thread_name_prefix="tables") as pool:
+            done = [pool.submit(self._own_session()._write_group, group, plan) for group in groups]
+        for group in done:
+            group.result()
+
+    def _own_session(self) -> Flow:
+        """This flow with a Spark session of its own: the stamp of a MERGE is a setting of the session."""
+        session = self.writer.spark.newSession()
+        return replace(self, writer=replace(self.writer, spark=session), pending=replace(self.pending, spark=session))
+
+    def _write_group(self, actions: list[AnyAction], plan: Plan) -> None:
+        for action in actions:
+            self._write(action, plan)
 
     def _write(self, action: AnyAction, plan: Plan) -> None:
         path = f"{self.root}/{action.path}"
@@ -143,31 +182,42 @@ class Flow:
         }
         return msgspec.json.encode(said).decode()
 
-    def _rows(self, folders: tuple[str, ...] | list[str], chunks: list[ChunkInfo], after: int | None, upto: int | None) -> int:
-        """How many rows lie in (after, upto]: whole chunks by their counts, those across a bound by their payloads."""
-        total, across = 0, False
+    def _rows(
+        self,
+        folders: Iterable[str],
+        chunks: list[ChunkInfo],
+        after: int | None,
+        upto: int | None,
+        held: Mapping[str, Hold],
+    ) -> int:
+        """How many rows lie in (after, upto], tables in `held` aside.
+
+        Whole chunks count by what they say, those across a bound by their payloads.
+        """
+        total, across = 0, set[tuple[str, str]]()
         for chunk in chunks:
-            if chunk.kind != "rows":
+            if chunk.kind != "rows" or chunk.name in held:
                 continue
             low, high = chunk.min_ts, chunk.max_ts
-            if (after is None and upto is None) or low is None or high is None:
-                total += chunk.rows
-            elif (after is None or low > after) and (upto is None or high <= upto):
+            if (
+                (after is None and upto is None)
+                or low is None
+                or high is None
+                or ((after is None or low > after) and (upto is None or high <= upto))
+            ):
                 total += chunk.rows
             elif (after is None or high > after) and (upto is None or low <= upto):
-                across = True
-        return total + (self._across(folders, after, upto) if across else 0)
+                across.add((str(chunk.database), str(chunk.table)))
+        return total + sum(self._across(folders, name, after, upto) for name in across)
 
-    def _across(self, folders: tuple[str, ...] | list[str], after: int | None, upto: int | None) -> int:
+    def _across(self, folders: Iterable[str], name: tuple[str, str], after: int | None, upto: int | None) -> int:
         from pyspark.sql import functions as F
 
-        low, high = F.col("min_commit_ts"), F.col("max_commit_ts")
-        found = self.pending.read(folders).where(F.col("kind") == "rows")
         crosses = F.lit(False)
         for bound in (after, upto):
             if bound is not None:
-                crosses = crosses | ((low <= bound) & (high > bound))
-        return count(found.where(crosses), Window(after, upto))
+                crosses = crosses | ((F.col("min_commit_ts") <= bound) & (F.col("max_commit_ts") > bound))
+        return count(self.pending.table(folders, name, after, upto).where(crosses), Window(after, upto))
 
 
 def token_text(token: str) -> str:

@@ -50,7 +50,8 @@ class DeadLetters:
         letters = self._letters(pending.read([folder]))
         self._write(letters)
         failpoint("letters.after")
-        if self.policy == "stop":
+        nameless = [c for c in fresh if c.kind == "dead" and c.table is None]
+        if self.policy == "stop" or (self.policy == "quarantine" and nameless):
             first = letters.orderBy("topic", "partition", "offset", "index").first()
             said = first["error"] if first is not None else ""
             raise ProtocolError(
@@ -75,9 +76,7 @@ class DeadLetters:
         from pyspark.sql import functions as F
 
         dead = chunks.where("kind = 'dead'").withColumn("said", F.from_json(F.col("payload").cast("string"), _SAID))
-        headers = F.transform(
-            "said.headers", lambda h: F.struct(h[0].alias("key"), F.unbase64(h[1]).alias("value"))
-        )
+        headers = F.transform("said.headers", lambda h: F.struct(h[0].alias("key"), F.unbase64(h[1]).alias("value")))
         columns: list[Any] = [
             F.current_timestamp().alias("at"),
             F.lit(self.pipeline).alias("pipeline"),

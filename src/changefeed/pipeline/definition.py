@@ -110,6 +110,7 @@ class Behaviour(Section):
     schema_change_behavior: Literal["evolve", "try_evolve", "lenient", "ignore", "exception"] = Field(
         default="evolve", alias="schema.change.behavior", description="What a schema change does to the sink's tables."
     )
+    parallelism: int = Field(default=4, ge=1, le=64, description="How many tables are written at the same time.")
     trigger_interval: str = Field(default="1 second", description="How often to look for new records when following.")
 
 

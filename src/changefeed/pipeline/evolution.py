@@ -59,7 +59,8 @@ def rewritten(old: Table, altered: Altered) -> dict[str, str] | None:
     expressions = {p.column.name: _expression(p) for p in altered.rows}
     dropped = {c.name for c in old.columns} - {c.name for c in sources}
     kept = all(
-        expressions[p.column.name] == (quoted(p.column.name) if p.source is not None else _null(p.column)) for p in altered.rows
+        expressions[p.column.name] == (quoted(p.column.name) if p.source is not None else _null(p.column))
+        for p in altered.rows
     )
     return None if kept and not dropped else expressions
 
@@ -75,7 +76,11 @@ def _expression(p: Projection) -> str:
         return _null(new) if p.default.value is None else _literal(p.default.value, new)
     _check_retype(p.source.type, new.type, new.name)
     name = quoted(p.source.name)
-    return name if sink_type(p.source.type).sql == sink_type(new.type).sql else f"CAST({name} AS {sink_type(new.type).sql})"
+    return (
+        name
+        if sink_type(p.source.type).sql == sink_type(new.type).sql
+        else f"CAST({name} AS {sink_type(new.type).sql})"
+    )
 
 
 def _check_retype(old: ColumnType, new: ColumnType, name: str) -> None:
@@ -92,7 +97,9 @@ def _check_retype(old: ColumnType, new: ColumnType, name: str) -> None:
     )
     shorter = old.name in ("datetime", "timestamp", "time") and (old.length or 0) > (new.length or 0)
     if not alike or shorter:
-        raise SchemaError(f"column {name}: what the upstream made of its values cannot be told from a change of {old} to {new}")
+        raise SchemaError(
+            f"column {name}: what the upstream made of its values cannot be told from a change of {old} to {new}"
+        )
 
 
 def _null(column: Column) -> str:

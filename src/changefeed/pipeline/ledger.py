@@ -17,15 +17,16 @@ the ledger. Each of its late writes repeats a stamp that is already passed, so D
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import FencedError
+from changefeed.pipeline.actions import Plan, read_plan, write_plan
 from changefeed.pipeline.failpoint import failpoint
-from changefeed.pipeline.plan import Plan, read_plan, write_plan
 from changefeed.pipeline.state import State, read_state, write_state
 from changefeed.sinks.delta.log import Stamp, snapshot
+from changefeed.sinks.delta.read import query
 from changefeed.sinks.delta.table import translated
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Cut:
 
     epoch: int
     step: int
-    at: float
+    at: datetime
     state: State
 
 
@@ -68,7 +69,9 @@ class Ledger:
         """Takes the next epoch and reads what was applied; an older run of the pipeline is fenced off from here on."""
         newest, step = 0, 0
         if self._exists():
-            last = self._rows().selectExpr("max(epoch) AS epoch", "max(CASE WHEN status = 'done' THEN step END) AS step")
+            last = self._rows().selectExpr(
+                "max(epoch) AS epoch", "max(CASE WHEN status = 'done' THEN step END) AS step"
+            )
             newest, step = ((row := last.collect()[0])["epoch"] or 0), (row["step"] or 0)
         self.epoch, self.step = newest + 1, step
         failpoint("epoch.before")
@@ -129,10 +132,18 @@ class Ledger:
         return self.spark.read.format("delta").load(self.path)
 
 
-def cuts(spark: SparkSession, path: str, application: str) -> Iterator[Cut]:
-    """Every published cut, oldest first; none when the pipeline has never run."""
-    if snapshot(spark, path, application) is None:
-        return
-    rows = spark.read.format("delta").load(path).where(f"status = '{_DONE}'").orderBy("step")
-    for row in rows.toLocalIterator():
-        yield Cut(row["epoch"], row["step"], row["at"].timestamp(), read_state(row["state"]))
+def cuts(path: str) -> list[Cut]:
+    """Every published cut, oldest first; none when the pipeline has never run. Needs no Spark.
+
+    Raises:
+        MissingExtraError: the package that reads Delta tables without Spark is not installed.
+        SinkError: what lies at `path` is no ledger.
+    """
+    rows = query(path, f"SELECT epoch, step, at, state FROM t WHERE status = '{_DONE}' ORDER BY step")
+    return [Cut(r["epoch"], r["step"], r["at"], read_state(r["state"])) for r in rows]
+
+
+def epoch(path: str) -> int:
+    """The newest epoch; 0 when the pipeline has never run."""
+    rows = query(path, "SELECT max(epoch) AS epoch FROM t")
+    return int(rows[0]["epoch"]) if rows else 0

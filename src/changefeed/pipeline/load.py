@@ -95,4 +95,5 @@ def _model(section: str, loc: tuple[int | str, ...]) -> type[BaseModel]:
         return Definition
     if section == "source":
         return parts.KafkaSource if "kafka" in loc else parts.FilesSource
-    return {"sink": parts.DeltaSink, "pipeline": parts.Behaviour}.get(section, Definition)
+    sections: dict[str, type[BaseModel]] = {"sink": parts.DeltaSink, "pipeline": parts.Behaviour}
+    return sections.get(section, Definition)

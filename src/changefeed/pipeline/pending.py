@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from changefeed.frames.chunks import CHUNKS_DDL, schema_from_dict
@@ -49,6 +49,7 @@ class PendingStore:
 
     spark: SparkSession
     path: str
+    _indexes: dict[str, list[ChunkInfo]] = field(default_factory=dict)
 
     def stage(self, chunks: DataFrame, folder: str) -> None:
         """Decodes a batch into `folder`; a folder of that name is replaced."""
@@ -58,11 +59,13 @@ class PendingStore:
         """The chunks of the folders, without payloads; schema changes come as events."""
         found: list[ChunkInfo] = []
         for folder in folders:
-            rows = self.read([folder]).selectExpr(
-                "kind", "database", "`table`", "shape", "rows", "min_commit_ts", "max_commit_ts", "topic", "partition",
-                "first_offset", "last_offset", "CASE WHEN kind = 'schema' THEN payload END AS payload",
-            )  # fmt: skip
-            found.extend(_info(folder, row) for row in rows.collect())
+            if folder not in self._indexes:
+                rows = self.read([folder]).selectExpr(
+                    "kind", "database", "`table`", "shape", "rows", "min_commit_ts", "max_commit_ts", "topic", "partition",
+                    "first_offset", "last_offset", "CASE WHEN kind = 'schema' THEN payload END AS payload",
+                )  # fmt: skip
+                self._indexes[folder] = [_info(folder, row) for row in rows.collect()]
+            found.extend(self._indexes[folder])
         return found
 
     def read(self, folders: Iterable[str]) -> DataFrame:
@@ -73,7 +76,9 @@ class PendingStore:
         """The rows chunks of one table that may hold changes in (after, upto]."""
         from pyspark.sql import functions as F
 
-        found = self.read(folders).where((F.col("kind") == "rows") & (F.col("database") == name[0]) & (F.col("table") == name[1]))
+        found = self.read(folders).where(
+            (F.col("kind") == "rows") & (F.col("database") == name[0]) & (F.col("table") == name[1])
+        )
         if after is not None:
             found = found.where(F.col("max_commit_ts") > after)
         return found if upto is None else found.where(F.col("min_commit_ts") <= upto)
@@ -81,6 +86,8 @@ class PendingStore:
     def delete_all_but(self, folders: Iterable[str]) -> None:
         """Deletes every folder that is not named."""
         keep = set(folders)
+        for folder in set(self._indexes) - keep:
+            del self._indexes[folder]
         root, files = self._files()
         if files.exists(root):
             for status in files.listStatus(root):

@@ -7,7 +7,8 @@ rest after it. Rows of other tables do not wait for it.
 Rule 2. A schema change is sent to every partition: it counts once, by commit_ts, names and text.
 Rule 3. A table whose DDL was seen has the columns that the DDL says. A table that was not is learned from its rows, and
 widens when later rows need it.
-Rule 4. A table that is renamed is copied to its new path; the old one stays for the cuts before. A dropped one stays too.
+Rule 4. A table in quarantine is passed over, its DDL too. Released, it starts where it was held, not at the barrier.
+Rule 5. A table that is renamed is copied to its new path; the old one stays for the cuts before. A dropped one stays too.
 """
 
 from __future__ import annotations
@@ -23,78 +24,13 @@ from changefeed.frames.types import sink_type
 from changefeed.model.definition import Table
 from changefeed.model.event import SchemaChange
 from changefeed.model.table import Column
+from changefeed.pipeline.actions import AddColumns, AnyAction, Copy, Create, Merge, Rewrite, fused
 from changefeed.pipeline.evolution import columns_added, learn, rewritten, without_unknown
 from changefeed.pipeline.pending import ChunkInfo
-from changefeed.pipeline.state import State, TableState
+from changefeed.pipeline.state import Hold, State, TableState
 from changefeed.wire import ddl
 from changefeed.wire.ddl import statements as said
 from changefeed.wire.ddl.apply import alter
-
-
-class Action(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """One write to one table. `number` counts the writes to `path` in this step, from 1."""
-
-    path: str
-    number: int
-    table: Table
-
-
-class Create(Action, frozen=True, tag=True, kw_only=True):
-    """An empty table with these columns, whatever was at the path before."""
-
-
-class Merge(Action, frozen=True, tag=True, kw_only=True):
-    """The changes of an upstream table with after < commit_ts <= upto.
-
-    Attributes:
-        source: database and table, as the rows name them.
-        load: the table is empty or stale before: replace it rather than merge.
-        partial: some images lack columns.
-    """
-
-    source: tuple[str, str]
-    after: int | None
-    upto: int | None
-    load: bool = False
-    partial: bool = False
-
-
-class AddColumns(Action, frozen=True, tag=True, kw_only=True):
-    """Columns that the table did not have, NULL in every row."""
-
-
-class Rewrite(Action, frozen=True, tag=True, kw_only=True):
-    """Every row anew: column -> SQL expression over the old row."""
-
-    expressions: dict[str, str]
-
-
-class Copy(Action, frozen=True, tag=True, kw_only=True):
-    """All rows of the table at `source`."""
-
-    source: str
-
-
-AnyAction = Create | Merge | AddColumns | Rewrite | Copy
-
-
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """A step: the writes in their order, the folders they read, and the state after (without versions and counts)."""
-
-    actions: list[AnyAction]
-    folders: tuple[str, ...]
-    state: State
-    notes: list[str]
-
-
-def write_plan(plan: Plan) -> str:
-    """The plan as JSON text."""
-    return msgspec.json.encode(plan).decode()
-
-
-def read_plan(text: str) -> Plan:
-    """The plan that `write_plan` wrote."""
-    return msgspec.json.decode(text, type=Plan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,19 +41,30 @@ class Rules:
     behavior: str = "evolve"
 
 
-def make(
-    state: State, chunks: list[ChunkInfo], after: int | None, upto: int | None, rules: Rules
-) -> tuple[list[AnyAction], dict[str, TableState], list[str]]:
-    """The writes for everything in (after, upto], the tables after them, and notes for people.
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The writes of a step, the tables and the quarantine after them, and notes for people."""
+
+    actions: list[AnyAction]
+    tables: dict[str, TableState]
+    held: dict[str, Hold]
+    notes: list[str]
+
+
+def make(state: State, chunks: list[ChunkInfo], after: int | None, upto: int | None, rules: Rules) -> Planned:
+    """The writes for everything in (after, upto].
 
     Raises:
         UnsupportedError: a schema change or a table cannot be applied; the message names it and the way out.
     """
-    planner = _Planner(dict(state.tables), chunks, after, upto, rules)
-    for event in distinct_changes(chunks, after, upto):
+    planner = _Planner(dict(state.tables), chunks, after, upto, rules, dict(state.held))
+    starts = [hold.after for hold in state.held.values() if hold.released] + [after]
+    first = None if None in starts else min(start for start in starts if start is not None)
+    for event in distinct_changes(chunks, first, upto):
         planner.schema_change(event)
     planner.flush_all()
-    return fused(planner.actions), planner.tables, planner.notes
+    held = {name: hold for name, hold in planner.held.items() if not hold.released}
+    return Planned(fused(planner.actions), planner.tables, held, planner.notes)
 
 
 def distinct_changes(chunks: Iterable[ChunkInfo], after: int | None, upto: int | None) -> list[SchemaChange]:
@@ -129,23 +76,6 @@ def distinct_changes(chunks: Iterable[ChunkInfo], after: int | None, upto: int |
     return list(found.values())
 
 
-def fused(actions: list[AnyAction]) -> list[AnyAction]:
-    """The same writes, with a Create that is followed by rows made one write."""
-    out: list[AnyAction] = []
-    for action in actions:
-        before = next((i for i in range(len(out) - 1, -1, -1) if touches(out[i], action.path)), None)
-        if isinstance(action, Merge) and before is not None and isinstance(out[before], Create):
-            out[before] = msgspec.structs.replace(action, load=True)
-        else:
-            out.append(action)
-    return out
-
-
-def touches(action: AnyAction, path: str) -> bool:
-    """Whether the write reads or writes what lies at `path`."""
-    return action.path == path or (isinstance(action, Copy) and action.source == path)
-
-
 @dataclass(slots=True)
 class _Planner:
     tables: dict[str, TableState]
@@ -153,6 +83,7 @@ class _Planner:
     after: int | None
     upto: int | None
     rules: Rules
+    held: dict[str, Hold]
     actions: list[AnyAction] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     flushed: dict[str, int | None] = field(default_factory=dict)
@@ -165,7 +96,9 @@ class _Planner:
     def flush(self, database: str, table: str, upto: int | None) -> None:
         """Plans the rows of a table up to here, with the columns that it has here."""
         name = f"{database}.{table}"
-        after = self.flushed.get(name, self.after)
+        if self._is_held(name):
+            return
+        after = self.flushed.get(name, self._start(name))
         rows = [c for c in self.chunks if c.kind == "rows" and c.name == name and _overlaps(c, after, upto)]
         self.flushed[name] = upto
         if not rows:
@@ -205,7 +138,25 @@ class _Planner:
         for statement in statements:
             self._statement(statement, event)
 
+    def _is_held(self, name: str) -> bool:
+        return name in self.held and not self.held[name].released
+
+    def _start(self, name: str) -> int | None:
+        return self.held[name].after if name in self.held else self.after
+
+    def _waits(self, statement: said.Statement, event: SchemaChange) -> bool:
+        """Whether a statement is not for now: its table is held, or was past it before others were released."""
+        database, table = getattr(statement, "database", None), getattr(statement, "table", None)
+        name = f"{database}.{table}"
+        if self._is_held(name):
+            if isinstance(statement, said.RenameTable):
+                self.held[f"{statement.to_database}.{statement.to_table}"] = self.held[name]
+            return True
+        return not _within(event.commit_ts, self._start(name), None)
+
     def _statement(self, statement: said.Statement, event: SchemaChange) -> None:
+        if self._waits(statement, event):
+            return
         match statement:
             case said.CreateTable():
                 self._create_table(statement)
@@ -316,7 +267,9 @@ class _Planner:
 
 def table_path(database: str, table: str) -> str:
     """Where a table lies below the sink's path; characters that paths cannot hold are percent-encoded."""
-    return "/".join("".join(c if c not in '/\\%:*?"<>|' and c >= " " else f"%{ord(c):02X}" for c in n) for n in (database, table))
+    return "/".join(
+        "".join(c if c not in '/\\%:*?"<>|' and c >= " " else f"%{ord(c):02X}" for c in n) for n in (database, table)
+    )
 
 
 def _sink(column: Column) -> str:

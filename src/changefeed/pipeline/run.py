@@ -20,6 +20,7 @@ from changefeed.pipeline.dead_letters import DeadLetters
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.edge import as_ours
 from changefeed.pipeline.ledger import Ledger
+from changefeed.pipeline.paths import application, own_folder, tables_folder
 from changefeed.pipeline.pending import PendingStore
 from changefeed.pipeline.state import State
 from changefeed.sinks.delta.columns import metadata_columns
@@ -28,7 +29,7 @@ from changefeed.sources import Source, source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 Progress = Callable[[State], None]
 
@@ -67,22 +68,12 @@ def run(
         return runner.run()
 
 
-def sink_paths(definition: Definition) -> tuple[str, str]:
-    """The folder of the tables and, below it, the pipeline's own."""
-    return definition.sink.path.rstrip("/"), f"{definition.sink.path.rstrip('/')}/_changefeed"
-
-
-def application(definition: Definition) -> str:
-    """The pipeline's name as Delta's transactions know it."""
-    return f"changefeed:{definition.pipeline.name}"
-
-
 class _Runner:
     def __init__(
         self, definition: Definition, spark: SparkSession, once: bool, until: int | None, progress: Progress | None
     ) -> None:
         self.definition, self.spark, self.once, self.until, self.progress = definition, spark, once, until, progress
-        root, own = sink_paths(definition)
+        own = own_folder(definition)
         name = application(definition)
         self.ledger = Ledger(spark, f"{own}/ledger", name)
         self.source: Source = source(definition.source)
@@ -92,7 +83,7 @@ class _Runner:
             PendingStore(spark, f"{own}/pending"),
             DeadLetters(spark, f"{own}/dead_letters", definition.pipeline.dead_letters, definition.pipeline.name),
             Writer(spark, name, metadata_columns(definition.sink)),
-            root,
+            tables_folder(definition),
         )
         self.error: BaseException | None = None
 

@@ -29,8 +29,21 @@ class TableState:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """A table in quarantine: nothing above `after` is applied to it until its dead letters have been replayed.
+
+    Attributes:
+        after: the barrier when it was held; None when there was none yet.
+        released: its letters have been replayed: the next step applies what has waited.
+    """
+
+    after: int | None
+    released: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Counts:
-    """Where everything that was read has gone: rows = applied + repeated + pending + held.
+    """Where everything that was read has gone: rows = applied + repeated + pending.
 
     Attributes:
         records: records read.
@@ -50,7 +63,7 @@ class Counts:
 
     @property
     def pending(self) -> int:
-        """Row changes that wait above the barrier."""
+        """Row changes that wait above the barrier, or for their table to leave quarantine."""
         return self.rows - self.applied - self.repeated
 
 
@@ -65,6 +78,7 @@ class State:
         source: where the source goes on, in its own words; None before the first batch.
         tables: `database.table` -> what lies downstream.
         pending: folders of the pending store that still hold changes above the barrier, oldest first.
+        held: tables in quarantine.
     """
 
     barrier: int | None = None
@@ -73,12 +87,12 @@ class State:
     source: str | None = None
     tables: dict[str, TableState] = field(default_factory=dict)
     pending: tuple[str, ...] = ()
-    quarantined: tuple[str, ...] = ()
+    held: dict[str, Hold] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
 
     def versions(self) -> dict[str, int]:
-        """The cut: every table and the version that a reader pins."""
-        return {name: t.version for name, t in self.tables.items() if t.version is not None}
+        """The cut: every table and the version that a reader pins. A table in quarantine belongs to no cut."""
+        return {n: t.version for n, t in self.tables.items() if t.version is not None and n not in self.held}
 
 
 def write_state(state: State) -> str:

@@ -43,8 +43,8 @@ def read(
         SourceError: the log cannot be read, or holds something that is no record; the message has file and line.
         ConfigError: the name tells no form of log.
     """
-    if at.records > start:
-        start = at.records
+    start = max(start, at.records)
+    stop = None if stop is None else max(stop, start)
     return _form(path).read(Path(path), batch_size=batch_size, start=start, stop=stop, at=at)  # type: ignore[no-any-return]
 
 

@@ -24,7 +24,7 @@ from changefeed.model.batch import RECORDS
 from changefeed.record_log.cursor import Cursor
 from changefeed.record_log.stream import compression, lines
 
-_BATCH_BYTES = 64 << 20  # of text: a batch of large records ends here
+_BATCH_BYTES = 16 << 20  # of text: a batch of large records ends here
 
 _Int32 = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 _Int64 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]

@@ -6,8 +6,11 @@ its offsets as one text, a token: the ledger keeps it, and the next run goes on 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
 
 from changefeed.errors import unknown_name
 
@@ -33,6 +36,10 @@ class Source(Protocol):
 
     def partitions(self, token: str) -> set[tuple[str, int]]:
         """The (topic, partition)s that a token speaks of: each must have its resolved mark before a barrier moves."""
+        ...
+
+    def sample(self, limit: int) -> Iterator[pa.RecordBatch]:
+        """The first records that are there, without Spark; for `explain` and `check`."""
         ...
 
     @property

@@ -14,7 +14,7 @@ An update that changes the key is two rows: the old key deleted (half 0), the ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -73,7 +73,7 @@ def changes(chunks: DataFrame, table: Table, window: Window) -> DataFrame:
 def count(chunks: DataFrame, window: Window) -> int:
     """How many rows of the chunks lie in the window."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             inside = [len(_inside(unpack(p.as_py()), window)) for p in batch.column(0)]
             yield pa.RecordBatch.from_arrays([pa.array(inside, pa.int64())], names=["n"])
@@ -88,10 +88,10 @@ def schema_ddl(table: Table) -> str:
     return ", ".join(columns + [f"{name} {sql}" for name, _, sql in _PLACE])
 
 
-def worker(table: Table, window: Window) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def worker(table: Table, window: Window) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that runs in Spark's Python workers."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for payload in batch.column(0):
                 rows = _inside(unpack(payload.as_py()), window)
@@ -162,7 +162,9 @@ def _keys_alone(
     for column in table.columns:
         if column.name in table.keys:
             if column.name not in carried:
-                raise UnsupportedError(f"{table.database}.{table.name}: a delete does not carry its key column {column.name}")
+                raise UnsupportedError(
+                    f"{table.database}.{table.name}: a delete does not carry its key column {column.name}"
+                )
             arrays.append(convert(image[column.name], carried[column.name].type, column.type).array)
         else:
             arrays.append(pa.nulls(rows.num_rows, sink_type(column.type).arrow))

@@ -6,7 +6,7 @@ because the producer found it too large cannot be applied and must not be lost: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,12 +32,10 @@ def decode(records: DataFrame, protocol: str, options: Mapping[str, Any]) -> Dat
     return records.mapInArrow(worker(protocol, dict(options)), CHUNKS_DDL)
 
 
-def worker(
-    protocol: str, options: Mapping[str, Any]
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def worker(protocol: str, options: Mapping[str, Any]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that runs in Spark's Python workers; it ships a name and options, nothing else."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         decodes = decoder(protocol, options, _stores(options))
         for records in batches:
             yield pack(_without_key_only(decodes.decode(records), records, protocol), records)
@@ -82,4 +80,6 @@ def _letters(table: TableBatch, records: pa.RecordBatch, protocol: str) -> Itera
             place=place,
             key=records.column("key")[place.record].as_py(),
             value=records.column("value")[place.record].as_py(),
+            database=table.shape.database,
+            table=table.shape.table,
         )

@@ -43,13 +43,14 @@ def _merged(changes: DataFrame, table: Table, keys: list[str], order: Column) ->
     cut = F.max(F.when(F.col("_deleted"), order)).over(same_key)
     since = changes.withColumn("_cut", cut).where(F.col("_cut").isNull() | (order >= F.col("_cut")))
     values = [f"c{i}" for i in range(len(table.columns)) if f"c{i}" not in keys]
-    carried = {
-        name: ~F.col("_deleted") & (F.col("_has").isNull() | F.col("_has")[int(name[1:])]) for name in values
-    }
+    carried = {name: ~F.col("_deleted") & (F.col("_has").isNull() | F.col("_has")[int(name[1:])]) for name in values}
     last = F.max_by(F.struct(*[c for c in changes.columns if c not in values and c not in keys]), order).alias("last")
     sets = [F.max_by(F.when(carried[n], F.struct(n)), F.when(carried[n], order)).alias(n) for n in values]
     known = F.array(
-        *[F.lit(True) if f"c{i}" in keys else F.col(f"c{i}").isNotNull() | F.col("was_deleted") for i in range(len(table.columns))]
+        *[
+            F.lit(True) if f"c{i}" in keys else F.col(f"c{i}").isNotNull() | F.col("was_deleted")
+            for i in range(len(table.columns))
+        ]
     )
     found = since.groupBy(*keys).agg(last, F.max(F.col("_cut").isNotNull()).alias("was_deleted"), *sets)
     kept = [c for c in changes.columns if c not in values and c not in keys and c != "_has"]

@@ -77,4 +77,5 @@ def _refuse_lone_surrogates(text: str, what: str) -> None:
 
 
 def _bad(message: str, text: str, at: int) -> ProtocolError:
-    return ProtocolError(message, reason="bad-json", byte=len(text[:at].encode("utf-8", "surrogateescape")))
+    before = text[:at].replace(REPLACED, "\\ufffd").encode("utf-8", "surrogateescape")
+    return ProtocolError(message, reason="bad-json", byte=len(before))

@@ -109,10 +109,15 @@ def records(lines: list[dict[str, Any]]) -> pa.RecordBatch:
     )
 
 
-def decode(case: Case | History, batch: pa.RecordBatch | None = None) -> Decoded:
-    """What the reference decoder makes of a case's records, or of others under its options."""
+def reference(case: Case | History) -> Decoder:
+    """A new reference decoder with the case's options."""
     spoken = protocol(case.protocol)
-    return spoken.decoder(spoken.read_options(case.options), Stores()).decode(case.records if batch is None else batch)
+    return spoken.decoder(spoken.read_options(case.options), Stores())
+
+
+def decode(case: Case | History, batch: pa.RecordBatch | None = None) -> Decoded:
+    """What a new reference decoder makes of a case's records, or of others."""
+    return reference(case).decode(case.records if batch is None else batch)
 
 
 def compiled(case: Case | History) -> Decoder:

@@ -162,11 +162,12 @@ def _irregular(row: Row, here: Here) -> list[tuple[str, bytes]]:
     form = row.form
     kept = []
     for name, text in form.irregular.items():
-        image, column = form.after if form.after is not None else form.before, name
+        last = form.after if form.after is not None else form.before or {}
+        places = [(last, name)]
         if form.before is not None and form.after is not None and name.startswith("before."):
-            image, column = form.before, name.removeprefix("before.")
-        if image is None or image.get(column, ...) is not None:
-            message = f"the image must have {column!r} and null there: the value is kept here alone"
+            places.append((form.before, name.removeprefix("before.")))
+        if all(image.get(column, ...) is not None for image, column in places):
+            message = f"the image must have {places[-1][1]!r} and null there: the value is kept here alone"
             raise here.error(message, f"$.irregular.{name}", number=row.number)
         try:
             kept.append((name, text.encode("utf-8", "surrogateescape")))

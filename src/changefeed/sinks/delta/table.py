@@ -163,7 +163,9 @@ def translated(path: str) -> Iterator[None]:
         name = error.java_exception.getClass().getSimpleName()
         said = str(error.java_exception.getMessage()).splitlines()[0]
         if name in _CONFLICTS:
-            raise FencedError(f"{path}: another writer of this pipeline committed at the same time ({name}: {said})") from error
+            raise FencedError(
+                f"{path}: another writer of this pipeline committed at the same time ({name}: {said})"
+            ) from error
         if name in _RETRIED:
             raise SinkError(f"{path}: {name}: {said}", transient=True) from error
         raise

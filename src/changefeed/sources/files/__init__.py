@@ -7,14 +7,17 @@ into the folder under its name when it is.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from changefeed import record_log
 from changefeed.errors import SourceError
-from changefeed.sources.files.reader import RecordLogs, Progress, write_token
+from changefeed.sources.files.reader import Progress, RecordLogs, write_token
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,7 +36,12 @@ class Folder:
     def stream(self, spark: SparkSession, token: str | None, end: str | None) -> DataFrame:
         """The records from `token` to `end`, some at a time."""
         spark.dataSource.register(RecordLogs)
-        options = {"pattern": self.pattern, "limit": str(self.limit), "start": token or write_token({}), "end": end or ""}
+        options = {
+            "pattern": self.pattern,
+            "limit": str(self.limit),
+            "start": token or write_token({}),
+            "end": end or "",
+        }
         return spark.readStream.format(RecordLogs.name()).options(**options).load()
 
     def end(self, spark: SparkSession, token: str | None) -> str | None:
@@ -46,6 +54,15 @@ class Folder:
             raise SourceError(f"no file matches {self.pattern}; is source.path right, relative to the pipeline's file?")
         progress = Progress(self.pattern, token or write_token({}), None)
         return write_token(progress.everything())
+
+    def sample(self, limit: int) -> Iterator[pa.RecordBatch]:
+        """The first records of each file, `limit` in all."""
+        for path in sorted(glob(self.pattern)):
+            for records in record_log.read(path, stop=limit):
+                yield records
+                limit -= records.num_rows
+            if limit <= 0:
+                return
 
     def partitions(self, token: str) -> set[tuple[str, int]]:
         """The partitions of all records in the files, those not read yet too: a mark is missing until it was seen."""

@@ -81,7 +81,7 @@ class Progress:
 
 
 @dataclass
-class Slice(InputPartition):  # type: ignore[misc]
+class Slice(InputPartition):
     """Records of one file that one task reads: from `start` up to `stop`, looked for from a cursor."""
 
     path: str
@@ -103,7 +103,7 @@ class RecordLogs(DataSource):
         """The columns of Spark's Kafka source with headers."""
         return RECORDS_DDL
 
-    def streamReader(self, schema: Any) -> RecordLogReader:  # noqa: N802  # Spark's name
+    def streamReader(self, schema: Any) -> RecordLogReader:  # Spark's name
         """The reader of a stream."""
         return RecordLogReader(dict(self.options))
 
@@ -116,11 +116,11 @@ class RecordLogReader(DataSourceStreamReader):
         self._start = options["start"]
         self._progress = Progress(options["pattern"], options["start"], options["end"] or None)
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
+    def initialOffset(self) -> dict[str, Any]:  # Spark's name
         """Where the ledger says."""
         return _offset(read_token(self._start))
 
-    def latestOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
+    def latestOffset(self) -> dict[str, Any]:  # Spark's name
         """Where the next batch ends."""
         return _offset(self._progress.advance(self._limit))
 

@@ -7,8 +7,11 @@ too, so that it also tells which partitions exist.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,6 +39,12 @@ class KafkaTopics:
         """None: Spark's available-now trigger asks the brokers."""
         return None
 
+    def sample(self, limit: int) -> Iterator[pa.RecordBatch]:
+        """The first records of the topics, `limit` in all."""
+        from changefeed.sources.kafka.sample import first_records
+
+        return first_records(self.options, limit)
+
     def partitions(self, token: str) -> set[tuple[str, int]]:
         """Every partition of the token."""
         return {(topic, int(p)) for topic, offsets in json.loads(token).items() for p in offsets}
@@ -43,7 +52,11 @@ class KafkaTopics:
 
 def open_source(definition: Any) -> KafkaTopics:
     """The source that a `type: kafka` section describes."""
-    where = ("subscribe", ",".join(definition.topics)) if definition.topics else ("subscribePattern", definition.topics_pattern)
+    where = (
+        ("subscribe", ",".join(definition.topics))
+        if definition.topics
+        else ("subscribePattern", definition.topics_pattern)
+    )
     return KafkaTopics(
         {
             **definition.properties,

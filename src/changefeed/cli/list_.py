@@ -30,7 +30,7 @@ def list_(output: Output) -> None:
         output.document(found)
         return
     rows = [(kind.removesuffix("s"), one["name"], one["title"]) for kind, several in found.items() for one in several]
-    output.table(("", "name", ""), rows)
+    output.table(("kind", "name", "what it is"), rows)
 
 
 def _protocol(name: str) -> dict[str, Any]:

@@ -1,0 +1,20 @@
+"""Where a pipeline keeps what is its own: below the sink's path, in `_changefeed/`."""
+
+from __future__ import annotations
+
+from changefeed.pipeline.definition import Definition
+
+
+def tables_folder(definition: Definition) -> str:
+    """The folder of the tables, `<sink path>`."""
+    return definition.sink.path.rstrip("/")
+
+
+def own_folder(definition: Definition) -> str:
+    """The pipeline's own folder: `ledger`, `pending`, `dead_letters`."""
+    return f"{tables_folder(definition)}/_changefeed"
+
+
+def application(definition: Definition) -> str:
+    """The pipeline's name as Delta's transactions know it."""
+    return f"changefeed:{definition.pipeline.name}"

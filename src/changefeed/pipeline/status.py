@@ -1,0 +1,47 @@
+"""What a pipeline has done so far, read from its ledger: `changefeed status`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.ledger import cuts, epoch
+from changefeed.pipeline.paths import own_folder
+from changefeed.pipeline.state import State
+from changefeed.sinks.delta.read import query
+
+
+def status(definition: Definition) -> dict[str, Any]:
+    """Positions, cuts, and where everything that was read has gone, as JSON values.
+
+    `cuts` has one entry a barrier, oldest first: its commit_ts and the version of every table that belongs to it.
+    `counts` adds up: rows = applied + repeated + pending.
+
+    Raises:
+        SinkError: the ledger cannot be read.
+    """
+    folder = own_folder(definition)
+    found = cuts(f"{folder}/ledger")
+    state = found[-1].state if found else State()
+    letters = query(f"{folder}/dead_letters", "SELECT count(*) AS n FROM t WHERE replayed IS NULL")
+    published: dict[int | None, dict[str, Any]] = {}
+    for cut in found:
+        if cut.state.barrier is not None or cut.state.tables:
+            key = cut.state.barrier if cut.state.barrier is not None else cut.step
+            published[key] = {"commit_ts": cut.state.barrier, "tables": cut.state.versions()}
+    return {
+        "pipeline": definition.pipeline.name,
+        "epoch": epoch(f"{folder}/ledger"),
+        "positions": {t: {str(p): n for p, n in sorted(of.items())} for t, of in sorted(state.positions.items())},
+        "cuts": list(published.values()),
+        "pending": state.counts.pending,
+        "dead_letters": letters[0]["n"] if letters else 0,
+        "counts": {
+            "records": state.counts.records,
+            "rows": state.counts.rows,
+            "applied": state.counts.applied,
+            "repeated": state.counts.repeated,
+            "schema_changes": state.counts.schema_changes,
+            "dead": state.counts.dead,
+        },
+    }

@@ -1,0 +1,85 @@
+"""Kernel and reference side by side: they must say the same of the same records."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from changefeed import kernel
+from changefeed.model.batch import Decoded, record_batch
+from changefeed.protocols.base import Decoder
+
+HISTORIES = Path(__file__).parents[1] / "data" / "shop" / "ticdc-open"
+NAMES = ("open-1.classic", "open-3.newarch")
+
+
+def history(name: str) -> list[dict[str, Any]]:
+    """The records of a recorded history."""
+    with gzip.open(HISTORIES / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        return [_record(json.loads(line)) for line in lines]
+
+
+def _record(line: dict[str, Any]) -> dict[str, Any]:
+    bodies = {name: base64.b64decode(line[name]) for name in ("key", "value")}
+    return {**bodies, **{name: line[name] for name in ("topic", "partition", "offset")}}
+
+
+def made(records: list[tuple[bytes | None, bytes | None]]) -> pa.RecordBatch:
+    """A batch of these keys and values."""
+    rows = [
+        {"key": key, "value": value, "topic": "t", "partition": at % 3, "offset": at}
+        for at, (key, value) in enumerate(records)
+    ]
+    return record_batch(rows)
+
+
+def framed(messages: list[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
+    """Key and value of the record that holds these messages."""
+    key = (1).to_bytes(8, "big") + b"".join(len(k).to_bytes(8, "big") + k for k, _ in messages)
+    return key, b"".join(len(v).to_bytes(8, "big") + v for _, v in messages)
+
+
+def unframed(key: bytes, value: bytes) -> list[tuple[bytes, bytes]]:
+    """The messages of a sound record."""
+    return list(zip(_parts(key[8:]), _parts(value), strict=True))
+
+
+def _parts(data: bytes) -> Iterator[bytes]:
+    while data:
+        end = 8 + int.from_bytes(data[:8], "big")
+        yield data[8:end]
+        data = data[end:]
+
+
+class Both:
+    """A reference and a kernel that see the same batches, one after the other."""
+
+    def __init__(self, **options: Any) -> None:
+        named = {name.replace("_", "-"): value for name, value in options.items()}
+        self.reference: Decoder = kernel.decoder("ticdc-open", named, kernel="off")
+        self.pair = kernel.decoder("ticdc-open", named, kernel="on")
+
+    @property
+    def odd(self) -> int:
+        """How many records the kernel did not take."""
+        assert isinstance(self.pair, kernel.Pair)
+        return self.pair.odd
+
+    def decode(self, records: pa.RecordBatch) -> Decoded:
+        """What both say, which is the same."""
+        expected, found = self.reference.decode(records), self.pair.decode(records)
+        assert found.control == expected.control
+        assert found.dead == expected.dead
+        assert [t.shape for t in found.tables] == [t.shape for t in expected.tables]
+        for mine, theirs in zip(found.tables, expected.tables, strict=True):
+            assert mine.rows.schema.equals(theirs.rows.schema, check_metadata=True)
+            assert [c.type for c in mine.rows.columns] == [c.type for c in theirs.rows.columns]
+            mine.rows.validate(full=True)
+            assert mine.rows.to_pylist() == theirs.rows.to_pylist()
+        return found

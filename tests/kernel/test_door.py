@@ -1,0 +1,112 @@
+"""The door: who decodes, and what is said about it."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from changefeed import kernel
+from changefeed.errors import ConfigError
+from changefeed.protocols.ticdc_open.decoder import Decoder as Reference
+from tests.kernel.agreement import NAMES, Both, framed, history, made
+from changefeed.model.batch import record_batch
+
+KEY = b'{"ts":1,"scm":"shop","tbl":"%b","t":1}'
+VALUE = b'{"u":{"id":{"t":8,"h":true,"f":11,"v":7},"at":{"t":12,"f":65,"v":%b}}}'
+
+
+def rows(*values: bytes, table: bytes = b"t") -> list[tuple[bytes | None, bytes | None]]:
+    return [framed([(KEY % table, VALUE % value)]) for value in values]
+
+
+@pytest.mark.parametrize("options", [{}, {"time-zone": "Asia/Shanghai"}, {"output-old-value": "false"}])
+def test_kernel_and_reference_work_together(options: dict[str, str]) -> None:
+    assert isinstance(kernel.decoder("ticdc-open", options), kernel.Pair)
+
+
+@pytest.mark.parametrize("options", [{"large-message-handle-compression": "lz4"}, {"legacy-v4": "true"}])
+def test_values_that_are_not_plain_json_are_the_references(options: dict[str, str]) -> None:
+    assert isinstance(kernel.decoder("ticdc-open", options), Reference)
+    with pytest.raises(ConfigError) as caught:
+        kernel.decoder("ticdc-open", options, kernel="on")
+    assert str(caught.value) == "the kernel has no decoder for ticdc-open with these options"
+
+
+def test_off_is_the_reference_alone() -> None:
+    assert isinstance(kernel.decoder("ticdc-open", kernel="off"), Reference)
+
+
+def test_without_the_kernel_the_reference_decodes_and_it_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(kernel, "changefeed_kernel", None)
+    kernel._say_slow.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        assert isinstance(kernel.decoder("ticdc-open"), Reference)
+        assert isinstance(kernel.decoder("ticdc-open"), Reference)
+        kernel.decoder("ticdc-open", kernel="off")
+    assert caplog.messages == [
+        "the kernel is not installed, decoding in Python is about 100 times slower: pip install ./kernel (needs cargo)"
+    ]
+    with pytest.raises(ConfigError) as caught:
+        kernel.decoder("ticdc-open", kernel="on")
+    assert str(caught.value) == "the kernel is not installed: pip install ./kernel (needs cargo)"
+
+
+def test_an_unknown_option_is_an_error_here_too() -> None:
+    with pytest.raises(ConfigError, match='unknown option of ticdc-open "time-zoen"'):
+        kernel.decoder("ticdc-open", {"time-zoen": "UTC"})
+
+
+def test_a_null_joins_the_first_shape_whatever_came_before_it() -> None:
+    both = Both()
+    plain, milli = b'"2026-01-02 03:04:05"', b'"2026-01-02 03:04:05.100"'
+    both.decode(made(rows(milli)))
+    both.decode(made(rows(plain, b"null", milli)))
+    both.decode(made(rows(plain, b"null", milli, b"null", plain)))
+    assert both.odd == 2
+
+
+def test_records_that_are_no_record_go_to_the_reference() -> None:
+    both = Both()
+    good = rows(b"null")[0]
+    both.decode(made([(None, None), (good[0], None), (None, good[1]), (b"", b""), (good[0][:8], b""), good]))
+    both.decode(made([]))
+
+
+def test_batches_with_long_offsets_are_read_as_they_are() -> None:
+    import pyarrow as pa
+
+    records = record_batch(history(NAMES[0])[:100])
+    large = records.set_column(0, "key", records["key"].cast(pa.large_binary()))
+    large = large.set_column(1, "value", records["value"].cast(pa.large_binary()))
+    pair = kernel.decoder("ticdc-open", kernel="on")
+    for _ in range(2):
+        found, expected = pair.decode(large), kernel.decoder("ticdc-open", kernel="off").decode(records)
+        assert [t.rows.to_pylist() for t in found.tables] == [t.rows.to_pylist() for t in expected.tables]
+
+
+def test_a_sliced_batch_is_its_own_rows() -> None:
+    records, both = record_batch(history(NAMES[1])), Both()
+    both.decode(records.slice(100, 900))
+    assert sum(map(len, both.decode(records.slice(700, 150)).tables)) > 100
+
+
+def test_shapes_beyond_the_limit_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel, "_MAX_SHAPES", 10)
+    both = Both()
+    for at in range(40):
+        both.decode(made(rows(b"null", table=b"t%d" % at)))
+    assert isinstance(both.pair, kernel.Pair)
+    assert both.odd == 40
+    both.decode(made(rows(b"null", table=b"t39")))
+    assert both.odd == 40
+    both.decode(made(rows(b"null", table=b"t0")))
+    assert both.odd == 41
+
+
+def test_what_a_new_table_brings_in_bulk_is_learned_from_its_first_records() -> None:
+    both = Both()
+    both.decode(made(rows(*[b"null"] * 5000)))
+    assert both.odd == 64

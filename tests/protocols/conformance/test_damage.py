@@ -1,0 +1,168 @@
+"""Damaged bytes: a decoder answers with dead letters, never with an exception, a wrong value or a hang.
+
+    CHANGEFEED_MUTATIONS   how many records are mutated (200000)
+    CHANGEFEED_SEED        where the mutations start; printed when a test fails
+    CHANGEFEED_CUTS=all    cuts every record of the histories at every byte, not a sample of them
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from changefeed.model.batch import Decoded, record_batch
+from changefeed.protocols.base import Decoder
+from tests.protocols.conformance.cases import Case, History, cases, compiled, decode, histories, lines, reference
+
+CASES = list(cases())
+HISTORIES = list(histories())
+SEED = int(os.environ.get("CHANGEFEED_SEED", "20260102"))
+CHUNKS = 20
+MUTATIONS = int(os.environ.get("CHANGEFEED_MUTATIONS", "200000")) // CHUNKS
+BATCH = 500
+TRAILERS = (b"\0", b"{", b"\0" * 8, b"\xff" * 8)
+
+Record = dict[str, Any]
+
+
+def cut(record: Record, part: str, places: Iterator[int]) -> Iterator[Record]:
+    for place in places:
+        yield {**record, part: record[part][:place]}
+
+
+def longer(record: Record) -> Iterator[Record]:
+    for part in ("key", "value"):
+        for trailer in TRAILERS if record[part] else ():
+            yield {**record, part: record[part] + trailer}
+
+
+def check_says_nothing_new(decoder: Decoder, record: Record, damaged: list[Record]) -> None:
+    """Each damaged record is dead; or it has no value at all, and says what the whole one does, which is no row."""
+    found = decoder.decode(record_batch(damaged))
+    assert not found.tables
+    dead = {letter.place.record for letter in found.dead}
+    for event in found.control:
+        assert event.place.record not in dead
+        whole = decoder.decode(record_batch([record]))
+        assert not whole.tables
+        assert [str(e.place) for e in whole.control] == [str(event.place)]
+    assert all(place in dead or not record["value"] for place, record in enumerate(damaged))
+    assert all(letter.error for letter in found.dead)
+
+
+def whole_records(case: Case | History) -> list[Record]:
+    """The records that decode without a dead letter and hold something."""
+    found = decode(case)
+    places = [letter.place.record for letter in found.dead]
+    full = {row for batch in found.tables for row in batch.rows.column("record").to_pylist()}
+    full |= {event.place.record for event in found.control}
+    rows = case.records.select(["topic", "partition", "offset", "key", "value"]).to_pylist()
+    return [record for place, record in enumerate(rows) if place in full and place not in places]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_vector_cut_at_every_byte_is_dead(case: Case) -> None:
+    decoder = reference(case)
+    for record in whole_records(case):
+        for part in ("key", "value"):
+            damaged = list(cut(record, part, iter(range(len(record[part])))))
+            if damaged:
+                check_says_nothing_new(decoder, record, damaged)
+
+
+@pytest.mark.parametrize("history", HISTORIES, ids=str)
+def test_history_cut_anywhere_is_dead(history: History) -> None:
+    rng, decoder = random.Random(SEED), reference(history)
+    every = os.environ.get("CHANGEFEED_CUTS") == "all"
+    for number, record in enumerate(whole_records(history)):
+        for part in ("key", "value"):
+            size = len(record[part])
+            places = range(size) if every or number % 100 == 0 else sorted(rng.sample(range(size), min(size, 12)))
+            check_says_nothing_new(decoder, record, list(cut(record, part, iter(places))))
+
+
+@pytest.mark.parametrize("case", [*CASES, *HISTORIES], ids=str)
+def test_trailing_bytes_are_dead(case: Case | History) -> None:
+    decoder = reference(case)
+    for record in whole_records(case):
+        check_says_nothing_new(decoder, record, list(longer(record)))
+
+
+def mutated(record: Record, other: Record, rng: random.Random) -> Record:
+    """The record with one to four accidents: bytes flipped, dropped, doubled, moved in from another record."""
+    parts = {"key": bytearray(record["key"] or b""), "value": bytearray(record["value"] or b"")}
+    for _ in range(rng.choice((1, 1, 1, 2, 4))):
+        name = rng.choice(("key", "value", "value"))
+        data = parts[name]
+        at = rng.randrange(len(data) + 1)
+        match rng.randrange(7):
+            case 0 if at < len(data):
+                data[at] ^= 1 << rng.randrange(8)
+            case 1 if at < len(data):
+                data[at] = rng.choice(b'\0\xff"\\{}[]:,-+.eE0919tfhvupdn\x80\xed')
+            case 2:
+                del data[at : at + rng.randrange(1, 9)]
+            case 3:
+                data[at:at] = data[at : at + rng.randrange(1, 9)]
+            case 4:
+                donor = other[name] or b""
+                start = rng.randrange(len(donor) + 1)
+                data[at : at + rng.randrange(9)] = donor[start : start + rng.randrange(9)]
+            case 5:
+                data[at:at] = rng.choice((b"1e400", b"-0", b"99999999999999999999", b"null", b'""', b"\\ud800", b"[[["))
+            case _:
+                data[at:at] = rng.randbytes(rng.randrange(1, 4))
+    resized(parts, rng)
+    return {**record, "key": bytes(parts["key"]), "value": bytes(parts["value"])}
+
+
+def resized(parts: dict[str, bytearray], rng: random.Random) -> None:
+    """Mends the length in front of a single message half of the time, so that accidents reach the inside of it."""
+    if rng.random() < 0.5:
+        return
+    for name, at in (("key", 8), ("value", 0)):
+        data = parts[name]
+        if len(data) >= at + 8:
+            data[at : at + 8] = (len(data) - at - 8).to_bytes(8, "big")
+
+
+def mutations(case: History, seed: int, count: int) -> Iterator[list[Record]]:
+    rng = random.Random(seed)
+    records = whole_records(case)[:400]
+    records += [record for vector in CASES if vector.protocol == case.protocol for record in whole_records(vector)]
+    for start in range(0, count, BATCH):
+        size = min(BATCH, count - start)
+        yield [mutated(rng.choice(records), rng.choice(records), rng) for _ in range(size)]
+
+
+def check_accounted(decoded: Decoded, records: int) -> None:
+    places = [row for batch in decoded.tables for row in batch.rows.column("record").to_pylist()]
+    places += [event.place.record for event in (*decoded.control, *decoded.dead)]
+    assert set(places) <= set(range(records))
+    for batch in decoded.tables:
+        batch.rows.validate(full=True)
+    assert lines(decoded)
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_mutated_records_never_crash(chunk: int) -> None:
+    for history in HISTORIES[chunk % len(HISTORIES) :: len(HISTORIES)]:
+        print(f"CHANGEFEED_SEED={SEED}, chunk {chunk} of {CHUNKS}, {history}")
+        decoder = reference(history)
+        for damaged in mutations(history, SEED * CHUNKS + chunk, MUTATIONS):
+            check_accounted(decoder.decode(record_batch(damaged)), len(damaged))
+
+
+@pytest.mark.parametrize("chunk", range(2))
+def test_kernel_reads_mutated_records_as_the_reference_does(chunk: int) -> None:
+    history = HISTORIES[chunk % len(HISTORIES)]
+    twin = compiled(history)
+    print(f"CHANGEFEED_SEED={SEED}, chunk {chunk}, {history}")
+    for damaged in mutations(history, SEED * CHUNKS + chunk, 5 * BATCH):
+        batch = record_batch(damaged)
+        assert lines(compiled(history).decode(batch)) == lines(decode(history, batch))
+        check_accounted(twin.decode(batch), len(damaged))

@@ -1,0 +1,57 @@
+"""Options: shipped to executors, typed by users."""
+
+from __future__ import annotations
+
+import pickle
+import re
+
+import msgspec
+import pytest
+
+from changefeed.errors import ConfigError
+from changefeed.protocols import PROTOCOLS, protocol
+from changefeed.protocols.base import Protocol, Stores
+from tests.protocols.conformance.cases import Case, cases, encode, lines, spoken
+
+PROTOCOLS_SPOKEN = [pytest.param(p, id=p.name) for p in spoken()]
+
+
+@pytest.mark.parametrize("spoken", PROTOCOLS_SPOKEN)
+def test_options_survive_pickling(spoken: Protocol) -> None:
+    options = spoken.read_options({})
+    assert pickle.loads(pickle.dumps(options)) == options
+
+
+@pytest.mark.parametrize("case", list(cases()), ids=str)
+def test_a_decoder_made_from_pickled_options_reads_the_same(case: Case) -> None:
+    options = pickle.loads(pickle.dumps(protocol(case.protocol).read_options(case.options)))
+    assert lines(protocol(case.protocol).decoder(options, Stores()).decode(case.records)) == list(case.events)
+
+
+@pytest.mark.parametrize("spoken", PROTOCOLS_SPOKEN)
+def test_decoded_changes_survive_pickling(spoken: Protocol) -> None:
+    case = next(case for case in cases() if case.protocol == spoken.name and case.encodes)
+    decoded = spoken.decoder(spoken.read_options(case.options), Stores()).decode(case.records)
+    assert encode(case, [pickle.loads(pickle.dumps(decoded))]) == encode(case, [decoded])
+
+
+@pytest.mark.parametrize("spoken", PROTOCOLS_SPOKEN)
+def test_an_unknown_option_shows_the_nearest_and_all(spoken: Protocol) -> None:
+    known = sorted(f.encode_name for f in msgspec.structs.fields(spoken.options))
+    with pytest.raises(ConfigError) as caught:
+        spoken.read_options({known[0] + "x": "1"})
+    assert str(caught.value) == (
+        f'unknown option of {spoken.name} "{known[0]}x". Did you mean "{known[0]}"? Known: {", ".join(known)}'
+    )
+
+
+@pytest.mark.parametrize("spoken", PROTOCOLS_SPOKEN)
+def test_every_option_says_what_it_is(spoken: Protocol) -> None:
+    for f in msgspec.inspect.type_info(spoken.options).fields:
+        assert isinstance(f.type, msgspec.inspect.Metadata), f.encode_name
+        assert f.type.extra_json_schema["description"], f.encode_name
+
+
+@pytest.mark.parametrize("spoken", PROTOCOLS_SPOKEN)
+def test_the_registered_name_is_the_protocols_own(spoken: Protocol) -> None:
+    assert PROTOCOLS[spoken.name].rsplit(".", 1)[-1] == re.sub("-", "_", spoken.name)

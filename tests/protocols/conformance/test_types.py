@@ -1,0 +1,128 @@
+"""Changes made up over all types: written and read again they are the same, as far as the protocol's words go."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from changefeed.errors import UnsupportedError
+from changefeed.model.batch import BatchBuilder, Decoded
+from changefeed.model.position import Place
+from changefeed.model.table import Column, TableShape
+from changefeed.model.types import NAMES, ColumnType
+from changefeed.model.values import writer
+from changefeed.protocols import protocol
+from changefeed.protocols.base import Protocol, Stores
+from changefeed.wire.events import Row, in_order
+from tests.model.strategies import column_types, decoded, values
+from tests.protocols.conformance.cases import bytes_of, histories, spoken
+
+# Each protocol with its defaults, and with each set of options that a history was recorded with.
+SPOKEN = [pytest.param(p, {}, id=f"{p.name}-defaults") for p in spoken()]
+SPOKEN += [pytest.param(protocol(h.protocol), h.options, id=str(h)) for h in histories() if h.options]
+MORE = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def as_far_as_told(value: Any, full: ColumnType, told: ColumnType) -> Any:
+    """The canonical value of a column, cut down to what a protocol's type says of it."""
+    if value is None:
+        return None
+    if full.members is not None and told.members is None:
+        if full.name == "enum":
+            return {"index": full.members.index(value) + 1 if value in full.members else 0}
+        return {"bits": sum(1 << full.members.index(member) for member in set(value.split(",")) if member)}
+    if full.name == "boolean" and told.name == "tinyint":
+        return int(value)
+    if full.name == "decimal" and isinstance(value, Decimal):
+        return format(value, "f")
+    return writer(full)(value)
+
+
+@pytest.mark.parametrize("spoken, given_options", SPOKEN)
+@pytest.mark.parametrize("name", sorted(NAMES))
+@MORE
+@given(st.data())
+def test_values_of_every_type_come_back(
+    spoken: Protocol, given_options: dict[str, Any], name: str, data: st.DataObject
+) -> None:
+    full = data.draw(column_types(name))
+    old, new = data.draw(st.none() | values(full)), data.draw(st.none() | values(full))
+    if full.members is not None and not fits(full, (old, new)):
+        old = new = None
+    changes = one_update(full, old, new)
+    options = spoken.read_options(given_options)
+    try:
+        written = spoken.encoder(options, Stores()).encode(changes)
+    except UnsupportedError as error:
+        assert str(error).startswith(spoken.name)
+        return
+    found = spoken.decoder(options, Stores()).decode(written)
+    assert [letter.error for letter in found.dead] == []
+    (row,) = in_order(found)
+    assert isinstance(row, Row)
+    assert row.op == "update"
+    for image, value, prefix in ((row.before, old, "before."), (row.after, new, "")):
+        assert image is not None
+        told = row.shape.by_name["v"].type
+        if prefix + "v" not in row.irregular:
+            assert writer_or_none(told, image["v"]) == as_far_as_told(value, full, told)
+        else:
+            assert row.irregular[prefix + "v"].decode() == as_far_as_told(value, full, told)
+    assert bytes_of(spoken.encoder(options, Stores()).encode(found)) == bytes_of(written)
+
+
+def writer_or_none(t: ColumnType, value: Any) -> Any:
+    return None if value is None else writer(t)(value)
+
+
+def fits(t: ColumnType, sent: tuple[Any, ...]) -> bool:
+    """Whether the values can be values of an enum or a set with these members."""
+    members = t.members or ()
+    if t.name == "enum":
+        return all(value is None or value in members for value in sent)
+    plain = all(member and "," not in member for member in members)
+    return plain and all(value is None or set(filter(None, value.split(","))) <= set(members) for value in sent)
+
+
+def one_update(t: ColumnType, old: Any, new: Any) -> Decoded:
+    columns = (Column("id", ColumnType("bigint"), False, True), Column("v", t, True, False))
+    rows = BatchBuilder()
+    rows.add(
+        TableShape("shop", "t", columns),
+        Place("shop", 0, 7),
+        "update",
+        before={"id": 1, "v": old},
+        after={"id": 1, "v": new},
+        commit_ts=463267587983154927,
+        commit_time=463267587983154927 >> 18,
+    )
+    return Decoded(rows.build())
+
+
+@pytest.mark.parametrize("spoken, given_options", SPOKEN)
+@MORE
+@given(changes=decoded())
+def test_any_changes_are_written_or_refused_in_words(
+    spoken: Protocol, given_options: dict[str, Any], changes: Decoded
+) -> None:
+    options = spoken.read_options(given_options)
+    try:
+        written = spoken.encoder(options, Stores()).encode(changes)
+    except UnsupportedError as error:
+        assert str(error)
+        assume(False)
+    found = spoken.decoder(options, Stores()).decode(written)
+    again = spoken.encoder(options, Stores()).encode(found)
+    if not found.dead:
+        assert bytes_of(again) == bytes_of(written)
+
+
+def test_the_comparison_of_types_sees_a_difference() -> None:
+    assert as_far_as_told(1.5, ColumnType("float"), ColumnType("float")) == 1.5
+    assert as_far_as_told(math.inf, ColumnType("double"), ColumnType("double")) == "Infinity"
+    assert as_far_as_told("b", ColumnType("enum", members=("a", "b")), ColumnType("enum")) == {"index": 2}
