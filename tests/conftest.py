@@ -6,7 +6,6 @@ the rest: `pytest -n 2 --dist loadgroup`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 _JVM_FIXTURES = {"spark", "kafka"}
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the marker in its own hook of this name
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _JVM_FIXTURES & set(getattr(item, "fixturenames", ())):
@@ -43,11 +43,3 @@ def kafka() -> Iterator[KafkaBroker]:
 
     with KafkaBroker() as broker:
         yield broker
-
-
-@pytest.fixture
-def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the variables that change where Java and the caches are looked for."""
-    for name in ("JAVA_HOME", "CHANGEFEED_HOME", "XDG_CACHE_HOME", "SPARK_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    assert "PATH" in os.environ

@@ -3,7 +3,7 @@
 # Without it everything works, slower, so only KERNEL=required makes a failed build an error.
 set -euo pipefail
 
-slower="records are decoded by the Python reference, about ten times slower"
+slower="records are decoded by the Python reference, several times slower"
 log=build/kernel.log
 wheels=build/kernel-wheels
 

@@ -43,7 +43,7 @@ except ModuleNotFoundError:
 
 _log = logging.getLogger(__name__)
 _INSTALL = "pip install ./kernel (needs cargo)"
-_FIRST_ODD = 64
+_FIRST_ODD = 8
 _MAX_SHAPES = 4096
 _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 

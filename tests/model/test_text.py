@@ -339,6 +339,10 @@ ERRORS: list[tuple[list[str], str]] = [
         [_row('{"a":{"x":1}}')],
         "e:1: no value has the keys x; objects here are {base64}, {srid, wkb}, {index}, {bits} - at `$.after.a`",
     ),
+    ([_row("{}", ',"x":1,"kind":"y"')], "e:1: Object contains unknown field `x`"),
+    ([_row("{}", f',"x":{"7" * 5000}')], "e:1: Object contains unknown field `x`"),
+    ([_row("{}", ',"opp":"\\udc80"')], "e:1: Object contains unknown field `opp`; did you mean `op`?"),
+    ([_row(f'{{"a":{"[" * 5000}')], "e:1: JSON nested too deep"),
     ([_row("{}", ',"origin":[]')], "e:1: Expected `object | null` - at `$.origin`"),
     (
         ['{"kind":"resolved","commit_ts":1,"partition":1,"position":"t:0:0"}'],

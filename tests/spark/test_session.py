@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,11 @@ def test_a_jvm_that_does_not_start_says_why(tmp_path):
 
 def test_a_second_call_is_the_same_session(spark):
     assert module.session("another-name")._jsparkSession.equals(spark._jsparkSession)
+
+
+def test_tests_that_need_a_jvm_share_a_worker(spark, request):
+    if os.environ.get("PYTEST_XDIST_WORKER") and request.config.getoption("loadgroup"):
+        assert request.node.nodeid.endswith("@jvm")
 
 
 def test_a_delta_table_is_read_by_another_implementation_as_spark_wrote_it(spark, tmp_path):

@@ -35,7 +35,13 @@ def test_floats_are_gos(case: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(
     "value, html, raw",
-    [(1e-7, "1e-7", "1e-07"), (1e-10, "1e-10", "1e-10"), (1e21, "1e+21", "1e+21"), (-0.0, "-0", "-0"), (1e-6, "0.000001", "0.000001")],
+    [
+        (1e-7, "1e-7", "1e-07"),
+        (1e-10, "1e-10", "1e-10"),
+        (1e21, "1e+21", "1e+21"),
+        (-0.0, "-0", "-0"),
+        (1e-6, "0.000001", "0.000001"),
+    ],
 )
 def test_the_two_writers_differ_in_small_exponents(value: float, html: str, raw: str) -> None:
     assert (W_HTML.float(value, 64), W_RAW.float(value, 64)) == (html, raw)
@@ -44,7 +50,7 @@ def test_the_two_writers_differ_in_small_exponents(value: float, html: str, raw:
 def test_the_two_writers_differ_in_what_they_escape() -> None:
     text = '<&>\u2028\b\f\n"\\\x01\x7fé\udcff'
     assert W_HTML.string(text) == r'"\u003c\u0026\u003e\u2028\b\f\n\"\\\u0001' + "\x7fé" + r'\ufffd"'
-    assert W_RAW.string(text) == '"<&>\u2028' + r'\u0008\u000c\n\"\\\u0001' + '\x7fé\udcff"'
+    assert W_RAW.string(text) == '"<&>\u2028' + r"\u0008\u000c\n\"\\\u0001" + '\x7fé\udcff"'
 
 
 @pytest.mark.parametrize(
@@ -57,7 +63,7 @@ def test_unquote_takes_what_go_takes(text: str, data: bytes) -> None:
 
 @pytest.mark.parametrize("text", ['"', "\\", r"\x1", r"\400", r"\'", r"\q", "a\nb", r"\u12", "\udc80"])
 def test_unquote_refuses_what_quote_never_prints(text: str) -> None:
-    with pytest.raises(SchemaError, match="^escaped text is broken at "):
+    with pytest.raises(SchemaError, match=r"^escaped text is broken at "):
         unquote(text)
 
 
@@ -74,7 +80,8 @@ def test_characters_of_unicode_15_print(printed: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "hidden", ["\x7f", "\xa0", "\xad", "\u3000", "\ufeff", "\ue000", "\U0002ebf0", "\u1c8a", "\ua7cb", "\U0001ccd6", "\u20c1"]
+    "hidden",
+    ["\x7f", "\xa0", "\xad", "\u3000", "\ufeff", "\ue000", "\U0002ebf0", "\u1c8a", "\ua7cb", "\U0001ccd6", "\u20c1"],
 )
 def test_characters_of_later_versions_do_not(hidden: str) -> None:
     assert not is_print(hidden)

@@ -9,7 +9,7 @@ from changefeed.wire.strict_json import REPLACED, Number, read
 
 
 def test_numbers_keep_their_text() -> None:
-    assert read(b'[18446744073709551615,-0,1.50,1e400]', "x") == [
+    assert read(b"[18446744073709551615,-0,1.50,1e400]", "x") == [
         Number("18446744073709551615"),
         Number("-0"),
         Number("1.50"),

@@ -21,4 +21,4 @@ def decode(output: Output, records: int) -> None:
     """Decode the same records in several ways and show how fast each is."""
     from changefeed.bench.decode import run
 
-    run(records)
+    output.lines(run(records, json=output.json))

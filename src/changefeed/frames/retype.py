@@ -21,7 +21,7 @@ from changefeed.model.types import INTEGERS, ColumnType
 
 
 def retyped(sql: str, old: ColumnType, new: ColumnType) -> str | None:
-    """The values of expression `sql`, of type `old` in the sink, as the sink keeps them under `new`; None: not known."""
+    """The values of expression `sql`, of type `old`, as the sink keeps them under `new`; None where not known."""
     if old == new:
         return sql
     kinds = family(old), family(new)

@@ -47,6 +47,8 @@ def deflate(data: bytes, name: str) -> bytes:
 
 
 def _lz4(data: bytes, limit: int) -> bytes:
+    if not data:
+        raise _broken("lz4", "no bytes")
     try:
         with pa.CompressedInputStream(pa.BufferReader(data), "lz4") as stream:
             inflated = bytearray()

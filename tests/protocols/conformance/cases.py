@@ -1,7 +1,7 @@
 """What every protocol is held against. A protocol joins by its folder alone:
 
     protocols/<name>/vectors/*.json            {"source": …, "cases": [{"name", "options"?, "records", "events", …}]}
-    protocols/<name>/vectors/histories.json    {"<file under tests/data>": {"options", "events": {kind: count}, "sha256"}}
+    protocols/<name>/vectors/histories.json    {"<file in tests/data>": {"options", "events": {kind: count}, "sha256"}}
 
 A case's `records` are lines of a record log, its `events` lines of the canonical text. `"encodes": false` says that
 the records are not what a producer writes with these options; `why` tells the reader.
@@ -102,7 +102,7 @@ def histories() -> Iterator[History]:
 
 def records(lines: list[dict[str, Any]]) -> pa.RecordBatch:
     """Records from lines of a record log."""
-    binary = {name: base64.b64decode for name in ("key", "value")}
+    binary = dict.fromkeys(("key", "value"), base64.b64decode)
     return record_batch(
         {name: binary[name](value) if name in binary and value is not None else value for name, value in line.items()}
         for line in lines

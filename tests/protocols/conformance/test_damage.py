@@ -1,8 +1,8 @@
 """Damaged bytes: a decoder answers with dead letters, never with an exception, a wrong value or a hang.
 
-    CHANGEFEED_MUTATIONS   how many records are mutated (200000)
-    CHANGEFEED_SEED        where the mutations start; printed when a test fails
-    CHANGEFEED_CUTS=all    cuts every record of the histories at every byte, not a sample of them
+CHANGEFEED_MUTATIONS   how many records are mutated (200000)
+CHANGEFEED_SEED        where the mutations start; printed when a test fails
+CHANGEFEED_CUTS=all    cuts every record of the histories at every byte, not a sample of them
 """
 
 from __future__ import annotations

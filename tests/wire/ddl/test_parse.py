@@ -398,3 +398,12 @@ def test_damaged_statements_are_read_or_refused(data: st.DataObject) -> None:
     )
     with contextlib.suppress(UnsupportedError):
         assert parse(text[:at] + put + text[at + cut :], "db")
+
+
+def test_more_columns_than_any_server_takes_are_refused() -> None:
+    columns = ",".join(f"c{i} INT" for i in range(4096))
+    statement = the(f"CREATE TABLE t ({columns})")
+    assert isinstance(statement, CreateTable)
+    assert len(statement.columns) == 4096
+    with pytest.raises(UnsupportedError, match="more than 4096 columns, keys or changes"):
+        parse(f"CREATE TABLE t ({columns}, more INT)", "db")

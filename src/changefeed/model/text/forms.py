@@ -178,7 +178,8 @@ def read_form(line: str | bytes, here: Here) -> AnyForm:
 
 
 def _read_surrogates(line: str | bytes, here: Here) -> AnyForm | None:
-    if (b"\\ud" if isinstance(line, bytes) else "\\ud") not in line.lower():  # type: ignore[operator]
+    text = line if isinstance(line, str) else line.decode("utf-8", "replace")
+    if "\\ud" not in text.lower():
         return None
     try:
         value = json.loads(line)
@@ -200,8 +201,17 @@ def _explain(message: str, line: str | bytes) -> str:
     unknown = _UNKNOWN_KEY.match(message)
     if unknown is None:
         return message
-    form = _NESTED.get(unknown[2]) or _FORMS[json.loads(line)["kind"]]
+    form = _NESTED.get(unknown[2]) or _form(line)
+    if form is None:
+        return message
     known = [f.encode_name for f in msgspec.structs.fields(form)]
     near = difflib.get_close_matches(unknown[1], known, n=1)
     hint = f"did you mean `{near[0]}`?" if near else f"known: {', '.join(known)}"
     return f"{message}; {hint}"
+
+
+def _form(line: str | bytes) -> type[_Form] | None:
+    try:
+        return _FORMS.get(json.loads(line)["kind"])
+    except (ValueError, RecursionError):  # what `json` refuses and msgspec does not
+        return None

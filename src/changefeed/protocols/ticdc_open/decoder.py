@@ -31,17 +31,14 @@ from changefeed.protocols.base import Stores
 from changefeed.protocols.ticdc_open import claim_check, envelope, framing, partial
 from changefeed.protocols.ticdc_open.actions import action
 from changefeed.protocols.ticdc_open.envelope import Described, EventKey, Image, Nameless
+from changefeed.protocols.ticdc_open.images import Images
 from changefeed.protocols.ticdc_open.options import Options
 from changefeed.protocols.ticdc_open.shapes import LIMIT, Compiled, Family, compile_column, wire_text
-from changefeed.protocols.ticdc_open.values import Irregular, Moment
 from changefeed.wire import compression, tso
-from changefeed.wire.strict_json import REPLACED
 from changefeed.wire.zone import zone
 
 NAME = "ticdc-open"
 _HINT = ' Is "protocol" right for this topic?'
-
-Values = dict[str, Any]
 
 
 class Decoder:
@@ -109,7 +106,7 @@ class Decoder:
 
     def _row(self, key: EventKey, value: bytes, place: Place, rows: BatchBuilder, ccl: str | None = None) -> None:
         row = envelope.read_row(value)
-        images = _Images()
+        images = Images()
         origin = _origin(key, ccl)
         if row.deleted is not None:
             images.before = images.read(self._compile(row.deleted.described), row.deleted.values, "d")
@@ -141,7 +138,7 @@ class Decoder:
         new: Image,
         old: Image,
         nameless: tuple[tuple[int, Nameless], ...],
-        images: _Images,
+        images: Images,
         origin: dict[str, Any],
     ) -> Family:
         """Reads the old row into `images`; returns the family of the two rows together."""
@@ -188,54 +185,6 @@ class Decoder:
             wire=wire_text(tuple(whole.values()), wire_before if differs else None),
             temporal=tuple(c.column.name for c in columns if c.temporal),
         )
-
-
-class _Images:
-    """The two images of a row while they are read: values, what is irregular, digits of dates and times."""
-
-    __slots__ = ("after", "before", "digits", "irregular", "replaced")
-
-    def __init__(self) -> None:
-        self.replaced: dict[str, dict[str, list[int]]] = {}
-        self.before: Values | None = None
-        self.after: Values | None = None
-        self.irregular: dict[str, bytes] = {}
-        self.digits: dict[str, int] = {}
-
-    def read(self, columns: tuple[Compiled, ...], values: list[Any], where: str, prefix: str = "") -> Values:
-        """Ready values of one image, by name."""
-        image: Values = {}
-        for compiled, value in zip(columns, values, strict=True):
-            name = compiled.column.name
-            if value is None:
-                image[name] = None
-                continue
-            if type(value) is str and REPLACED in value:
-                value, self.replaced.setdefault(where, {})[name] = envelope.unmarked(value)
-            try:
-                ready = compiled.read(value)
-            except ProtocolError as error:
-                raise SchemaError(f"{error} - at `{where}.{name}.v`") from error
-            if type(ready) is Moment:
-                if self.digits.setdefault(name, ready.digits) != ready.digits:
-                    raise SchemaError(f"{name} has {self.digits[name]} fraction digits in `u`, {ready.digits} in `p`")
-                ready = ready.us
-            elif type(ready) is Irregular:
-                self.irregular[prefix + name] = ready.data
-                ready = None
-            image[name] = ready
-        return image
-
-    def filled(self, sent: Values, names: tuple[str, ...]) -> Values:
-        """The before image: columns that were not sent have the value of the after image."""
-        after = self.after or {}
-        for name in names:
-            if name not in sent and name in self.irregular:
-                self.irregular["before." + name] = self.irregular[name]
-        return {name: sent[name] if name in sent else after[name] for name in names}
-
-    def digits_of(self, names: tuple[str, ...]) -> list[int | None]:
-        return [self.digits.get(name) for name in names]
 
 
 def _check_same_type(old: Compiled, new: Compiled) -> None:

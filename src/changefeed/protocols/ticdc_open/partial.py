@@ -25,7 +25,7 @@ class Completed:
 
     Attributes:
         old: the columns that were sent, those whose name could be found among them.
-        before: names of the before image's columns.
+        before: names of the before image's columns, in the order sent when `p` was complete.
         sent: names in the order sent, an object for a nameless value nobody could place; None if `p` was complete.
         same: before has the columns of the new row, described alike.
     """
@@ -51,13 +51,15 @@ def complete(new: Image, old: Image, nameless: tuple[tuple[int, Nameless], ...])
         else:
             sent.insert(named_before + place, _as_sent(value))
             unknown.update(names)
-    known = {d[0] for d in described}
-    new_names = [d[0] for d in new.described]
-    extra = tuple(name for name in (d[0] for d in old.described) if name not in set(new_names))
+    named = [d[0] for d in described]
+    new_names = tuple(d[0] for d in new.described)
+    if not nameless and set(named).issuperset(new_names):
+        return Completed(Image(tuple(described), values), tuple(named), None, False)
+    extra = [name for name in named if name not in set(new_names)]
     return Completed(
         Image(tuple(described), values),
         (*(name for name in new_names if name not in unknown), *extra),
-        None if not nameless and known.issuperset(new_names) else sent,
+        sent,
         not unknown and not extra and set(described) <= set(new.described),
     )
 

@@ -37,10 +37,10 @@ class Router:
 
     def row(self, row: Row, commit_ts: int) -> Place:
         """The place of a row."""
-        self._marks.setdefault((row.place.topic, row.place.partition), 0)
         topic = self._topic_of(row.shape.database, row.shape.table, row.place)
         if self._dispatcher is None:
             return Place(topic, row.place.partition, row.place.offset)
+        self._marks.setdefault((row.place.topic, row.place.partition), 0)
         image = row.after if row.after is not None else row.before or {}
         return Place(topic, self._dispatcher.partition(row.shape, image, row.irregular, commit_ts), 0)
 
@@ -74,6 +74,8 @@ class Router:
                 yield at, least
 
     def _topic_of(self, database: str, table: str, place: Place) -> str:
+        if self._topic is None and self._dispatcher is None:
+            return place.topic
         topic = place.topic if self._topic is None else topic_name(self._topic, database, table) or place.topic
         self._topics[topic] = None
         return topic

@@ -89,6 +89,7 @@ def alter_table(tokens: Tokens, database: str | None) -> list[Statement]:
             parts.passed.append("alter_table")
         else:
             tokens.fail("expected a change of the table")
+        tokens.check_count(len(parts.changes))
         if not tokens.accept(",") and not tokens.ended() and tokens.peek().upper != "PARTITION":
             tokens.fail("expected a comma")
     altered: list[Statement] = [AlterTable(*parts.table, tuple(parts.changes))] if parts.changes else []

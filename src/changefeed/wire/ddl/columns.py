@@ -49,7 +49,7 @@ class _Draft:
     default: str | None = None
     generated: str | None = None
     counted: bool = False
-    keys: list[str] = field(default_factory=list)
+    keys: dict[str, None] = field(default_factory=dict)  # in order, each once
 
 
 def definition(tokens: Tokens) -> Definition:
@@ -128,7 +128,7 @@ def _counted(tokens: Tokens, draft: _Draft) -> None:
 
 def _serial(tokens: Tokens, draft: _Draft) -> None:
     draft.nullable, draft.counted = False, True
-    draft.keys.append("")
+    draft.keys[""] = None
 
 
 def _serial_default(tokens: Tokens, draft: _Draft) -> None:
@@ -138,7 +138,7 @@ def _serial_default(tokens: Tokens, draft: _Draft) -> None:
 
 def _unique(tokens: Tokens, draft: _Draft) -> None:
     tokens.accept("KEY")
-    draft.keys.append("")
+    draft.keys[""] = None
 
 
 def _primary(tokens: Tokens, draft: _Draft) -> None:
@@ -147,7 +147,7 @@ def _primary(tokens: Tokens, draft: _Draft) -> None:
 
 
 def _key(tokens: Tokens, draft: _Draft) -> None:
-    draft.keys.append(PRIMARY)
+    draft.keys[PRIMARY] = None
 
 
 def _unsigned(tokens: Tokens, draft: _Draft) -> None:

@@ -60,6 +60,7 @@ def items(tokens: Tokens) -> Items:
             found.keys += [] if declared is None else [declared]
         else:
             found.columns.append(definition(tokens))
+        tokens.check_count(len(found.columns) + len(found.keys))
         if not tokens.accept(","):
             break
     tokens.expect(")")

@@ -23,6 +23,7 @@ from typing import NoReturn
 from changefeed.errors import UnsupportedError
 
 MAX_LENGTH = 4 << 20
+MAX_PARTS = 4096  # columns of a table, keys, changes in a statement: what MySQL and TiDB allow
 
 _TOKEN = re.compile(
     r"""
@@ -205,6 +206,11 @@ class Tokens:
         """Checks that the statement ends here."""
         if not self.ended():
             self.fail("expected the end")
+
+    def check_count(self, count: int) -> None:
+        """Fails when a statement has more columns, keys or changes than any server takes."""
+        if count > MAX_PARTS:
+            self.fail(f"more than {MAX_PARTS} columns, keys or changes")
 
     def fail(self, what: str, token: Token | None = None) -> NoReturn:
         """Raises the error that shows the place.

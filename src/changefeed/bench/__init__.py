@@ -1,0 +1,1 @@
+"""Measurements: what this machine does in a second. One file a question; the answers kept are in `bench/results`."""

@@ -1,0 +1,74 @@
+"""The two images of a row while they are read: what its columns hold, and what they could not hold.
+
+A value that its type cannot hold is NULL in its image and kept in `irregular`, under the column's name; names of the
+old row of an update carry `before.`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from changefeed.errors import ProtocolError, SchemaError
+from changefeed.protocols.ticdc_open import envelope
+from changefeed.protocols.ticdc_open.shapes import Compiled
+from changefeed.protocols.ticdc_open.values import Irregular, Moment
+from changefeed.wire.strict_json import REPLACED
+
+Values = dict[str, Any]
+
+
+class Images:
+    """Ready values of both images.
+
+    Attributes:
+        before: the old row, or None.
+        after: the new row, or None.
+        irregular: what the types cannot hold, word for word.
+        replaced: by image and column, which U+FFFD the producer wrote for a byte that is not UTF-8.
+        digits: of the fractions of datetimes and timestamps, by column.
+    """
+
+    __slots__ = ("after", "before", "digits", "irregular", "replaced")
+
+    def __init__(self) -> None:
+        self.replaced: dict[str, dict[str, list[int]]] = {}
+        self.before: Values | None = None
+        self.after: Values | None = None
+        self.irregular: dict[str, bytes] = {}
+        self.digits: dict[str, int] = {}
+
+    def read(self, columns: tuple[Compiled, ...], values: list[Any], where: str, prefix: str = "") -> Values:
+        """Ready values of one image, by name."""
+        image: Values = {}
+        for compiled, value in zip(columns, values, strict=True):
+            name = compiled.column.name
+            if value is None:
+                image[name] = None
+                continue
+            if type(value) is str and REPLACED in value:
+                value, self.replaced.setdefault(where, {})[name] = envelope.unmarked(value)
+            try:
+                ready = compiled.read(value)
+            except ProtocolError as error:
+                raise SchemaError(f"{error} - at `{where}.{name}.v`") from error
+            if type(ready) is Moment:
+                if self.digits.setdefault(name, ready.digits) != ready.digits:
+                    raise SchemaError(f"{name} has {self.digits[name]} fraction digits in `u`, {ready.digits} in `p`")
+                ready = ready.us
+            elif type(ready) is Irregular:
+                self.irregular[prefix + name] = ready.data
+                ready = None
+            image[name] = ready
+        return image
+
+    def filled(self, sent: Values, names: tuple[str, ...]) -> Values:
+        """The before image: columns that were not sent have the value of the after image."""
+        after = self.after or {}
+        for name in names:
+            if name not in sent and name in self.irregular:
+                self.irregular["before." + name] = self.irregular[name]
+        return {name: sent[name] if name in sent else after[name] for name in names}
+
+    def digits_of(self, names: tuple[str, ...]) -> list[int | None]:
+        """The fraction digits of these columns, None where the row has none to show."""
+        return [self.digits.get(name) for name in names]

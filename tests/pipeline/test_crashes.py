@@ -1,0 +1,91 @@
+"""Ended at any point, the next run finishes what the last one began: tables equal, no step twice, no change lost.
+
+A failpoint that raises stands for a driver that is gone: nothing after it runs, and the next run starts in a new epoch
+from what lies in the sink alone. Real kills of real processes are in `test_kills.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from changefeed.errors import FencedError
+from changefeed.pipeline import failpoint
+from changefeed.pipeline.run import run
+from tests.pipeline.history import small_history
+from tests.pipeline.oracle import History
+from tests.pipeline.running import check_cuts, definition, published
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STEP = [p for p in failpoint.POINTS if not p.startswith(("letters", "epoch"))]
+
+
+class Killed(BaseException):
+    """Not an Exception: no handler on the way may take it."""
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, History]:
+    path, _ = small_history(tmp_path_factory.mktemp("history") / "app.jsonl")
+    return path, History(path)
+
+
+@pytest.fixture
+def kill_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
+    """Name of a failpoint -> how often it may be passed before it kills."""
+    wanted: dict[str, int] = {}
+
+    def on_pass(name: str) -> None:
+        if name in wanted:
+            wanted[name] -= 1
+            if wanted[name] < 0:
+                del wanted[name]
+                raise Killed(name)
+
+    monkeypatch.setattr(failpoint, "on_pass", on_pass)
+    yield wanted
+    assert not wanted, f"never passed: {wanted}"
+
+
+@pytest.mark.parametrize("point", STEP)
+def test_a_run_that_ends_there_is_finished_by_the_next(
+    point: str, spark: SparkSession, log: tuple[Path, History], kill_at: dict[str, int], tmp_path: Path
+) -> None:
+    path, history = log
+    pipeline = definition(path, tmp_path, limit=25, parallelism=1)
+    kill_at[point] = 0
+    with pytest.raises(Killed):
+        run(pipeline, spark, once=True)
+    summary = run(pipeline, spark, once=True)
+    assert summary.epoch == 2
+    check_cuts(pipeline, history)
+    counts = published(pipeline)[-1].state.counts
+    assert (counts.records, counts.dead) == (42, 0)
+    assert (counts.applied, counts.pending, counts.repeated) == (counts.rows - 1, 1, 0)
+
+
+def test_a_run_that_was_taken_over_stops(
+    spark: SparkSession, log: tuple[Path, History], kill_at: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second run starts while the first one stands before a write, and the first then goes on."""
+    path, history = log
+    pipeline = definition(path, tmp_path, parallelism=1)
+    inner = failpoint.on_pass
+    taken = []
+
+    def on_pass(name: str) -> None:
+        if name == "rewrite.before" and not taken:
+            taken.append(name)
+            monkeypatch.setattr(failpoint, "on_pass", inner)
+            run(pipeline, spark, once=True)
+
+    monkeypatch.setattr(failpoint, "on_pass", on_pass)
+    with pytest.raises(FencedError, match=r"epoch 2 .* this run is epoch 1 and stops"):
+        run(pipeline, spark, once=True)
+    assert taken
+    check_cuts(pipeline, history)
