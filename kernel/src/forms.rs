@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use arrow_array::types::{ArrowPrimitiveType, Date32Type, Float32Type, Float64Type, TimestampMicrosecondType};
 
 use crate::cursor::Cursor;
-use crate::json::{float, float32, int64, string, uint64};
+use crate::json::{float, float32, int64, uint64};
 use crate::mysql::{date, datetime};
 
 /// How a value of fixed width stands on the wire.
@@ -93,6 +93,15 @@ impl Form for Double {
     }
 }
 
+/// What is between the quotes of a string of this width: whatever reads it accepts digits and their separators only.
+#[inline]
+fn exactly<'a>(c: &mut Cursor<'a>, width: usize) -> Option<&'a [u8]> {
+    c.eat(b"\"")?;
+    let text = c.take(width)?;
+    c.eat(b"\"")?;
+    Some(text)
+}
+
 /// `"YYYY-MM-DD"`.
 pub struct Day;
 
@@ -101,7 +110,7 @@ impl Form for Day {
 
     #[inline]
     fn read(&self, c: &mut Cursor<'_>) -> Option<i32> {
-        date(string(c)?.raw)
+        date(exactly(c, 10)?)
     }
 }
 
@@ -121,7 +130,8 @@ impl Form for Moment {
 
     #[inline]
     fn read(&self, c: &mut Cursor<'_>) -> Option<i64> {
-        let utc = datetime(string(c)?.raw, self.digits)? - self.ahead;
+        let width = if self.digits == 0 { 19 } else { 20 + self.digits };
+        let utc = datetime(exactly(c, width)?, self.digits)? - self.ahead;
         CALENDAR.contains(&utc).then_some(utc)
     }
 }

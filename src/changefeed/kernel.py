@@ -174,18 +174,25 @@ def _description(shape: TableShape) -> str:
 
 def _completed(shape: TableShape, rows: pa.RecordBatch, records: pa.RecordBatch) -> TableBatch:
     """The kernel's rows with the columns that follow from the record and from commit_ts."""
-    schema = table_schema(shape)
-    record, commit_ts = rows.column("record"), rows.column("commit_ts")
-    milliseconds = pc.shift_right(commit_ts, pa.scalar(tso.LOGICAL_BITS, pa.uint64())).cast(pa.int64())
-    no_entries = pa.repeat(pa.scalar(0, pa.int32()), len(rows) + 1)
+    schema, count = table_schema(shape), len(rows)
+    milliseconds = pc.shift_right(rows.column("commit_ts"), pa.scalar(tso.LOGICAL_BITS, pa.uint64())).cast(pa.int64())
+    ends = pa.repeat(pa.scalar(0, pa.int32()), count + 1)
     columns = {
         **{name: rows.column(name) for name in rows.schema.names},
-        **{name: records.column(name).take(record).cast(schema.field(name).type) for name in ("topic", "partition", "offset")},
+        **{name: _of_records(name, rows, records, schema.field(name).type) for name in ("topic", "partition", "offset")},
         "commit_time": milliseconds.cast(schema.field("commit_time").type),
-        "transaction": pa.nulls(len(rows), TRANSACTION),
-        "irregular": pa.MapArray.from_arrays(no_entries, pa.array([], pa.string()), pa.array([], pa.binary())),
+        "transaction": pa.nulls(count, TRANSACTION),
+        "irregular": pa.MapArray.from_arrays(ends, pa.array([], pa.string()), pa.array([], pa.binary())),
     }
     return TableBatch(shape, pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema))
+
+
+def _of_records(name: str, rows: pa.RecordBatch, records: pa.RecordBatch, kind: pa.DataType) -> pa.Array:
+    """The records' column for these rows: the very same one if there is a row for each, which no index tells apart."""
+    column = records.column(name)
+    if len(rows) != len(records) or rows.column("index").null_count < len(rows):
+        column = column.take(rows.column("record"))
+    return column if column.type == kind else column.cast(kind)
 
 
 def _at(answer: Decoded, rows: pa.Array) -> Decoded:

@@ -200,7 +200,7 @@ impl Table {
 
     /// Reads a row value by one route; leaves no trace if it does not match.
     fn attempt(&self, at: usize, shapes: &mut [Rows], value: &[u8], lone: Op) -> Option<Found> {
-        let route = self.routes.get(at)?;
+        let route = self.routes.get(at).filter(|route| route.opens(value))?;
         let rows = shapes.get_mut(route.shape)?;
         let found = route.read(rows, value, lone);
         if found.is_none() {

@@ -78,6 +78,11 @@ pub struct Found {
 }
 
 impl Route {
+    /// Whether a row value begins as this route's do: a look that costs nothing to undo.
+    pub fn opens(&self, value: &[u8]) -> bool {
+        [&self.new, &self.deleted].iter().any(|image| image.first().is_some_and(|first| value.starts_with(first)))
+    }
+
     /// Reads a row value; `lone` is the op of a `u` without `p`.
     pub fn read(&self, rows: &mut Rows, value: &[u8], lone: Op) -> Option<Found> {
         let mut c = Cursor::new(value);

@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PROTOCOL = "ticdc-open"
-_BATCH = 10_000
+_BATCH = 4_000
 _RUNS = 3
-_FILES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ def measure(records: int, *, spark: bool, seed: int = 1) -> list[Measured]:
 
 
 def _in_process(records: pa.Table, rows_in_record: int) -> Iterator[Measured]:
-    batches = records.combine_chunks().to_batches(_BATCH)
+    batches = records.combine_chunks().to_batches(-(-_BATCH // rows_in_record))
     bodies = [body for value in records.column("value").to_pylist() for body in _messages(value)]
     size = sum(map(len, records.column("value").to_pylist()))
     ways: dict[str, Callable[[], Any]] = {
@@ -142,11 +141,12 @@ def _on_spark(records: pa.Table) -> Iterator[Measured]:
 
 
 def _cached(spark: SparkSession, records: pa.Table, folder: Path) -> DataFrame:
-    """The records in Spark's memory, in as many parts as there are files."""
-    step = -(-len(records) // _FILES)
-    for part in range(_FILES):
+    """The records in Spark's memory, a part for each core."""
+    parts = os.cpu_count() or 1
+    step = -(-len(records) // parts)
+    for part in range(parts):
         pq.write_table(records.slice(part * step, step), folder / f"{part}.parquet", compression="none")
-    frame = spark.read.parquet(str(folder)).repartition(_FILES).cache()
+    frame = spark.read.parquet(str(folder)).coalesce(parts).cache()
     frame.write.format("noop").mode("overwrite").save()
     return frame
 

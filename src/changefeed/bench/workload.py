@@ -1,6 +1,6 @@
 """Records to measure with: rows of an orders table in Open Protocol, the same for the same seed, about 440 bytes a value.
 
-Half of the records come as the classic producer writes them (columns by name, `rid` in the key), half as the new
+The first half comes as the classic producer writes it (columns by name, `rid` in the key), the rest as the new
 architecture does. One row in ten is an update with both images, one in twenty a delete; NULLs, escapes and characters
 beyond ASCII occur.
 """
@@ -54,7 +54,7 @@ def records(count: int, *, seed: int = 1, rows_in_record: int = 1) -> pa.Table:
         rows_in_record: how many messages a record holds; the last one may hold fewer.
     """
     r = random.Random(seed)
-    messages = iter([_message(r, number) for number in range(count)])
+    messages = iter([_message(r, number, classic=number < count // 2) for number in range(count)])
     keys, values = [], []
     while some := list(islice(messages, rows_in_record)):
         keys.append((1).to_bytes(8, "big") + b"".join(_framed(key) for key, _ in some))
@@ -77,8 +77,7 @@ def _framed(data: bytes) -> bytes:
     return len(data).to_bytes(8, "big") + data
 
 
-def _message(r: random.Random, number: int) -> tuple[bytes, bytes]:
-    classic = number % 2 == 0
+def _message(r: random.Random, number: int, *, classic: bool) -> tuple[bytes, bytes]:
     columns = sorted(COLUMNS) if classic else list(COLUMNS)
     rid = f',"rid":{number + 1}' if classic else ""
     key = f'{{"ts":{_FIRST_TS + number},"scm":"shop","tbl":"orders"{rid},"t":1}}'

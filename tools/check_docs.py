@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""Documentation that is true: `check_docs.py` fails when it is not, `check_docs.py --write` writes the reference pages.
+
+Rule 1. A page under docs/reference is what the code says (reference_pages.py), no more and no fewer pages.
+Rule 2. Every command, option, definition field and error says what it is; every reason of a dead letter has its meaning.
+Rule 3. The README's table names every protocol, source and sink; every protocol has its README.
+Rule 4. A link to a file or a heading leads somewhere; every page can be reached from docs/README.md.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import click
+import reference_pages as reference
+
+from changefeed import errors
+from changefeed.pipeline.definition import Definition
+from changefeed.protocols import PROTOCOLS, protocol
+from changefeed.sinks import SINKS
+from changefeed.sources import SOURCES
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+REFERENCE = DOCS / "reference"
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+_FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+def main(args: list[str]) -> int:
+    """Exit code 1 when something is not as it should be; everything that is said on stderr."""
+    if args == ["--write"]:
+        write()
+    elif args:
+        print("usage: check_docs.py [--write]", file=sys.stderr)
+        return 2
+    found = [*stale(), *undescribed(), *unlisted(), *broken_links(), *unreachable()]
+    for complaint in found:
+        print(complaint, file=sys.stderr)
+    return 1 if found else 0
+
+
+def write() -> None:
+    """Writes the reference pages, and removes those that nothing in the code stands for any more."""
+    REFERENCE.mkdir(parents=True, exist_ok=True)
+    wanted = reference.pages()
+    for path in REFERENCE.iterdir():
+        if path.name not in wanted:
+            path.unlink()
+    for name, text in wanted.items():
+        (REFERENCE / name).write_text(text, encoding="utf-8")
+
+
+def stale() -> Iterator[str]:
+    """Rule 1."""
+    wanted = reference.pages()
+    there = {path.name: path.read_text(encoding="utf-8") for path in REFERENCE.iterdir()} if REFERENCE.exists() else {}
+    for name in sorted(wanted.keys() | there.keys()):
+        if wanted.get(name) != there.get(name):
+            what = "is missing" if name not in there else "stands for nothing" if name not in wanted else "is stale"
+            yield f"docs/reference/{name} {what}: run tools/check_docs.py --write"
+
+
+def undescribed() -> Iterator[str]:
+    """Rule 2."""
+    for name, command in reference.commands():
+        if not command.help:
+            yield f"changefeed {name} has no help"
+        options = [p for p in command.params if isinstance(p, click.Option)]
+        yield from (f"changefeed {name} {o.opts[0]} has no help" for o in options if not o.help)
+    for name in PROTOCOLS:
+        text = reference.options(name)
+        yield from (f"{name}: option {o} has no description" for o in re.findall(r"^\| `([^`]+)` \|  \|", text, re.MULTILINE))
+    for model, described in Definition.model_json_schema(by_alias=True)["$defs"].items():
+        fields = described["properties"].items()
+        yield from (f"{model}.{n} has no description" for n, f in fields if n != "type" and not f.get("description"))
+    tree = inspect.getdoc(errors) or ""
+    for name, kind in inspect.getmembers(errors, inspect.isclass):
+        if issubclass(kind, errors.ChangefeedError) and not name.startswith("_") and name not in tree:
+            yield f"errors.{name} is not in the tree at the top of errors.py"
+    for reason in sorted(reference.reasons_in_code() ^ reference.REASONS.keys()):
+        yield f"dead letter reason {reason!r}: its place is in the code and in REASONS of tools/reference_pages.py, both"
+
+
+def unlisted() -> Iterator[str]:
+    """Rule 3."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for kind, names in (("protocol", PROTOCOLS), ("source", SOURCES), ("sink", SINKS)):
+        yield from (f"README.md does not name the {kind} `{n}`" for n in names if f"`{n}`" not in readme)
+    for name in PROTOCOLS:
+        folder = Path(inspect.getfile(protocol(name).options)).parent
+        if not (folder / "README.md").exists():
+            yield f"protocol {name} has no README.md in its folder"
+
+
+def documents() -> list[Path]:
+    """Every page that people read."""
+    pages = [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+    return sorted([*pages, *(ROOT / "src").rglob("README.md")])
+
+
+def links(page: Path) -> Iterator[tuple[str, Path, str]]:
+    """The relative links of a page: as written, the file they lead to, the heading."""
+    for link in _LINK.findall(_FENCE.sub("", page.read_text(encoding="utf-8"))):
+        if "://" not in link:
+            target, _, heading = link.partition("#")
+            yield link, (page.parent / target).resolve() if target else page, heading
+
+
+def broken_links() -> Iterator[str]:
+    """Rule 4, links."""
+    for page in documents():
+        for link, target, heading in links(page):
+            if not target.exists():
+                yield f"{page.relative_to(ROOT)}: {link} leads nowhere"
+            elif heading and heading not in headings(target):
+                yield f"{page.relative_to(ROOT)}: {link}: no such heading"
+
+
+def headings(page: Path) -> set[str]:
+    """The headings of a page as links name them."""
+    found = _HEADING.findall(_FENCE.sub("", page.read_text(encoding="utf-8")))
+    return {re.sub(r"[^\w\- ]", "", text.lower()).strip().replace(" ", "-") for text in found}
+
+
+def unreachable() -> Iterator[str]:
+    """Rule 4, pages."""
+    seen, waiting = set(), [DOCS / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page not in seen and page.suffix == ".md" and page.exists():
+            seen.add(page)
+            waiting += [target for _, target, _ in links(page)]
+    yield from (f"{page.relative_to(ROOT)} cannot be reached from docs/README.md" for page in sorted({*DOCS.rglob("*.md")} - seen))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Write examples/shop/history.jsonl.gz: a part of the recorded history in tests/data/shop, the same every time.
+
+Kept are all schema changes and resolved marks, one customer in eight, the orders that were ever theirs, the items and
+refunds of those, and one line in four of the audit table. A key's rows are kept all or not at all, so what remains is a
+history of its own. Offsets are counted anew.
+
+    python tools/make_example.py [OUT]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from changefeed import record_log
+from changefeed.model import text
+from changefeed.model.table import canonical
+from changefeed.protocols import protocol
+from changefeed.protocols.base import Stores
+
+ROOT = Path(__file__).resolve().parent.parent
+HISTORY = ROOT / "tests" / "data" / "shop" / "ticdc-open" / "open-3.newarch.jsonl.gz"
+EXAMPLE = ROOT / "examples" / "shop" / "history.jsonl.gz"
+
+Event = dict[str, Any]
+
+
+def make(out: Path) -> int:
+    """Writes the example to `out`; returns how many records it has."""
+    spoken = protocol("ticdc-open")
+    options = spoken.read_options({"profile": "newarch"})
+    kept = part(list(_events(HISTORY)))
+    encoder = spoken.encoder(options, Stores())
+    written = [encoder.encode(changes) for changes in text.parse(map(canonical, kept), name=out.name, topic="shop")]
+    record_log.write(out, written)
+    return sum(records.num_rows for records in written)
+
+
+def _events(log: Path) -> Iterator[Event]:
+    spoken = protocol("ticdc-open")
+    decoder = spoken.decoder(spoken.read_options({}), Stores())
+    seen: set[str] = set()
+    for records in record_log.read(log):
+        for line in text.lines(decoder.decode(records), shapes_seen=seen):
+            yield json.loads(line)
+
+
+def part(events: list[Event]) -> list[Event]:
+    """The events of the part, in their order, at their new offsets."""
+    images = [(e["table"], image) for e in events if e["kind"] == "row" for image in (e["before"], e["after"]) if image]
+    orders = {image["id"] for table, image in images if table == "orders" and image["customer_id"] % 8 == 1}
+    keep: dict[str, Callable[[Event], bool]] = {
+        "customers": lambda image: image["id"] % 8 == 1,
+        "orders": lambda image: image["id"] in orders,
+        "items": lambda image: image["order_id"] in orders,
+        "order_items": lambda image: image["order_id"] in orders,
+        "refunds": lambda image: image["order_id"] in orders,
+        "audit": lambda image: image["n"] % 4 == 1,
+    }
+    kept = [e for e in events if e["kind"] != "row" or any(keep[e["table"]](i) for i in (e["before"], e["after"]) if i)]
+    return _renumbered(kept)
+
+
+def _renumbered(events: list[Event]) -> list[Event]:
+    offsets: Counter[str] = Counter()
+    known: dict[tuple[str, str], int] = {}
+    for event in events:
+        if event["kind"] == "shape":
+            continue
+        topic, partition, offset, *index = event["position"].split(":")
+        if (partition, offset) not in known:
+            known[partition, offset] = offsets[partition]
+            offsets[partition] += 1
+        event["position"] = ":".join([topic, partition, str(known[partition, offset]), *index])
+    return events
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else EXAMPLE
+    print(f"wrote {target.name}, {make(target)} records")

@@ -1,0 +1,222 @@
+"""The pages under docs/reference, made from the code: `pages()` is what they should say.
+
+Nothing is written here by hand but the sentence above each page and the meaning of a dead letter's reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from changefeed import errors
+from changefeed.cli import COMMANDS, failure
+from changefeed.frames.types import sink_type
+from changefeed.model.types import BINARIES, GEOMETRIES, INTEGERS, TEXTS, ColumnType
+from changefeed.pipeline.definition import Definition
+from changefeed.protocols import PROTOCOLS, protocol
+
+SOURCE = Path(__file__).resolve().parent.parent / "src" / "changefeed"
+MADE = "<!-- Made by tools/check_docs.py --write; do not edit. -->\n\n"
+
+# reason -> what it means, and what helps
+REASONS = {
+    "bad-compression": "A compressed value does not inflate. Is `large-message-handle-compression` right?",
+    "bad-json": "A message is not JSON, or not strict JSON. Is the protocol right?",
+    "bad-length": "A length in front of a message is negative. Is the protocol right?",
+    "claim-check": "The row lies in a file that is missing, too large, or not said where: `claim-check-storage-uri`.",
+    "handle-key-only": "The producer found the row too large and sent its key alone. Raise its `max-message-bytes`, or let it "
+    "use `claim-check`.",
+    "protocol": "The record contradicts the protocol in a way that has no code of its own; the error says how.",
+    "schema": "A message contradicts what the protocol says of its members, or a value its column's type.",
+    "too-large": "A value inflates beyond `max-inflated-bytes`.",
+    "trailing-bytes": "The record goes on after its last message.",
+    "truncated": "The record ends early.",
+    "unknown-kind": "A message is neither row, DDL nor resolved mark.",
+    "unknown-type": "A column has a type number that nobody knows.",
+    "version": "The record's version is not 1. Is the protocol right?",
+}
+NO_LETTER = {"dead-letters"}  # reasons of errors that are about letters, not in them
+
+
+def pages() -> dict[str, str]:
+    """File name under docs/reference -> its text."""
+    schema = Definition.model_json_schema(by_alias=True)
+    made = {
+        "cli.md": cli(),
+        "pipeline.md": pipeline(schema),
+        "errors.md": error_page(),
+        "types.md": types(),
+    }
+    made |= {f"options-{name}.md": options(name) for name in PROTOCOLS}
+    made = {name: MADE + text for name, text in made.items()}
+    return made | {"pipeline.schema.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n"}
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    """Every command by its full name, those of groups too."""
+    for name, place in sorted(COMMANDS.items()):
+        module, _, attribute = place.partition(":")
+        yield from _flat(name, getattr(import_module(module), attribute))
+
+
+def _flat(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    if isinstance(command, click.Group):
+        for inner, found in sorted(command.commands.items()):
+            yield from _flat(f"{name} {inner}", found)
+    else:
+        yield name, command
+
+
+def cli() -> str:
+    """Commands, their arguments and options, exit codes."""
+    parts = ["# Command line\n\nWhat is asked for goes to stdout; errors, notes and progress to stderr.\n"]
+    for name, command in commands():
+        usage = " ".join(["changefeed", name, *command.collect_usage_pieces(click.Context(command))])
+        about = inspect.cleandoc(command.help or "")
+        rows = [(_flags(p), (p.help or "").rstrip("."), _default(p)) for p in command.params if isinstance(p, click.Option)]
+        parts.append(f"## {name}\n\n```\n{usage}\n```\n\n{about}\n\n{_table(('option', 'meaning', 'default'), rows)}")
+    codes = inspect.cleandoc(failure.__doc__ or "").split("\n\n", 1)[1]
+    rows_of_codes = [tuple(line.split(None, 1)) for line in codes.splitlines()]
+    parts.append(f"## Exit codes\n\n{_table(('code', 'meaning'), rows_of_codes)}")
+    return "\n".join(parts)
+
+
+def _flags(option: click.Option) -> str:
+    flags = ", ".join(f"`{flag}`" for flag in option.opts)
+    return flags if option.is_flag else f"{flags} {option.make_metavar(click.Context(click.Command('x')))}"
+
+
+def _default(option: click.Option) -> str:
+    if option.required:
+        return "required"
+    if option.is_flag or option.multiple or not isinstance(option.default, (str, int, float)):
+        return ""
+    return f"`{option.default}`"
+
+
+def options(name: str) -> str:
+    """The options of one protocol, by the producer's own names."""
+    known = protocol(name)
+    described = msgspec.json.schema(known.options)["$defs"][known.options.__name__]["properties"]
+    rows = [(f"`{n}`", _described(p)["description"], _kind(p), _literal(p.get("default"))) for n, p in described.items()]
+    return (
+        f"# Options of {name}\n\n{known.title}. On the command line `-o {next(iter(described))}=…`, in a pipeline "
+        f"`protocol: {{name: {name}, {next(iter(described))}: …}}`. How the bytes are read and written: "
+        f"[README of the protocol](../../src/changefeed/protocols/{name.replace('-', '_')}/README.md).\n\n"
+        + _table(("option", "meaning", "value", "default"), rows)
+    )
+
+
+def pipeline(schema: dict[str, Any]) -> str:
+    """The sections of a pipeline's definition."""
+    models = schema["$defs"]
+    parts = [
+        "# Pipeline definition\n\n"
+        "A YAML file with the sections `source`, `sink`, `pipeline` and `spark`. `${NAME}` in a value is taken from the "
+        "environment; relative paths are taken from the file's folder; an unknown name is an error. Editors can check it "
+        "with [pipeline.schema.json](pipeline.schema.json).\n"
+    ]
+    titles = {
+        "FilesSource": "source: {type: files}",
+        "KafkaSource": "source: {type: kafka}",
+        "DeltaSink": "sink: {type: delta}",
+        "Behaviour": "pipeline",
+        "ProtocolChoice": "protocol",
+    }
+    for model in [*titles, *sorted(set(models) - set(titles))]:
+        parts.append(f"## {titles.get(model, model)}\n\n{models[model]['description']}\n\n{_fields(models[model])}")
+    parts.append(f"## spark\n\n{schema['properties']['spark']['description']}\n")
+    return "\n".join(parts)
+
+
+def _fields(model: dict[str, Any]) -> str:
+    required = set(model.get("required", ()))
+    rows = []
+    for name, field in model["properties"].items():
+        if name == "type":
+            continue
+        default = "required" if name in required else _literal(field.get("default"))
+        rows.append((f"`{name}`", field.get("description", ""), _kind(field), default))
+    return _table(("name", "meaning", "value", "default"), rows)
+
+
+def _described(field: dict[str, Any]) -> dict[str, Any]:
+    """The part of a field's schema that has its description: of `X | None` it is X's."""
+    return next((f for f in (field, *field.get("anyOf", ())) if "description" in f), {"description": ""})
+
+
+def _kind(field: dict[str, Any]) -> str:
+    if "enum" in field or "const" in field:
+        return ", ".join(f"`{v}`" for v in field.get("enum", [field.get("const")]))
+    if "anyOf" in field:
+        return " or ".join(_kind(f) for f in field["anyOf"] if f.get("type") != "null")
+    if "$ref" in field:
+        return "object"
+    if field["type"] == "array":
+        inner = field.get("items")
+        return f"list of {_kind(inner)}" if inner else "list"
+    return str({"string": "text", "boolean": "`true`, `false`"}.get(field["type"], field["type"]))
+
+
+def _literal(value: Any) -> str:
+    return "" if value is None or value == [] else f"`{json.dumps(value, ensure_ascii=False).strip(chr(34))}`"
+
+
+def error_page() -> str:
+    """The error tree and the reasons of dead letters."""
+    text = inspect.cleandoc(errors.__doc__ or "")
+    rows = [(f"`{reason}`", REASONS[reason]) for reason in sorted(REASONS)]
+    return (
+        f"# Errors\n\n{text}\n\n## Reasons of dead letters\n\n"
+        "What to do with them: [recovery](../guides/recovery.md#dead-letters).\n\n" + _table(("reason", "meaning"), rows)
+    )
+
+
+def reasons_in_code() -> set[str]:
+    """Every reason that some code gives a `ProtocolError` or a `DeadLetter`."""
+    found: set[str] = set()
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.keyword) and node.arg == "reason" and isinstance(node.value, ast.Constant):
+                found.add(node.value.value)
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+                if any(isinstance(t, ast.Name) and t.id == "default_reason" for t in node.targets):
+                    found.add(node.value.value)
+    return found - NO_LETTER
+
+
+def types() -> str:
+    """The type map of the sinks."""
+    rows = []
+    for text in _examples():
+        upstream = ColumnType.parse(text)
+        sink = sink_type(upstream)
+        rows.append((f"`{text}`", f"`{upstream.arrow}`", f"`{sink.sql}`", (sink.lossy or "").capitalize()))
+    return (
+        "# Types\n\nWhat a MySQL column is in memory (Arrow, lossless) and in a sink's table (Spark's types). `explain` shows it "
+        "for the tables of a pipeline. A table's types come from its DDL where the log has it; else they are learned from "
+        "its rows, and widen when later rows need it.\n\n" + _table(("MySQL", "Arrow", "sink", "not kept"), rows)
+    )
+
+
+def _examples() -> Iterable[str]:
+    yield from (name + sign for name in INTEGERS for sign in ("", " unsigned"))
+    yield from ("year", "bit(10)", "bit(64)", "float", "double", "decimal(12,2)", "decimal(65,30)", "decimal")
+    yield from ("date", "datetime(3)", "timestamp(6)", "time(3)", "char(10)", "varchar(40)")
+    yield from sorted(TEXTS - {"char", "varchar"})
+    yield from ("binary(4)", "varbinary(40)", *sorted(BINARIES - {"binary", "varbinary"}))
+    yield from ("json", "enum('a','b')", "set('a','b')", "enum", "set", *sorted(GEOMETRIES), "vector(3)", "boolean", "null")
+
+
+def _table(titles: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles)]
+    lines += ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
