@@ -36,7 +36,7 @@ console = Console(width=110, highlight=False, markup=False, no_color=True)
 
 def main() -> int:
     shutil.rmtree(ROOT / SHOP / "out", ignore_errors=True)
-    pipeline = (SHOP / "pipeline.yaml").as_posix()
+    pipeline = str(SHOP / "pipeline.yaml")
     say("1. What would happen, before anything does")
     changefeed("explain", pipeline)
     say("2. Apply all that the log has, then stop")
@@ -61,6 +61,7 @@ def changefeed(*args: str, shown: bool = True) -> str:
     """Runs one command as a user would; what it prints goes to the terminal, or is returned."""
     if shown:
         console.print("$ changefeed", *args)
+        sys.stdout.flush()
     done = subprocess.run(
         [sys.executable, "-m", "changefeed.cli", *args],
         cwd=ROOT,
@@ -85,8 +86,10 @@ def show_table(name: str, version: int) -> None:
     """The first rows of a table, values cut short."""
     found = rows(name, version)
     console.print(f"\n{name}, version {version}: {len(found)} rows")
-    columns = list(found[0])[:6]
-    table = Table(*columns, *(["…"] if len(found[0]) > len(columns) else []), box=None, pad_edge=False)
+    columns = list(found[0])[:5]
+    table = Table(box=None, pad_edge=False)
+    for title in [*columns, *(["…"] if len(found[0]) > len(columns) else [])]:
+        table.add_column(title, no_wrap=True)
     for row in sorted(found, key=lambda row: str([row[c] for c in columns]))[:ROWS]:
         table.add_row(*[cut_short(row[c]) for c in columns])
     console.print(table)
@@ -133,18 +136,19 @@ def explain_order(status: dict[str, Any]) -> None:
 EXPLANATION = """
   id        is above 2^63: bigint unsigned upstream, decimal(20,0) here
   status    the log has the member's number; CREATE TABLE named the members
-  priority  no row says it: ALTER TABLE … ADD COLUMN … DEFAULT 3 did, for every order there was
+  priority  ALTER TABLE … ADD COLUMN … DEFAULT 3 gave it to every order there was; only later rows carry it
   remark    was called note when the order was placed
 
 At {commit_ts} all tables are what they were upstream at this very moment: the ledger pins one version of each."""
 
 NEXT = f"""
-  changefeed status {SHOP.as_posix()}/pipeline.yaml                               positions, cuts, what waits
-  changefeed run {SHOP.as_posix()}/pipeline.yaml --once                           again: nothing to do
-  changefeed decode {SHOP.as_posix()}/history.jsonl.gz --protocol ticdc-open      the log, for people; --json for machines
-  changefeed init                                                       a pipeline of your own; docs/guides/quickstart.md
+  changefeed status {SHOP}/pipeline.yaml            positions, cuts, what waits
+  changefeed run {SHOP}/pipeline.yaml --once        again: nothing to do
+  changefeed decode {SHOP}/history.jsonl.gz --protocol ticdc-open
+  changefeed init                                      a pipeline of your own
 
-(`changefeed` is in .venv/bin.) The tables are in {LAKE.as_posix()}."""
+`changefeed` is in .venv/bin, the tables are in {LAKE}, and docs/guides/quickstart.md goes on from here."""
 
 if __name__ == "__main__":
+    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]  # a file, as Python starts
     sys.exit(main())

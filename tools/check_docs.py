@@ -2,9 +2,10 @@
 """Documentation that is true: `check_docs.py` fails when it is not, `check_docs.py --write` writes the reference pages.
 
 Rule 1. A page under docs/reference is what the code says (reference_pages.py), no more and no fewer pages.
-Rule 2. Every command, option, definition field and error says what it is; every reason of a dead letter has its meaning.
+Rule 2. Every command, option, definition field and error says what it is; so does every reason of a dead letter.
 Rule 3. The README's table names every protocol, source and sink; every protocol has its README.
 Rule 4. A link to a file or a heading leads somewhere; every page can be reached from docs/README.md.
+Rule 5. A command or option that a page shows is there.
 """
 
 from __future__ import annotations
@@ -15,22 +16,25 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
 import click
-import reference_pages as reference
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from changefeed import errors
 from changefeed.pipeline.definition import Definition
 from changefeed.protocols import PROTOCOLS, protocol
 from changefeed.sinks import SINKS
 from changefeed.sources import SOURCES
+from tools import reference_pages as reference
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 REFERENCE = DOCS / "reference"
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_SHOWN = re.compile(
+    r"^(?:\$ )?changefeed ((?:[a-z]+(?![\w.]) ?)+)(.*)|`changefeed ((?:[a-z]+(?![\w.]) ?)+)([^`]*)`", re.MULTILINE
+)
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
@@ -41,7 +45,7 @@ def main(args: list[str]) -> int:
     elif args:
         print("usage: check_docs.py [--write]", file=sys.stderr)
         return 2
-    found = [*stale(), *undescribed(), *unlisted(), *broken_links(), *unreachable()]
+    found = [*stale(), *undescribed(), *unlisted(), *broken_links(), *unreachable(), *misnamed()]
     for complaint in found:
         print(complaint, file=sys.stderr)
     return 1 if found else 0
@@ -77,7 +81,9 @@ def undescribed() -> Iterator[str]:
         yield from (f"changefeed {name} {o.opts[0]} has no help" for o in options if not o.help)
     for name in PROTOCOLS:
         text = reference.options(name)
-        yield from (f"{name}: option {o} has no description" for o in re.findall(r"^\| `([^`]+)` \|  \|", text, re.MULTILINE))
+        yield from (
+            f"{name}: option {o} has no description" for o in re.findall(r"^\| `([^`]+)` \|  \|", text, re.MULTILINE)
+        )
     for model, described in Definition.model_json_schema(by_alias=True)["$defs"].items():
         fields = described["properties"].items()
         yield from (f"{model}.{n} has no description" for n, f in fields if n != "type" and not f.get("description"))
@@ -86,7 +92,7 @@ def undescribed() -> Iterator[str]:
         if issubclass(kind, errors.ChangefeedError) and not name.startswith("_") and name not in tree:
             yield f"errors.{name} is not in the tree at the top of errors.py"
     for reason in sorted(reference.reasons_in_code() ^ reference.REASONS.keys()):
-        yield f"dead letter reason {reason!r}: its place is in the code and in REASONS of tools/reference_pages.py, both"
+        yield f"dead letter reason {reason!r} is in the code or in REASONS of tools/reference_pages.py, but not in both"
 
 
 def unlisted() -> Iterator[str]:
@@ -138,7 +144,24 @@ def unreachable() -> Iterator[str]:
         if page not in seen and page.suffix == ".md" and page.exists():
             seen.add(page)
             waiting += [target for _, target, _ in links(page)]
-    yield from (f"{page.relative_to(ROOT)} cannot be reached from docs/README.md" for page in sorted({*DOCS.rglob("*.md")} - seen))
+    yield from (
+        f"{page.relative_to(ROOT)} cannot be reached from docs/README.md"
+        for page in sorted({*DOCS.rglob("*.md")} - seen)
+    )
+
+
+def misnamed() -> Iterator[str]:
+    """Rule 5."""
+    known = {name: {o for p in command.params for o in p.opts} for name, command in reference.commands()}
+    for page in documents():
+        for found in _SHOWN.findall(page.read_text(encoding="utf-8")):
+            words, rest = (found[0], found[1]) if found[0] else (found[2], found[3])
+            name = next((n for n in known if f"{words} ".startswith(f"{n} ")), None)
+            if name is None and not any(n.startswith(words.strip()) for n in known):
+                yield f"{page.relative_to(ROOT)}: there is no command changefeed {words.strip()}"
+            unknown = set(re.findall(r"(?<=\s)--?[a-zA-Z][\w-]*", f" {rest.partition('|')[0].partition('#')[0]}"))
+            for option in sorted(unknown - known.get(name or "", unknown)):
+                yield f"{page.relative_to(ROOT)}: changefeed {name} has no option {option}"
 
 
 if __name__ == "__main__":

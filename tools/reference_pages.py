@@ -32,8 +32,8 @@ REASONS = {
     "bad-json": "A message is not JSON, or not strict JSON. Is the protocol right?",
     "bad-length": "A length in front of a message is negative. Is the protocol right?",
     "claim-check": "The row lies in a file that is missing, too large, or not said where: `claim-check-storage-uri`.",
-    "handle-key-only": "The producer found the row too large and sent its key alone. Raise its `max-message-bytes`, or let it "
-    "use `claim-check`.",
+    "handle-key-only": "The producer found the row too large and sent its key alone. Raise its `max-message-bytes`, or "
+    "let it use `claim-check`.",
     "protocol": "The record contradicts the protocol in a way that has no code of its own; the error says how.",
     "schema": "A message contradicts what the protocol says of its members, or a value its column's type.",
     "too-large": "A value inflates beyond `max-inflated-bytes`.",
@@ -80,13 +80,27 @@ def cli() -> str:
     parts = ["# Command line\n\nWhat is asked for goes to stdout; errors, notes and progress to stderr.\n"]
     for name, command in commands():
         usage = " ".join(["changefeed", name, *command.collect_usage_pieces(click.Context(command))])
-        about = inspect.cleandoc(command.help or "")
-        rows = [(_flags(p), (p.help or "").rstrip("."), _default(p)) for p in command.params if isinstance(p, click.Option)]
+        about = "\n\n".join(map(_paragraph, _said(command)))
+        rows = [
+            (_flags(p), (p.help or "").rstrip("."), _default(p)) for p in command.params if isinstance(p, click.Option)
+        ]
         parts.append(f"## {name}\n\n```\n{usage}\n```\n\n{about}\n\n{_table(('option', 'meaning', 'default'), rows)}")
     codes = inspect.cleandoc(failure.__doc__ or "").split("\n\n", 1)[1]
     rows_of_codes = [tuple(line.split(None, 1)) for line in codes.splitlines()]
     parts.append(f"## Exit codes\n\n{_table(('code', 'meaning'), rows_of_codes)}")
     return "\n".join(parts)
+
+
+def _said(command: click.Command) -> list[str]:
+    return [p for text in (command.help, command.epilog) if text for p in inspect.cleandoc(text).split("\n\n")]
+
+
+def _paragraph(text: str) -> str:
+    """A paragraph of a help text; after a line with a backspace its lines stay as they are, a title and examples."""
+    if not text.startswith("\b\n"):
+        return text
+    title, _, lines = text.removeprefix("\b\n").partition("\n")
+    return f"{title}\n\n```sh\n{inspect.cleandoc(lines)}\n```"
 
 
 def _flags(option: click.Option) -> str:
@@ -106,7 +120,9 @@ def options(name: str) -> str:
     """The options of one protocol, by the producer's own names."""
     known = protocol(name)
     described = msgspec.json.schema(known.options)["$defs"][known.options.__name__]["properties"]
-    rows = [(f"`{n}`", _described(p)["description"], _kind(p), _literal(p.get("default"))) for n, p in described.items()]
+    rows = [
+        (f"`{n}`", _described(p)["description"], _kind(p), _literal(p.get("default"))) for n, p in described.items()
+    ]
     return (
         f"# Options of {name}\n\n{known.title}. On the command line `-o {next(iter(described))}=…`, in a pipeline "
         f"`protocol: {{name: {name}, {next(iter(described))}: …}}`. How the bytes are read and written: "
@@ -120,9 +136,9 @@ def pipeline(schema: dict[str, Any]) -> str:
     models = schema["$defs"]
     parts = [
         "# Pipeline definition\n\n"
-        "A YAML file with the sections `source`, `sink`, `pipeline` and `spark`. `${NAME}` in a value is taken from the "
-        "environment; relative paths are taken from the file's folder; an unknown name is an error. Editors can check it "
-        "with [pipeline.schema.json](pipeline.schema.json).\n"
+        "A YAML file with the sections `source`, `sink`, `pipeline` and `spark`. `${NAME}` in a value is taken from "
+        "the environment; relative paths are taken from the file's folder; an unknown name is an error. Editors can "
+        "check it with [pipeline.schema.json](pipeline.schema.json).\n"
     ]
     titles = {
         "FilesSource": "source: {type: files}",
@@ -131,8 +147,14 @@ def pipeline(schema: dict[str, Any]) -> str:
         "Behaviour": "pipeline",
         "ProtocolChoice": "protocol",
     }
+    also = {
+        "KafkaSource": "\nAny name that begins with `kafka.` is a property of the Kafka client, passed on as it is. "
+        "`uri: kafka://…` takes a TiCDC sink URI in place of type, servers, topics and protocol.\n",
+        "ProtocolChoice": "\nAll other names are the protocol's own options.\n",
+    }
     for model in [*titles, *sorted(set(models) - set(titles))]:
-        parts.append(f"## {titles.get(model, model)}\n\n{models[model]['description']}\n\n{_fields(models[model])}")
+        about = models[model]["description"]
+        parts.append(f"## {titles.get(model, model)}\n\n{about}\n\n{_fields(models[model])}{also.get(model, '')}")
     parts.append(f"## spark\n\n{schema['properties']['spark']['description']}\n")
     return "\n".join(parts)
 
@@ -176,7 +198,8 @@ def error_page() -> str:
     rows = [(f"`{reason}`", REASONS[reason]) for reason in sorted(REASONS)]
     return (
         f"# Errors\n\n{text}\n\n## Reasons of dead letters\n\n"
-        "What to do with them: [recovery](../guides/recovery.md#dead-letters).\n\n" + _table(("reason", "meaning"), rows)
+        "What to do with them: [recovery](../guides/recovery.md#dead-letters).\n\n"
+        + _table(("reason", "meaning"), rows)
     )
 
 
@@ -186,10 +209,9 @@ def reasons_in_code() -> set[str]:
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.keyword) and node.arg == "reason" and isinstance(node.value, ast.Constant):
-                found.add(node.value.value)
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
-                if any(isinstance(t, ast.Name) and t.id == "default_reason" for t in node.targets):
-                    found.add(node.value.value)
+                found.add(str(node.value.value))
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "default_reason":
+                found.add(str(ast.literal_eval(node.value)))
     return found - NO_LETTER
 
 
@@ -201,9 +223,10 @@ def types() -> str:
         sink = sink_type(upstream)
         rows.append((f"`{text}`", f"`{upstream.arrow}`", f"`{sink.sql}`", (sink.lossy or "").capitalize()))
     return (
-        "# Types\n\nWhat a MySQL column is in memory (Arrow, lossless) and in a sink's table (Spark's types). `explain` shows it "
-        "for the tables of a pipeline. A table's types come from its DDL where the log has it; else they are learned from "
-        "its rows, and widen when later rows need it.\n\n" + _table(("MySQL", "Arrow", "sink", "not kept"), rows)
+        "# Types\n\nWhat a MySQL column is in memory (Arrow, lossless) and in a sink's table (Spark's types). "
+        "`explain` shows it for the tables of a pipeline. A table's types come from its DDL where the log has it; "
+        "else they are learned from its rows, and widen when later rows need it.\n\n"
+        + _table(("MySQL", "Arrow", "sink", "not kept"), rows)
     )
 
 
@@ -213,7 +236,17 @@ def _examples() -> Iterable[str]:
     yield from ("date", "datetime(3)", "timestamp(6)", "time(3)", "char(10)", "varchar(40)")
     yield from sorted(TEXTS - {"char", "varchar"})
     yield from ("binary(4)", "varbinary(40)", *sorted(BINARIES - {"binary", "varbinary"}))
-    yield from ("json", "enum('a','b')", "set('a','b')", "enum", "set", *sorted(GEOMETRIES), "vector(3)", "boolean", "null")
+    yield from (
+        "json",
+        "enum('a','b')",
+        "set('a','b')",
+        "enum",
+        "set",
+        *sorted(GEOMETRIES),
+        "vector(3)",
+        "boolean",
+        "null",
+    )
 
 
 def _table(titles: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

@@ -20,14 +20,16 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta, timezone
+from importlib import import_module
 from types import MappingProxyType
-from typing import Any, Literal, Protocol as Interface
+from typing import Any, Literal
+from typing import Protocol as Interface
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed.errors import ConfigError
-from changefeed.model.batch import IRREGULAR, TRANSACTION, Decoded, TableBatch, table_schema
+from changefeed.model.batch import TRANSACTION, Decoded, TableBatch, table_schema
 from changefeed.model.event import Control, DeadLetter
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape
@@ -36,11 +38,15 @@ from changefeed.protocols.base import Decoder, Options, Stores
 from changefeed.wire import tso
 from changefeed.wire.zone import zone
 
-try:
-    import changefeed_kernel
-except ModuleNotFoundError:
-    changefeed_kernel = None  # type: ignore[assignment]  # optional: None says that it is not installed
 
+def _installed() -> Any:
+    try:
+        return import_module("changefeed_kernel")
+    except ModuleNotFoundError:
+        return None
+
+
+changefeed_kernel = _installed()
 _log = logging.getLogger(__name__)
 _INSTALL = "pip install ./kernel (needs cargo)"
 _FIRST_ODD = 8
@@ -51,11 +57,15 @@ _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 class Kernel(Interface):
     """The compiled twin of one protocol's decoder; see `changefeed_kernel.pyi`."""
 
-    def learn(self, shape: str) -> int | None: ...
+    def learn(self, shape: str) -> int | None:
+        """The number of a shape, from 0; None when it is beyond the kernel."""
+        ...
 
     def decode(
         self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None
-    ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array]: ...
+    ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array]:
+        """Rows by shape number, and the rows of the records that are odd."""
+        ...
 
 
 def decoder(
@@ -179,7 +189,7 @@ def _completed(shape: TableShape, rows: pa.RecordBatch, records: pa.RecordBatch)
     ends = pa.repeat(pa.scalar(0, pa.int32()), count + 1)
     columns = {
         **{name: rows.column(name) for name in rows.schema.names},
-        **{name: _of_records(name, rows, records, schema.field(name).type) for name in ("topic", "partition", "offset")},
+        **{name: _of_records(name, rows, records, schema) for name in ("topic", "partition", "offset")},
         "commit_time": milliseconds.cast(schema.field("commit_time").type),
         "transaction": pa.nulls(count, TRANSACTION),
         "irregular": pa.MapArray.from_arrays(ends, pa.array([], pa.string()), pa.array([], pa.binary())),
@@ -187,9 +197,9 @@ def _completed(shape: TableShape, rows: pa.RecordBatch, records: pa.RecordBatch)
     return TableBatch(shape, pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema))
 
 
-def _of_records(name: str, rows: pa.RecordBatch, records: pa.RecordBatch, kind: pa.DataType) -> pa.Array:
+def _of_records(name: str, rows: pa.RecordBatch, records: pa.RecordBatch, schema: pa.Schema) -> pa.Array:
     """The records' column for these rows: the very same one if there is a row for each, which no index tells apart."""
-    column = records.column(name)
+    column, kind = records.column(name), schema.field(name).type
     if len(rows) != len(records) or rows.column("index").null_count < len(rows):
         column = column.take(rows.column("record"))
     return column if column.type == kind else column.cast(kind)
@@ -202,9 +212,10 @@ def _at(answer: Decoded, rows: pa.Array) -> Decoded:
     def moved(place: Place) -> Place:
         return replace(place, record=numbers[place.record])
 
-    tables = [
-        TableBatch(t.shape, t.rows.set_column(0, t.rows.schema.field(0), rows.take(t.rows.column(0)))) for t in answer.tables
-    ]
+    def placed(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.set_column(0, batch.schema.field(0), rows.take(batch.column(0)))
+
+    tables = [TableBatch(t.shape, placed(t.rows)) for t in answer.tables]
     control = [replace(event, place=moved(event.place)) for event in answer.control]
     return Decoded(tables, control, [replace(letter, place=moved(letter.place)) for letter in answer.dead])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ def _record(line: dict[str, Any]) -> dict[str, Any]:
     return {**bodies, **{name: line[name] for name in ("topic", "partition", "offset")}}
 
 
-def made(records: list[tuple[bytes | None, bytes | None]]) -> pa.RecordBatch:
+def made(records: Sequence[tuple[bytes | None, bytes | None]]) -> pa.RecordBatch:
     """A batch of these keys and values."""
     rows = [
         {"key": key, "value": value, "topic": "t", "partition": at % 3, "offset": at}

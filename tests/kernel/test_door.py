@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import logging
 
+import pyarrow as pa
 import pytest
 
 from changefeed import kernel
 from changefeed.errors import ConfigError
+from changefeed.model.batch import record_batch
 from changefeed.protocols.ticdc_open.decoder import Decoder as Reference
 from tests.kernel.agreement import NAMES, Both, framed, history, made
-from changefeed.model.batch import record_batch
 
 KEY = b'{"ts":1,"scm":"shop","tbl":"%b","t":1}'
 VALUE = b'{"u":{"id":{"t":8,"h":true,"f":11,"v":7},"at":{"t":12,"f":65,"v":%b}}}'
 
 
-def rows(*values: bytes, table: bytes = b"t") -> list[tuple[bytes | None, bytes | None]]:
+def rows(*values: bytes, table: bytes = b"t") -> list[tuple[bytes, bytes]]:
     return [framed([(KEY % table, VALUE % value)]) for value in values]
 
 
@@ -76,8 +77,6 @@ def test_records_that_are_no_record_go_to_the_reference() -> None:
 
 
 def test_batches_with_long_offsets_are_read_as_they_are() -> None:
-    import pyarrow as pa
-
     records = record_batch(history(NAMES[0])[:100])
     large = records.set_column(0, "key", records["key"].cast(pa.large_binary()))
     large = large.set_column(1, "value", records["value"].cast(pa.large_binary()))

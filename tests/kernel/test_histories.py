@@ -37,14 +37,30 @@ def test_once_the_shapes_are_known_only_control_records_are_odd(name: str) -> No
 Mutation = Callable[[random.Random, bytes], bytes]
 # What a value may be replaced by: forms that the types know, nearly know, or leave to the reference.
 _VALUES = [
-    b"null", b"0", b"-0", b"-1", b"1.0", b"1e3", b"007", b"2155", b"2156", b"18446744073709551615", b"18446744073709551616",
+    b"null", b"0", b"-0", b"-1", b"1.0", b"1e3", b"007", b"2155", b"2156",
+    b"18446744073709551615", b"18446744073709551616",
     b"1e400", b"0.1e-50", b"true", b"{}", b"[]", b'""', b'"x"', b'"0000-00-00"', b'"2026-02-30"', b'"2026-01-02"',
     b'"2026-01-02 03:04:05"', b'"2026-01-02 03:04:05.1"', b'"2026-01-02 03:04:05.123"', b'"0000-00-00 00:00:00"',
     b'"-838:59:59.000"', b'"839:00:00"', b'"00:00:00"', b'"-0.00"', b'"12.5"', b'"1e5"', b'"AAEC"', b'"AAE"', b'"/w=="',
-    b'"\\ud83d\\ude00"', b'"\\ud83d"', b'"\\u00e9\\/"', b'"\\\\x41\\\\u00e9"', b'"\\\\101"', b'"\xff"', b'"\xc3\xa9"', b'"\t"',
-    b'"[1,2.5]"',
+    b'"\\ud83d\\ude00"', b'"\\ud83d"', b'"\\u00e9\\/"', b'"\\\\x41\\\\u00e9"', b'"\\\\101"',
+    b'"\xff"', b'"\xc3\xa9"', b'"\t"', b'"[1,2.5]"',
 ]  # fmt: skip
-_TOKENS = [b" ", b"\n", b",", b'"', b"\\", b"{", b"}", b":", b'"h":true,', b'"f":65,', b'"t":12', b'"p":{', b"\xff", b"\x00"]
+_TOKENS = [
+    b" ",
+    b"\n",
+    b",",
+    b'"',
+    b"\\",
+    b"{",
+    b"}",
+    b":",
+    b'"h":true,',
+    b'"f":65,',
+    b'"t":12',
+    b'"p":{',
+    b"\xff",
+    b"\x00",
+]
 
 
 def _flip(r: random.Random, data: bytes) -> bytes:
@@ -98,7 +114,7 @@ def _mutated(r: random.Random, key: bytes, value: bytes) -> tuple[bytes, bytes]:
     return framed(messages)
 
 
-@pytest.mark.parametrize(("name", "count", "seed"), [("open-1.classic", 6_000, 1), ("open-3.newarch", 50_000, 2)])
+@pytest.mark.parametrize("name, count, seed", [("open-1.classic", 6_000, 1), ("open-3.newarch", 50_000, 2)])
 def test_kernel_and_reference_agree_on_mutations_of(name: str, count: int, seed: int) -> None:
     r, both = random.Random(seed), Both()
     records = [(record["key"], record["value"]) for record in history(name)]
@@ -107,4 +123,4 @@ def test_kernel_and_reference_agree_on_mutations_of(name: str, count: int, seed:
         batch = [_mutated(r, *r.choice(records)) if r.random() < 0.9 else r.choice(records) for _ in range(BATCH)]
         dead += len(both.decode(made(batch)).dead)
     assert dead > count // 4
-    assert both.odd < count * 1.2
+    assert both.odd < count * 0.95, "some changes leave a sound row, which is the kernel's"

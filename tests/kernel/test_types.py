@@ -94,7 +94,20 @@ TYPES: list[tuple[int, int, JSON | Callable[[int], JSON]]] = [
 ]
 # What some type has its own opinion on, given to every type.
 ODD = st.sampled_from(
-    ["-0", "1e2", "1.0", "true", "[]", '""', '"0000-00-00"', '"2026-02-30 00:00:00"', '"-0"', '"\\ud800"', '"/w=="', '"A"']
+    [
+        "-0",
+        "1e2",
+        "1.0",
+        "true",
+        "[]",
+        '""',
+        '"0000-00-00"',
+        '"2026-02-30 00:00:00"',
+        '"-0"',
+        '"\\ud800"',
+        '"/w=="',
+        '"A"',
+    ]
 )
 
 
@@ -111,7 +124,9 @@ class Table:
         for name, number in self.columns:
             t, f, values = TYPES[number]
             values = values(self.digits) if callable(values) else values
-            value = data.draw(st.one_of(values, st.just("null"), ODD) if odd else st.one_of(values, values, st.just("null")))
+            value = data.draw(
+                st.one_of(values, st.just("null"), ODD) if odd else st.one_of(values, values, st.just("null"))
+            )
             members.append(f'{_quoted(name)}:{{"t":{t},"f":{f},"v":{value}}}')
         return "{" + ",".join(members) + "}"
 
@@ -156,7 +171,13 @@ def test_kernel_and_reference_agree_on_any_row(data: st.DataObject, table: Table
 @pytest.mark.parametrize("zone", ["UTC", "+08:00", "-03:30", "Asia/Shanghai", "America/New_York"])
 def test_timestamps_come_out_the_same_in_zone(zone: str) -> None:
     both = Both(time_zone=zone)
-    texts = ["2026-01-02 03:04:05", "0001-01-01 00:00:00", "9999-12-31 23:59:59", "2026-03-08 02:30:00", "0000-00-00 00:00:00"]
+    texts = [
+        "2026-01-02 03:04:05",
+        "0001-01-01 00:00:00",
+        "9999-12-31 23:59:59",
+        "2026-03-08 02:30:00",
+        "0000-00-00 00:00:00",
+    ]
     batch = made([framed([(KEYS[3].encode(), b'{"u":{"a":{"t":7,"f":1,"v":"%b"}}}' % t.encode())]) for t in texts])
     both.decode(batch)
     both.decode(batch)
@@ -166,7 +187,12 @@ def test_timestamps_come_out_the_same_in_zone(zone: str) -> None:
 def test_float32_text_half_way_between_two_values_is_rounded_once() -> None:
     low = struct.unpack("<f", struct.pack("<f", 1.1))[0]
     high = math.nextafter(low, 2)
-    texts = [f"{low + (high - low) / 2!r}", "1.00000017881393432617187500001", "1.00000017881393432617187499999", "3.4028235677973366e38"]
+    texts = [
+        f"{low + (high - low) / 2!r}",
+        "1.00000017881393432617187500001",
+        "1.00000017881393432617187499999",
+        "3.4028235677973366e38",
+    ]
     both = Both()
     batch = made([framed([(KEYS[3].encode(), b'{"u":{"a":{"t":4,"f":1,"v":%b}}}' % t.encode())]) for t in texts])
     both.decode(batch)

@@ -45,7 +45,14 @@ class HistoryBuilder:
             keys = [name for name in image if name == "id"]
             columns = [{"name": n, "type": _type(n), "nullable": n != "id", "key": n in keys} for n in image]
             shape = canonical([table, columns])
-            said = {"kind": "shape", "shape": shape, "database": "app", "table": table, "columns": columns, "wire": None}
+            said = {
+                "kind": "shape",
+                "shape": shape,
+                "database": "app",
+                "table": table,
+                "columns": columns,
+                "wire": None,
+            }
             self._lines.append(canonical(said))
             self._line(
                 next(iter(image.values())) % self.partitions,
@@ -81,7 +88,9 @@ def small_history(path: Path) -> tuple[Path, list[int]]:
     h = HistoryBuilder()
     marks = []
     h.schema("app", None, "CREATE DATABASE `app`")
-    h.schema("app", "orders", "CREATE TABLE `app`.`orders` (`id` BIGINT NOT NULL,`total` DECIMAL(10,2),PRIMARY KEY(`id`))")
+    h.schema(
+        "app", "orders", "CREATE TABLE `app`.`orders` (`id` BIGINT NOT NULL,`total` DECIMAL(10,2),PRIMARY KEY(`id`))"
+    )
     h.schema("app", "notes", "CREATE TABLE `app`.`notes` (`n` INT NOT NULL,`note` VARCHAR(20))")
     for i in range(6):
         h.rows(("orders", None, {"id": i, "total": f"{i}.50"}), ("notes", None, {"n": i, "note": f"order {i}"}))

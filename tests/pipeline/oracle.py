@@ -103,7 +103,10 @@ def _row(event: dict[str, Any], tables: dict[str, Any], members: dict[str, Any])
 
 
 def _image(image: Row, known: dict[str, tuple[str, list[str]]]) -> Row:
-    return {name: _member(value, *known[name]) if name in known and value is not None else value for name, value in image.items()}
+    return {
+        name: _member(value, *known[name]) if name in known and value is not None else value
+        for name, value in image.items()
+    }
 
 
 def _member(value: Any, kind: str, names: list[str]) -> Any:

@@ -44,4 +44,6 @@ def check_cuts(pipeline: Definition, history: History) -> None:
         assert sorted(t.table.name for t in cut.state.tables.values()) == sorted(wanted)
         for here in cut.state.tables.values():
             lies = rows(f"{pipeline.sink.path}/{here.path}", here.version, here.table)
-            assert not (said := same_rows(lies, wanted[here.table.name])), f"{here.table.name} at {cut.state.barrier}: {said}"
+            assert not (said := same_rows(lies, wanted[here.table.name])), (
+                f"{here.table.name} at {cut.state.barrier}: {said}"
+            )

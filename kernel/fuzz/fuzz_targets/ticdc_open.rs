@@ -1,8 +1,11 @@
 //! Any bytes as a record, and as the two JSON texts of a message: no panic, no row of an odd record, one row a message.
 //!
-//! `cargo +nightly fuzz run ticdc_open fuzz/corpus/ticdc_open fuzz/seeds/ticdc_open` in `kernel/`.
+//! In `kernel/`: `mkdir -p fuzz/corpus/ticdc_open`, then
+//! `cargo +nightly fuzz run ticdc_open fuzz/corpus/ticdc_open fuzz/seeds/ticdc_open`.
 
 #![no_main]
+
+use std::cell::RefCell;
 
 use changefeed_kernel::rows::Op;
 use changefeed_kernel::ticdc_open::Decoder;
@@ -27,17 +30,27 @@ fn check(decoder: &mut Decoder, key: &[u8], value: &[u8], messages: usize) {
     }
 }
 
-fuzz_target!(|data: &[u8]| {
+fn taught() -> Decoder {
     let mut decoder = Decoder::new(Op::Insert, Some(0));
     for shape in SHAPES {
         decoder.learn(shape).unwrap();
     }
+    decoder
+}
+
+thread_local! {
+    static DECODER: RefCell<Decoder> = RefCell::new(taught());
+}
+
+fuzz_target!(|data: &[u8]| DECODER.with_borrow_mut(|decoder| records(decoder, data)));
+
+fn records(decoder: &mut Decoder, data: &[u8]) {
     // The first two bytes split the rest into key and value.
     let Some((head, rest)) = data.split_first_chunk::<2>() else { return };
     let (key, value) = rest.split_at((u16::from_be_bytes(*head) as usize).min(rest.len()));
-    check(&mut decoder, key, value, 1);
+    check(decoder, key, value, 1);
     let version = 1i64.to_be_bytes();
-    check(&mut decoder, &[&version[..], &framed(key)].concat(), &framed(value), 1);
+    check(decoder, &[&version[..], &framed(key)].concat(), &framed(value), 1);
     let twice = [framed(value), framed(value)].concat();
-    check(&mut decoder, &[&version[..], &framed(key), &framed(key)].concat(), &twice, 2);
-});
+    check(decoder, &[&version[..], &framed(key), &framed(key)].concat(), &twice, 2);
+}

@@ -21,12 +21,22 @@ from changefeed.cli.output import Output
 
 # name -> module and object in it
 COMMANDS: dict[str, str] = {
-    "bench": "changefeed.cli.bench:bench",
+    "init": "changefeed.cli.init:init",
+    "check": "changefeed.cli.check:check",
+    "explain": "changefeed.cli.explain:explain",
+    "run": "changefeed.cli.run_:run",
+    "status": "changefeed.cli.status:status",
+    "dlq": "changefeed.cli.dlq:dlq",
     "decode": "changefeed.cli.decode:decode",
     "encode": "changefeed.cli.encode:encode",
-    "init": "changefeed.cli.init:init",
-    "list": "changefeed.cli.list_:list_",
     "transcode": "changefeed.cli.transcode:transcode",
+    "list": "changefeed.cli.list_:list_",
+    "bench": "changefeed.cli.bench:bench",
+}
+# title -> the commands under it, as `changefeed --help` shows them; the rest come last
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "Pipelines": ("init", "check", "explain", "run", "status", "dlq"),
+    "Record logs": ("decode", "encode", "transcode"),
 }
 
 
@@ -42,6 +52,17 @@ class _Commands(click.Group):
         module, _, name = COMMANDS[cmd_name].partition(":")
         command: click.Command = getattr(import_module(module), name)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        grouped = {name for names in SECTIONS.values() for name in names}
+        rest = tuple(name for name in COMMANDS if name not in grouped)
+        for title, names in [*SECTIONS.items(), ("More", rest)]:
+            with formatter.section(title):
+                formatter.write_dl([(name, self._help(ctx, name)) for name in names])
+
+    def _help(self, ctx: click.Context, name: str) -> str:
+        command = self.get_command(ctx, name)
+        return "" if command is None else command.get_short_help_str(100)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

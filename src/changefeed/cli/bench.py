@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from changefeed.cli.options import common
+from changefeed.cli.options import common, example
 from changefeed.cli.output import Output
 
 
@@ -13,7 +13,7 @@ def bench() -> None:
     """Measure on this machine."""
 
 
-@bench.command()
+@bench.command(epilog=example("changefeed bench decode --records 100000"))
 @click.option("--records", default=500_000, show_default=True, type=click.IntRange(min=1), help="How many to decode.")
 @common
 @click.pass_obj

@@ -10,12 +10,12 @@ import msgspec
 
 from changefeed import record_log
 from changefeed.cli.codec import decoder as build
-from changefeed.cli.options import common, logs, protocol_options
+from changefeed.cli.options import common, example, logs, protocol_options
 from changefeed.cli.output import Output
 from changefeed.model.text import describe, lines
 
 
-@click.command()
+@click.command(epilog=example("changefeed decode shop.jsonl.gz --protocol ticdc-open -o time-zone=Asia/Shanghai"))
 @logs
 @click.option("--protocol", required=True, help="The protocol of the records; `changefeed list` shows them.")
 @protocol_options("-o", "options", "Option of the protocol, by the producer's own name.")

@@ -8,14 +8,14 @@ from pathlib import Path
 import click
 
 from changefeed.cli.codec import encoder as build
-from changefeed.cli.options import common, out, protocol_options
+from changefeed.cli.options import common, example, out, protocol_options
 from changefeed.cli.output import Output
 from changefeed.model.text import parse
 from changefeed.record_log import Writer, default_topic
 from changefeed.record_log.stream import lines
 
 
-@click.command()
+@click.command(epilog=example("changefeed encode events.jsonl --protocol ticdc-open --out shop.jsonl.gz"))
 @click.argument("events", metavar="EVENTS.jsonl", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--protocol", required=True, help="The protocol to say them in; `changefeed list` shows them.")
 @protocol_options("-o", "options", "Option of the protocol, by the producer's own name.")

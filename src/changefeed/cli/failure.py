@@ -6,6 +6,7 @@
 3     data that could not be decoded, read or said in the protocol asked for
 130   Ctrl-C
 141   nobody reads our output any more
+143   asked to stop (SIGTERM)
 """
 
 from __future__ import annotations

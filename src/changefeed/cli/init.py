@@ -6,39 +6,47 @@ from pathlib import Path
 
 import click
 
-from changefeed.cli.options import common
+from changefeed.cli.options import common, example
 from changefeed.cli.output import Output
 
 TEMPLATE = """\
 # What to read. `changefeed list` shows the sources, sinks and protocols there are.
 source:
   type: files
-  path: "history/*.jsonl.gz"     # record logs; the folder may grow while the pipeline runs
-  protocol: ticdc-open
-  # max-records-per-batch: 1000  # how much one step applies at most
+  path: "history/*.jsonl.gz"       # record logs; the folder may grow while the pipeline runs
+  protocol: ticdc-open             # with options: {name: ticdc-open, time-zone: Asia/Shanghai}
+  # max-records-per-batch: 50000   # how much one step reads at most
   #
-  # From Kafka instead:
+  # From Kafka: these instead of type and path.
   # type: kafka
   # servers: "127.0.0.1:9092"
-  # topics: [shop]
+  # topics: [shop]                 # or topics-pattern: "shop_.*"
+  # starting-offsets: earliest
 
 # Where to write: a table lies at <path>/<database>/<table>, the pipeline's own tables at <path>/_changefeed.
 sink:
   type: delta
   path: out/lake
-  # irregular: "null"            # zero dates and the like: "null", fail, or keep (as text in _irregular)
+  # irregular: "null"              # zero dates and the like: "null", fail, or keep (as text in _irregular)
+  # metadata-columns: [_commit_ts] # columns to add: _commit_ts, _commit_time, _op, _position
 
 pipeline:
   name: shop
   # transaction: all tables together, up to the smallest resolved mark, so that every cut is a state the upstream had.
   # key: each batch at once, in order for each key.
   consistency: transaction
-  # dead-letters: stop           # a record that cannot be decoded: stop, quarantine its table, or continue
-  # schema.change.behavior: evolve
+  # dead-letters: stop             # a record that cannot be decoded: stop, quarantine its table, or continue
+  # keyless: append                # tables without a handle key: append, or refuse
+  # schema.change.behavior: evolve # or try_evolve, lenient, ignore, exception: `changefeed explain` says what they do
+  # parallelism: 4                 # how many tables are written at the same time
+  # trigger-interval: 1 second     # how often to look for new records when following
+
+# Spark configuration, passed on as it is.
+# spark: {spark.driver.memory: 4g}
 """
 
 
-@click.command()
+@click.command(epilog=example("changefeed init pipeline.yaml"))
 @click.argument("path", default="pipeline.yaml", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
 @common

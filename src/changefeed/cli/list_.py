@@ -9,14 +9,14 @@ from typing import Any
 
 import click
 
-from changefeed.cli.options import common
+from changefeed.cli.options import common, example
 from changefeed.cli.output import Output
 from changefeed.protocols import PROTOCOLS, protocol
 from changefeed.sinks import SINKS
 from changefeed.sources import SOURCES
 
 
-@click.command("list")
+@click.command("list", epilog=example("changefeed list --json"))
 @common
 @click.pass_obj
 def list_(output: Output) -> None:

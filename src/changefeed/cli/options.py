@@ -42,6 +42,16 @@ def _set(name: str) -> Callable[[click.Context, click.Parameter, bool], None]:
     return callback
 
 
+def example(*commands: str) -> str:
+    """The end of a command's help: how it is used."""
+    return "\b\n" + "\n".join(["Example:" if len(commands) == 1 else "Examples:", *(f"  {line}" for line in commands)])
+
+
+def pipeline(command: _F) -> _F:
+    """The pipeline's definition."""
+    return click.argument("path", metavar="PIPELINE.yaml", type=click.Path(path_type=Path))(command)
+
+
 def logs(command: _F) -> _F:
     """The record logs to read."""
     path = click.Path(exists=True, path_type=Path)

@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Protocol
@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import click
 
 _LINES_AT_ONCE = 1000
+_WIDE = 10_000  # columns of a table that goes into a file or a pipe: nothing is folded there
 
 
 class OutputClosedError(Exception):
@@ -68,7 +69,7 @@ class Output:
         table = Table(*titles, box=None, pad_edge=False)
         for row in rows:
             table.add_row(*row)
-        console = Console(no_color=True)
+        console = Console(no_color=True, width=None if sys.stdout.isatty() else _WIDE)
         with console.capture() as capture:
             console.print(table)
         self.lines(line.rstrip() for line in capture.get().splitlines())
@@ -107,6 +108,18 @@ class Output:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     @contextmanager
+    def status(self, what: str) -> Iterator[Callable[[str], None]]:
+        """A line on stderr that always shows the newest text; where no person looks at a terminal, a line each."""
+        if self.json or not sys.stderr.isatty():
+            yield _nothing if self.json else self.note
+            return
+        from rich.console import Console
+        from rich.markup import escape
+
+        with Console(stderr=True).status(escape(what)) as line:
+            yield lambda text: line.update(escape(text))
+
+    @contextmanager
     def progress(self, what: str) -> Iterator[Progress]:
         """Shows how many records are through, when a person looks at stderr and nothing else scrolls there."""
         if self.json or not sys.stderr.isatty():
@@ -133,6 +146,10 @@ class _Warnings(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         text, level = record.getMessage(), record.levelname.lower()
         self._output.note(json.dumps({level: text}, ensure_ascii=False) if self._output.json else f"{level}: {text}")
+
+
+def _nothing(text: str) -> None:
+    pass
 
 
 class _Silent:

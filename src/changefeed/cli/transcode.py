@@ -10,13 +10,15 @@ import msgspec
 
 from changefeed import record_log
 from changefeed.cli import codec
-from changefeed.cli.options import common, logs, out, protocol_options
+from changefeed.cli.options import common, example, logs, out, protocol_options
 from changefeed.cli.output import Output
 from changefeed.model.batch import Decoded
 from changefeed.model.text import describe, lines
 
 
-@click.command()
+@click.command(
+    epilog=example("changefeed transcode a.jsonl --from ticdc-open --to ticdc-open -O profile=newarch --out b.jsonl")
+)
 @logs
 @click.option("--from", "source", required=True, help="The protocol of the records.")
 @protocol_options("-o", "options", "Option of the protocol that is read.")

@@ -9,7 +9,8 @@ One chunk is one row of plain columns to plan by and a payload to apply:
     dead            JSON, one dead letter
     read            none: how many records of this partition were read, and from where to where
 
-A rows chunk holds one table in one shape from one partition. `rows` counts rows, or records in a `read` chunk.
+A rows chunk holds one table in one shape from one partition, and lies on one side of every schema change that was read
+with it: what a table is called and which columns it has does not change inside of a chunk. `rows` counts rows, or records in a `read` chunk.
 Transaction marks and heartbeats carry nothing that is applied; they are counted as read and end here.
 """
 
@@ -67,8 +68,9 @@ def pack(decoded: Decoded, records: pa.RecordBatch) -> pa.RecordBatch:
         UnsupportedError: a commit_ts is beyond 2^63 - 1, which Spark's bigint cannot hold.
     """
     chunks = list(_read(records))
+    cuts = sorted({e.commit_ts for e in decoded.control if isinstance(e, SchemaChange) and e.commit_ts is not None})
     for table in decoded.tables:
-        chunks.extend(_rows(table))
+        chunks.extend(_rows(table, cuts))
     for event in decoded.control:
         if isinstance(event, SchemaChange):
             chunks.append(
@@ -95,10 +97,11 @@ def _read(records: pa.RecordBatch) -> Iterator[dict[str, Any]]:
         yield {"kind": "read", "rows": rows.num_rows} | _at(topic, partition, low, high)
 
 
-def _rows(table: TableBatch) -> Iterator[dict[str, Any]]:
+def _rows(table: TableBatch, cuts: list[int]) -> Iterator[dict[str, Any]]:
     shape = table.shape
     text = write_shape(shape)
-    for topic, partition, rows in _by_partition(table.rows.drop_columns(["record"])):
+    parts = _by_partition(table.rows.drop_columns(["record"]))
+    for topic, partition, rows in ((topic, p, side) for topic, p, rows in parts for side in _sides(rows, cuts)):
         offsets, ts = rows.column("offset"), rows.column("commit_ts")
         low, high = pc.min(ts).as_py(), pc.max(ts).as_py()
         if high is not None and high > _MAX_TS:
@@ -114,6 +117,19 @@ def _rows(table: TableBatch) -> Iterator[dict[str, Any]]:
             "max_commit_ts": high,
             "payload": _stream(rows, text),
         } | _at(topic, partition, pc.min(offsets).as_py(), pc.max(offsets).as_py())
+
+
+def _sides(rows: pa.RecordBatch, cuts: list[int]) -> Iterator[pa.RecordBatch]:
+    """The rows up to the first of the cuts, those up to the second, …, and the rest; none of them empty."""
+    ts = rows.column("commit_ts")
+    low, high = pc.min(ts).as_py(), pc.max(ts).as_py()
+    between = [cut for cut in cuts if low is not None and low <= cut < high]
+    for cut in between:
+        below = pc.fill_null(pc.less_equal(rows.column("commit_ts"), pa.scalar(cut, pa.uint64())), False)
+        if pc.any(below).as_py():
+            yield rows.filter(below)
+            rows = rows.filter(pc.invert(below))
+    yield rows
 
 
 def _event(

@@ -67,14 +67,17 @@ class TableShape:
 
     @cached_property
     def by_name(self) -> dict[str, Column]:
+        """The columns by their names."""
         return {c.name: c for c in self.columns}
 
     @cached_property
     def before_columns(self) -> tuple[Column, ...]:
+        """The columns of the before image."""
         return self.columns if self.before is None else tuple(self.by_name[n] for n in self.before)
 
     @cached_property
     def after_columns(self) -> tuple[Column, ...]:
+        """The columns of the after image."""
         return self.columns if self.after is None else tuple(self.by_name[n] for n in self.after)
 
     @cached_property

@@ -75,30 +75,33 @@ def read_plan(text: str) -> Plan:
 
 
 def fused(actions: list[AnyAction]) -> list[AnyAction]:
-    """The same writes, with a Create that is followed by rows made one write."""
+    """The same writes, with a Create that is followed by rows made one write.
+
+    Between the two nothing touches the path, so the rows may come as early as the Create: they lie in the pending store.
+    """
     out: list[AnyAction] = []
+    last: dict[str, int] = {}  # path -> the newest write of `out` that reads or writes it
     for action in actions:
-        before = next((i for i in range(len(out) - 1, -1, -1) if touches(out[i], action.path)), None)
+        before = last.get(action.path)
         if isinstance(action, Merge) and before is not None and isinstance(out[before], Create):
             out[before] = msgspec.structs.replace(action, load=True)
-        else:
-            out.append(action)
+            continue
+        last |= dict.fromkeys(touched(action), len(out))
+        out.append(action)
     return out
 
 
-def touches(action: AnyAction, path: str) -> bool:
-    """Whether the write reads or writes what lies at `path`."""
-    return action.path == path or (isinstance(action, Copy) and action.source == path)
+def touched(action: AnyAction) -> set[str]:
+    """The paths that the write reads or writes."""
+    return {action.path, action.source} if isinstance(action, Copy) else {action.path}
 
 
 def chains(actions: list[AnyAction]) -> list[list[AnyAction]]:
     """The writes in groups that share no path: each group in its order, the groups side by side as one likes."""
-    groups: list[tuple[set[str], list[AnyAction]]] = []
-    for action in actions:
-        paths: set[str] = {action.path} | ({action.source} if isinstance(action, Copy) else set())
-        members: list[AnyAction] = []
-        for group in [g for g in groups if g[0] & paths]:
-            groups.remove(group)
-            paths, members = paths | group[0], members + group[1]
-        groups.append((paths, [*members, action]))
-    return [sorted(members, key=actions.index) for _, members in groups]
+    group_of: dict[str, list[int]] = {}
+    for i, action in enumerate(actions):
+        joined = {id(group_of[p]): group_of[p] for p in touched(action) if p in group_of}
+        group = [*(j for members in joined.values() for j in members), i]
+        group_of |= dict.fromkeys((p for j in group for p in touched(actions[j])), group)
+    groups = {id(group): group for group in group_of.values()}
+    return [[actions[i] for i in sorted(group)] for group in groups.values()]

@@ -55,14 +55,22 @@ def absorbed(
 def still_pending(
     folders: tuple[str, ...], chunks: list[ChunkInfo], upto: int | None, held: Mapping[str, Hold]
 ) -> tuple[str, ...]:
-    """The folders that hold something above the barrier, or of a table in quarantine."""
-    above = {
+    """The folders that hold something above the barrier, or what a table in quarantine will need.
+
+    A schema change may concern a table that its event does not name (RENAME, DROP DATABASE): with any table in
+    quarantine all of them are kept.
+    """
+    waiting = {
         c.folder
         for c in chunks
-        if c.kind in ("rows", "schema")
-        and (c.name in held or (upto is not None and (c.max_ts is None or c.max_ts > upto)))
+        if (c.kind == "rows" and (c.name in held or _above(c, upto)))
+        or (c.kind == "schema" and (bool(held) or _above(c, upto)))
     }
-    return tuple(folder for folder in folders if folder in above)
+    return tuple(folder for folder in folders if folder in waiting)
+
+
+def _above(chunk: ChunkInfo, upto: int | None) -> bool:
+    return upto is not None and (chunk.max_ts is None or chunk.max_ts > upto)
 
 
 def _sum(chunks: list[ChunkInfo], kind: str) -> int:

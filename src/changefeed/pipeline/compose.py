@@ -21,8 +21,9 @@ from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.ledger import Ledger
 from changefeed.pipeline.pending import ChunkInfo, PendingStore
-from changefeed.pipeline.plan import Rules, distinct_changes, make
+from changefeed.pipeline.plan import Rules, make
 from changefeed.pipeline.state import Hold, State
+from changefeed.protocols import protocol
 from changefeed.sinks.delta.log import Stamp
 from changefeed.sinks.delta.table import Writer
 from changefeed.stages.changes import Window, changes, count
@@ -63,6 +64,14 @@ class Flow:
         state = absorbed(before, fresh, folder, token, repeated, quarantine=quarantine)
         self.step(state, partitions, until)
 
+    def recover(self) -> bool:
+        """Finishes the step that an earlier run began, and drops folders that nobody names; tells if there was one."""
+        plan = self.ledger.unfinished
+        self.pending.delete_all_but([*self.ledger.state.pending, *(plan.folders if plan else ())])
+        if plan is not None:
+            self.finish(plan)
+        return plan is not None
+
     def step(self, state: State, partitions: set[tuple[str, int]], until: int | None) -> None:
         """Moves all tables to the barrier that `state` allows, and publishes it."""
         chunks = self.pending.index(state.pending)
@@ -73,8 +82,7 @@ class Flow:
                 self.ledger.finish(state)
                 return
         # chunks -> the writes that bring every table there
-        behaviour = self.definition.pipeline
-        rules = Rules(behaviour.keyless, behaviour.schema_change_behavior)
+        rules = rules_of(self.definition)
         after = state.barrier if upto is not None else None
         planned = make(state, chunks, after, upto, rules)
         applied = self._rows(state.pending, chunks, after, upto, state.held)
@@ -82,19 +90,12 @@ class Flow:
             if hold.released:
                 own = [c for c in chunks if c.name == name]
                 applied += self._rows(state.pending, own, hold.after, upto, {})
-        counts = replace(
-            state.counts,
-            applied=state.counts.applied + applied,
-            schema_changes=state.counts.schema_changes + len(distinct_changes(chunks, after, upto)),
-        )
         reached = replace(
-            state,
+            planned.reached(state),
             barrier=upto,
-            tables=planned.tables,
-            held=planned.held,
-            counts=counts,
             pending=still_pending(state.pending, chunks, upto, planned.held),
         )
+        reached = replace(reached, counts=replace(reached.counts, applied=reached.counts.applied + applied))
         plan = Plan(actions=planned.actions, folders=state.pending, state=reached, notes=planned.notes)
         self.ledger.begin(plan)
         self.finish(plan)
@@ -160,7 +161,7 @@ class Flow:
     def _merge(self, action: Merge, plan: Plan, path: str, stamp: Stamp, note: str) -> None:
         # chunks -> typed changes of this table -> the last one of every key
         chunks = self.pending.table(plan.folders, action.source, action.after, action.upto)
-        typed = changes(chunks, action.table, Window(action.after, action.upto))
+        typed = changes(chunks, action.table, Window(action.after, action.upto), self.definition.sink.irregular)
         if not action.table.keys:
             write = self.writer.load if action.load else self.writer.append
             write(path, action.table, typed, stamp, note)
@@ -218,6 +219,17 @@ class Flow:
             if bound is not None:
                 crosses = crosses | ((F.col("min_commit_ts") <= bound) & (F.col("max_commit_ts") > bound))
         return count(self.pending.table(folders, name, after, upto).where(crosses), Window(after, upto))
+
+
+def rules_of(definition: Definition) -> Rules:
+    """What the definition says about applying."""
+    behaviour, spoken = definition.pipeline, protocol(definition.source.protocol.name)
+    return Rules(
+        behaviour.keyless,
+        behaviour.schema_change_behavior,
+        definition.sink.irregular,
+        spoken.capabilities.restored_ddl,
+    )
 
 
 def token_text(token: str) -> str:

@@ -2,17 +2,24 @@
 
 A letter is written once, by its position, before the step that follows it: a step that is repeated finds it there. What
 happens then is the policy's: `stop` ends the run, and the records stay unread; `continue` and `quarantine` go on.
+`replayed` is NULL while a letter waits; `replay.py` feeds letters back.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import ProtocolError
+from changefeed.model.position import Place
+from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.failpoint import failpoint
+from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.pending import ChunkInfo, PendingStore
+from changefeed.pipeline.state import Positions
 from changefeed.sinks.delta.log import snapshot
+from changefeed.sinks.delta.read import query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +33,19 @@ _SAID = (
     "reason string, error string, protocol string, `index` int, byte bigint, schema_id string, key string, value string, "
     "headers array<array<string>>"
 )
+
+
+def letters(definition: Definition, *, replayed: bool = False) -> list[dict[str, Any]]:
+    """The letters that wait, as dicts with the names of `COLUMNS`, by position; with `replayed`, the others too.
+
+    Needs no Spark.
+
+    Raises:
+        SinkError: they cannot be read.
+    """
+    which = "" if replayed else "WHERE replayed IS NULL "
+    order = 'ORDER BY topic, partition, "offset", "index"'
+    return query(f"{own_folder(definition)}/dead_letters", f"SELECT * FROM t {which}{order}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +84,28 @@ class DeadLetters:
         """How many letters there are that have not been replayed."""
         return 0 if not self.exists() else self.read().where("replayed IS NULL").count()
 
+    def mark(self, places: Iterable[str]) -> None:
+        """Notes that the letters at these positions have been replayed."""
+        parsed = [Place.parse(text) for text in places]
+        rows = [(place.topic, place.partition, place.offset, place.index) for place in parsed]
+        failpoint("letters.before")
+        self._mark(self.spark.createDataFrame(rows, "topic string, `partition` int, `offset` bigint, `index` int"))
+        failpoint("letters.after")
+
+    def settle(self, positions: Positions) -> None:
+        """Marks the letters of records that have not been passed yet, for a run that reads them again.
+
+        Policy `stop` leaves such letters. Those that cannot be decoded again are written again.
+        """
+        if not self.exists():
+            return
+        passed = [(topic, p, offset) for topic, offsets in positions.items() for p, offset in offsets.items()]
+        until = self.spark.createDataFrame(passed, "topic string, `partition` int, next bigint")
+        waiting = self.read().where("replayed IS NULL").join(until, ["topic", "partition"], "left")
+        ahead = waiting.where("next IS NULL OR `offset` >= next").select("topic", "partition", "offset", "index")
+        if not ahead.isEmpty():
+            self._mark(ahead)
+
     def exists(self) -> bool:
         """Whether a letter was ever written."""
         return snapshot(self.spark, self.path, self.pipeline) is not None
@@ -95,12 +137,18 @@ class DeadLetters:
     def _write(self, letters: DataFrame) -> None:
         if not self.exists():
             self.spark.createDataFrame([], COLUMNS).write.format("delta").mode("ignore").save(self.path)
+        self._merge(letters, "WHEN MATCHED AND t.replayed IS NOT NULL THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *")
+
+    def _mark(self, places: DataFrame) -> None:
+        self._merge(places, "WHEN MATCHED AND t.replayed IS NULL THEN UPDATE SET t.replayed = current_timestamp()")
+
+    def _merge(self, letters: DataFrame, clauses: str) -> None:
         session = letters.sparkSession
         letters.createOrReplaceTempView("changefeed_letters")
         try:
             session.sql(
                 f"MERGE INTO delta.`{self.path}` t USING changefeed_letters s ON t.topic = s.topic AND t.partition = s.partition "
-                "AND t.offset = s.offset AND t.index <=> s.index WHEN NOT MATCHED THEN INSERT *"
+                f"AND t.offset = s.offset AND t.index <=> s.index {clauses}"
             )
         finally:
             session.catalog.dropTempView("changefeed_letters")

@@ -39,7 +39,7 @@ class _Source(Section):
         default=50_000, ge=1, description="At most this many records are read before a step is applied."
     )
 
-    @field_validator("protocol", mode="before")
+    @field_validator("protocol", mode="before", json_schema_input_type=str | ProtocolChoice)
     @classmethod
     def _name_alone(cls, value: Any) -> Any:
         return {"name": value} if isinstance(value, str) else value

@@ -14,11 +14,12 @@ from changefeed.frames.chunks import pack, schema_from_dict
 from changefeed.frames.types import sink_type
 from changefeed.kernel import decoder
 from changefeed.pipeline.barrier import absorbed
+from changefeed.pipeline.compose import rules_of
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.ledger import cuts
 from changefeed.pipeline.paths import own_folder, tables_folder
 from changefeed.pipeline.pending import ChunkInfo
-from changefeed.pipeline.plan import Rules, make
+from changefeed.pipeline.plan import make
 from changefeed.pipeline.state import State, TableState
 from changefeed.protocols import protocol
 from changefeed.sources import source
@@ -31,8 +32,8 @@ _SCHEMA = {
     "evolve": "schema changes are applied; one that cannot be stops the pipeline",
     "try_evolve": "schema changes are applied; one that cannot be is noted and passed over",
     "lenient": "as try_evolve, and nothing is dropped or truncated",
-    "ignore": "schema changes are ignored; tables take their columns from rows",
-    "exception": "any schema change stops the pipeline",
+    "ignore": "new tables are created; other schema changes are ignored, and tables follow their rows",
+    "exception": "new tables are created; any other schema change stops the pipeline",
 }
 
 
@@ -50,8 +51,8 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
     behaviour = definition.pipeline
     found = cuts(f"{own_folder(definition)}/ledger")
     state = found[-1].state if found else State()
-    rules = Rules(behaviour.keyless, behaviour.schema_change_behavior)
-    planned = make(State(tables=state.tables), chunks, None, None, rules)
+    planned = make(State(), chunks, None, None, rules_of(definition))
+    tables = planned.tables | state.tables  # what a run has reached counts more than how the source begins
     notes = list(planned.notes)
     seen = absorbed(State(), chunks, "", "", 0, quarantine=False)
     resolved = bool(seen.resolved)
@@ -70,7 +71,7 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
         "schema_changes": _SCHEMA[behaviour.schema_change_behavior],
         "guarantee": protocol(definition.source.protocol.name).title
         + " sends at least once; each change is applied once",
-        "tables": [_table(definition, name, here) for name, here in sorted(planned.tables.items())],
+        "tables": [_table(definition, name, here) for name, here in sorted(tables.items())],
         "notes": notes,
     }
 

@@ -4,51 +4,85 @@ Theory of operation:
 
 Rule 1. Schema changes and rows are ordered by commit_ts. A table's rows up to a schema change are merged before it, the
 rest after it. Rows of other tables do not wait for it.
-Rule 2. A schema change is sent to every partition: it counts once, by commit_ts, names and text.
-Rule 3. A table whose DDL was seen has the columns that the DDL says. A table that was not is learned from its rows, and
-widens when later rows need it.
-Rule 4. A table in quarantine is passed over, its DDL too. Released, it starts where it was held, not at the barrier.
+Rule 2. A schema change is sent to every partition: it counts once, by commit_ts, names and text. Where there is no
+barrier, one that is older than the newest applied is a repetition.
+Rule 3. A table whose DDL was seen has the columns that the DDL says. A table that was not, or whose DDL was passed over,
+is learned from its rows, and widens when later rows need it.
+Rule 4. A table in quarantine is passed over, its DDL too. Released, it starts where it was held, not at the barrier. Those
+that trade names with one in quarantine wait with it.
 Rule 5. A table that is renamed is copied to its new path; the old one stays for the cuts before. A dropped one stays too.
+Rule 6. TiDB compares names of tables without regard to case, and its DDL spells them as the user did. Rows and events
+spell them as they are: that counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-
-import msgspec
+from itertools import groupby
+from typing import NoReturn
 
 from changefeed.errors import SchemaError, UnsupportedError
-from changefeed.frames.chunks import read_shape
-from changefeed.frames.types import sink_type
-from changefeed.model.definition import Table
 from changefeed.model.event import SchemaChange
-from changefeed.model.table import Column
-from changefeed.pipeline.actions import AddColumns, AnyAction, Copy, Create, Merge, Rewrite, fused
-from changefeed.pipeline.evolution import columns_added, learn, rewritten, without_unknown
+from changefeed.model.table import TableShape
+from changefeed.pipeline.actions import AnyAction, fused
+from changefeed.pipeline.evolution import altered, irregular_defaults, passable, rewritten
 from changefeed.pipeline.pending import ChunkInfo
 from changefeed.pipeline.state import Hold, State, TableState
+from changefeed.pipeline.writes import Writes, by_table, within
 from changefeed.wire import ddl
 from changefeed.wire.ddl import statements as said
-from changefeed.wire.ddl.apply import alter
+
+
+_Name = tuple[str, str]  # database and table
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the definition says about applying."""
+    """What the definition says about applying.
+
+    Attributes:
+        keyless: tables without a handle key: `append` or `refuse`.
+        behavior: what a schema change does, as in Flink CDC; new tables are created whatever it says:
+            `evolve`      it is applied; one that cannot be stops the pipeline
+            `try_evolve`  it is applied; one that cannot be is noted, and the table follows its rows from there
+            `lenient`     as `try_evolve`, and nothing is lost: drops and truncations are noted, columns dropped stay
+            `ignore`      it is noted, and tables follow their rows
+            `exception`   it stops the pipeline
+        irregular: the sink's policy for values that a column cannot hold: `null`, `fail` or `keep`.
+        restored_ddl: TiDB wrote the DDL, see `wire.ddl.parse`.
+    """
 
     keyless: str = "append"
     behavior: str = "evolve"
+    irregular: str = "null"
+    restored_ddl: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The writes of a step, the tables and the quarantine after them, and notes for people."""
+    """The writes of a step, the tables and the quarantine after them, and notes for people.
+
+    Attributes:
+        schema_changes: those of the step, each once.
+    """
 
     actions: list[AnyAction]
     tables: dict[str, TableState]
     held: dict[str, Hold]
     notes: list[str]
+    schema_changes: list[SchemaChange]
+
+    def reached(self, state: State) -> State:
+        """`state` with what the step makes of tables, quarantine and schema changes."""
+        newest = max([e.commit_ts for e in self.schema_changes if e.commit_ts is not None], default=None)
+        state = replace(state, tables=self.tables, held=self.held)
+        if newest is None:
+            return state
+        before = state.schema_texts if newest == state.schema_ts else ()
+        texts = tuple(e.ddl or "" for e in self.schema_changes if e.commit_ts == newest)
+        counts = replace(state.counts, schema_changes=state.counts.schema_changes + len(self.schema_changes))
+        return replace(state, schema_ts=newest, schema_texts=before + texts, counts=counts)
 
 
 def make(state: State, chunks: list[ChunkInfo], after: int | None, upto: int | None, rules: Rules) -> Planned:
@@ -57,20 +91,30 @@ def make(state: State, chunks: list[ChunkInfo], after: int | None, upto: int | N
     Raises:
         UnsupportedError: a schema change or a table cannot be applied; the message names it and the way out.
     """
-    planner = _Planner(dict(state.tables), chunks, after, upto, rules, dict(state.held))
-    starts = [hold.after for hold in state.held.values() if hold.released] + [after]
+    since, applied = after, set[tuple[int | None, str]]()
+    if upto is None and state.schema_ts is not None:  # see rule 2
+        since, applied = state.schema_ts - 1, {(state.schema_ts, text) for text in state.schema_texts}
+    writes = Writes(dict(state.tables), dict(state.held), after, upto, rules.keyless, by_table(chunks))
+    planner = _Planner(writes, rules, since)
+    starts = [hold.after for hold in state.held.values() if hold.released] + [since]
     first = None if None in starts else min(start for start in starts if start is not None)
-    for event in distinct_changes(chunks, first, upto):
-        planner.schema_change(event)
-    planner.flush_all()
-    held = {name: hold for name, hold in planner.held.items() if not hold.released}
-    return Planned(fused(planner.actions), planner.tables, held, planner.notes)
+    events = [e for e in distinct_changes(chunks, first, upto) if (e.commit_ts, e.ddl or "") not in applied]
+    for ts, together in groupby(events, key=lambda event: event.commit_ts):
+        planner.schema_changes(ts, together)
+    writes.flush_all()
+    return Planned(
+        fused(writes.actions),
+        writes.tables,
+        {name: hold for name, hold in writes.held.items() if not hold.released},
+        planner.notes,
+        [e for e in events if within(e.commit_ts, since, None)],
+    )
 
 
 def distinct_changes(chunks: Iterable[ChunkInfo], after: int | None, upto: int | None) -> list[SchemaChange]:
     """The schema changes in (after, upto], each once, in their order."""
     found: dict[tuple[int | None, str | None, str | None, str | None], SchemaChange] = {}
-    events = [c.event for c in chunks if c.event is not None and _within(c.event.commit_ts, after, upto)]
+    events = [c.event for c in chunks if c.event is not None and within(c.event.commit_ts, after, upto)]
     for event in sorted(events, key=lambda e: (e.commit_ts or 0, e.place.topic, e.place.partition, e.place.offset)):
         found.setdefault((event.commit_ts, event.database, event.table, event.ddl), event)
     return list(found.values())
@@ -78,217 +122,208 @@ def distinct_changes(chunks: Iterable[ChunkInfo], after: int | None, upto: int |
 
 @dataclass(slots=True)
 class _Planner:
-    tables: dict[str, TableState]
-    chunks: list[ChunkInfo]
-    after: int | None
-    upto: int | None
+    """Plans schema changes, one after the other. `since` is where they begin for tables that were not held."""
+
+    writes: Writes
     rules: Rules
-    held: dict[str, Hold]
-    actions: list[AnyAction] = field(default_factory=list)
+    since: int | None
     notes: list[str] = field(default_factory=list)
-    flushed: dict[str, int | None] = field(default_factory=dict)
 
-    def flush_all(self) -> None:
-        names = dict.fromkeys((c.database, c.table) for c in self.chunks if c.kind == "rows")
-        for database, table in names:
-            self.flush(str(database), str(table), self.upto)
+    def schema_changes(self, ts: int | None, events: Iterable[SchemaChange]) -> None:
+        """Plans the DDL statements of one commit_ts as the rules say."""
+        parsed = [(statement, event) for event in events for statement in self._parsed(event)]
+        if ts is None:
+            return
+        self._hold_together([self._names(s, e) for s, e in parsed if isinstance(s, said.RenameTable)], ts)
+        for statement, event in parsed:
+            self._statement(statement, event, ts)
 
-    def flush(self, database: str, table: str, upto: int | None) -> None:
-        """Plans the rows of a table up to here, with the columns that it has here."""
-        name = f"{database}.{table}"
-        if self._is_held(name):
-            return
-        after = self.flushed.get(name, self._start(name))
-        rows = [c for c in self.chunks if c.kind == "rows" and c.name == name and _overlaps(c, after, upto)]
-        self.flushed[name] = upto
-        if not rows:
-            return
-        shapes = [read_shape(text) for text in dict.fromkeys(c.shape for c in rows if c.shape)]
-        here = self.tables.get(name)
-        learned = learn(here.table if here else None, shapes, declared=bool(here and here.declared))
-        if here is None:
-            self._create(learned, declared=False)
-        elif learned != here.table:
-            self._become(name, learned)
-        here = self.tables[name]
-        if not here.table.keys and self.rules.keyless == "refuse":
+    def _parsed(self, event: SchemaChange) -> list[said.Statement]:
+        if event.commit_ts is None:
             raise UnsupportedError(
-                f"{name} has no handle key and `keyless: refuse` is set: give it a primary key upstream, leave it out, or "
-                "set `keyless: append`"
+                f"a schema change without commit_ts has no place among rows: {event.ddl} at {event.place}"
             )
-        columns = {c.name for c in here.table.columns}
-        partial = any(columns - {c.name for c in s.after_columns} for s in shapes)
-        self._add(Merge(
-            path=here.path, number=0, table=here.table, source=(database, table), after=after, upto=upto,
-            partial=partial and bool(here.table.keys),
-        ))  # fmt: skip
-
-    def schema_change(self, event: SchemaChange) -> None:
-        """Plans one DDL statement as the rules say."""
-        if self.rules.behavior == "ignore":
-            self.notes.append(f"ignored: {event.ddl}")
-            return
-        if self.rules.behavior == "exception":
-            raise UnsupportedError(f"schema.change.behavior is `exception`, and at {event.place} came: {event.ddl}")
         try:
-            statements = ddl.parse(event.ddl or "", event.database)
+            return ddl.parse(event.ddl or "", event.database, restored=self.rules.restored_ddl)
         except (SchemaError, UnsupportedError) as error:
-            self._refuse(event, str(error), error)
-            return
-        for statement in statements:
-            self._statement(statement, event)
+            if self._turn(".".join(_named(event)), event.commit_ts):
+                self._refuse(event, str(error), error)
+            return []
 
-    def _is_held(self, name: str) -> bool:
-        return name in self.held and not self.held[name].released
+    def _hold_together(self, renames: list[tuple[_Name, _Name]], ts: int) -> None:
+        """Holds the tables that are renamed to and fro with one in quarantine, from before any of it, see rule 4."""
+        writes = self.writes
+        groups: list[set[_Name]] = []
+        for pair in renames:
+            joined = [g for g in groups if g & {*pair}]
+            groups = [g for g in groups if g not in joined] + [set(pair).union(*joined)]
+        for group in groups:
+            waits = [n for n in group if writes.is_held(".".join(n)) and within(ts, writes.start(".".join(n)), None)]
+            for names in sorted(group) if waits else ():
+                if self._turn(".".join(names), ts):
+                    writes.flush(*names, ts)
+                    writes.held[".".join(names)] = Hold(ts - 1)
 
-    def _start(self, name: str) -> int | None:
-        return self.held[name].after if name in self.held else self.after
-
-    def _waits(self, statement: said.Statement, event: SchemaChange) -> bool:
-        """Whether a statement is not for now: its table is held, or was past it before others were released."""
-        database, table = getattr(statement, "database", None), getattr(statement, "table", None)
-        name = f"{database}.{table}"
-        if self._is_held(name):
-            if isinstance(statement, said.RenameTable):
-                self.held[f"{statement.to_database}.{statement.to_table}"] = self.held[name]
-            return True
-        return not _within(event.commit_ts, self._start(name), None)
-
-    def _statement(self, statement: said.Statement, event: SchemaChange) -> None:
-        if self._waits(statement, event):
-            return
+    def _statement(self, statement: said.Statement, event: SchemaChange, ts: int) -> None:
         match statement:
             case said.CreateTable():
-                self._create_table(statement)
+                self._create(statement, event, ts)
             case said.DropTable(database=database, table=table):
-                self.flush(database, table, event.commit_ts)
-                if self._destroys(event):
-                    self.tables.pop(f"{database}.{table}", None)
+                self._drop([self._spelled(database, table, event)], event, ts)
             case said.DropDatabase(database=database):
-                if self._destroys(event):
-                    for name in [n for n, t in self.tables.items() if t.table.database == database]:
-                        del self.tables[name]
+                self._drop(self._inside(database), event, ts)
             case said.TruncateTable(database=database, table=table):
-                self.flush(database, table, event.commit_ts)
-                here = self.tables.get(f"{database}.{table}")
-                if here is not None and self._destroys(event):
-                    self._add(Create(path=here.path, number=0, table=here.table))
+                self._truncate(*self._spelled(database, table, event), event, ts)
             case said.RenameTable():
-                self._rename(statement, event)
+                self._rename(statement, event, ts)
             case said.AlterTable(database=database, table=table):
-                self.flush(database, table, event.commit_ts)
-                self._alter(statement, event)
+                self._alter(statement, *self._spelled(database, table, event), event, ts)
             case said.Unapplied():
-                self._refuse(event, f"{statement.kind} removes rows that nothing names", None)
-            case _:
+                concerned = statement.tables or ((event.database or "", event.table or ""),)
+                if any(self._turn(".".join(self._spelled(*names, event)), ts) for names in concerned):
+                    self._refuse(event, f"{statement.kind} changes rows that nothing names", None)
+            case said.Passed() if within(ts, self.since, None):
                 self.notes.append(f"passed over: {event.ddl}")
 
-    def _create_table(self, statement: said.CreateTable) -> None:
-        name = f"{statement.database}.{statement.table}"
-        if statement.if_not_exists and name in self.tables:
+    def _turn(self, name: str, ts: int) -> bool:
+        """Whether a table's schema change is for now: not when it is held, or had it before others were released."""
+        if self.writes.is_held(name):
+            return False
+        return within(ts, self.writes.held[name].after if name in self.writes.held else self.since, None)
+
+    def _spelled(self, database: str, table: str, event: SchemaChange) -> _Name:
+        """The name of a table as it is, see rule 6."""
+        known = self.writes.names()
+        if not self.rules.restored_ddl or (database, table) in known:
+            return database, table
+        return next((n for n in [_named(event), *sorted(known)] if _same(n, (database, table))), (database, table))
+
+    def _inside(self, database: str) -> list[_Name]:
+        known = sorted(self.writes.names())
+        return [n for n in known if n[0] == database or (self.rules.restored_ddl and n[0].lower() == database.lower())]
+
+    def _create(self, statement: said.CreateTable, event: SchemaChange, ts: int) -> None:
+        writes, behavior = self.writes, self.rules.behavior
+        database, table = self._spelled(statement.database, statement.table, event)
+        name = f"{database}.{table}"
+        there = name in writes.tables
+        if not self._turn(name, ts) or (there and (statement.if_not_exists or self._forbidden(event))):
             return
-        table = statement.definition
+        definition, declared = statement.definition, behavior != "ignore"
         if statement.like is not None:
-            like = self.tables.get(".".join(statement.like))
-            if like is None:
-                return  # nothing is known of the other table: this one is learned from its rows
-            table = replace(like.table, database=statement.database, name=statement.table)
-        self._create(table, declared=True)
-
-    def _create(self, table: Table, *, declared: bool) -> None:
-        path = table_path(table.database, table.name)
-        self.tables[f"{table.database}.{table.name}"] = TableState(table, path, declared)
-        self._add(Create(path=path, number=0, table=table))
-
-    def _rename(self, statement: said.RenameTable, event: SchemaChange) -> None:
-        self.flush(statement.database, statement.table, event.commit_ts)
-        old = self.tables.pop(f"{statement.database}.{statement.table}", None)
-        name = f"{statement.to_database}.{statement.to_table}"
-        self.flushed[name] = event.commit_ts
-        if old is None:
+            model = self._spelled(*statement.like, event)
+            writes.flush(*model, ts)
+            like = None if writes.is_held(".".join(model)) else writes.tables.get(".".join(model))
+            if like is not None:
+                definition, declared = like.table, like.declared
+        definition = replace(definition, database=database, name=table)
+        if there and behavior == "lenient":
+            writes.flush(database, table, ts)
+            self.notes.append(f"not applied, `lenient` keeps the rows that are there: {event.ddl}")
+            writes.learn(name, [TableShape(database, table, definition.columns)])
             return
-        table = replace(old.table, database=statement.to_database, name=statement.to_table)
-        path = table_path(table.database, table.name)
-        self.tables[name] = TableState(table, path, old.declared)
-        self._add(Copy(path=path, number=0, table=table, source=old.path))
+        writes.flushed[name] = ts  # rows before belong to a table of this name that is gone
+        if definition.columns:
+            writes.create(definition, declared=declared)
+        else:  # like a table of which nothing is known: it is learned from its rows
+            writes.tables.pop(name, None)
 
-    def _alter(self, statement: said.AlterTable, event: SchemaChange) -> None:
-        name = f"{statement.database}.{statement.table}"
-        here = self.tables.get(name)
+    def _drop(self, tables: list[_Name], event: SchemaChange, ts: int) -> None:
+        now = [names for names in tables if self._turn(".".join(names), ts)]
+        if not now or self._forbidden(event):
+            return
+        kept = self._keeps(event)
+        for names in now:
+            if kept:
+                self.writes.flush(*names, ts)
+            else:
+                self.writes.flushed[".".join(names)] = ts  # its rows need no merging any more
+                self.writes.tables.pop(".".join(names), None)
+
+    def _truncate(self, database: str, table: str, event: SchemaChange, ts: int) -> None:
+        name = f"{database}.{table}"
+        if not self._turn(name, ts) or self._forbidden(event):
+            return
+        if self._keeps(event):
+            self.writes.flush(database, table, ts)
+            return
+        self.writes.flushed[name] = ts
+        if name in self.writes.tables:
+            self.writes.empty(name)
+
+    def _names(self, statement: said.RenameTable, event: SchemaChange) -> tuple[_Name, _Name]:
+        """The old name and the new one."""
+        new = (statement.to_database, statement.to_table)
+        said_so = self.rules.restored_ddl and _same(_named(event), new)
+        return self._spelled(statement.database, statement.table, event), _named(event) if said_so else new
+
+    def _rename(self, statement: said.RenameTable, event: SchemaChange, ts: int) -> None:
+        old, new = self._names(statement, event)
+        if old == new or not self._turn(".".join(old), ts) or self._forbidden(event):
+            return
+        self.writes.flush(*old, ts)
+        if self.rules.behavior == "lenient" and ".".join(new) in self.writes.tables:
+            self.notes.append(f"not applied, `lenient` keeps the table that has this name: {event.ddl}")
+            return
+        self.writes.flushed[".".join(new)] = ts
+        self.writes.move(".".join(old), *new)
+
+    def _alter(self, statement: said.AlterTable, database: str, table: str, event: SchemaChange, ts: int) -> None:
+        name = f"{database}.{table}"
+        if not self._turn(name, ts) or self._forbidden(event):
+            return
+        self.writes.flush(database, table, ts)
+        here = self.writes.tables.get(name)
         if here is None:
             return  # never seen: its rows will tell what it has now
+        lenient, irregular = self.rules.behavior == "lenient", self.rules.irregular
+        declared = here.declared
         try:
-            altered = alter(here.table, statement)
+            change = altered(here.table, statement, declared=declared, lenient=lenient)
         except SchemaError as error:
             self._refuse(event, str(error), error)
+            self.writes.change(name, here.table, None, declared=False)
             return
         try:
-            expressions = rewritten(here.table, altered)
+            expressions = rewritten(here.table, change, irregular)
         except SchemaError as error:
             self._refuse(event, str(error), error)
-            altered = without_unknown(altered)
-            expressions = rewritten(here.table, altered)
-        self.tables[name] = replace(here, table=altered.table)
-        if expressions is not None:
-            self._add(Rewrite(path=here.path, number=0, table=altered.table, expressions=expressions))
-        elif columns_added(here.table, altered.table):
-            self._add(AddColumns(path=here.path, number=0, table=altered.table))
+            change, declared = passable(change), False
+            try:
+                expressions = rewritten(here.table, change, irregular)
+            except SchemaError:  # irregular, and the sink's policy is to stop
+                self._stop(event, str(error), error)
+        if irregular == "null":
+            texts = irregular_defaults(change)
+            self.notes += [f"{name}: NULL for {text!r} in the rows of the new column {c}" for c, text in texts]
+        self.writes.change(name, change.table, expressions, declared=declared)
 
-    def _become(self, name: str, learned: Table) -> None:
-        """The rows need more than the table has: new columns, or wider ones."""
-        here = self.tables[name]
-        have = {c.name: c for c in here.table.columns}
-        wider = {c.name: c for c in learned.columns if c.name in have and _sink(c) != _sink(have[c.name])}
-        self.tables[name] = replace(here, table=learned)
-        if wider:
-            casts = {c.name: _cast(c, have) for c in learned.columns}
-            self._add(Rewrite(path=here.path, number=0, table=learned, expressions=casts))
-        elif columns_added(here.table, learned):
-            self._add(AddColumns(path=here.path, number=0, table=learned))
+    def _forbidden(self, event: SchemaChange) -> bool:
+        """Whether the rules keep tables that are there from changing."""
+        if self.rules.behavior == "exception":
+            raise UnsupportedError(f"schema.change.behavior is `exception`, and at {event.place} came: {event.ddl}")
+        if self.rules.behavior == "ignore":
+            self.notes.append(f"ignored: {event.ddl}")
+        return self.rules.behavior == "ignore"
 
-    def _destroys(self, event: SchemaChange) -> bool:
+    def _keeps(self, event: SchemaChange) -> bool:
         if self.rules.behavior == "lenient":
             self.notes.append(f"not applied, `lenient` keeps what is there: {event.ddl}")
-            return False
-        return True
+        return self.rules.behavior == "lenient"
 
     def _refuse(self, event: SchemaChange, why: str, error: Exception | None) -> None:
         if self.rules.behavior in ("try_evolve", "lenient"):
             self.notes.append(f"not applied ({why}): {event.ddl}")
-            return
-        raise UnsupportedError(
-            f"{why}: {event.ddl!r} at {event.place}. Set schema.change.behavior to `try_evolve` to go on without it"
-        ) from error
+        elif not self._forbidden(event):
+            self._stop(event, f"{why}. Set schema.change.behavior to `try_evolve` to go on without it", error)
 
-    def _add(self, action: AnyAction) -> None:
-        number = 1 + sum(a.path == action.path for a in self.actions)
-        self.actions.append(msgspec.structs.replace(action, number=number))
+    def _stop(self, event: SchemaChange, why: str, error: Exception | None) -> NoReturn:
+        raise UnsupportedError(f"{event.ddl!r} at {event.place}: {why}") from error
 
 
-def table_path(database: str, table: str) -> str:
-    """Where a table lies below the sink's path; characters that paths cannot hold are percent-encoded."""
-    return "/".join(
-        "".join(c if c not in '/\\%:*?"<>|' and c >= " " else f"%{ord(c):02X}" for c in n) for n in (database, table)
-    )
+def _named(event: SchemaChange) -> _Name:
+    return event.database or "", event.table or ""
 
 
-def _sink(column: Column) -> str:
-    return sink_type(column.type).sql
-
-
-def _cast(column: Column, have: dict[str, Column]) -> str:
-    quoted = "`" + column.name.replace("`", "``") + "`"
-    return f"CAST({quoted if column.name in have else 'NULL'} AS {_sink(column)})"
-
-
-def _within(ts: int | None, after: int | None, upto: int | None) -> bool:
-    if ts is None:
-        return after is None and upto is None
-    return (after is None or ts > after) and (upto is None or ts <= upto)
-
-
-def _overlaps(chunk: ChunkInfo, after: int | None, upto: int | None) -> bool:
-    low, high = chunk.min_ts, chunk.max_ts
-    if low is None or high is None:
-        return after is None and upto is None
-    return (after is None or high > after) and (upto is None or low <= upto)
+def _same(left: _Name, right: _Name) -> bool:
+    return left[0].lower() == right[0].lower() and left[1].lower() == right[1].lower()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -36,10 +37,11 @@ Progress = Callable[[State], None]
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a run did. `reached` tells whether `until` was reached; None when none was given."""
+    """What a run did: from `before` to `state`; `reached` tells whether `until` was, None when none was given."""
 
     epoch: int
     steps: int
+    before: State
     state: State
     reached: bool | None
 
@@ -51,58 +53,80 @@ def run(
     once: bool = False,
     until: int | None = None,
     progress: Progress | None = None,
+    stopping: Callable[[], bool] | None = None,
 ) -> Summary:
     """Applies what the source has: all of it with `once`, else for ever, and in either case up to `until` at most.
 
     Args:
+        definition: the pipeline.
+        spark: a session with Delta.
+        once: stop after what is there now.
         until: a commit_ts; every table ends at exactly this point.
         progress: called after every step with the state it reached.
+        stopping: asked every second; once it says so, the run ends with the step that it is at.
 
     Raises:
-        ConfigError: `until` lies before what has been applied.
+        ConfigError: `until` lies before what has been applied, or the tables have no common point to stop at.
         ProtocolError: a record could not be decoded and the policy is to stop.
         FencedError: another run of the pipeline took over.
     """
-    runner = _Runner(definition, spark, once, until, progress)
+    if until is not None and definition.pipeline.consistency == "key":
+        raise ConfigError(
+            "with consistency `key` the tables do not move together, so there is no point up to which to apply: leave "
+            "--until out, or set pipeline.consistency to `transaction`"
+        )
+    runner = _Runner(definition, spark, once, until, progress, stopping)
     with as_ours():
         return runner.run()
 
 
+def open_flow(definition: Definition, spark: SparkSession) -> Flow:
+    """The parts of one run, wired; its ledger is not claimed yet."""
+    own = own_folder(definition)
+    name = application(definition)
+    return Flow(
+        definition,
+        Ledger(spark, f"{own}/ledger", name),
+        PendingStore(spark, f"{own}/pending"),
+        DeadLetters(spark, f"{own}/dead_letters", definition.pipeline.dead_letters, definition.pipeline.name),
+        Writer(spark, name, metadata_columns(definition.sink)),
+        tables_folder(definition),
+    )
+
+
 class _Runner:
     def __init__(
-        self, definition: Definition, spark: SparkSession, once: bool, until: int | None, progress: Progress | None
+        self,
+        definition: Definition,
+        spark: SparkSession,
+        once: bool,
+        until: int | None,
+        progress: Progress | None,
+        stopping: Callable[[], bool] | None,
     ) -> None:
         self.definition, self.spark, self.once, self.until, self.progress = definition, spark, once, until, progress
-        own = own_folder(definition)
-        name = application(definition)
-        self.ledger = Ledger(spark, f"{own}/ledger", name)
+        self.stopping = stopping or (lambda: False)
         self.source: Source = source(definition.source)
-        self.flow = Flow(
-            definition,
-            self.ledger,
-            PendingStore(spark, f"{own}/pending"),
-            DeadLetters(spark, f"{own}/dead_letters", definition.pipeline.dead_letters, definition.pipeline.name),
-            Writer(spark, name, metadata_columns(definition.sink)),
-            tables_folder(definition),
-        )
+        self.flow = open_flow(definition, spark)
+        self.ledger = self.flow.ledger
         self.error: BaseException | None = None
+        self.ended = False
+        self.at_work = threading.Lock()  # held during a step; who ends the query waits for it
 
     def run(self) -> Summary:
         self.ledger.claim()
-        first = self.ledger.step
+        first, before = self.ledger.step, self.ledger.state
         self._recover()
+        self.flow.letters.settle(self.ledger.state.positions)
         if not self._done():
             self._stream()
         state = self.ledger.state
         reached = None if self.until is None else state.barrier is not None and state.barrier >= self.until
-        return Summary(self.ledger.epoch, self.ledger.step - first, state, reached)
+        return Summary(self.ledger.epoch, self.ledger.step - first, before, state, reached)
 
     def _recover(self) -> None:
         """Leaves no step half done, and no change pending that the marks already cover."""
-        plan, state = self.ledger.unfinished, self.ledger.state
-        self.flow.pending.delete_all_but([*state.pending, *(plan.folders if plan else ())])
-        if plan is not None:
-            self.flow.finish(plan)
+        if self.flow.recover():
             self._tell()
         state = self.ledger.state
         if self.until is not None and state.barrier is not None and state.barrier > self.until:
@@ -130,13 +154,13 @@ class _Runner:
 
     def _query(self, records: DataFrame, checkpoint: str, end: str | None) -> StreamingQuery:
         def on_batch(batch: DataFrame, number: int) -> None:
-            if self.error is not None or self._done():
-                return
-            try:
-                self._batch(batch, number, checkpoint, end)
-            except BaseException as error:
-                self.error = error
-                raise
+            with self.at_work:
+                if self.error is not None or self.ended or self._done():
+                    return
+                try:
+                    self._batch(batch, number, checkpoint, end)
+                except BaseException as error:  # told by `_wait`: an answer that never comes would hold Spark for ever
+                    self.error = error
 
         writer = records.writeStream.foreachBatch(on_batch).option("checkpointLocation", checkpoint)
         if self.once and self.source.available_now:
@@ -151,14 +175,14 @@ class _Runner:
         self._tell()
         self.ended = end is not None and token == token_text(end)
 
-    ended = False
-
     def _wait(self, query: StreamingQuery) -> None:
         """Until the query ends by itself, or we have what we came for."""
         try:
             while query.isActive and self.error is None and not self.ended and not self._done():
                 query.awaitTermination(1)
         finally:
+            with self.at_work:
+                self.ended = True
             if query.isActive:
                 query.stop()
         if self.error is not None:
@@ -168,6 +192,8 @@ class _Runner:
             raise failed
 
     def _done(self) -> bool:
+        if self.stopping():
+            return True
         barrier = self.ledger.state.barrier
         return self.until is not None and barrier is not None and barrier >= self.until
 

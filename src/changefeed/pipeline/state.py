@@ -51,7 +51,7 @@ class Counts:
         applied: row changes that are in the tables.
         repeated: row changes sent again that had been applied before.
         schema_changes: DDL statements taken, each once.
-        dead: dead letters written: records, or single messages of a record.
+        dead: dead letters, records or single messages of a record, that have not been replayed.
     """
 
     records: int = 0
@@ -73,21 +73,27 @@ class State:
 
     Attributes:
         barrier: commit_ts up to which all tables have been applied; None before the first cut.
+        schema_ts: commit_ts of the newest schema change that has been applied.
+        schema_texts: the statements of that commit_ts.
         resolved: topic -> partition -> the highest mark seen there.
         positions: topic -> partition -> offset of the next record to read.
         source: where the source goes on, in its own words; None before the first batch.
         tables: `database.table` -> what lies downstream.
         pending: folders of the pending store that still hold changes above the barrier, oldest first.
         held: tables in quarantine.
+        replayed: positions of dead letters whose changes are in this state, while the letters do not say so yet.
     """
 
     barrier: int | None = None
+    schema_ts: int | None = None
+    schema_texts: tuple[str, ...] = ()
     resolved: Positions = field(default_factory=dict)
     positions: Positions = field(default_factory=dict)
     source: str | None = None
     tables: dict[str, TableState] = field(default_factory=dict)
     pending: tuple[str, ...] = ()
     held: dict[str, Hold] = field(default_factory=dict)
+    replayed: tuple[str, ...] = ()
     counts: Counts = field(default_factory=Counts)
 
     def versions(self) -> dict[str, int]:

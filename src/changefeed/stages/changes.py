@@ -9,33 +9,38 @@ Columns of the result, so that no upstream name can collide with ours:
     _ts, _topic, _partition, _offset, _index, _half   what orders changes: see `latest.py`
     _op, _time    for the metadata columns
 
-An update that changes the key is two rows: the old key deleted (half 0), the new key written (half 1).
+An update that changes the key is two rows: the old key deleted (half 0), the new key written (half 1). Columns are found
+by name without regard to case, as the upstream does. Whole columns at a time: a row costs Python only when it is
+irregular.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changefeed.errors import UnsupportedError
+from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.frames.chunks import unpack
 from changefeed.frames.convert import convert
 from changefeed.frames.types import sink_type
 from changefeed.model.batch import TableBatch
 from changefeed.model.definition import Table
-from changefeed.model.table import Column, TableShape
+from changefeed.model.position import Place
+from changefeed.model.table import Column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_MAP = pa.map_(pa.string(), pa.string())
+_BITS = pa.list_(pa.bool_())
 _PLACE = [
-    ("_has", pa.list_(pa.bool_()), "array<boolean>"),
+    ("_has", _BITS, "array<boolean>"),
     ("_deleted", pa.bool_(), "boolean"),
-    ("_irregular", pa.map_(pa.string(), pa.string()), "map<string,string>"),
+    ("_irregular", _MAP, "map<string,string>"),
     ("_ts", pa.int64(), "bigint"),
     ("_topic", pa.string(), "string"),
     ("_partition", pa.int32(), "int"),
@@ -45,6 +50,7 @@ _PLACE = [
     ("_op", pa.string(), "string"),
     ("_time", pa.timestamp("us", tz="UTC"), "timestamp"),
 ]
+_BEFORE = "before."
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +71,16 @@ class Window:
         return None if inside is None else pc.fill_null(inside, False)
 
 
-def changes(chunks: DataFrame, table: Table, window: Window) -> DataFrame:
-    """The typed changes of `table` in the window; `chunks` holds its `rows` chunks."""
-    return chunks.select("payload").mapInArrow(worker(table, window), schema_ddl(table))
+def changes(chunks: DataFrame, table: Table, window: Window, irregular: str = "null") -> DataFrame:
+    """The typed changes of `table` in the window; `chunks` holds its `rows` chunks.
+
+    Args:
+        chunks: with the columns of `frames.chunks`.
+        table: the columns and keys of the result.
+        window: which changes.
+        irregular: the sink's policy for values a column cannot hold; `fail` stops at the first.
+    """
+    return chunks.select("payload").mapInArrow(worker(table, window, irregular), schema_ddl(table))
 
 
 def count(chunks: DataFrame, window: Window) -> int:
@@ -88,15 +101,22 @@ def schema_ddl(table: Table) -> str:
     return ", ".join(columns + [f"{name} {sql}" for name, _, sql in _PLACE])
 
 
-def worker(table: Table, window: Window) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function that runs in Spark's Python workers."""
+def worker(
+    table: Table, window: Window, irregular: str = "null"
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that runs in Spark's Python workers.
+
+    It raises, in the worker:
+        UnsupportedError: a row cannot be applied: its table has no key, or its key is not whole.
+        SchemaError: a value means nothing in its column, or does not fit and `irregular` is `fail`.
+    """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for payload in batch.column(0):
                 rows = _inside(unpack(payload.as_py()), window)
                 if len(rows):
-                    yield from _typed(rows, table)
+                    yield from _typed(rows, table, irregular)
 
     return run
 
@@ -106,113 +126,194 @@ def _inside(table: TableBatch, window: Window) -> TableBatch:
     return table if mask is None else TableBatch(table.shape, table.rows.filter(mask))
 
 
-def _typed(batch: TableBatch, table: Table) -> Iterator[pa.RecordBatch]:
+@dataclass(slots=True)
+class _Image:
+    """One image of some rows: arrays and columns by lower-case name, and what of it is irregular, by row."""
+
+    rows: pa.RecordBatch
+    arrays: dict[str, pa.Array]
+    columns: dict[str, Column]
+    irregular: dict[int, dict[str, str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rows: pa.RecordBatch, name: str, columns: Iterable[Column]) -> _Image:
+        """The image `before` or `after` of the rows."""
+        column = rows.column(name)
+        names = [f.name.lower() for f in column.type]
+        return cls(rows, dict(zip(names, column.flatten(), strict=True)), {c.name.lower(): c for c in columns})
+
+    def column(self, column: Column, table: Table) -> pa.Array:
+        """A column of the table in the sink's type, NULL everywhere where the image does not carry it."""
+        name = column.name.lower()
+        if name not in self.columns:
+            return pa.nulls(self.rows.num_rows, sink_type(column.type).arrow)
+        try:
+            converted = convert(self.arrays[name], self.columns[name].type, column.type)
+        except SchemaError as error:
+            raise SchemaError(f"{_named(table, column.name)}: {error} (from {_place(self.rows, 0)})") from error
+        for row, text in converted.irregular.items():
+            self.irregular.setdefault(row, {})[column.name] = text
+        return converted.array
+
+    def key(self, column: Column, table: Table) -> pa.Array:
+        """The same for a column of the key, which must have a value in every row."""
+        if column.name.lower() not in self.columns:
+            raise UnsupportedError(
+                f"{table.database}.{table.name}: the change at {_place(self.rows, 0)} does not carry its key column "
+                f"{column.name}"
+            )
+        array = self.column(column, table)
+        if array.null_count:
+            self._no_key(column, table, pc.indices_nonzero(pc.is_null(array))[0].as_py())
+        return array
+
+    def _no_key(self, column: Column, table: Table, row: int) -> NoReturn:
+        said = dict(self.rows.column("irregular")[row].as_py() or ())
+        text = said.get(_BEFORE + column.name, said.get(column.name))
+        found = self.irregular.get(row, {}).get(column.name) if text is None else text.decode(errors="replace")
+        raise UnsupportedError(
+            f"{_named(table, column.name)} is in the key and holds {'NULL' if found is None else repr(found)} at "
+            f"{_place(self.rows, row)}, which {sink_type(column.type).sql} cannot hold: the row cannot be found again. "
+            "Change the column upstream, or leave the table out"
+        )
+
+
+def _typed(batch: TableBatch, table: Table, irregular: str) -> Iterator[pa.RecordBatch]:
     shape, rows = batch.shape, batch.rows
     deleted = pc.equal(rows.column("op"), "delete")
     gone = rows.filter(deleted)
     kept = rows if gone.num_rows == 0 else rows.filter(pc.invert(deleted))
     if not table.keys:
-        _only_inserts(shape, rows)
+        _only_inserts(rows, table)
     if gone.num_rows:
-        yield _keys_alone(gone, _image(gone, "before"), shape.before_columns, table)
+        yield _keys_alone(_Image.of(gone, "before", shape.before_columns), table)
     if kept.num_rows:
-        yield from _old_keys(kept, shape, table)
-        yield _whole(kept, shape, table)
+        yield from _old_keys(batch, kept, table)
+        yield _whole(_Image.of(kept, "after", shape.after_columns), table, irregular)
 
 
-def _only_inserts(shape: TableShape, rows: pa.RecordBatch) -> None:
-    changing = rows.filter(pc.is_in(rows.column("op"), value_set=pa.array(["update", "delete"])))
-    if changing.num_rows:
-        first = changing.slice(0, 1).to_pylist()[0]
+def _only_inserts(rows: pa.RecordBatch, table: Table) -> None:
+    changing = pc.is_in(rows.column("op"), value_set=pa.array(["update", "delete"]))
+    if pc.any(changing).as_py():
+        row = pc.indices_nonzero(changing)[0].as_py()
         raise UnsupportedError(
-            f"{shape.database}.{shape.table} has no handle key, so the {first['op']} at "
-            f"{first['topic']}:{first['partition']}:{first['offset']} cannot be applied: it names no row. Give the table a "
-            "primary key upstream, or leave it out"
+            f"{table.database}.{table.name} has no handle key, so the {rows.column('op')[row]} at {_place(rows, row)} cannot "
+            "be applied: it names no row. Give the table a primary key upstream, or leave it out"
         )
 
 
-def _image(rows: pa.RecordBatch, name: str) -> dict[str, pa.Array]:
-    column = rows.column(name)
-    return dict(zip([f.name for f in column.type], column.flatten(), strict=True))
-
-
-def _old_keys(rows: pa.RecordBatch, shape: TableShape, table: Table) -> Iterator[pa.RecordBatch]:
+def _old_keys(batch: TableBatch, rows: pa.RecordBatch, table: Table) -> Iterator[pa.RecordBatch]:
     """The keys that updates have left behind, as deletes."""
-    names = [n for n in table.keys if n in {c.name for c in shape.before_columns}]
-    updates = rows.filter(pc.and_(pc.equal(rows.column("op"), "update"), pc.is_valid(rows.column("before"))))
-    if not names or not updates.num_rows:
-        return
-    before, after = _image(updates, "before"), _image(updates, "after")
-    moved = None
-    for name in names:
-        differs = pc.fill_null(pc.not_equal(before[name], after[name]), False)
-        moved = differs if moved is None else pc.or_(moved, differs)
-    left = updates.filter(moved)
-    if left.num_rows:
-        old = {**_image(left, "after"), **_image(left, "before")}
-        columns = tuple(shape.by_name[n] for n in table.keys if n in old)
-        yield _keys_alone(left, old, columns, table)
+    before = _Image.of(rows, "before", batch.shape.before_columns)
+    after = _Image.of(rows, "after", batch.shape.after_columns)
+    moved = pa.repeat(pa.scalar(False), rows.num_rows)
+    for name in (n.lower() for n in table.keys):
+        if name in before.arrays and name in after.arrays:
+            differs = pc.not_equal(before.arrays[name], after.arrays[name])  # NULL where there is no before image
+            moved = pc.or_(moved, pc.fill_null(differs, False))
+    moved = pc.and_(moved, pc.equal(rows.column("op"), "update"))
+    if pc.any(moved).as_py():
+        left = rows.filter(moved)
+        _only_whole(left, batch, table)
+        old = _Image.of(left, "after", batch.shape.after_columns)
+        older = _Image.of(left, "before", batch.shape.before_columns)
+        old.arrays |= older.arrays  # a partial before image leaves out what did not change
+        old.columns |= older.columns
+        yield _keys_alone(old, table)
 
 
-def _keys_alone(
-    rows: pa.RecordBatch, image: dict[str, pa.Array], columns: tuple[Column, ...], table: Table
-) -> pa.RecordBatch:
-    carried = {c.name: c for c in columns}
-    arrays = []
-    for column in table.columns:
-        if column.name in table.keys:
-            if column.name not in carried:
-                raise UnsupportedError(
-                    f"{table.database}.{table.name}: a delete does not carry its key column {column.name}"
-                )
-            arrays.append(convert(image[column.name], carried[column.name].type, column.type).array)
-        else:
-            arrays.append(pa.nulls(rows.num_rows, sink_type(column.type).arrow))
-    return _assembled(rows, arrays, table, deleted=True, has=None, irregular=[{}] * rows.num_rows)
+def _only_whole(rows: pa.RecordBatch, batch: TableBatch, table: Table) -> None:
+    missing = [c.name for c in batch.shape.columns if c not in batch.shape.after_columns]
+    if missing:
+        raise UnsupportedError(
+            f"{table.database}.{table.name}: the update at {_place(rows, 0)} changes the key and does not carry "
+            f"{', '.join(missing)}: what the row held there is under the old key. Let the producer send whole rows"
+        )
 
 
-def _whole(rows: pa.RecordBatch, shape: TableShape, table: Table) -> pa.RecordBatch:
-    image = _image(rows, "after")
-    carried = {c.name: c for c in shape.after_columns}
-    irregular: list[dict[str, str]] = [
-        {k: v.decode(errors="replace") for k, v in row if not k.startswith("before.")} if row else {}
-        for row in rows.column("irregular").to_pylist()
+def _keys_alone(image: _Image, table: Table) -> pa.RecordBatch:
+    arrays = [
+        image.key(c, table) if c.name in table.keys else pa.nulls(image.rows.num_rows, sink_type(c.type).arrow)
+        for c in table.columns
     ]
-    arrays = []
-    for column in table.columns:
-        if column.name in carried:
-            converted = convert(image[column.name], carried[column.name].type, column.type)
-            arrays.append(converted.array)
-            for row, text in converted.irregular.items():
-                irregular[row][column.name] = text
-        else:
-            arrays.append(pa.nulls(rows.num_rows, sink_type(column.type).arrow))
-    has = [c.name in carried for c in table.columns]
-    return _assembled(rows, arrays, table, deleted=False, has=None if all(has) else has, irregular=irregular)
+    return _assembled(image.rows, arrays, deleted=True, has=None, irregular={})
+
+
+def _whole(image: _Image, table: Table, policy: str) -> pa.RecordBatch:
+    image.irregular = _told(image.rows, table)
+    arrays = [image.key(c, table) if c.name in table.keys else image.column(c, table) for c in table.columns]
+    if policy == "fail" and image.irregular:
+        _fail(image, table)
+    has = [c.name.lower() in image.columns for c in table.columns]
+    return _assembled(image.rows, arrays, deleted=False, has=None if all(has) else has, irregular=image.irregular)
+
+
+def _told(rows: pa.RecordBatch, table: Table) -> dict[int, dict[str, str]]:
+    """Row -> column -> text, for the after images in which the decoder found something irregular."""
+    column = rows.column("irregular")
+    if not len(column.keys):
+        return {}
+    offsets = column.offsets
+    found = pc.indices_nonzero(pc.not_equal(offsets[1:], offsets[:-1]))
+    names = {c.name.lower(): c.name for c in table.columns}
+    told = {
+        row: {
+            names.get(name.lower(), name): text.decode(errors="replace")
+            for name, text in texts
+            if not name.startswith(_BEFORE)
+        }
+        for row, texts in zip(found.to_pylist(), column.take(found).to_pylist(), strict=True)
+    }
+    return {row: texts for row, texts in told.items() if texts}
+
+
+def _fail(image: _Image, table: Table) -> NoReturn:
+    row = min(image.irregular)
+    name, text = next(iter(image.irregular[row].items()))
+    column = table.column(name)
+    raise SchemaError(
+        f"{_named(table, name)} holds {text!r} at {_place(image.rows, row)}, which "
+        f"{column.type if column else 'its type'} cannot hold downstream, and `irregular: fail` is set. Correct it upstream, "
+        "or set sink.irregular to `keep` or `null`"
+    )
+
+
+def _named(table: Table, column: str) -> str:
+    return f"{table.database}.{table.name}.{column}"
+
+
+def _place(rows: pa.RecordBatch, row: int) -> Place:
+    return Place(*(rows.column(name)[row].as_py() for name in ("topic", "partition", "offset", "index")))
 
 
 def _assembled(
     rows: pa.RecordBatch,
     arrays: list[pa.Array],
-    table: Table,
     *,
     deleted: bool,
     has: list[bool] | None,
-    irregular: list[dict[str, str]],
+    irregular: dict[int, dict[str, str]],
 ) -> pa.RecordBatch:
     n = rows.num_rows
-    place = [
-        pa.array([has] * n, pa.list_(pa.bool_())),
-        pa.array([deleted] * n, pa.bool_()),
-        pa.array([list(r.items()) for r in irregular], pa.map_(pa.string(), pa.string())),
+    place: list[Any] = [
+        pa.repeat(pa.scalar(has, _BITS), n),
+        pa.repeat(pa.scalar(deleted), n),
+        _maps(irregular, n),
         rows.column("commit_ts").cast(pa.int64()),
         rows.column("topic"),
         rows.column("partition"),
         rows.column("offset"),
         rows.column("index"),
-        pa.array([0 if deleted else 1] * n, pa.int32()),
+        pa.repeat(pa.scalar(0 if deleted else 1, pa.int32()), n),
         rows.column("op"),
         rows.column("commit_time").cast(pa.timestamp("us", tz="UTC")),
     ]
-    names = [f"c{i}" for i in range(len(table.columns))] + [name for name, _, _ in _PLACE]
+    names = [f"c{i}" for i in range(len(arrays))] + [name for name, _, _ in _PLACE]
     return pa.RecordBatch.from_arrays(arrays + place, names=names)
+
+
+def _maps(irregular: dict[int, dict[str, str]], n: int) -> pa.Array:
+    if not irregular:
+        nothing = pa.array([], pa.string())
+        return pa.MapArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), n + 1), nothing, nothing)
+    return pa.array([list(irregular[row].items()) if row in irregular else [] for row in range(n)], _MAP)

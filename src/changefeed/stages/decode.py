@@ -36,11 +36,17 @@ def worker(protocol: str, options: Mapping[str, Any]) -> Callable[[Iterable[pa.R
     """The function that runs in Spark's Python workers; it ships a name and options, nothing else."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        decodes = decoder(protocol, options, _stores(options))
+        read = reader(protocol, options)
         for records in batches:
-            yield pack(_without_key_only(decodes.decode(records), records, protocol), records)
+            yield pack(read(records), records)
 
     return run
+
+
+def reader(protocol: str, options: Mapping[str, Any]) -> Callable[[pa.RecordBatch], Decoded]:
+    """The function that decodes records where it is called, claim checks included."""
+    decodes = decoder(protocol, options, _stores(options))
+    return lambda records: _without_key_only(decodes.decode(records), records, protocol)
 
 
 def _stores(options: Mapping[str, Any]) -> Stores:

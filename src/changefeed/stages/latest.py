@@ -1,8 +1,11 @@
 """latest: many changes of a key -> the one that counts.
 
-Changes are ordered by commit_ts, then by where they lie in their partition: one key's changes are all in one partition
-or ordered by commit_ts alone. The last change wins. A partial image sets the columns that it carries and leaves the
-rest to the change before it; a delete cuts that off.
+Changes are ordered by commit_ts, then by where they lie. A commit_ts is one transaction, of which TiDB tells what became
+of each key, in no order: where one row leaves a key and another takes it, the key is there. So within a commit_ts deletes
+come first, whatever partition they lie in. Changes without commit_ts have the order of their partition alone.
+
+The last change wins. A partial image sets the columns that it carries and leaves the rest to the change before it; a
+delete cuts that off.
 
     _has is NULL everywhere     the last row of each key
     some are partial            column by column, the last value since the last delete
@@ -17,8 +20,6 @@ if TYPE_CHECKING:
 
     from changefeed.model.definition import Table
 
-_ORDER = ("_ts", "_topic", "_partition", "_offset", "_index", "_half")
-
 
 def latest(changes: DataFrame, table: Table, *, partial: bool) -> DataFrame:
     """One row a key: what `stages.changes` returned, reduced to the state after the last change.
@@ -28,34 +29,47 @@ def latest(changes: DataFrame, table: Table, *, partial: bool) -> DataFrame:
     from pyspark.sql import functions as F
 
     keys = [f"c{i}" for i, c in enumerate(table.columns) if c.name in table.keys]
-    order = F.struct(*_ORDER)
     if not partial:
-        whole = F.max_by(F.struct(*changes.columns), order).alias("last")
+        whole = F.max_by(F.struct(*changes.columns), _order()).alias("last")
         return changes.groupBy(*keys).agg(whole).select("last.*")
-    return _merged(changes, table, keys, order)
+    return _merged(changes, table, keys)
 
 
-def _merged(changes: DataFrame, table: Table, keys: list[str], order: Column) -> DataFrame:
+def _order() -> Column:
+    from pyspark.sql import functions as F
+
+    deletes_first = F.when(F.col("_ts").isNotNull(), F.col("_half"))
+    return F.struct("_ts", deletes_first, "_topic", "_partition", "_offset", "_index", "_half")
+
+
+def _merged(changes: DataFrame, table: Table, keys: list[str]) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
+    order = _order()
     same_key = Window.partitionBy(*keys)
     cut = F.max(F.when(F.col("_deleted"), order)).over(same_key)
     since = changes.withColumn("_cut", cut).where(F.col("_cut").isNull() | (order >= F.col("_cut")))
-    values = [f"c{i}" for i in range(len(table.columns)) if f"c{i}" not in keys]
-    carried = {name: ~F.col("_deleted") & (F.col("_has").isNull() | F.col("_has")[int(name[1:])]) for name in values}
-    last = F.max_by(F.struct(*[c for c in changes.columns if c not in values and c not in keys]), order).alias("last")
-    sets = [F.max_by(F.when(carried[n], F.struct(n)), F.when(carried[n], order)).alias(n) for n in values]
-    known = F.array(
-        *[
-            F.lit(True) if f"c{i}" in keys else F.col(f"c{i}").isNotNull() | F.col("was_deleted")
-            for i in range(len(table.columns))
-        ]
-    )
-    found = since.groupBy(*keys).agg(last, F.max(F.col("_cut").isNotNull()).alias("was_deleted"), *sets)
-    kept = [c for c in changes.columns if c not in values and c not in keys and c != "_has"]
+    names = {f"c{i}": c.name for i, c in enumerate(table.columns)}
+    values = [c for c in names if c not in keys]
+    carried = {c: ~F.col("_deleted") & (F.col("_has").isNull() | F.col("_has")[int(c[1:])]) for c in values}
+    others = [c for c in changes.columns if c not in names and c not in ("_has", "_irregular")]
+    # a value, and what is told of it, come from the same change
+    sets = [
+        F.max_by(
+            F.when(carried[c], F.struct(F.col(c).alias("value"), F.col("_irregular")[names[c]].alias("text"))),
+            F.when(carried[c], order),
+        ).alias(c)
+        for c in values
+    ]
+    last = F.max_by(F.struct(*others), order).alias("last")
+    found = since.groupBy(*keys).agg(last, F.max(F.col("_cut").isNotNull()).alias("cut"), *sets)
+    known = [F.lit(True) if c in keys else F.col(c).isNotNull() | F.col("cut") for c in names]
+    texts = F.array(*[F.struct(F.lit(names[c]), F.col(c)["text"]) for c in values])
+    told = F.map_from_entries(F.filter(texts, lambda entry: entry["text"].isNotNull()))
     return found.select(
-        *[F.col(c) if c in keys else F.col(c)[c].alias(c) for c in [f"c{i}" for i in range(len(table.columns))]],
-        known.alias("_has"),
-        *[F.col("last")[c].alias(c) for c in kept],
+        *[F.col(c) if c in keys else F.col(c)["value"].alias(c) for c in names],
+        F.array(*known).alias("_has"),
+        told.cast("map<string,string>").alias("_irregular"),
+        *[F.col("last")[c].alias(c) for c in others],
     )

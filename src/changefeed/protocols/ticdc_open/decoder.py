@@ -17,6 +17,7 @@ Rule 4. An old value without its column's name (see `envelope`, rule 2) belongs 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -71,7 +72,9 @@ class Decoder:
                     self._message(message, at, rows, control)
                 except ProtocolError as error:
                     within = f" in message {index + 1} of {len(messages)}" if several else ""
-                    dead.append(_dead(error, at, key, value, headers, within=within))
+                    letter = _dead(error, at, key, value, headers, within=within)
+                    database, table = _named(message.key)
+                    dead.append(replace(letter, database=database, table=table))
         return Decoded(rows.build(), control, dead)
 
     def _message(self, message: framing.Message, place: Place, rows: BatchBuilder, control: list[Control]) -> None:
@@ -225,6 +228,15 @@ def _instant(ts: int) -> Instant:
 def _moved(error: ProtocolError, start: int) -> ProtocolError:
     """The same error, with its byte counted from the start of the record's key or value."""
     return type(error)(str(error), reason=error.reason, byte=start + (error.byte or 0))
+
+
+def _named(key: bytes) -> tuple[str | None, str | None]:
+    """The table that a message is for, where its key can be read."""
+    try:
+        found = envelope.read_key(key)
+    except ProtocolError:
+        return None, None
+    return found.schema or None, found.table or None
 
 
 Headers = tuple[tuple[str, bytes | None], ...]

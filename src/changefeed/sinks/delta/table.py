@@ -93,9 +93,13 @@ class Writer:
         self._landed(path, stamp)
 
     def rewrite(self, path: str, table: Table, expressions: Mapping[str, str], stamp: Stamp, note: str) -> None:
-        """Replaces every row by expressions over the old one, column -> SQL, and the columns by those of `table`."""
+        """Replaces every row by expressions over the old one, column -> SQL, and the columns by those of `table`.
+
+        A column of ours stays as it is, unless there is an expression for it.
+        """
         names = [c.name for c in table.columns]
-        selected = [f"{expressions[n]} AS {quoted(n)}" for n in names] + [quoted(n) for n in self.extra]
+        selected = [f"{expressions[n]} AS {quoted(n)}" for n in names]
+        selected += [f"{expressions.get(n, quoted(n))} AS {quoted(n)}" for n in self.extra]
         self._replace(path, self.spark.read.format("delta").load(path).selectExpr(*selected), stamp, note)
 
     def copy(self, source: str, path: str, stamp: Stamp, note: str) -> None:

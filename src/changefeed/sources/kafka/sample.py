@@ -59,7 +59,8 @@ def _records(consumer: object, options: dict[str, str], limit: int) -> list[dict
         for message in messages:
             if message.error():
                 raise KafkaException(message.error())
-            topic, partition, offset = str(message.topic()), int(message.partition() or 0), int(message.offset() or 0)
+            topic = str(message.topic())
+            partition, offset = int(message.partition() or 0), int(message.offset() or 0)
             found.append(_record(message, topic, partition, offset))
             if offset + 1 >= ends.get((topic, partition), 0):
                 ends.pop((topic, partition), None)

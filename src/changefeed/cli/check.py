@@ -1,0 +1,38 @@
+"""`changefeed check`: whether a pipeline can run here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from changefeed.cli.options import common, example, pipeline
+from changefeed.cli.output import Output
+
+
+@click.command(epilog=example("changefeed check pipeline.yaml"))
+@pipeline
+@common
+@click.pass_obj
+def check(output: Output, path: Path) -> int:
+    """Check that a pipeline can run: definition, Java, jars, source, first records, sink, ledger.
+
+    Nothing is left behind. Exit code 2 when a check fails; each says what to do.
+    """
+    from changefeed.pipeline.check import FAIL
+    from changefeed.pipeline.check import check as checks
+
+    failed = False
+    found = []
+    for one in checks(path):
+        failed |= one.status == FAIL
+        found.append(one)
+        if not output.json:
+            output.lines(
+                [f"{one.status:<5} {one.name:<11} {one.message}", *([f"      → {one.fix}"] if one.fix else [])]
+            )
+            output.flush()
+    if output.json:
+        said = [{"name": c.name, "status": c.status, "message": c.message, "fix": c.fix} for c in found]
+        output.document({"ok": not failed, "checks": said})
+    return 2 if failed else 0

@@ -1,0 +1,48 @@
+"""`changefeed explain`: what a pipeline would do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from changefeed.cli.options import common, example, pipeline
+from changefeed.cli.output import Output
+
+
+@click.command(epilog=example("changefeed explain pipeline.yaml", "changefeed explain pipeline.yaml --records 100000"))
+@pipeline
+@click.option(
+    "--records", default=10_000, show_default=True, type=click.IntRange(min=1), help="How many records to look at."
+)
+@common
+@click.pass_obj
+def explain(output: Output, path: Path, records: int) -> None:
+    """Show what a run would do: tables with keys and types, what is not kept, policies.
+
+    It looks at the first records of the source and changes nothing.
+    """
+    from changefeed.pipeline.explain import explain as explained
+    from changefeed.pipeline.load import load
+
+    found = explained(load(path), records)
+    if output.json:
+        output.document(found)
+        return
+    for table in found["tables"]:
+        _table(output, table)
+    said = [(name.replace("_", " "), found[name]) for name in ("barrier", "schema_changes", "guarantee")]
+    looked = f"{found['records']:,} records: {found['rows']:,} rows, {found['dead_letters']:,} dead letters"
+    output.table(("policy", "meaning"), [*said, ("looked at", looked)])
+    output.lines(["", *(f"note: {note}" for note in found["notes"])] if found["notes"] else [])
+
+
+def _table(output: Output, table: dict[str, Any]) -> None:
+    keys = f"key {', '.join(table['keys'])}" if table["keys"] else "no key"
+    output.lines(
+        [f"{table['table']}  {keys}, {table['apply']}, types from {table['types_from']}", f"→ {table['path']}"]
+    )
+    columns = [(c["name"], c["upstream"], c["sink"], c["lossy"] or "") for c in table["columns"]]
+    output.table(("  column", "upstream", "sink", "not kept"), [(f"  {name}", *rest) for name, *rest in columns])
+    output.lines([""])

@@ -1,0 +1,53 @@
+"""Moments on the command line: a commit_ts, or a time that stands for all commits up to and with its millisecond."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import click
+
+from changefeed.wire import tso
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_YEARS = range(2000, 2200)  # outside of these a commit_ts is no TSO: other upstreams count as they like
+
+
+def moment(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """The commit_ts that an option's text stands for.
+
+    Digits are the commit_ts itself. An ISO 8601 time, UTC unless it says its zone, is the last one of its millisecond.
+    """
+    if value is None:
+        return None
+    if value.isascii() and value.isdigit():
+        if not 0 < int(value) < 2**63:
+            raise click.BadParameter(f"{value} is no commit_ts: it does not fit 63 bits", ctx, param)
+        return int(value)
+    try:
+        time = datetime.fromisoformat(value)
+    except ValueError as error:
+        wanted = "neither a commit_ts (digits) nor an ISO time such as 2026-03-01T12:00:00Z"
+        raise click.BadParameter(f"{value!r} is {wanted}", ctx, param) from error
+    time = time.replace(tzinfo=UTC) if time.tzinfo is None else time
+    if time < _EPOCH:
+        raise click.BadParameter(f"{value} lies before 1970", ctx, param)
+    return tso.at((time - _EPOCH) // timedelta(milliseconds=1) + 1) - 1
+
+
+def time_of(commit_ts: int | None) -> str | None:
+    """The commit_ts as an ISO time in UTC, or None where it is no TSO."""
+    if commit_ts is None:
+        return None
+    try:
+        time = _EPOCH + timedelta(milliseconds=tso.milliseconds(commit_ts))
+    except OverflowError:
+        return None
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z") if time.year in _YEARS else None
+
+
+def shown(commit_ts: int | None) -> str:
+    """For people: the number, and the time that it stands for."""
+    time = time_of(commit_ts)
+    if commit_ts is None:
+        return "no cut yet"
+    return f"{commit_ts} ({time})" if time else str(commit_ts)

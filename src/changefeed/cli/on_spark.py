@@ -1,0 +1,32 @@
+"""Spark for the length of a command."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from changefeed.pipeline.definition import Definition
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@contextmanager
+def spark_for(definition: Definition) -> Iterator[SparkSession]:
+    """A session with the pipeline's Spark configuration; one that ran before goes on running."""
+    from changefeed.spark.session import session
+
+    ours = not _runs()
+    spark = session(f"changefeed {definition.pipeline.name}", config=definition.spark)
+    try:
+        yield spark
+    finally:
+        if ours:
+            spark.stop()
+
+
+def _runs() -> bool:
+    pyspark = sys.modules.get("pyspark")
+    return pyspark is not None and pyspark.SparkContext._active_spark_context is not None

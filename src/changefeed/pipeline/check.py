@@ -1,0 +1,213 @@
+"""Whether a pipeline can run here: `changefeed check`.
+
+One function a check, in the order in which a run would meet the trouble. A check that fails says what to do; those that
+stand on it are left out. Nothing is left behind, and no Spark is started.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from glob import glob
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+
+from changefeed.errors import ChangefeedError, ConfigError, MissingExtraError, SinkError, SourceError
+from changefeed.model.event import Resolved, SchemaChange
+from changefeed.pipeline.definition import Definition, FilesSource
+from changefeed.pipeline.ledger import cuts, epoch
+from changefeed.pipeline.load import load
+from changefeed.pipeline.paths import application, own_folder, tables_folder
+from changefeed.protocols import PROTOCOLS
+from changefeed.sinks.delta.read import wrote
+from changefeed.sources import source
+from changefeed.stages.decode import reader
+
+OK, WARN, FAIL = "ok", "warn", "fail"
+_RECORDS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What one check found; `fix` says what to do about it."""
+
+    name: str
+    status: str
+    message: str
+    fix: str | None = None
+
+
+def check(path: str | Path, records: int = _RECORDS) -> Iterator[Check]:
+    """Every check of the pipeline that `path` defines, each as soon as it is done.
+
+    Args:
+        path: the YAML file.
+        records: how many records of the source to decode.
+    """
+    try:
+        definition = load(path)
+    except ConfigError as error:
+        yield Check("definition", FAIL, str(error), "correct the file; `changefeed init` writes one with comments")
+        return
+    choice = definition.source.protocol.name
+    yield Check("definition", OK, f"{definition.source.type} → {choice} → {definition.sink.type}")
+    yield from _spark()
+    yield from _source(definition, records)
+    yield _sink(tables_folder(definition))
+    yield _ledger(definition)
+
+
+def _spark() -> Iterator[Check]:
+    from changefeed.spark import jars, java
+
+    def found_java() -> str:
+        found = java.find()
+        return f"{found.version} in {found.home}"
+
+    def found_jars() -> str:
+        return f"{len(jars.paths('delta', 'kafka'))} jars of Delta and Kafka are here"
+
+    yield _tried("java", found_java, "see the command in the message; or point JAVA_HOME at Java 17 or 21")
+    yield _tried("jars", found_jars, "they are fetched once: run this once with a connection to a Maven repository")
+
+
+def _tried(name: str, attempt: Callable[[], str], fix: str) -> Check:
+    try:
+        return Check(name, OK, attempt())
+    except ChangefeedError as error:
+        return Check(name, FAIL, str(error), fix)
+
+
+def _source(definition: Definition, limit: int) -> Iterator[Check]:
+    section = definition.source
+    if isinstance(section, FilesSource) and not glob(section.path):
+        yield Check(
+            "source", FAIL, f"no file matches {section.path}", "correct source.path, or put the files there first"
+        )
+        return
+    try:
+        batches = list(source(section).sample(limit))
+    except MissingExtraError as error:
+        yield Check("source", WARN, f"not looked at: {error}", "the message is the command; Spark itself does without")
+        return
+    except SourceError as error:
+        yield Check("source", FAIL, str(error), "correct the source section, or see that what it names can be reached")
+        return
+    if not sum(batch.num_rows for batch in batches):
+        yield Check("source", WARN, "reachable, and has no record yet", "follow it (changefeed run without --once)")
+        return
+    yield Check("source", OK, f"reachable; {sum(batch.num_rows for batch in batches):,} records looked at")
+    yield _records(definition, batches)
+
+
+def _records(definition: Definition, batches: list[pa.RecordBatch]) -> Check:
+    choice = definition.source.protocol
+    try:
+        read = reader(choice.name, choice.options)
+        decoded = [read(batch) for batch in batches]
+    except ChangefeedError as error:
+        return Check("records", FAIL, str(error), f"correct the options of {choice.name} in source.protocol")
+    dead = [letter for one in decoded for letter in one.dead]
+    good = Counter[str](rows=sum(len(table) for one in decoded for table in one.tables))
+    good["schema changes"] = sum(isinstance(event, SchemaChange) for one in decoded for event in one.control)
+    good["resolved marks"] = sum(isinstance(event, Resolved) for one in decoded for event in one.control)
+    said = ", ".join(f"{count:,} {name}" for name, count in good.items())
+    if dead:
+        message = f"{len(dead):,} dead letters beside {said}; the first: {dead[0].error}"
+        return _undecodable(definition, batches, message, any_change=bool(good["rows"] or good["schema changes"]))
+    if definition.pipeline.consistency == "transaction" and not good["resolved marks"]:
+        fix = "see that the producer sends them, or set pipeline.consistency to `key`"
+        return Check("records", WARN, f"{said}: nothing is applied until every partition has a resolved mark", fix)
+    return Check("records", OK, f"all decode as {choice.name}: {said}")
+
+
+def _undecodable(definition: Definition, batches: list[pa.RecordBatch], message: str, *, any_change: bool) -> Check:
+    """The likely cause: another protocol, other options, or damage."""
+    choice = definition.source.protocol
+    fitting = [name for name in sorted(PROTOCOLS, key=lambda name: name != choice.name) if _fits(name, batches)]
+    if fitting and fitting[0] == choice.name:
+        fix = f"they decode with the default options of {choice.name}: correct those in source.protocol"
+        return Check("records", FAIL, message, fix)
+    if fitting:
+        return Check("records", FAIL, message, f"they decode as {fitting[0]}: set source.protocol to it")
+    if not any_change:
+        fix = f"no change decodes: is {choice.name} the protocol of this source, with the options of its producer?"
+        return Check("records", FAIL, message, fix)
+    policy = {
+        "stop": "the run will stop there; correct the options of the protocol, or set pipeline.dead-letters",
+        "quarantine": "their tables will be held until `changefeed dlq replay`",
+        "continue": "the run will go on without them; `changefeed dlq list` shows them",
+    }
+    return Check("records", WARN, message, policy[definition.pipeline.dead_letters])
+
+
+def _fits(name: str, batches: list[pa.RecordBatch]) -> bool:
+    try:
+        read = reader(name, {})
+        return not any(read(batch).dead for batch in batches)
+    except ConfigError:
+        return False
+
+
+def _sink(folder: str) -> Check:
+    fix = "correct sink.path, or give this user the right to write there"
+    try:
+        if urlsplit(folder).scheme in ("", "file"):
+            _try_folder(Path(urlsplit(folder).path))
+        else:
+            _try_url(folder)
+    except (OSError, ChangefeedError) as error:
+        return Check("sink", FAIL, f"{folder} cannot be written: {error}", fix)
+    return Check("sink", OK, f"{folder} can be written")
+
+
+def _try_folder(folder: Path) -> None:
+    """Writes a file that is gone at once, in the folder or the nearest one above it that exists."""
+    there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    if not there.is_dir():
+        raise NotADirectoryError(f"{there} is no folder")
+    with tempfile.TemporaryFile(dir=there):
+        pass
+
+
+def _try_url(url: str) -> None:
+    try:
+        import fsspec
+    except ImportError as error:
+        raise MissingExtraError(f"sink.path {urlsplit(url).scheme}://", "spark") from error
+    name = f".changefeed-check-{os.getpid()}"
+    try:
+        system, folder = fsspec.core.url_to_fs(url)
+        system.pipe_file(f"{folder}/{name}", b"")
+        system.rm_file(f"{folder}/{name}")
+    except (ValueError, ImportError) as error:
+        raise ConfigError(str(error)) from error
+
+
+def _ledger(definition: Definition) -> Check:
+    path = f"{own_folder(definition)}/ledger"
+    name = definition.pipeline.name
+    try:
+        ours = wrote(path, application(definition))
+        if ours is None:
+            return Check("ledger", OK, "none yet: the first run begins it")
+        if not ours:
+            fix = f"give each pipeline a sink.path of its own, or set pipeline.name to the one that began {path}"
+            return Check("ledger", FAIL, f"{path} belongs to another pipeline than {name}", fix)
+        found = cuts(path)
+        steps = f"{found[-1].step:,} steps done, up to {found[-1].state.barrier}" if found else "no step done"
+        return Check("ledger", OK, f"epoch {epoch(path)}, {steps}")
+    except MissingExtraError as error:
+        return Check("ledger", WARN, f"not looked at: {error}", "the message is the command; a run does without")
+    except SinkError as error:
+        return Check(
+            "ledger",
+            FAIL,
+            str(error),
+            "what lies there is no ledger, or was damaged: restore it, or take a new sink.path",
+        )

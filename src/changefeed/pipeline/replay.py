@@ -1,0 +1,292 @@
+"""Replay: dead letters decoded again, with the protocol options of today, and what they hold applied.
+
+Theory of operation:
+
+Rule 1. A letter is one message of a record, or a whole record. It is replayed when all of it decodes; other messages of
+the record were read when the record was, and are left out.
+Rule 2. A table in quarantine waits where it was held, so everything above that is applied, in order. It is released
+when none of its letters is left.
+Rule 3. Other tables went on without the letters. What lies at or below the barrier comes too late for them: it could
+overwrite newer rows. It counts as repeated, is not applied, and the user is told. The rest waits for the barrier.
+Rule 4. One row of the ledger takes the changes, the counts, the releases and the letters' positions. Killed before it,
+nothing has happened; after it, the next replay marks those letters before it looks for others.
+Rule 5. A letter of a record that has not been passed (policy `stop`) is not replayed: the next run reads the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changefeed.errors import ConfigError
+from changefeed.frames.chunks import CHUNKS, pack
+from changefeed.model.batch import Decoded, TableBatch, record_batch
+from changefeed.model.event import Control, DeadLetter, SchemaChange
+from changefeed.model.position import Place
+from changefeed.pipeline.barrier import absorbed
+from changefeed.pipeline.compose import Flow
+from changefeed.pipeline.dead_letters import letters
+from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.edge import as_ours
+from changefeed.pipeline.failpoint import failpoint
+from changefeed.pipeline.ledger import cuts
+from changefeed.pipeline.paths import own_folder
+from changefeed.pipeline.run import open_flow
+from changefeed.pipeline.state import State
+from changefeed.sinks.delta.read import query
+from changefeed.sources import source
+from changefeed.stages.decode import reader
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_AT_ONCE = 1000  # records decoded at a time
+
+
+@dataclass(slots=True)
+class Found:
+    """What the letters hold, decoded with the options of today.
+
+    Attributes:
+        letters: positions of those that can be decoded now.
+        dead: what still cannot be decoded, with today's error.
+        unread: how many lie ahead of what has been read.
+        rows: row changes to apply.
+        late: table -> row changes at or below the barrier, which are not applied.
+        late_schema_changes: the same of DDL statements.
+        released: tables that leave quarantine.
+        unfinished: a replay before this one has been killed and has to be finished.
+        chunks: the changes to apply, packed.
+    """
+
+    letters: list[str] = field(default_factory=list)
+    dead: list[DeadLetter] = field(default_factory=list)
+    unread: int = 0
+    rows: int = 0
+    late: dict[str, int] = field(default_factory=dict)
+    late_schema_changes: int = 0
+    released: frozenset[str] = frozenset()
+    unfinished: bool = False
+    chunks: list[pa.RecordBatch] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What a replay did, and the state it reached."""
+
+    found: Found
+    state: State
+
+
+def look(definition: Definition, positions: Sequence[str] = (), state: State | None = None) -> Found:
+    """Decodes the letters that wait, and changes nothing. Needs no Spark.
+
+    Args:
+        definition: the pipeline.
+        positions: `topic:partition:offset`, with or without `:index`: these letters alone.
+        state: what has been applied; read from the ledger when left out.
+
+    Raises:
+        ConfigError: no letter waits at one of the positions.
+        SinkError: ledger or letters cannot be read.
+    """
+    if state is None:
+        published = cuts(f"{own_folder(definition)}/ledger")
+        state = published[-1].state if published else State()
+    waiting = [letter for letter in letters(definition) if _position(letter) not in state.replayed]
+    chosen = _chosen(waiting, positions)
+    passed = [letter for letter in chosen if _passed(letter, state)]
+    found = Found(unread=len(chosen) - len(passed), unfinished=bool(state.replayed))
+    read = reader(definition.source.protocol.name, definition.source.protocol.options)
+    late = _Late(state, definition.pipeline.consistency, found)
+    for records, at in _records(passed):
+        decoded = read(records)
+        good = _decodable(at, decoded.dead, found)
+        kept = late.split(_only(decoded, good))
+        found.rows += sum(len(table) for table in kept.tables)
+        found.chunks.append(pack(kept, records.slice(0, 0)))
+    found.released = _released(definition, waiting, state, set(found.letters))
+    return found
+
+
+def replay(definition: Definition, spark: SparkSession, positions: Sequence[str] = ()) -> Replayed:
+    """Applies what the letters hold that can be decoded now.
+
+    It takes the next epoch, as a run does, so a run that is going on stops.
+
+    Args:
+        definition: the pipeline.
+        spark: a session with Delta.
+        positions: as for `look`.
+
+    Raises:
+        ConfigError: no letter waits at one of the positions.
+        FencedError: another run of the pipeline took over.
+    """
+    flow = open_flow(definition, spark)
+    with as_ours():
+        flow.ledger.claim()
+        flow.recover()
+        if flow.ledger.state.replayed:
+            flow.letters.mark(flow.ledger.state.replayed)
+        found = look(definition, positions, flow.ledger.state)
+        if found.letters or found.released or found.unfinished:
+            flow.ledger.finish(_taken(flow, found))
+        if found.letters:
+            flow.letters.mark(found.letters)
+        state = replace(flow.ledger.state, replayed=())
+        if state.source is not None and (state != flow.ledger.state or any(h.released for h in state.held.values())):
+            flow.step(state, source(definition.source).partitions(state.source), None)
+    return Replayed(found, flow.ledger.state)
+
+
+def _taken(flow: Flow, found: Found) -> State:
+    """The state that has the letters' changes, none of them applied yet."""
+    state, folder = flow.ledger.state, f"{flow.ledger.epoch:06d}-replay"
+    fresh = []
+    if any(chunks.num_rows for chunks in found.chunks):
+        chunks = flow.pending.spark.createDataFrame(pa.Table.from_batches(found.chunks, CHUNKS))
+        failpoint("stage.before")
+        flow.pending.stage(chunks, folder)
+        failpoint("stage.after")
+        fresh = flow.pending.index([folder])
+    late = sum(found.late.values())
+    after = absorbed(state, fresh, folder, state.source or "", late, quarantine=False)
+    counts = replace(after.counts, rows=after.counts.rows + late, dead=after.counts.dead - len(found.letters))
+    held = {name: replace(h, released=h.released or name in found.released) for name, h in after.held.items()}
+    return replace(after, source=state.source, counts=counts, held=held, replayed=tuple(found.letters))
+
+
+def _position(letter: dict[str, Any]) -> str:
+    return str(Place(letter["topic"], letter["partition"], letter["offset"], letter["index"]))
+
+
+def _passed(letter: dict[str, Any], state: State) -> bool:
+    return bool(letter["offset"] < state.positions.get(letter["topic"], {}).get(letter["partition"], 0))
+
+
+def _chosen(waiting: list[dict[str, Any]], positions: Sequence[str]) -> list[dict[str, Any]]:
+    if not positions:
+        return waiting
+    wanted = [Place.parse(text) for text in positions]
+    for place in wanted:
+        if not any(_at(letter, place) for letter in waiting):
+            raise ConfigError(f"no dead letter waits at {place}; `changefeed dlq list` shows those that do")
+    return [letter for letter in waiting if any(_at(letter, place) for place in wanted)]
+
+
+def _at(letter: dict[str, Any], place: Place) -> bool:
+    here = (letter["topic"], letter["partition"], letter["offset"])
+    return here == (place.topic, place.partition, place.offset) and place.index in (None, letter["index"])
+
+
+_Record = tuple[str, int, int]
+
+
+def _records(passed: list[dict[str, Any]]) -> Iterator[tuple[pa.RecordBatch, dict[_Record, list[int | None]]]]:
+    """The letters' records, each once, and which messages of each are letters."""
+    messages: dict[_Record, list[int | None]] = {}
+    bodies: dict[_Record, dict[str, Any]] = {}
+    for letter in passed:
+        record = (letter["topic"], letter["partition"], letter["offset"])
+        messages.setdefault(record, []).append(letter["index"])
+        bodies[record] = {n: letter[n] for n in ("topic", "partition", "offset", "key", "value", "headers")}
+    places = sorted(messages)
+    for start in range(0, len(places), _AT_ONCE):
+        some = places[start : start + _AT_ONCE]
+        yield record_batch(bodies[p] for p in some), {p: messages[p] for p in some}
+
+
+def _decodable(at: dict[_Record, list[int | None]], dead: list[DeadLetter], found: Found) -> set[Place]:
+    """The letters that nothing of what is still dead belongs to; notes both kinds in `found`."""
+    still: dict[_Record, list[DeadLetter]] = {}
+    for letter in dead:
+        still.setdefault((letter.place.topic, letter.place.partition, letter.place.offset), []).append(letter)
+    good: set[Place] = set()
+    for record, indexes in at.items():
+        failed = {letter.place.index: letter for letter in still.get(record, ())}
+        for index in indexes:
+            own = [letter for i, letter in failed.items() if None in (i, index) or i == index]
+            if own:
+                found.dead.append(own[0])
+            else:
+                good.add(Place(*record, index))
+    found.letters.extend(sorted(map(str, good)))
+    return good
+
+
+def _only(decoded: Decoded, letters: set[Place]) -> Decoded:
+    """What comes from these letters."""
+
+    def belongs(topic: str, partition: int, offset: int, index: int | None) -> bool:
+        return Place(topic, partition, offset, index) in letters or Place(topic, partition, offset) in letters
+
+    tables = []
+    for table in decoded.tables:
+        columns = [table.rows.column(name).to_pylist() for name in ("topic", "partition", "offset", "index")]
+        ours = pa.array([belongs(*place) for place in zip(*columns, strict=True)], pa.bool_())
+        tables.append(TableBatch(table.shape, table.rows.filter(ours)))
+    events = [e for e in decoded.control if belongs(e.place.topic, e.place.partition, e.place.offset, e.place.index)]
+    return Decoded([t for t in tables if len(t)], events)
+
+
+_NOTHING_PASSES = 2**64 - 1
+
+
+@dataclass(slots=True)
+class _Late:
+    """Tells what comes too late for its table, and notes it."""
+
+    state: State
+    consistency: str
+    found: Found
+
+    def split(self, decoded: Decoded) -> Decoded:
+        """What does not."""
+        tables = [self._rows(table) for table in decoded.tables]
+        return Decoded([t for t in tables if len(t)], [e for e in decoded.control if self._in_time(e)])
+
+    def _floor(self, name: str) -> int | None:
+        """The commit_ts up to which a table is done; None when it has not begun."""
+        if name in self.state.held:
+            return self.state.held[name].after
+        return _NOTHING_PASSES if self.consistency == "key" else self.state.barrier
+
+    def _rows(self, table: TableBatch) -> TableBatch:
+        name = f"{table.shape.database}.{table.shape.table}"
+        floor = self._floor(name)
+        if floor is None:
+            return table
+        above = pc.fill_null(pc.greater(table.rows.column("commit_ts"), pa.scalar(floor, pa.uint64())), False)
+        kept = TableBatch(table.shape, table.rows.filter(above))
+        if len(kept) < len(table):
+            self.found.late[name] = self.found.late.get(name, 0) + len(table) - len(kept)
+        return kept
+
+    def _in_time(self, event: Control) -> bool:
+        if not isinstance(event, SchemaChange):
+            return True
+        floor = self._floor(f"{event.database}.{event.table}")
+        if floor is None or (event.commit_ts is not None and event.commit_ts > floor):
+            return True
+        self.found.late_schema_changes += 1
+        return False
+
+
+def _released(
+    definition: Definition, before: Iterable[dict[str, Any]], state: State, replayed: set[str]
+) -> frozenset[str]:
+    """The tables in quarantine none of whose letters is left.
+
+    One that is held because a held table was renamed to it has no letters: it leaves with the last of the others.
+    """
+    waiting = {f"{one['database']}.{one['table']}" for one in before if _position(one) not in replayed}
+    if not waiting & state.held.keys():
+        return frozenset(name for name, hold in state.held.items() if not hold.released)
+    said = query(f"{own_folder(definition)}/dead_letters", 'SELECT DISTINCT database, "table" FROM t')
+    named = {f"{one['database']}.{one['table']}" for one in said}
+    return frozenset(n for n, h in state.held.items() if n in named and n not in waiting and not h.released)

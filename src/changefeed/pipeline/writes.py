@@ -1,0 +1,174 @@
+"""The tables while a step is planned: what lies where at this point of the order, and which writes lead there.
+
+Whoever plans moves through the schema changes in their order and flushes a table's rows before it touches the table;
+every write sees the columns that the table has there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from changefeed.errors import SchemaError, UnsupportedError
+from changefeed.frames.chunks import read_shape
+from changefeed.model.definition import Table
+from changefeed.model.table import TableShape
+from changefeed.pipeline.actions import AddColumns, AnyAction, Copy, Create, Merge, Rewrite
+from changefeed.pipeline.evolution import columns_added, learn, widened
+from changefeed.pipeline.pending import ChunkInfo
+from changefeed.pipeline.state import Hold, TableState
+
+
+@dataclass(slots=True)
+class Writes:
+    """The tables of a step in (after, upto], and the writes planned so far.
+
+    Attributes:
+        flushed: up to where a table's rows are in the writes planned, or no longer matter.
+    """
+
+    tables: dict[str, TableState]
+    held: dict[str, Hold]
+    after: int | None
+    upto: int | None
+    keyless: str
+    chunks: dict[str, list[ChunkInfo]]
+    actions: list[AnyAction] = field(default_factory=list)
+    flushed: dict[str, int | None] = field(default_factory=dict)
+    numbers: Counter[str] = field(default_factory=Counter)
+
+    def is_held(self, name: str) -> bool:
+        """Whether the table is in quarantine and stays there."""
+        return name in self.held and not self.held[name].released
+
+    def start(self, name: str) -> int | None:
+        """From where a table's changes are for this step: the barrier, or where it was held."""
+        return self.held[name].after if name in self.held else self.after
+
+    def names(self) -> set[tuple[str, str]]:
+        """Database and name of every table that is known, or has rows or a hold in this step."""
+        known = {(t.table.database, t.table.name) for t in self.tables.values()}
+        return known | {(str(c[0].database), str(c[0].table)) for c in self.chunks.values()}
+
+    def flush_all(self) -> None:
+        """Plans all rows that are left."""
+        for chunks in list(self.chunks.values()):
+            self.flush(str(chunks[0].database), str(chunks[0].table), self.upto)
+
+    def flush(self, database: str, table: str, upto: int | None) -> None:
+        """Plans the rows of a table up to here, with the columns that it has here."""
+        name = f"{database}.{table}"
+        if self.is_held(name):
+            return
+        after = self.flushed.get(name, self.start(name))
+        rows = [c for c in self.chunks.get(name, ()) if overlaps(c, after, upto)]
+        self.flushed[name] = upto
+        if not rows:
+            return
+        shapes = [read_shape(text) for text in dict.fromkeys(c.shape for c in rows if c.shape)]
+        self.learn(name, shapes)
+        here = self.tables[name]
+        if not here.table.keys and self.keyless == "refuse":
+            raise UnsupportedError(
+                f"{name} has no handle key and `keyless: refuse` is set: give it a primary key upstream, leave it out, or "
+                "set `keyless: append`"
+            )
+        columns = {c.name.lower() for c in here.table.columns}
+        partial = any(columns - {c.name.lower() for c in s.after_columns} for s in shapes)
+        self.add(Merge(
+            path=here.path, number=0, table=here.table, source=(database, table), after=after, upto=upto,
+            partial=partial and bool(here.table.keys),
+        ))  # fmt: skip
+
+    def learn(self, name: str, shapes: Iterable[TableShape]) -> None:
+        """Gives the table what rows of these shapes need: itself, new columns, or wider ones."""
+        here = self.tables.get(name)
+        learned = learn(here.table if here else None, shapes, declared=bool(here and here.declared))
+        if here is None:
+            self.create(learned, declared=False)
+            return
+        if learned == here.table:
+            return
+        try:
+            expressions = widened(here.table, learned)
+        except SchemaError as error:
+            raise UnsupportedError(
+                f"{name}: {error}. Its DDL is not in what was read: start from a snapshot, or from a log that has it"
+            ) from error
+        self.change(name, learned, expressions)
+
+    def change(
+        self, name: str, table: Table, expressions: dict[str, str] | None, *, declared: bool | None = None
+    ) -> None:
+        """Gives a table other columns; `expressions` are for the rows that exist, None where they stay as they are."""
+        here = self.tables[name]
+        self.tables[name] = replace(here, table=table, declared=here.declared if declared is None else declared)
+        if expressions is not None:
+            self.add(Rewrite(path=here.path, number=0, table=table, expressions=expressions))
+        elif columns_added(here.table, table):
+            self.add(AddColumns(path=here.path, number=0, table=table))
+
+    def create(self, table: Table, *, declared: bool) -> None:
+        """A new, empty table in the place of whatever had its name."""
+        path = table_path(table.database, table.name)
+        self.tables[f"{table.database}.{table.name}"] = TableState(table, path, declared)
+        self.add(Create(path=path, number=0, table=table))
+
+    def empty(self, name: str) -> None:
+        """The table without its rows."""
+        here = self.tables[name]
+        self.add(Create(path=here.path, number=0, table=here.table))
+
+    def move(self, name: str, database: str, table: str) -> None:
+        """The table under another name, if it is known."""
+        old = self.tables.pop(name, None)
+        if old is None:
+            self.tables.pop(f"{database}.{table}", None)
+            return
+        moved = replace(old.table, database=database, name=table)
+        path = table_path(database, table)
+        self.tables[f"{database}.{table}"] = TableState(moved, path, old.declared)
+        self.add(Copy(path=path, number=0, table=moved, source=old.path))
+
+    def add(self, action: AnyAction) -> None:
+        """Plans one write more."""
+        self.numbers[action.path] += 1
+        self.actions.append(msgspec.structs.replace(action, number=self.numbers[action.path]))
+
+
+def by_table(chunks: Iterable[ChunkInfo]) -> dict[str, list[ChunkInfo]]:
+    """The rows chunks of each table."""
+    found: defaultdict[str, list[ChunkInfo]] = defaultdict(list)
+    for chunk in chunks:
+        if chunk.kind == "rows":
+            found[chunk.name].append(chunk)
+    return dict(found)
+
+
+def table_path(database: str, table: str) -> str:
+    """Where a table lies below the sink's path; what a path cannot hold, or takes for something else, is escaped."""
+    return f"{'%5Fchangefeed' if database == '_changefeed' else _escaped(database)}/{_escaped(table)}"
+
+
+def _escaped(name: str) -> str:
+    if name in (".", ".."):
+        return name.replace(".", "%2E")
+    return "".join(c if c not in '/\\%:*?"<>|' and c >= " " else f"%{ord(c):02X}" for c in name)
+
+
+def within(ts: int | None, after: int | None, upto: int | None) -> bool:
+    """Whether after < ts <= upto; a change without commit_ts is only where there are no bounds."""
+    if ts is None:
+        return after is None and upto is None
+    return (after is None or ts > after) and (upto is None or ts <= upto)
+
+
+def overlaps(chunk: ChunkInfo, after: int | None, upto: int | None) -> bool:
+    """Whether the chunk may hold changes in (after, upto]."""
+    low, high = chunk.min_ts, chunk.max_ts
+    if low is None or high is None:
+        return after is None and upto is None
+    return (after is None or high > after) and (upto is None or low <= upto)

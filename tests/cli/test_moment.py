@@ -1,0 +1,52 @@
+"""What `--until` takes, and how a commit_ts is shown."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from changefeed.cli.moment import moment, shown, time_of
+
+_CTX, _PARAM = click.Context(click.Command("run")), click.Option(["--until"])
+MILLISECOND = 1767227195352  # 2026-01-01T00:26:35.352Z
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-01-01T00:26:35.352Z",
+        "2026-01-01T00:26:35.352",
+        "2026-01-01 08:26:35.352+08:00",
+        "2026-01-01T00:26:35.352999",
+    ],
+)
+def test_a_time_is_the_last_commit_of_its_millisecond(text: str) -> None:
+    found = moment(_CTX, _PARAM, text)
+    assert found == (MILLISECOND << 18) | (2**18 - 1)
+    assert time_of(found) == "2026-01-01T00:26:35.352Z"
+
+
+def test_digits_are_a_commit_ts_as_it_is() -> None:
+    assert moment(_CTX, _PARAM, "463268005898553859") == 463268005898553859
+    assert moment(_CTX, _PARAM, None) is None
+    assert shown(463268005898553859) == "463268005898553859 (2026-01-01T00:26:35.352Z)"
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("yesterday", "'yesterday' is neither a commit_ts (digits) nor an ISO time such as 2026-03-01T12:00:00Z"),
+        ("0", "0 is no commit_ts: it does not fit 63 bits"),
+        ("9223372036854775808", "9223372036854775808 is no commit_ts: it does not fit 63 bits"),
+        ("1969-12-31", "1969-12-31 lies before 1970"),
+    ],
+)
+def test_anything_else_is_refused(text: str, message: str) -> None:
+    with pytest.raises(click.BadParameter) as error:
+        moment(_CTX, _PARAM, text)
+    assert error.value.message == message
+
+
+def test_a_number_that_is_no_tso_has_no_time() -> None:
+    assert (time_of(None), time_of(12), time_of(2**63 - 1)) == (None, None, None)
+    assert (shown(None), shown(12)) == ("no cut yet", "12")

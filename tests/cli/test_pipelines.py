@@ -1,0 +1,235 @@
+"""A pipeline on the command line, from the first run to the replay of its dead letters."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from changefeed.cli import COMMANDS, SECTIONS, changefeed
+from changefeed.cli.output import Output
+from changefeed.pipeline import definition
+from changefeed.pipeline.load import load
+from tests.pipeline.claim_checks import checked_in
+from tests.pipeline.history import HistoryBuilder
+
+
+def _invoke(*args: object) -> Result:
+    return CliRunner().invoke(
+        changefeed, list(map(str, args)), obj=Output(), catch_exceptions=False, standalone_mode=False
+    )
+
+
+def _said(*args: object) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in _invoke(*args, "--json").stdout.splitlines()]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A pipeline after its first run; one row of `orders` is a dead letter until the store is configured."""
+
+    path: Path
+    mark: int
+    last: int
+    events: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def ran(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    folder = tmp_path_factory.mktemp("pipeline")
+    h = HistoryBuilder()
+    h.schema("app", "orders", "CREATE TABLE `app`.`orders` (`id` BIGINT NOT NULL,`note` TEXT,PRIMARY KEY(`id`))")
+    h.rows(("orders", None, {"id": 1, "note": "small"}))
+    h.rows(("orders", None, {"id": 2, "note": "x" * 600}))
+    mark = h.resolved()
+    last = h.rows(("orders", None, {"id": 3, "note": "waits"}))
+    checked_in(h.write(folder / "plain.jsonl"), folder / "store")
+    return Ran(_define(folder), mark, last, _said("run", _define(folder), "--once"))
+
+
+def _define(folder: Path, **options: str) -> Path:
+    path = folder / "pipeline.yaml"
+    source = {"type": "files", "path": "app.jsonl", "protocol": {"name": "ticdc-open", **options}}
+    said = {"source": source, "sink": {"type": "delta", "path": "lake"}}
+    path.write_text(yaml.safe_dump({**said, "pipeline": {"name": "app", "dead-letters": "continue"}}))
+    return path
+
+
+def test_a_run_tells_of_each_step_and_sums_up(ran: Ran) -> None:
+    *steps, summary = ran.events
+    assert {one["event"] for one in steps} == {"step"}
+    assert steps[-1]["commit_ts"] == ran.mark
+    assert steps[-1]["counts"]["applied"] == 1
+    wanted = {"event": "summary", "pipeline": "app", "epoch": 1, "reached": None, "applied": 1, "stopped_by": None}
+    assert {name: summary[name] for name in wanted} == wanted
+    assert summary["counts"] == {
+        "records": 7, "rows": 2, "applied": 1, "repeated": 0, "pending": 1, "schema_changes": 1, "dead": 1
+    }  # fmt: skip
+    assert summary["tables"] == {"app.orders": {"version": 1, "path": str(ran.path.parent / "lake" / "app" / "orders")}}
+
+
+def test_a_point_that_cannot_be_reached_is_exit_code_1_with_the_reason(ran: Ran) -> None:
+    done = _invoke("run", ran.path, "--once", "--until", ran.last)
+    assert done.return_value == 1
+    assert done.stdout.splitlines()[0].split() == ["table", "version", "applied", "path"]
+    assert done.stdout.splitlines()[1].startswith(f"app.orders  1        {ran.mark} (")
+    error = done.stderr.splitlines()[-1]
+    assert error.startswith(f"error: --until {ran.last} (")
+    assert f"was not reached, the tables are at {ran.mark} (" in error
+    assert "the last resolved mark in partition 0 of app is " in error
+    assert _invoke("run", ran.path, "--once", "--until", ran.mark).return_value == 0
+
+
+def test_status_of_what_ran(ran: Ran) -> None:
+    [said] = _said("status", ran.path)
+    assert list(said) == ["pipeline", "epoch", "positions", "cuts", "pending", "dead_letters", "counts"]
+    assert said["positions"] == {"app": {"0": 3, "1": 4}}
+    assert said["cuts"] == [{"commit_ts": ran.mark, "tables": {"app.orders": 1}}]
+    shown = _invoke("status", ran.path).stdout.splitlines()
+    assert shown[0].split() == ["cut", "table", "version"]
+    assert shown[1].startswith(f"{ran.mark} (")
+    assert shown[-1].endswith("2 rows: 1 applied, 0 repeated, 1 pending; 1 schema changes, 1 dead letters")
+
+
+def test_explain_shows_the_type_map(ran: Ran) -> None:
+    [said] = _said("explain", ran.path)
+    assert [c["sink"] for c in said["tables"][0]["columns"]] == ["bigint", "string"]
+    shown = _invoke("explain", ran.path, "--records", 2).stdout
+    assert "app.orders  key id, merge by key, types from DDL" in shown
+    assert "  id      bigint    bigint" in shown
+    assert "note: no resolved mark in the first 2 records" in shown
+
+
+def test_letters_are_listed_and_shown(ran: Ran) -> None:
+    [letter] = _said("dlq", "list", ran.path)
+    assert (letter["reason"], letter["table"], letter["replayed"]) == ("claim-check", "app.orders", None)
+    listed = _invoke("dlq", "list", ran.path).stdout.splitlines()
+    assert listed[0].split() == ["id", "position", "reason", "table", "error"]
+    assert listed[1].startswith(
+        f"{letter['id']}  {letter['position']}  claim-check  app.orders  ticdc-open: row lies in"
+    )
+    by_id, by_position = (_invoke("dlq", "show", ran.path, letter[name]).stdout for name in ("id", "position"))
+    assert by_id == by_position
+    assert "00000000  00 00 00 00 00 00 00 01  " in by_id
+    [everything] = _said("dlq", "show", ran.path, letter["position"])
+    assert everything["key"].startswith("AAAAAAAAAAE")
+    with pytest.raises(
+        Exception, match=r"^no dead letter has the id or position app:0:99; `changefeed dlq list --all`"
+    ):
+        _invoke("dlq", "show", ran.path, "app:0:99")
+
+
+def test_letters_are_replayed(ran: Ran) -> None:
+    done = _invoke("dlq", "replay", ran.path)
+    assert done.return_value == 3
+    assert "still dead: ticdc-open: row lies in the claim-check file" in done.stdout
+    _define(ran.path.parent, **{"claim-check-storage-uri": str(ran.path.parent / "store")})
+    [would] = _said("dlq", "replay", ran.path, "--dry-run")
+    assert (would["dry_run"], len(would["replayed"]), would["late"]) == (True, 1, {"app.orders": 1})
+    done = _invoke("dlq", "replay", ran.path)
+    assert done.return_value == 0
+    assert done.stdout.splitlines()[0] == "1 letters replayed: 0 rows to apply"
+    assert done.stdout.splitlines()[1].startswith(
+        "app.orders went on without 1 of the rows: they are at or below the bar"
+    )
+    assert _invoke("dlq", "replay", ran.path).stdout == "no dead letters wait\n"
+    assert _invoke("dlq", "list", ran.path).stdout == "no dead letters wait\n"
+    [letter] = _said("dlq", "list", ran.path, "--all")
+    assert letter["replayed"] is not None
+    assert _said("status", ran.path)[0]["counts"]["dead"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("jvm")
+def test_a_run_that_follows_ends_in_good_order_on_a_signal(tmp_path: Path) -> None:
+    h = HistoryBuilder()
+    h.rows(("orders", None, {"id": 1, "note": "first"}))
+    mark = h.resolved()
+    h.write(tmp_path / "app.jsonl")
+    command = [sys.executable, "-m", "changefeed.cli", "run", str(_define(tmp_path)), "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        step = json.loads(process.stdout.readline())
+        process.send_signal(signal.SIGTERM)
+        lines = process.stdout.read().splitlines()
+        assert process.wait(60) == 143
+    assert (step["event"], step["commit_ts"]) == ("step", mark)
+    summary = json.loads(lines[-1])
+    assert (summary["event"], summary["stopped_by"], summary["commit_ts"]) == ("summary", "SIGTERM", mark)
+
+
+def test_status_line_is_one_line_for_a_terminal_and_a_line_each_for_a_file() -> None:
+    code = "from changefeed.cli.output import Output\nwith Output().status('a') as say: say('b [c]'); say('d')"
+    piped = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert (piped.stdout, piped.stderr) == (b"", b"b [c]\nd\n")
+    main, terminal = os.openpty()
+    subprocess.run([sys.executable, "-c", code], stderr=terminal, check=True, env={**os.environ, "TERM": "xterm"})
+    os.close(terminal)
+    shown = os.read(main, 1 << 16).decode()
+    os.close(main)
+    assert "\n" not in shown.replace("\r\n", "", 1)
+
+
+def test_every_command_has_its_section_and_an_example() -> None:
+    assert {name for names in SECTIONS.values() for name in names} <= COMMANDS.keys()
+    shown = CliRunner().invoke(changefeed, ["--help"]).stdout
+    assert all(f"\n{title}:\n" in shown for title in [*SECTIONS, "More"])
+    for words, command in _leaves(click.Context(changefeed), changefeed, ()):
+        said = CliRunner().invoke(changefeed, [*words, "--help"]).stdout
+        assert f"  changefeed {' '.join(words)} " in said.split("Example", 1)[1], words
+        assert command.help
+
+
+def _leaves(
+    ctx: click.Context, group: click.Group, above: tuple[str, ...]
+) -> list[tuple[tuple[str, ...], click.Command]]:
+    found: list[tuple[tuple[str, ...], click.Command]] = []
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        if isinstance(command, click.Group):
+            found += _leaves(ctx, command, (*above, name))
+        elif command is not None:
+            found.append(((*above, name), command))
+    return found
+
+
+OPTION = re.compile(r"^( *)# ([a-z.-]+: .+)$", re.MULTILINE)
+PROSE = ("transaction: ", "key: ")
+
+
+def test_the_template_of_init_names_every_part_of_a_definition(tmp_path: Path) -> None:
+    path = tmp_path / "pipeline.yaml"
+    _invoke("init", path)
+    text = path.read_text()
+    assert load(path).pipeline == definition.Behaviour(name="shop")
+    for model in (definition.FilesSource, definition.KafkaSource, definition.DeltaSink, definition.Behaviour):
+        for name, field in model.model_fields.items():
+            assert re.search(rf"[ #]{re.escape(field.alias or name)}: ", text), (model.__name__, name)
+
+
+def test_every_comment_of_the_template_can_be_taken_at_its_word(tmp_path: Path) -> None:
+    path = tmp_path / "pipeline.yaml"
+    _invoke("init", path)
+    text = path.read_text()
+    files, kafka = text.index("  type: files"), text.index("  # type: kafka")
+    assert kafka > files
+    options = [found for found in OPTION.finditer(text) if not found[2].startswith(PROSE)]
+    assert len(options) >= 12
+    for option in options:
+        taken = text[: option.start()] + option[1] + option[2] + text[option.end() :]
+        if option[2].split(":")[0] in ("type", "servers", "topics", "starting-offsets"):
+            taken = OPTION.sub(r"\1\2", text[kafka : text.index("\n\n", kafka)])
+            taken = text[:files] + taken + "\n" + text[text.index("  protocol:") :]
+        path.write_text(taken)
+        load(path)

@@ -1,0 +1,51 @@
+"""What a page shows: the commands of its fenced `console` blocks, and the output that it says they have.
+
+$ a command, as bash reads it; the current folder is the repository's
+a line of output
+… stands for anything within a line; alone, for any number of lines
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+_BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A command and the output that a page shows for it."""
+
+    page: str
+    command: str
+    output: str
+
+    def fits(self, text: str) -> bool:
+        """Whether `text` is what the page shows."""
+        return re.fullmatch(self._pattern, text, re.DOTALL) is not None
+
+    def within(self, text: str) -> bool:
+        """Whether `text` has what the page shows somewhere."""
+        return re.search(self._pattern, text, re.DOTALL) is not None
+
+    @property
+    def _pattern(self) -> str:
+        lines = [r"(?:[^\n]*\n)*?" if line == "…" else rf"{_line(line)}\n" for line in self.output.splitlines()]
+        return "".join(lines)
+
+
+def _line(text: str) -> str:
+    return r"[^\n]*?".join(re.escape(part) for part in text.split("…"))
+
+
+def shown(*pages: str) -> Iterator[Shown]:
+    """What the pages show, in order."""
+    for page in pages:
+        for block in _BLOCK.findall((ROOT / page).read_text(encoding="utf-8")):
+            for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+                command, _, output = part.partition("\n")
+                yield Shown(page, command, output)

@@ -1,0 +1,105 @@
+"""The documentation is what the code says, and the check that holds it there sees when it is not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from changefeed.cli import COMMANDS
+from changefeed.pipeline.definition import Definition
+from changefeed.protocols import PROTOCOLS
+from tools import check_docs, reference_pages
+
+
+def test_the_documentation_is_true(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (check_docs.main([]), capsys.readouterr().err) == (0, "")
+
+
+def test_every_command_and_protocol_has_its_page() -> None:
+    cli = (check_docs.REFERENCE / "cli.md").read_text()
+    assert [name for name in COMMANDS if f"\n## {name}" not in cli] == []
+    assert [name for name in PROTOCOLS if not (check_docs.REFERENCE / f"options-{name}.md").exists()] == []
+
+
+def test_the_schema_for_editors_takes_a_protocol_by_its_name() -> None:
+    schema = json.loads((check_docs.REFERENCE / "pipeline.schema.json").read_text())
+    assert schema["properties"].keys() == {"source", "sink", "pipeline", "spark"} == Definition.model_fields.keys()
+    for source in ("FilesSource", "KafkaSource"):
+        assert {"type": "string"} in schema["$defs"][source]["properties"]["protocol"]["anyOf"]
+
+
+@pytest.fixture
+def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the pages, for spoiling."""
+    shutil.copytree(check_docs.DOCS, tmp_path / "docs")
+    for name in ("src", "examples"):
+        (tmp_path / name).mkdir()
+    for page in check_docs.ROOT.glob("*.md"):
+        shutil.copy(page, tmp_path)
+    monkeypatch.setattr(check_docs, "ROOT", tmp_path)
+    monkeypatch.setattr(check_docs, "DOCS", tmp_path / "docs")
+    monkeypatch.setattr(check_docs, "REFERENCE", tmp_path / "docs" / "reference")
+    return tmp_path
+
+
+def test_a_page_that_the_code_does_not_say_is_seen_and_written_anew(copy: Path) -> None:
+    pages = copy / "docs" / "reference"
+    (pages / "types.md").write_text("guessed")
+    (pages / "errors.md").unlink()
+    (pages / "metrics.md").write_text("")
+    said = "run tools/check_docs.py --write"
+    assert list(check_docs.stale()) == [
+        f"docs/reference/errors.md is missing: {said}",
+        f"docs/reference/metrics.md stands for nothing: {said}",
+        f"docs/reference/types.md is stale: {said}",
+    ]
+    check_docs.write()
+    assert list(check_docs.stale()) == []
+
+
+def test_links_that_lead_nowhere_are_seen(copy: Path) -> None:
+    (copy / "NEWS.md").write_text(
+        "# News\n[a](docs/no.md) [b](#news) [c](#olds) [d](https://example.org)\n```\n[e](f)\n```\n"
+    )
+    assert [found for found in check_docs.broken_links() if "NEWS" in found] == [
+        "NEWS.md: docs/no.md leads nowhere",
+        "NEWS.md: #olds: no such heading",
+    ]
+
+
+def test_a_page_that_nothing_leads_to_is_seen(copy: Path) -> None:
+    (copy / "docs" / "guides" / "lost.md").write_text("# Lost")
+    assert list(check_docs.unreachable()) == ["docs/guides/lost.md cannot be reached from docs/README.md"]
+
+
+@pytest.mark.parametrize(
+    "text, complaints",
+    [
+        ("`changefeed decode LOG --protocol P -o a=b`", []),
+        (
+            "```sh\nchangefeed decode LOG --protokoll P  # --comment\n```",
+            ["changefeed decode has no option --protokoll"],
+        ),
+        ("```console\n$ changefeed undo it\n```", ["there is no command changefeed undo it"]),
+        ("changefeed applies what it reads, in a sentence", []),
+    ],
+)
+def test_commands_that_are_not_there_are_seen(text: str, complaints: list[str], copy: Path) -> None:
+    (copy / "NEWS.md").write_text(f"Seen:\n\n{text}\n" if "```" in text else f"Seen: {text}\n")
+    assert [found for found in check_docs.misnamed() if "NEWS" in found] == [f"NEWS.md: {c}" for c in complaints]
+
+
+def test_a_reason_without_a_meaning_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(reference_pages.REASONS, "truncated")
+    assert list(check_docs.undescribed()) == [
+        "dead letter reason 'truncated' is in the code or in REASONS of tools/reference_pages.py, but not in both"
+    ]
+
+
+def test_a_protocol_that_the_readme_does_not_name_is_seen(copy: Path) -> None:
+    readme = copy / "README.md"
+    readme.write_text(readme.read_text().replace("`ticdc-open`", ""))
+    assert list(check_docs.unlisted()) == ["README.md does not name the protocol `ticdc-open`"]

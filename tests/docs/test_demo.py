@@ -1,0 +1,41 @@
+"""`make demo` does what the README says, in a copy of the examples, and a second time too."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.shown import ROOT, shown
+
+RUNS = [one for one in shown("README.md") if "changefeed run" in one.command]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.xdist_group("jvm")
+def test_the_demo_runs_the_pipeline_and_explains_a_change(tmp_path: Path) -> None:
+    examples = tmp_path / "examples"
+    shutil.copytree(ROOT / "examples", examples, ignore=shutil.ignore_patterns("out"))
+    left = examples / "shop" / "out" / "lake" / "left-by-an-older-run"
+    left.mkdir(parents=True)
+    done = subprocess.run(
+        [sys.executable, examples / "demo.py"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert not left.exists()
+    said = done.stdout
+    assert RUNS, "the README shows a run"
+    for one in RUNS:
+        assert f"$ {one.command}\n" in said
+        assert one.within(said), f"shown:\n{one.output}\nprinted:\n{said}"
+    assert "shop.orders, version" in said
+    assert "\n    id: 18446744073709000377, customer_id: 751353191477, status: shipped, priority: 3, " in said

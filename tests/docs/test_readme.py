@@ -1,0 +1,51 @@
+"""The README's commands do what it shows. Those that start Spark are run by the demo: see `test_demo.py`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.shown import ROOT, Shown, shown
+
+SHOWN = [one for one in shown("README.md", "docs/guides/quickstart.md") if "changefeed run" not in one.command]
+
+
+@pytest.mark.parametrize("one", SHOWN, ids=[one.command for one in SHOWN])
+def test_a_command_prints_what_the_page_shows(one: Shown) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", one.command],
+        cwd=ROOT,
+        env={**os.environ, "PATH": path, "COLUMNS": "110"},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert one.fits(done.stdout), f"shown:\n{one.output}\nprinted:\n{done.stdout}"
+
+
+def test_the_readme_shows_the_pipeline_that_is_bundled() -> None:
+    pipeline = (ROOT / "examples" / "shop" / "pipeline.yaml").read_text()
+    assert f"```yaml\n{pipeline}```" in (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "shown_text, printed, fits",
+    [
+        ("a\nb\n", "a\nb\n", True),
+        ("a\n…\nc\n", "a\nb\nb\nc\n", True),
+        ("a\n…\nc\n", "a\nc\n", True),
+        ("took … s\n", "took 12 s\n", True),
+        ("a\n", "a\nb\n", False),
+        ("a\n", "", False),
+    ],
+)
+def test_what_fits(shown_text: str, printed: str, fits: bool) -> None:
+    assert Shown("page", "command", shown_text).fits(printed) is fits

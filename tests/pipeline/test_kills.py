@@ -1,0 +1,114 @@
+"""Real processes killed with SIGKILL, stopped and taken over: the command line, its JVM, or both, at chance moments."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.run import run
+from tests.pipeline.history import small_history
+from tests.pipeline.oracle import History
+from tests.pipeline.running import check_cuts, definition
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.xdist_group("jvm")
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path) -> tuple[Definition, Path, History]:
+    """A pipeline, its file, and what must come out."""
+    log, _ = small_history(tmp_path / "app.jsonl")
+    file = tmp_path / "pipeline.yaml"
+    said = {
+        "source": {"type": "files", "path": str(log), "protocol": "ticdc-open", "max-records-per-batch": 25},
+        "sink": {"type": "delta", "path": str(tmp_path / "lake")},
+        "pipeline": {"name": "test"},
+        "spark": {"spark.driver.memory": "1g"},
+    }
+    file.write_text(json.dumps(said))  # JSON is YAML
+    return definition(log, tmp_path / "lake", limit=25), file, History(log)
+
+
+def _start(file: Path, failpoint: str | None = None) -> subprocess.Popen[str]:
+    environment = os.environ | ({"CHANGEFEED_FAILPOINT": failpoint} if failpoint else {})
+    command = [sys.executable, "-m", "changefeed.cli", "run", str(file), "--once", "--json"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def _first_step(process: subprocess.Popen[str]) -> None:
+    """Waits until the run has told of its first step."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if json.loads(line)["event"] == "step":
+            return
+    raise AssertionError(process.stderr.read() if process.stderr else "")
+
+
+def _jvm(process: subprocess.Popen[str]) -> int:
+    """The run's own JVM: the child that is called java."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                name, fields = (entry / "comm").read_text(), (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if name.strip() == "java" and int(fields[1]) == process.pid:
+                return int(entry.name)
+    raise AssertionError("no JVM")
+
+
+def test_the_driver_killed_at_a_write_then_the_jvm_at_a_chance_moment_then_both(
+    spark: SparkSession, pipeline: tuple[Definition, Path, History]
+) -> None:
+    pipe, file, history = pipeline
+    driver = _start(file, "merge.before:2")
+    driver.communicate(timeout=200)
+    assert driver.returncode == -signal.SIGKILL
+
+    only_jvm = _start(file)
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    _first_step(only_jvm)
+    time.sleep(random.Random(seed).random() * 4)
+    os.kill(_jvm(only_jvm), signal.SIGKILL)
+    _, said = only_jvm.communicate(timeout=200)
+    assert only_jvm.returncode != 0
+    assert "error: " in said
+
+    both = _start(file, "copy.after")
+    both.communicate(timeout=200)
+    assert both.returncode in (-signal.SIGKILL, 0)  # 0: the run before had come further than that
+
+    run(pipe, spark, once=True)
+    check_cuts(pipe, history)
+
+
+def test_a_run_stopped_while_another_takes_over_is_fenced_when_it_goes_on(
+    spark: SparkSession, pipeline: tuple[Definition, Path, History]
+) -> None:
+    pipe, file, history = pipeline
+    older = _start(file)
+    _first_step(older)
+    java = _jvm(older)
+    for process in (older.pid, java):
+        os.kill(process, signal.SIGSTOP)
+    run(pipe, spark, once=True)
+    check_cuts(pipe, history)
+    for process in (older.pid, java):
+        os.kill(process, signal.SIGCONT)
+    _, said = older.communicate(timeout=200)
+    assert older.returncode != 0
+    assert "epoch 2" in said
+    check_cuts(pipe, history)
