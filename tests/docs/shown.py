@@ -42,10 +42,9 @@ def _line(text: str) -> str:
     return r"[^\n]*?".join(re.escape(part) for part in text.split("…"))
 
 
-def shown(*pages: str) -> Iterator[Shown]:
-    """What the pages show, in order."""
+def shown(*pages: str) -> Iterator[list[Shown]]:
+    """What the pages show, a list a block: its commands belong together."""
     for page in pages:
         for block in _BLOCK.findall((ROOT / page).read_text(encoding="utf-8")):
-            for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-                command, _, output = part.partition("\n")
-                yield Shown(page, command, output)
+            parts = (part.partition("\n") for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:])
+            yield [Shown(page, command, output) for command, _, output in parts]

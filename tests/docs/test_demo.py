@@ -11,7 +11,7 @@ import pytest
 
 from tests.docs.shown import ROOT, shown
 
-RUNS = [one for one in shown("README.md") if "changefeed run" in one.command]
+RUNS = [one for block in shown("README.md") for one in block if "changefeed run" in one.command]
 
 
 @pytest.mark.slow

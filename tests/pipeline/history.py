@@ -1,7 +1,8 @@
-"""A history of two tables in a few lines, with every kind of change that a step can hold, as a record log.
+"""A history of three tables in a few lines, with every kind of change that a step can hold, as a record log.
 
     orders    created, filled, a column added, one dropped, keys changed, rows deleted, renamed to sales, filled on
     notes     no key, appended to, truncated
+    drafts    created, and never filled
 
 Two partitions that lag behind each other; each transaction has a commit_ts of its own, marks come every few of them.
 """
@@ -107,6 +108,7 @@ def small_history(path: Path) -> tuple[Path, list[int]]:
     h.rows(("sales", {"id": 7, "note": "new"}, {"id": 7, "note": "sold"}), ("sales", None, {"id": 8, "note": "more"}))
     h.schema("app", "notes", "TRUNCATE TABLE `app`.`notes`")
     h.rows(("notes", None, {"n": 9, "note": "after"}))
+    h.schema("app", "drafts", "CREATE TABLE `app`.`drafts` (`id` BIGINT NOT NULL,PRIMARY KEY(`id`))")
     marks.append(h.resolved())
     h.rows(("sales", None, {"id": 99, "note": "beyond the last mark"}))
     return h.write(path), marks

@@ -24,14 +24,12 @@ from tests.pipeline.running import check_cuts, definition, published
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# In the order in which the history passes them; `test_dead_letters.py` has the rest.
+# In the order in which the history passes them: the first step, then what only the second has. The points around dead
+# letters are in `test_bad_input.py`.
 STEP = [
-    *(f"{name}.{when}" for name in ("epoch", "stage", "begun", "merge", "done") for when in ("before", "after")),
-    *(
-        f"{name}.{when}"
-        for name in ("cleanup", "addcolumns", "rewrite", "copy", "create")
-        for when in ("before", "after")
-    ),
+    f"{name}.{when}"
+    for name in ("epoch", "stage", "begun", "merge", "done", "addcolumns", "rewrite", "copy", "create", "cleanup")
+    for when in ("before", "after")
 ]
 
 
@@ -83,6 +81,8 @@ def test_a_run_that_ends_there_is_finished_by_the_next(
 ) -> None:
     path, history = log
     pipeline = definition(path, tmp_path, limit=25, parallelism=1)
+    if passes and point.startswith(("epoch", "addcolumns", "rewrite", "copy", "create")):
+        pytest.skip("passed once a run")
     kill_at[point] = passes
     with pytest.raises(Killed):
         run(pipeline, spark, once=True)
@@ -94,7 +94,7 @@ def _finish(pipeline: Definition, spark: SparkSession, history: History, *, epoc
     assert summary.epoch == epoch
     check_cuts(pipeline, history)
     counts = published(pipeline)[-1].state.counts
-    assert (counts.records, counts.dead) == (42, 0)
+    assert (counts.records, counts.dead) == (44, 0)
     assert (counts.applied, counts.pending, counts.repeated) == (counts.rows - 1, 1, 0)
 
 

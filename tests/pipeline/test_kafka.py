@@ -56,7 +56,7 @@ def test_a_topic_read_once_then_again_with_more(spark: SparkSession, kafka: Kafk
     second = run(pipeline, spark, once=True)
     assert (second.epoch, second.state.barrier, second.state.counts.records) == (2, marks[-1], len(records))
     check_cuts(pipeline, History(log))
-    assert status(pipeline)["positions"] == {topic: {"0": 21, "1": 21}}
+    assert status(pipeline)["positions"] == {topic: {"0": 22, "1": 22}}
 
 
 def test_followed_until_a_mark_that_comes_later(spark: SparkSession, kafka: KafkaBroker, tmp_path: Path) -> None:

@@ -33,7 +33,6 @@ from changefeed.pipeline.writes import Writes, by_table, within
 from changefeed.wire import ddl
 from changefeed.wire.ddl import statements as said
 
-
 _Name = tuple[str, str]  # database and table
 
 
@@ -212,8 +211,10 @@ class _Planner:
         definition, declared = statement.definition, behavior != "ignore"
         if statement.like is not None:
             model = self._spelled(*statement.like, event)
-            writes.flush(*model, ts)
-            like = None if writes.is_held(".".join(model)) else writes.tables.get(".".join(model))
+            like = None
+            if self._turn(".".join(model), ts):  # else it may have other columns by now, or none of them yet
+                writes.flush(*model, ts)
+                like = writes.tables.get(".".join(model))
             if like is not None:
                 definition, declared = like.table, like.declared
         definition = replace(definition, database=database, name=table)

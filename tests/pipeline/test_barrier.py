@@ -1,0 +1,103 @@
+"""The barrier never goes back, waits for every partition, and forgets nothing above it."""
+
+from __future__ import annotations
+
+import pytest
+
+from changefeed.model.event import SchemaChange
+from changefeed.model.position import Place
+from changefeed.pipeline.barrier import absorbed, barrier, still_pending
+from changefeed.pipeline.pending import ChunkInfo
+from changefeed.pipeline.state import Hold, State
+
+BOTH = {("t", 0), ("t", 1)}
+
+
+def chunk(kind: str, low: int | None = None, high: int | None = None, **said: object) -> ChunkInfo:
+    fields = {
+        "folder": "1", "kind": kind, "database": "app", "table": "a", "shape": None, "rows": 1, "min_ts": low,
+        "max_ts": low if high is None else high, "topic": "t", "partition": 0, "first": 0, "last": 0,
+    }  # fmt: skip
+    return ChunkInfo(**{**fields, **said})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("marks", "until", "before", "wanted"),
+    [
+        ({0: 10, 1: 7}, None, None, 7),
+        ({0: 10}, None, None, None),
+        ({0: 10}, None, 5, 5),
+        ({0: 10, 1: 7}, 6, None, 6),
+        ({0: 10, 1: 7}, 8, None, 7),
+        ({0: 10, 1: 3}, None, 5, 5),
+        ({0: 10, 1: 9, 2: 4}, None, None, 4),
+    ],
+    ids=["smallest", "no mark yet", "no mark of a new partition", "until", "until later", "back", "partition gone"],
+)
+def test_the_barrier_is_the_smallest_mark(
+    marks: dict[int, int], until: int | None, before: int | None, wanted: int | None
+) -> None:
+    state = State(barrier=before, resolved={"t": marks}, positions={"t": dict.fromkeys(marks, 1)})
+    assert barrier(state, BOTH, until) == wanted
+
+
+def test_no_partition_is_no_barrier() -> None:
+    assert barrier(State(), set(), None) is None
+
+
+def test_a_batch_moves_positions_and_marks_and_counts_what_was_read() -> None:
+    fresh = [
+        chunk("read", rows=5, first=3, last=7),
+        chunk("read", rows=2, first=0, last=1, partition=1),
+        chunk("rows", 4, 9, rows=3),
+        chunk("resolved", 9, partition=1),
+        chunk("resolved", 6),
+        chunk("dead"),
+    ]
+    state = State(resolved={"t": {0: 8}}, positions={"t": {0: 3}}, pending=("0",))
+    found = absorbed(state, fresh, "1", "token", 2, quarantine=False)
+    assert found.positions == {"t": {0: 8, 1: 2}}
+    assert found.resolved == {"t": {0: 8, 1: 9}}, "the mark of partition 0 went back: ignored"
+    assert (found.pending, found.source, found.held) == (("0", "1"), "token", {})
+    counts = found.counts
+    assert (counts.records, counts.rows, counts.dead, counts.repeated, counts.pending) == (7, 3, 1, 2, 1)
+
+
+def test_a_batch_of_marks_alone_leaves_nothing_pending() -> None:
+    assert absorbed(State(), [chunk("read"), chunk("resolved", 6)], "1", "", 0, quarantine=False).pending == ()
+
+
+def test_quarantine_holds_the_table_of_a_dead_letter_where_it_is() -> None:
+    state = State(barrier=7, held={"app.b": Hold(3)})
+    fresh = [chunk("dead"), chunk("dead", table="b")]
+    found = absorbed(state, fresh, "1", "", 0, quarantine=True)
+    assert found.held == {"app.a": Hold(7), "app.b": Hold(3)}
+
+
+@pytest.mark.parametrize(
+    ("one", "held", "waits"),
+    [
+        (chunk("rows", 3, 7), {}, False),
+        (chunk("rows", 3, 8), {}, True),
+        (chunk("rows", None), {}, True),
+        (chunk("rows", 3, 7), {"app.a": Hold(2)}, True),
+        (chunk("rows", 3, 7), {"app.b": Hold(2)}, False),
+        (chunk("schema", 8), {}, True),
+        (chunk("schema", 7), {}, False),
+        (chunk("schema", 7, table=None), {"app.b": Hold(2)}, True),
+        (chunk("resolved", 9), {"app.a": Hold(2)}, False),
+    ],
+)
+def test_what_is_above_the_barrier_or_held_stays(one: ChunkInfo, held: dict[str, Hold], waits: bool) -> None:
+    folders = ("0", "1", "2")
+    assert still_pending(folders, [one], 7, held) == (("1",) if waits else ())
+
+
+def test_without_a_barrier_only_quarantine_waits() -> None:
+    both = [chunk("rows", 3), chunk("rows", 4, folder="2", table="b")]
+    assert still_pending(("1", "2"), both, None, {"app.b": Hold(None)}) == ("2",)
+
+
+def test_schema_changes_are_counted_in_chunks_with_their_event() -> None:
+    event = SchemaChange("other", "app", None, "DROP DATABASE app", Place("t", 0, 1), commit_ts=7)
+    assert chunk("schema", 7, table=None, event=event).name == "app.None"

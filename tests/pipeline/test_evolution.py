@@ -1,0 +1,229 @@
+"""Columns that change: by what rows say, and by DDL upon rows that are there."""
+
+from __future__ import annotations
+
+import pytest
+
+from changefeed.errors import SchemaError
+from changefeed.model.definition import Table
+from changefeed.model.table import Column, TableShape
+from changefeed.model.types import ColumnType
+from changefeed.pipeline.evolution import altered, irregular_defaults, learn, passable, rewritten, widened
+from changefeed.wire import ddl
+from changefeed.wire.ddl.apply import Altered
+from changefeed.wire.ddl.statements import AlterTable, CreateTable
+
+
+def column(said: str) -> Column:
+    name, _, kind = said.partition(" ")
+    return Column(name.strip("*"), ColumnType.parse(kind), key=name.startswith("*"))
+
+
+def shape(*columns: str, after: tuple[str, ...] | None = None) -> TableShape:
+    return TableShape("app", "t", tuple(column(c) for c in columns), after=after)
+
+
+def types(table: Table) -> dict[str, str]:
+    return {c.name: str(c.type) for c in table.columns}
+
+
+def declared(columns: str) -> Table:
+    statement = ddl.parse(f"CREATE TABLE app.t ({columns})", None)[0]
+    assert isinstance(statement, CreateTable)
+    return statement.definition
+
+
+def change(table: Table, said: str, *, known: bool = True, lenient: bool = False) -> Altered:
+    statement = ddl.parse(f"ALTER TABLE app.t {said}", None)[0]
+    assert isinstance(statement, AlterTable)
+    return altered(table, statement, declared=known, lenient=lenient)
+
+
+def after(table: Table, said: str, irregular: str = "null") -> dict[str, str] | None:
+    return rewritten(table, change(table, said), irregular)
+
+
+# Learned from rows.
+
+
+def test_a_learned_table_widens_with_its_rows() -> None:
+    table = learn(None, [shape("*id int", "n int", "d decimal", "e enum")], declared=False)
+    assert (types(table), table.keys) == ({"id": "int", "n": "int", "d": "decimal", "e": "enum"}, ("id",))
+    wider = learn(table, [shape("*id bigint", "n bigint unsigned"), shape("*id int", "n int", "x date")], declared=False)
+    assert types(wider) == {"id": "bigint", "n": "decimal(20,0)", "d": "decimal", "e": "enum", "x": "date"}
+    assert widened(table, wider) == {
+        "id": "CAST(`id` AS bigint)",
+        "n": "CAST(`n` AS decimal(20,0))",
+        "d": "`d`",
+        "e": "`e`",
+        "x": "CAST(NULL AS date)",
+    }
+
+
+def test_a_declared_table_keeps_its_types_and_takes_new_columns() -> None:
+    table = declared("id INT PRIMARY KEY, e ENUM('a','b'), d DECIMAL(10,2)")
+    found = learn(table, [shape("*id bigint", "e enum", "d decimal", "new varchar")], declared=True)
+    assert types(found) == {"id": "int", "e": "enum('a','b')", "d": "decimal(10,2)", "new": "varchar"}
+    assert widened(table, found) is None
+
+
+def test_what_ddl_told_of_a_learned_table_stays_when_rows_tell_less() -> None:
+    table = learn(None, [shape("*id int")], declared=False)
+    table = change(table, "ADD d DECIMAL(10,2), ADD e ENUM('a','b'), ADD f BIT(5), ADD t DATETIME").table
+    found = learn(table, [shape("*id int", "d decimal", "e enum", "f bit", "t datetime(3)")], declared=False)
+    assert types(found) == {
+        "id": "int", "d": "decimal(10,2)", "e": "enum('a','b')", "f": "bit(5)", "t": "datetime(3)"
+    }  # fmt: skip
+
+
+def test_names_that_differ_in_case_are_one_column() -> None:
+    table = learn(declared("Id INT PRIMARY KEY, Name TEXT"), [shape("*ID int", "NAME text")], declared=True)
+    assert (types(table), table.keys) == ({"Id": "int", "Name": "text"}, ("Id",))
+
+
+def test_a_key_that_comes_later_is_the_key() -> None:
+    table = learn(None, [shape("id int")], declared=False)
+    assert table.keys == ()
+    assert learn(table, [shape("*id int")], declared=False).keys == ("id",)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sql"),
+    [
+        ("int", "decimal", "CAST(`c` AS string)"),
+        ("year", "varchar", "CAST(`c` AS string)"),
+        ("date", "varchar", "CAST(`c` AS string)"),
+        ("decimal(5,2)", "varchar", "CAST(`c` AS string)"),
+        ("varchar", "blob", "CAST(`c` AS binary)"),
+        ("float", "double", "CAST(`c` AS double)"),
+        ("null", "int", "CAST(`c` AS int)"),
+    ],
+)
+def test_rows_that_widen_a_type_far_take_the_old_values_along(old: str, new: str, sql: str) -> None:
+    before = learn(None, [shape("*id int", f"c {old}")], declared=False)
+    expressions = widened(before, learn(before, [shape("*id int", f"c {new}")], declared=False))
+    assert expressions == {"id": "`id`", "c": sql}
+
+
+def test_old_values_that_cannot_be_followed_are_an_error() -> None:
+    before = learn(None, [shape("*id int", "c datetime(3)")], declared=False)
+    with pytest.raises(SchemaError) as error:
+        widened(before, learn(before, [shape("*id int", "c varchar")], declared=False))
+    assert str(error.value) == (
+        "column c was datetime(3) and now needs longtext, which its values cannot be taken to"
+    )
+
+
+# DDL upon rows.
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        ("ADD x INT", None),
+        ("MODIFY n VARCHAR(30)", None),
+        ("MODIFY m MEDIUMINT", None),
+        ("MODIFY e ENUM('a','b','c')", None),
+        ("ADD x INT NOT NULL", "CAST('0' AS int)"),
+        ("ADD x VARCHAR(9) DEFAULT 'it''s'", "'it\\'s'"),
+        ("ADD x DECIMAL(5,2) DEFAULT 1.5", "CAST('1.50' AS decimal(5,2))"),
+        ("ADD x VARBINARY(4) DEFAULT 'a'", "unbase64('YQ==')"),
+        ("ADD x BIT(3) DEFAULT b'101'", "CAST('5' AS bigint)"),
+    ],
+)
+def test_a_new_column_is_work_only_when_rows_have_a_value_in_it(said: str, wanted: str | None) -> None:
+    table = declared("id INT PRIMARY KEY, n VARCHAR(20), m INT, e ENUM('a','b')")
+    found = after(table, said)
+    assert (found and found["x"]) == wanted
+
+
+def test_drop_rename_and_retype_are_one_rewrite() -> None:
+    table = declared("id INT PRIMARY KEY, a INT, b TEXT, c DECIMAL(5,2)")
+    found = after(table, "DROP a, CHANGE b B2 CHAR(9), MODIFY c INT")
+    assert found == {"id": "`id`", "B2": "rtrim(`b`)", "c": "CAST(round(`c`) AS int)"}
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ("ADD x DATETIME DEFAULT CURRENT_TIMESTAMP",
+         "column x: only the upstream knows what DEFAULT CURRENT_TIMESTAMP gave to the rows there were"),
+        ("MODIFY t DATETIME",
+         "column t: what the upstream made of its values cannot be told from a change of datetime(3) to datetime"),
+        ("MODIFY a YEAR", "column a: what the upstream made of its values cannot be told from a change of int to year"),
+    ],
+)  # fmt: skip
+def test_what_only_the_upstream_knows_is_an_error(said: str, message: str) -> None:
+    table = declared("id INT PRIMARY KEY, a INT, t DATETIME(3)")
+    with pytest.raises(SchemaError) as error:
+        after(table, said)
+    assert str(error.value) == message
+
+
+def test_what_can_be_followed_of_it_leaves_types_as_they_were_and_new_columns_null() -> None:
+    table = declared("id INT PRIMARY KEY, a INT, t DATETIME(3)")
+    found = passable(change(table, "MODIFY t DATETIME, ADD x DATETIME DEFAULT NOW(), MODIFY a BIGINT"))
+    assert types(found.table) == {"id": "int", "a": "bigint", "t": "datetime(3)", "x": "datetime"}
+    assert rewritten(table, found) == {
+        "id": "`id`", "a": "CAST(`a` AS bigint)", "t": "`t`", "x": "CAST(NULL AS timestamp_ntz)"
+    }  # fmt: skip
+
+
+# Irregular defaults.
+
+
+def test_a_zero_date_by_default_follows_the_sinks_policy() -> None:
+    table = declared("id INT PRIMARY KEY")
+    said = "ADD d DATE NOT NULL"
+    assert irregular_defaults(change(table, said)) == [("d", "0000-00-00")]
+    assert after(table, said) is None, "NULL in every row is no work"
+    kept = "coalesce(`_irregular`, CAST(map() AS map<string,string>))"
+    assert after(table, said, "keep") == {
+        "id": "`id`",
+        "d": "CAST(NULL AS date)",
+        "_irregular": f"map_concat({kept}, map('d', '0000-00-00'))",
+    }
+    with pytest.raises(SchemaError) as error:
+        after(table, said, "fail")
+    assert str(error.value) == (
+        "column d: the rows there were got '0000-00-00', which date cannot hold downstream, and `irregular: fail` is set"
+    )
+
+
+def test_irregular_texts_follow_their_columns() -> None:
+    table = declared("id INT PRIMARY KEY, a DATE, b DATE, c INT")
+    found = after(table, "DROP a, RENAME COLUMN b TO `it's`", "keep")
+    assert found is not None
+    kept = "coalesce(`_irregular`, CAST(map() AS map<string,string>))"
+    assert found["_irregular"] == (
+        f"transform_keys(map_filter({kept}, (k, v) -> k NOT IN ('a')), (k, v) -> CASE k WHEN 'b' THEN 'it\\'s' ELSE k END)"
+    )
+    assert after(table, "ADD x INT", "keep") is None
+
+
+# Tables that are only learned, and lenient ones.
+
+
+def test_parts_that_name_what_no_row_has_named_are_passed_over_in_a_learned_table() -> None:
+    table = learn(None, [shape("*id int", "a int")], declared=False)
+    found = change(
+        table, "DROP gone, MODIFY gone2 INT, RENAME COLUMN g TO h, ADD b INT AFTER gone, ADD A BIGINT, "
+        "ADD UNIQUE KEY (nowhere), ALTER COLUMN gone SET DEFAULT 3, DROP COLUMN a", known=False,
+    )  # fmt: skip
+    assert types(found.table) == {"id": "int", "b": "int"}
+    with pytest.raises(SchemaError, match=r"^table app.t has no column gone$"):
+        change(table, "DROP gone")
+
+
+def test_lenient_keeps_the_columns_that_are_dropped() -> None:
+    table = declared("id INT PRIMARY KEY, a INT NOT NULL, b INT")
+    found = change(table, "DROP a, RENAME COLUMN b TO c", lenient=True)
+    assert [(c.name, c.nullable) for c in found.table.columns] == [("id", False), ("c", True), ("a", True)]
+    assert rewritten(table, found) == {"id": "`id`", "c": "`b`", "a": "`a`"}
+
+
+def test_lenient_takes_a_column_that_comes_back_for_the_one_that_stayed() -> None:
+    table = change(declared("id INT PRIMARY KEY, a INT"), "DROP a", lenient=True).table
+    found = change(table, "ADD COLUMN A BIGINT NOT NULL DEFAULT 3 FIRST", lenient=True)
+    assert types(found.table) == {"A": "bigint", "id": "int"}
+    assert rewritten(table, found) == {"A": "CAST(`a` AS bigint)", "id": "`id`"}
