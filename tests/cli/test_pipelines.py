@@ -21,7 +21,7 @@ from changefeed.cli import COMMANDS, SECTIONS, changefeed
 from changefeed.cli.output import Output
 from changefeed.pipeline import definition
 from changefeed.pipeline.load import load
-from tests.pipeline.claim_checks import checked_in
+from tests.pipeline.claim_checks import LARGE, checked_in
 from tests.pipeline.history import HistoryBuilder
 
 
@@ -51,10 +51,10 @@ def ran(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     h = HistoryBuilder()
     h.schema("app", "orders", "CREATE TABLE `app`.`orders` (`id` BIGINT NOT NULL,`note` TEXT,PRIMARY KEY(`id`))")
     h.rows(("orders", None, {"id": 1, "note": "small"}))
-    h.rows(("orders", None, {"id": 2, "note": "x" * 600}))
+    h.rows(("orders", None, {"id": 2, "note": LARGE}))
     mark = h.resolved()
     last = h.rows(("orders", None, {"id": 3, "note": "waits"}))
-    checked_in(h.write(folder / "plain.jsonl"), folder / "store")
+    checked_in(h, folder / "app.jsonl", folder / "store")
     return Ran(_define(folder), mark, last, _said("run", _define(folder), "--once"))
 
 
@@ -76,14 +76,14 @@ def test_a_run_tells_of_each_step_and_sums_up(ran: Ran) -> None:
     assert summary["counts"] == {
         "records": 7, "rows": 2, "applied": 1, "repeated": 0, "pending": 1, "schema_changes": 1, "dead": 1
     }  # fmt: skip
-    assert summary["tables"] == {"app.orders": {"version": 1, "path": str(ran.path.parent / "lake" / "app" / "orders")}}
+    assert summary["tables"] == {"app.orders": {"version": 0, "path": str(ran.path.parent / "lake" / "app" / "orders")}}
 
 
 def test_a_point_that_cannot_be_reached_is_exit_code_1_with_the_reason(ran: Ran) -> None:
     done = _invoke("run", ran.path, "--once", "--until", ran.last)
     assert done.return_value == 1
     assert done.stdout.splitlines()[0].split() == ["table", "version", "applied", "path"]
-    assert done.stdout.splitlines()[1].startswith(f"app.orders  1        {ran.mark} (")
+    assert done.stdout.splitlines()[1].startswith(f"app.orders  0        {ran.mark} (")
     error = done.stderr.splitlines()[-1]
     assert error.startswith(f"error: --until {ran.last} (")
     assert f"was not reached, the tables are at {ran.mark} (" in error
@@ -95,7 +95,7 @@ def test_status_of_what_ran(ran: Ran) -> None:
     [said] = _said("status", ran.path)
     assert list(said) == ["pipeline", "epoch", "positions", "cuts", "pending", "dead_letters", "counts"]
     assert said["positions"] == {"app": {"0": 3, "1": 4}}
-    assert said["cuts"] == [{"commit_ts": ran.mark, "tables": {"app.orders": 1}}]
+    assert said["cuts"] == [{"commit_ts": ran.mark, "tables": {"app.orders": 0}}]
     shown = _invoke("status", ran.path).stdout.splitlines()
     assert shown[0].split() == ["cut", "table", "version"]
     assert shown[1].startswith(f"{ran.mark} (")
@@ -116,9 +116,15 @@ def test_letters_are_listed_and_shown(ran: Ran) -> None:
     assert (letter["reason"], letter["table"], letter["replayed"]) == ("claim-check", "app.orders", None)
     listed = _invoke("dlq", "list", ran.path).stdout.splitlines()
     assert listed[0].split() == ["id", "position", "reason", "table", "error"]
-    assert listed[1].startswith(
-        f"{letter['id']}  {letter['position']}  claim-check  app.orders  ticdc-open: row lies in"
-    )
+    assert listed[1].split()[:7] == [
+        letter["id"],
+        letter["position"],
+        "claim-check",
+        "app.orders",
+        "ticdc-open:",
+        "row",
+        "lies",
+    ]
     by_id, by_position = (_invoke("dlq", "show", ran.path, letter[name]).stdout for name in ("id", "position"))
     assert by_id == by_position
     assert "00000000  00 00 00 00 00 00 00 01  " in by_id
@@ -151,6 +157,7 @@ def test_letters_are_replayed(ran: Ran) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # a JVM of its own, and two processes that wait for each other
 @pytest.mark.xdist_group("jvm")
 def test_a_run_that_follows_ends_in_good_order_on_a_signal(tmp_path: Path) -> None:
     h = HistoryBuilder()

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from changefeed import record_log
-from changefeed.protocols import protocol
-from changefeed.protocols.base import Stores
 from changefeed.stores import stores
+from tests.pipeline.history import HistoryBuilder
+
+LARGE = "x" * 2000
 
 
-def checked_in(plain: Path, store: Path) -> Path:
-    """The log `plain` with every row above 600 bytes in a file of `store`."""
-    spoken = protocol("ticdc-open")
-    options = {
-        "max-batch-size": 1,
-        "max-message-bytes": 600,
-        "large-message-handle-option": "claim-check",
-        "claim-check-storage-uri": str(store),
-    }
-    encoder = spoken.encoder(spoken.read_options(options), stores(str(store)))
-    decoder = spoken.decoder(spoken.read_options({}), Stores())
-    log = plain.with_name("app.jsonl")
-    record_log.write(log, [encoder.encode(decoder.decode(records)) for records in record_log.read(plain)])
-    return log
+def checked_in(history: HistoryBuilder, log: Path, store: Path) -> Path:
+    """The history in records of several rows, those with `LARGE` in them in files of `store`."""
+    return history.write(
+        log,
+        stores(str(store)),
+        max_batch_size=16,
+        max_message_bytes=1800,
+        large_message_handle_option="claim-check",
+        claim_check_storage_uri=str(store),
+    )

@@ -67,10 +67,11 @@ class HistoryBuilder:
             self._line(partition, kind="resolved", partition=partition)
         return self.ts
 
-    def write(self, path: Path) -> Path:
-        """The history as a record log of `ticdc-open`."""
+    def write(self, path: Path, stores: Stores | None = None, **options: Any) -> Path:
+        """The history as a record log of `ticdc-open`, by default a record for each row."""
         spoken = protocol("ticdc-open")
-        encoder = spoken.encoder(spoken.read_options({"max-batch-size": 1}), Stores())
+        said = {"max-batch-size": 1} | {name.replace("_", "-"): value for name, value in options.items()}
+        encoder = spoken.encoder(spoken.read_options(said), stores or Stores())
         record_log.write(path, [encoder.encode(events) for events in text.parse(self._lines)])
         return path
 

@@ -22,7 +22,7 @@ def chunk(kind: str, low: int | None = None, high: int | None = None, **said: ob
 
 
 @pytest.mark.parametrize(
-    ("marks", "until", "before", "wanted"),
+    "marks, until, before, wanted",
     [
         ({0: 10, 1: 7}, None, None, 7),
         ({0: 10}, None, None, None),
@@ -75,7 +75,7 @@ def test_quarantine_holds_the_table_of_a_dead_letter_where_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "held", "waits"),
+    "one, held, waits",
     [
         (chunk("rows", 3, 7), {}, False),
         (chunk("rows", 3, 8), {}, True),

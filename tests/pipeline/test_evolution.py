@@ -49,7 +49,9 @@ def after(table: Table, said: str, irregular: str = "null") -> dict[str, str] | 
 def test_a_learned_table_widens_with_its_rows() -> None:
     table = learn(None, [shape("*id int", "n int", "d decimal", "e enum")], declared=False)
     assert (types(table), table.keys) == ({"id": "int", "n": "int", "d": "decimal", "e": "enum"}, ("id",))
-    wider = learn(table, [shape("*id bigint", "n bigint unsigned"), shape("*id int", "n int", "x date")], declared=False)
+    wider = learn(
+        table, [shape("*id bigint", "n bigint unsigned"), shape("*id int", "n int", "x date")], declared=False
+    )
     assert types(wider) == {"id": "bigint", "n": "decimal(20,0)", "d": "decimal", "e": "enum", "x": "date"}
     assert widened(table, wider) == {
         "id": "CAST(`id` AS bigint)",
@@ -88,7 +90,7 @@ def test_a_key_that_comes_later_is_the_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "sql"),
+    "old, new, sql",
     [
         ("int", "decimal", "CAST(`c` AS string)"),
         ("year", "varchar", "CAST(`c` AS string)"),
@@ -109,16 +111,14 @@ def test_old_values_that_cannot_be_followed_are_an_error() -> None:
     before = learn(None, [shape("*id int", "c datetime(3)")], declared=False)
     with pytest.raises(SchemaError) as error:
         widened(before, learn(before, [shape("*id int", "c varchar")], declared=False))
-    assert str(error.value) == (
-        "column c was datetime(3) and now needs longtext, which its values cannot be taken to"
-    )
+    assert str(error.value) == ("column c was datetime(3) and now needs longtext, which its values cannot be taken to")
 
 
 # DDL upon rows.
 
 
 @pytest.mark.parametrize(
-    ("said", "wanted"),
+    "said, wanted",
     [
         ("ADD x INT", None),
         ("MODIFY n VARCHAR(30)", None),
@@ -144,7 +144,7 @@ def test_drop_rename_and_retype_are_one_rewrite() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    "said, message",
     [
         ("ADD x DATETIME DEFAULT CURRENT_TIMESTAMP",
          "column x: only the upstream knows what DEFAULT CURRENT_TIMESTAMP gave to the rows there were"),

@@ -127,7 +127,9 @@ class Upstream:
         if (self.ts, *name, key) in self._touched:
             return
         old = table.rows[key]
-        new = {c: self._value(k) if c != "id" and self.random.random() < 0.4 else old[c] for c, k in table.columns.items()}
+        new = {
+            c: self._value(k) if c != "id" and self.random.random() < 0.4 else old[c] for c, k in table.columns.items()
+        }
         table.rows[key] = new
         self._say(name, table, old, new)
 
@@ -203,6 +205,8 @@ class Upstream:
         self._ddl(*name, f"CREATE TABLE `{name[0]}`.`{name[1]}` ({', '.join(columns)})")
 
     def _like(self) -> None:
+        if len(self.tables) > 5:
+            return
         name, model = self._free(), self.random.choice(sorted(self.tables))
         self.tables[name] = Table(dict(self.tables[model].columns), self.tables[model].keyed)
         self._ddl(*name, f"CREATE TABLE `{name[0]}`.`{name[1]}` LIKE {self._quoted(*model)}")

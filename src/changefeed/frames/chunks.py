@@ -10,7 +10,8 @@ One chunk is one row of plain columns to plan by and a payload to apply:
     read            none: how many records of this partition were read, and from where to where
 
 A rows chunk holds one table in one shape from one partition, and lies on one side of every schema change that was read
-with it: what a table is called and which columns it has does not change inside of a chunk. `rows` counts rows, or records in a `read` chunk.
+with it: what the table is called and which columns it has does not change inside of a chunk. `rows` counts rows, or
+records in a `read` chunk.
 Transaction marks and heartbeats carry nothing that is applied; they are counted as read and end here.
 """
 
@@ -101,7 +102,7 @@ def _rows(table: TableBatch, cuts: list[int]) -> Iterator[dict[str, Any]]:
     shape = table.shape
     text = write_shape(shape)
     parts = _by_partition(table.rows.drop_columns(["record"]))
-    for topic, partition, rows in ((topic, p, side) for topic, p, rows in parts for side in _sides(rows, cuts)):
+    for topic, partition, rows in ((*at, side) for *at, part in parts for side in _sides(part, cuts)):
         offsets, ts = rows.column("offset"), rows.column("commit_ts")
         low, high = pc.min(ts).as_py(), pc.max(ts).as_py()
         if high is not None and high > _MAX_TS:

@@ -113,6 +113,15 @@ class Behaviour(Section):
     parallelism: int = Field(default=4, ge=1, le=64, description="How many tables are written at the same time.")
     trigger_interval: str = Field(default="1 second", description="How often to look for new records when following.")
 
+    @model_validator(mode="after")
+    def _together(self) -> Behaviour:
+        if self.consistency == "key" and self.dead_letters == "quarantine":
+            raise ValueError(
+                "consistency `key` applies each batch at once and cannot hold a table back: use consistency `transaction`, "
+                "or dead-letters `stop` or `continue`"
+            )
+        return self
+
 
 class Definition(Section):
     """A whole pipeline."""

@@ -97,7 +97,8 @@ def look(definition: Definition, positions: Sequence[str] = (), state: State | N
     if state is None:
         published = cuts(f"{own_folder(definition)}/ledger")
         state = published[-1].state if published else State()
-    waiting = [letter for letter in letters(definition) if _position(letter) not in state.replayed]
+    done = set(state.replayed)
+    waiting = [letter for letter in letters(definition) if _position(letter) not in done]
     chosen = _chosen(waiting, positions)
     passed = [letter for letter in chosen if _passed(letter, state)]
     found = Found(unread=len(chosen) - len(passed), unfinished=bool(state.replayed))
@@ -116,7 +117,8 @@ def look(definition: Definition, positions: Sequence[str] = (), state: State | N
 def replay(definition: Definition, spark: SparkSession, positions: Sequence[str] = ()) -> Replayed:
     """Applies what the letters hold that can be decoded now.
 
-    It takes the next epoch, as a run does, so a run that is going on stops.
+    It takes the next epoch, as a run does, so a run that is going on stops. A step as any other follows, to the barrier
+    that the marks allow.
 
     Args:
         definition: the pipeline.

@@ -51,7 +51,9 @@ class Writes:
     def names(self) -> set[tuple[str, str]]:
         """Database and name of every table that is known, or has rows or a hold in this step."""
         known = {(t.table.database, t.table.name) for t in self.tables.values()}
-        return known | {(str(c[0].database), str(c[0].table)) for c in self.chunks.values()}
+        known |= {(str(c[0].database), str(c[0].table)) for c in self.chunks.values()}
+        held = (name.partition(".") for name in self.held)
+        return known | {(database, table) for database, _, table in held}
 
     def flush_all(self) -> None:
         """Plans all rows that are left."""

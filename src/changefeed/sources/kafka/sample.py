@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 
@@ -71,7 +72,8 @@ def _record(message: object, topic: str, partition: int, offset: int) -> dict[st
     from confluent_kafka import Message
 
     assert isinstance(message, Message)
-    headers = [{"key": k, "value": v} for k, v in message.headers() or []]
+    pairs: Any = message.headers() or []  # a list of pairs, whatever the stubs say
+    headers = [{"key": name, "value": value} for name, value in pairs]
     return {
         "key": message.key(), "value": message.value(), "topic": topic, "partition": partition, "offset": offset,
         "timestamp": message.timestamp()[1] * 1000, "timestampType": 0, "headers": headers,
