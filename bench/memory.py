@@ -117,7 +117,9 @@ def main() -> None:
         )
         started = time.monotonic()
         run = subprocess.Popen(
-            [sys.executable, "-m", "changefeed", "run", str(definition), "--once", "--json"], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", "changefeed", "run", str(definition), "--once", "--json"],
+            stdout=subprocess.PIPE,
+            text=True,
         )
         peak, parts = 0, {}
         while run.poll() is None:
@@ -128,7 +130,10 @@ def main() -> None:
         seconds = time.monotonic() - started
         said = run.stdout.read().splitlines() if run.stdout else []
         status = subprocess.run(
-            [sys.executable, "-m", "changefeed", "status", str(definition), "--json"], capture_output=True, text=True, check=True
+            [sys.executable, "-m", "changefeed", "status", str(definition), "--json"],
+            capture_output=True,
+            text=True,
+            check=True,
         )
         applied = json.loads(status.stdout)["counts"]["applied"]
         result = {

@@ -94,7 +94,8 @@ def _explained(error: ValidationError, where: str) -> ConfigError:
         known = [field.alias or name for name, field in model.model_fields.items()]
         section, _, name = path.rpartition(".")
         return ConfigError(f"{where}: {unknown_name('name in ' + (section or 'the file'), name, known)}")
-    return ConfigError(f"{where}: {path}: {first['msg']}" if path else f"{where}: {first['msg']}")
+    said = str(first["msg"]).removeprefix("Value error, ")
+    return ConfigError(f"{where}: {path}: {said}" if path else f"{where}: {said}")
 
 
 def _model(section: str, loc: tuple[int | str, ...]) -> type[BaseModel]:
