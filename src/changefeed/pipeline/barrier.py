@@ -48,7 +48,7 @@ def absorbed(
     if quarantine:
         for chunk in fresh:
             if chunk.kind == "dead":
-                held.setdefault(chunk.name, Hold(state.barrier))
+                held[chunk.name] = replace(held.get(chunk.name, Hold(state.barrier)), released=False)
     return replace(state, counts=counts, resolved=resolved, positions=positions, source=token, pending=kept, held=held)
 
 

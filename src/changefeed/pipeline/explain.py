@@ -12,7 +12,6 @@ from typing import Any
 
 from changefeed.frames.chunks import pack, schema_from_dict
 from changefeed.frames.types import sink_type
-from changefeed.kernel import decoder
 from changefeed.pipeline.barrier import absorbed
 from changefeed.pipeline.compose import rules_of
 from changefeed.pipeline.definition import Definition
@@ -23,6 +22,7 @@ from changefeed.pipeline.plan import make
 from changefeed.pipeline.state import State, TableState
 from changefeed.protocols import protocol
 from changefeed.sources import source
+from changefeed.stages.decode import reader
 
 _BARRIERS = {
     "transaction": "all tables move together to the smallest resolved mark over all partitions; what is above it waits",
@@ -79,9 +79,9 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
 def _chunks(definition: Definition, limit: int) -> Iterator[ChunkInfo]:
 
     choice = definition.source.protocol
-    decodes = decoder(choice.name, choice.options)
+    decode = reader(choice.name, choice.options)
     for records in source(definition.source).sample(limit):
-        for row in pack(decodes.decode(records), records).to_pylist():
+        for row in pack(decode(records), records).to_pylist():
             event = schema_from_dict(json.loads(row["payload"])) if row["kind"] == "schema" else None
             yield ChunkInfo(
                 "", row["kind"], row["database"], row["table"], row["shape"], row["rows"], row["min_commit_ts"],

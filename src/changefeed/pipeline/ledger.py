@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from changefeed.errors import FencedError
+from changefeed.errors import ConfigError, FencedError
 from changefeed.pipeline.actions import Plan, read_plan, write_plan
 from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.state import State, read_state, write_state
@@ -66,9 +66,19 @@ class Ledger:
     unfinished: Plan | None = None
 
     def claim(self) -> None:
-        """Takes the next epoch and reads what was applied; an older run of the pipeline is fenced off from here on."""
+        """Takes the next epoch and reads what was applied; an older run of the pipeline is fenced off from here on.
+
+        Raises:
+            ConfigError: the ledger is another pipeline's.
+        """
         newest, step = 0, 0
-        if self._exists():
+        there = snapshot(self.spark, self.path, self.application)
+        if there is not None:
+            if there.stamp is None:
+                raise ConfigError(
+                    f"{self.path} is the ledger of another pipeline: give this one a folder of its own (sink.path), or the "
+                    "name that the other has (pipeline.name) if it is to go on with its work"
+                )
             last = self._rows().selectExpr(
                 "max(epoch) AS epoch", "max(CASE WHEN status = 'done' THEN step END) AS step"
             )
@@ -124,9 +134,6 @@ class Ledger:
                 f"{self.path}: epoch {newer} of pipeline {self.application} has taken over; this run is epoch {self.epoch} "
                 "and stops. Is the same pipeline started twice?"
             )
-
-    def _exists(self) -> bool:
-        return snapshot(self.spark, self.path, self.application) is not None
 
     def _rows(self) -> Any:
         return self.spark.read.format("delta").load(self.path)
