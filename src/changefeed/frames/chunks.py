@@ -150,12 +150,11 @@ def _by_partition(rows: pa.RecordBatch) -> Iterator[tuple[str, int, pa.RecordBat
     if rows.num_rows == 0:
         return
     topics, partitions = rows.column("topic"), rows.column("partition")
-    pairs = pa.StructArray.from_arrays([topics, partitions], names=["topic", "partition"])
-    distinct = dict.fromkeys((p["topic"], p["partition"]) for p in _distinct(pairs))
-    if len(distinct) == 1:
-        yield *next(iter(distinct)), rows
+    if all(pc.all(pc.equal(column, column[0])).as_py() for column in (topics, partitions)):
+        yield topics[0].as_py(), partitions[0].as_py(), rows
         return
-    for topic, partition in distinct:
+    pairs = pa.StructArray.from_arrays([topics, partitions], names=["topic", "partition"])
+    for topic, partition in dict.fromkeys((p["topic"], p["partition"]) for p in _distinct(pairs)):
         here = pc.and_(pc.equal(topics, pa.scalar(topic)), pc.equal(partitions, pa.scalar(partition, pa.int32())))
         yield topic, partition, rows.filter(here)
 

@@ -44,6 +44,8 @@ DEFAULTS = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "4000",
+    # Without it each task of a worker begins with a tenth of a second of looking into archives.
+    "spark.python.daemon.module": "changefeed.spark.daemon",
     # A crash in compiled code then comes with the Python lines that led to it.
     "spark.python.worker.faulthandler.enabled": "true",
 }

@@ -1,0 +1,25 @@
+"""The daemon that Spark's Python workers are forked from: `spark.python.daemon.module`.
+
+Spark puts archives on the workers' path, `pyspark.zip` among them, and before every task a worker lets Python look again
+at everything on the path. Reading the archives' directories takes a tenth of a second each time, longer than most of our
+tasks. Where pyspark is installed beside them, they are not needed.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.machinery import PathFinder
+
+
+def without_archives(path: list[str]) -> list[str]:
+    """The path without its archives, if pyspark and py4j are found without them; else as it was."""
+    folders = [entry for entry in path if not entry.endswith((".zip", ".jar"))]
+    found = all(PathFinder.find_spec(name, folders) is not None for name in ("pyspark", "py4j"))
+    return folders if found else path
+
+
+if __name__ == "__main__":
+    sys.path[:] = without_archives(sys.path)
+    from pyspark.daemon import manager
+
+    manager()

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from changefeed.spark.daemon import without_archives
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_archives_stay_where_pyspark_is_nowhere_else() -> None:
+    assert without_archives(["somewhere", "pyspark.zip"]) == ["somewhere", "pyspark.zip"]
+
+
+def test_archives_go_where_pyspark_is_installed() -> None:
+    assert without_archives([*sys.path, "pyspark.zip", "spark-core.jar"]) == without_archives(sys.path)
+
+
+def test_workers_have_no_archives_on_their_path(spark: SparkSession) -> None:
+    def path(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"p": sys.path})
+
+    found = [row.p for row in spark.range(1).mapInArrow(path, "p string").collect()]
+    assert found
+    assert not [p for p in found if p.endswith((".zip", ".jar"))]
