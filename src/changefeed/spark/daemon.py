@@ -22,4 +22,4 @@ if __name__ == "__main__":
     sys.path[:] = without_archives(sys.path)
     from pyspark.daemon import manager
 
-    manager()
+    manager()  # type: ignore[no-untyped-call]  # pyspark has no types there
