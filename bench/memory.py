@@ -117,7 +117,7 @@ def main() -> None:
         )
         started = time.monotonic()
         run = subprocess.Popen(
-            [sys.executable, "-m", "changefeed", "run", str(definition), "--once", "--json"],
+            [sys.executable, "-m", "changefeed.cli", "run", str(definition), "--once", "--json"],
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -130,7 +130,7 @@ def main() -> None:
         seconds = time.monotonic() - started
         said = run.stdout.read().splitlines() if run.stdout else []
         status = subprocess.run(
-            [sys.executable, "-m", "changefeed", "status", str(definition), "--json"],
+            [sys.executable, "-m", "changefeed.cli", "status", str(definition), "--json"],
             capture_output=True,
             text=True,
             check=True,

@@ -139,7 +139,8 @@ def test_the_callers_properties_win(no_jars):
 def test_jars_and_java_options_are_joined_with_the_callers(no_jars):
     merged = module._properties({"spark.jars": "/mine.jar", "spark.driver.extraJavaOptions": "-Dmine=1"})
     assert merged["spark.jars"] == "/mine.jar,/jars/delta.jar,/jars/kafka.jar"
-    ours, mine = merged["spark.driver.extraJavaOptions"].split(" ")
+    ours, collector, mine = merged["spark.driver.extraJavaOptions"].split(" ")
+    assert collector == "-XX:+UseParallelGC"
     assert ours.startswith("-Dlog4j2.configurationFile=file:///")
     assert Path(ours.removeprefix("-Dlog4j2.configurationFile=file://")).is_file()
     assert mine == "-Dmine=1"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from changefeed.pipeline.definition import Definition
@@ -20,11 +20,14 @@ def spark_for(definition: Definition) -> Iterator[SparkSession]:
 
     ours = not _runs()
     spark = session(f"changefeed {definition.pipeline.name}", config=definition.spark)
+    from py4j.protocol import Py4JNetworkError  # after the session, which says what is missing
+
     try:
         yield spark
     finally:
         if ours:
-            spark.stop()
+            with suppress(ConnectionError, Py4JNetworkError):  # the JVM may be gone, and with it what there is to stop
+                spark.stop()
 
 
 def _runs() -> bool:

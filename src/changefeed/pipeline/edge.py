@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from changefeed import errors
-from changefeed.errors import ChangefeedError, SourceError
+from changefeed.errors import ChangefeedError, SinkError, SourceError
 
 _OURS = re.compile(r"changefeed\.errors\.(\w+Error): (.*?)(?=\n\S|\n\n|\n\tat |\Z)", re.DOTALL)
 
@@ -19,11 +19,16 @@ _OURS = re.compile(r"changefeed\.errors\.(\w+Error): (.*?)(?=\n\S|\n\n|\n\tat |\
 @contextmanager
 def as_ours() -> Iterator[None]:
     """Turns an error of Spark's that carries one of ours into that one."""
-    from py4j.protocol import Py4JJavaError
+    from py4j.protocol import Py4JJavaError, Py4JNetworkError
     from pyspark.errors import PySparkException
 
     try:
         yield
+    except (Py4JNetworkError, ConnectionError) as error:
+        raise SinkError(
+            "Spark's JVM has ended: killed, or out of memory (spark.driver.memory). Run again: what was begun is finished first",
+            transient=True,
+        ) from error
     except (Py4JJavaError, PySparkException) as error:
         found = translated(str(error))
         if found is None:

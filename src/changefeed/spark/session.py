@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -44,11 +45,16 @@ DEFAULTS = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "4000",
+    # A record may be a megabyte, and a chunk always is about one: batches are bounded by bytes too.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(4 * 2**20),
     # Without it each task of a worker begins with a tenth of a second of looking into archives.
     "spark.python.daemon.module": "changefeed.spark.daemon",
     # A crash in compiled code then comes with the Python lines that led to it.
     "spark.python.worker.faulthandler.enabled": "true",
 }
+
+
+_COLLECTOR = re.compile(r"-XX:\+Use\w*GC\b")
 
 
 def session(app_name: str, *, master: str = "local[*]", config: Mapping[str, str] | None = None) -> SparkSession:
@@ -75,6 +81,7 @@ def session(app_name: str, *, master: str = "local[*]", config: Mapping[str, str
     os.environ["JAVA_HOME"] = str(java.find().home)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("MALLOC_ARENA_MAX", "2")  # or each of a JVM's threads keeps memory that it has freed
     conf = SparkConf(loadDefaults=False).setAppName(app_name).setMaster(master)
     conf.setAll(list(_properties(given).items()))
     context = SparkContext(conf=conf, gateway=gateway.gateway(conf))
@@ -102,10 +109,10 @@ def _properties(given: dict[str, str]) -> dict[str, str]:
     files = [str(path) for path in jars.paths("delta", "kafka")]
     merged["spark.jars"] = ",".join([*filter(None, [given.get("spark.jars")]), *files])
     log4j = (Path(__file__).parent / "log4j2.properties").as_uri()
-    merged["spark.driver.extraJavaOptions"] = " ".join(
-        # Ours first: of a repeated option the JVM takes the last.
-        [f"-Dlog4j2.configurationFile={log4j}", *filter(None, [given.get("spark.driver.extraJavaOptions")])]
-    )
+    theirs = given.get("spark.driver.extraJavaOptions", "")
+    # Ours first: of a repeated option the JVM takes the last. The collector needs a tenth of the heap less than G1 beside it.
+    ours = [f"-Dlog4j2.configurationFile={log4j}"] + ([] if _COLLECTOR.search(theirs) else ["-XX:+UseParallelGC"])
+    merged["spark.driver.extraJavaOptions"] = " ".join([*ours, *filter(None, [theirs])])
     if "spark.sql.warehouse.dir" not in given:
         # Spark's default is the current folder. Its catalog lives in memory, so tables found only by name may go too.
         warehouse = tempfile.mkdtemp(prefix="changefeed-warehouse-")
