@@ -45,7 +45,7 @@ def _broken(row: dict[str, Any], chance: random.Random) -> dict[str, Any]:
     value: bytes = row["value"]
     key: bytes = row["key"]
     kinds: list[dict[str, Any]] = [
-        {**row, "value": value[: chance.randrange(len(value))]},
+        {**row, "value": value[: chance.randrange(1, len(value))]},
         {**row, "key": key[: chance.randrange(8, len(key))]},
         {**row, "value": value + b"\0"},
         {**row, "value": b'{"payload":{"op":"c"}}', "key": b'{"id":1}'},
