@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from changefeed.errors import ConfigError, MissingExtraError, SinkError, SourceError
-from changefeed.protocols.base import Stores
+from changefeed.protocols.base import Options, Stores
 
 Get = Callable[[str], bytes]
 Put = Callable[[str, bytes], None]
@@ -44,6 +44,12 @@ def claim_check_store(uri: str, max_bytes: int = DEFAULT_MAX_BYTES) -> tuple[Get
 def stores(uri: str | None, max_bytes: int = DEFAULT_MAX_BYTES) -> Stores:
     """The stores for a decoder or an encoder whose option `claim-check-storage-uri` is `uri`."""
     return Stores() if uri is None else Stores(*claim_check_store(uri, max_bytes))
+
+
+def stores_of(options: Options) -> Stores:
+    """The stores that a protocol's options ask for; none where they name no claim-check store."""
+    uri: str | None = getattr(options, "claim_check_storage_uri", None)
+    return stores(uri, options.claim_check_max_bytes) if uri else Stores()  # type: ignore[attr-defined]
 
 
 def _local(folder: Path, max_bytes: int) -> tuple[Get, Put]:

@@ -24,13 +24,17 @@ from tests.pipeline.running import check_cuts, definition, published
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# In the order in which the history's three steps pass them. The points around dead letters are in `test_bad_input.py`.
+# In the order in which the history's three steps pass them. The points around dead letters are in `test_replay.py`.
 STEP = [
     *("epoch.before", "epoch.after", "stage.before", "stage.after", "begun.before", "begun.after"),
     *("merge.before", "merge.after", "done.before", "done.after"),
     *("addcolumns.before", "addcolumns.after", "cleanup.before"),
     *("rewrite.before", "rewrite.after", "copy.before", "copy.after", "create.before", "create.after", "cleanup.after"),
 ]
+
+
+def test_every_failpoint_is_tried() -> None:
+    assert sorted([*STEP, "letters.before", "letters.after"]) == sorted(failpoint.POINTS)
 
 
 class Killed(BaseException):

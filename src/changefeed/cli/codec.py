@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from changefeed.cli.startup import without_pandas
 from changefeed.kernel import decoder as build_decoder
 from changefeed.protocols import protocol
-from changefeed.protocols.base import Decoder, Encoder, Options, Stores
-from changefeed.stores import stores
+from changefeed.protocols.base import Decoder, Encoder
+from changefeed.stores import stores_of
 
 without_pandas()
 
@@ -20,16 +20,11 @@ def decoder(name: str, given: Mapping[str, str]) -> Decoder:
         ConfigError: the protocol or an option is unknown, or an option's value does not fit.
     """
     options = protocol(name).read_options(given)
-    return build_decoder(name, options, _stores(options))
+    return build_decoder(name, options, stores_of(options))
 
 
 def encoder(name: str, given: Mapping[str, str]) -> Encoder:
     """The encoder of the protocol `name`; raises as `decoder` does."""
     chosen = protocol(name)
     options = chosen.read_options(given)
-    return chosen.encoder(options, _stores(options))
-
-
-def _stores(options: Options) -> Stores:
-    uri = getattr(options, "claim_check_storage_uri", None)
-    return Stores() if uri is None else stores(uri, options.claim_check_max_bytes)  # type: ignore[attr-defined]
+    return chosen.encoder(options, stores_of(options))

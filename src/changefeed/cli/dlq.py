@@ -14,7 +14,6 @@ from changefeed.cli.on_spark import spark_for
 from changefeed.cli.options import common, example, pipeline
 from changefeed.cli.output import Output
 from changefeed.errors import ConfigError
-from changefeed.model.position import Place
 
 if TYPE_CHECKING:
     from changefeed.pipeline.replay import Found
@@ -110,23 +109,23 @@ def replay(output: Output, path: Path, positions: tuple[str, ...], dry_run: bool
     return 3 if found.dead else 0
 
 
-def _position(letter: dict[str, Any]) -> str:
-    return str(Place(letter["topic"], letter["partition"], letter["offset"], letter["index"]))
-
-
 def _table(letter: dict[str, Any]) -> str | None:
     return None if letter["table"] is None else f"{letter['database']}.{letter['table']}"
 
 
 def _is(letter: dict[str, Any], which: str) -> bool:
+    from changefeed.pipeline.dead_letters import position
+
     record = f"{letter['topic']}:{letter['partition']}:{letter['offset']}"
-    return which in (record, _position(letter)) or (len(which) >= 6 and letter["sha256"].startswith(which))
+    return which in (record, position(letter)) or (len(which) >= 6 and letter["sha256"].startswith(which))
 
 
 def _short(letter: dict[str, Any]) -> dict[str, Any]:
+    from changefeed.pipeline.dead_letters import position
+
     return {
         "id": letter["sha256"][:_ID_LETTERS],
-        "position": _position(letter),
+        "position": position(letter),
         "reason": letter["reason"],
         "table": _table(letter),
         "error": letter["error"],

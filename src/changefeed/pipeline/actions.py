@@ -56,7 +56,7 @@ AnyAction = Create | Merge | AddColumns | Rewrite | Copy
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """A step: the writes in their order, the folders they read, and the state after (without versions and counts)."""
+    """A step: the writes in their order, the folders they read, and the state after, but for the tables' new versions."""
 
     actions: list[AnyAction]
     folders: tuple[str, ...]

@@ -48,6 +48,11 @@ def letters(definition: Definition, *, replayed: bool = False) -> list[dict[str,
     return query(f"{own_folder(definition)}/dead_letters", f"SELECT * FROM t {which}{order}")
 
 
+def position(letter: dict[str, Any]) -> str:
+    """Where the message of a letter lies, as text."""
+    return str(Place(letter["topic"], letter["partition"], letter["offset"], letter["index"]))
+
+
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
     """The dead letters of one pipeline."""

@@ -6,18 +6,17 @@ that a run would start with, not those whose first change comes later.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
-from changefeed.frames.chunks import pack, schema_from_dict
+from changefeed.frames.chunks import pack
 from changefeed.frames.types import sink_type
 from changefeed.pipeline.barrier import absorbed
 from changefeed.pipeline.compose import rules_of
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.ledger import cuts
 from changefeed.pipeline.paths import own_folder, tables_folder
-from changefeed.pipeline.pending import ChunkInfo
+from changefeed.pipeline.pending import ChunkInfo, chunk_info
 from changefeed.pipeline.plan import make
 from changefeed.pipeline.state import State, TableState
 from changefeed.protocols import protocol
@@ -77,16 +76,11 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
 
 
 def _chunks(definition: Definition, limit: int) -> Iterator[ChunkInfo]:
-
     choice = definition.source.protocol
     decode = reader(choice.name, choice.options)
     for records in source(definition.source).sample(limit):
         for row in pack(decode(records), records).to_pylist():
-            event = schema_from_dict(json.loads(row["payload"])) if row["kind"] == "schema" else None
-            yield ChunkInfo(
-                "", row["kind"], row["database"], row["table"], row["shape"], row["rows"], row["min_commit_ts"],
-                row["max_commit_ts"], row["topic"], row["partition"], row["first_offset"], row["last_offset"], event,
-            )  # fmt: skip
+            yield chunk_info("", row)
 
 
 def _table(definition: Definition, name: str, here: TableState) -> dict[str, Any]:

@@ -79,10 +79,8 @@ class Ledger:
                     f"{self.path} is the ledger of another pipeline: give this one a folder of its own (sink.path), or the "
                     "name that the other has (pipeline.name) if it is to go on with its work"
                 )
-            last = self._rows().selectExpr(
-                "max(epoch) AS epoch", "max(CASE WHEN status = 'done' THEN step END) AS step"
-            )
-            newest, step = ((row := last.collect()[0])["epoch"] or 0), (row["step"] or 0)
+            last = there.stamp  # of the newest row: a step that is only begun is not done
+            newest, step = last.epoch, last.step - (last.action == _NUMBER[_BEGUN])
         self.epoch, self.step = newest + 1, step
         failpoint("epoch.before")
         self._append(_CLAIMED, step, None, None)

@@ -64,7 +64,7 @@ class PendingStore:
                     "kind", "database", "`table`", "shape", "rows", "min_commit_ts", "max_commit_ts", "topic", "partition",
                     "first_offset", "last_offset", "CASE WHEN kind = 'schema' THEN payload END AS payload",
                 )  # fmt: skip
-                self._indexes[folder] = [_info(folder, row) for row in rows.collect()]
+                self._indexes[folder] = [chunk_info(folder, row) for row in rows.collect()]
             found.extend(self._indexes[folder])
         return found
 
@@ -100,8 +100,9 @@ class PendingStore:
         return root, root.getFileSystem(self.spark._jsparkSession.sessionState().newHadoopConf())
 
 
-def _info(folder: str, row: Any) -> ChunkInfo:
-    event = schema_from_dict(json.loads(row["payload"])) if row["payload"] is not None else None
+def chunk_info(folder: str, row: Any) -> ChunkInfo:
+    """A chunk's plain columns, and the event of a schema change; `row` has the columns of `frames.chunks` by name."""
+    event = schema_from_dict(json.loads(row["payload"])) if row["kind"] == "schema" else None
     return ChunkInfo(
         folder, row["kind"], row["database"], row["table"], row["shape"], row["rows"], row["min_commit_ts"],
         row["max_commit_ts"], row["topic"], row["partition"], row["first_offset"], row["last_offset"], event,

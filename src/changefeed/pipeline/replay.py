@@ -29,7 +29,7 @@ from changefeed.model.event import Control, DeadLetter, SchemaChange
 from changefeed.model.position import Place
 from changefeed.pipeline.barrier import absorbed
 from changefeed.pipeline.compose import Flow
-from changefeed.pipeline.dead_letters import letters
+from changefeed.pipeline.dead_letters import letters, position
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.edge import as_ours
 from changefeed.pipeline.failpoint import failpoint
@@ -98,7 +98,7 @@ def look(definition: Definition, positions: Sequence[str] = (), state: State | N
         published = cuts(f"{own_folder(definition)}/ledger")
         state = published[-1].state if published else State()
     done = set(state.replayed)
-    waiting = [letter for letter in letters(definition) if _position(letter) not in done]
+    waiting = [letter for letter in letters(definition) if position(letter) not in done]
     chosen = _chosen(waiting, positions)
     passed = [letter for letter in chosen if _passed(letter, state)]
     found = Found(unread=len(chosen) - len(passed), unfinished=bool(state.replayed))
@@ -161,10 +161,6 @@ def _taken(flow: Flow, found: Found) -> State:
     counts = replace(after.counts, rows=after.counts.rows + late, dead=after.counts.dead - len(found.letters))
     held = {name: replace(h, released=h.released or name in found.released) for name, h in after.held.items()}
     return replace(after, source=state.source, counts=counts, held=held, replayed=tuple(found.letters))
-
-
-def _position(letter: dict[str, Any]) -> str:
-    return str(Place(letter["topic"], letter["partition"], letter["offset"], letter["index"]))
 
 
 def _passed(letter: dict[str, Any], state: State) -> bool:
@@ -286,7 +282,7 @@ def _released(
 
     One that is held because a held table was renamed to it has no letters: it leaves with the last of the others.
     """
-    waiting = {f"{one['database']}.{one['table']}" for one in before if _position(one) not in replayed}
+    waiting = {f"{one['database']}.{one['table']}" for one in before if position(one) not in replayed}
     if not waiting & state.held.keys():
         return frozenset(name for name, hold in state.held.items() if not hold.released)
     said = query(f"{own_folder(definition)}/dead_letters", 'SELECT DISTINCT database, "table" FROM t')

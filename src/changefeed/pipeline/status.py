@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from changefeed.pipeline.definition import Definition
@@ -36,12 +37,5 @@ def status(definition: Definition) -> dict[str, Any]:
         "cuts": list(published.values()),
         "pending": state.counts.pending,
         "dead_letters": letters[0]["n"] if letters else 0,
-        "counts": {
-            "records": state.counts.records,
-            "rows": state.counts.rows,
-            "applied": state.counts.applied,
-            "repeated": state.counts.repeated,
-            "schema_changes": state.counts.schema_changes,
-            "dead": state.counts.dead,
-        },
+        "counts": asdict(state.counts),
     }

@@ -18,8 +18,8 @@ from changefeed.kernel import decoder
 from changefeed.model.batch import Decoded, TableBatch
 from changefeed.model.event import DeadLetter
 from changefeed.model.position import Place
-from changefeed.protocols.base import Stores
-from changefeed.stores import claim_check_store
+from changefeed.protocols import protocol as spoken
+from changefeed.stores import stores_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -45,16 +45,9 @@ def worker(protocol: str, options: Mapping[str, Any]) -> Callable[[Iterable[pa.R
 
 def reader(protocol: str, options: Mapping[str, Any]) -> Callable[[pa.RecordBatch], Decoded]:
     """The function that decodes records where it is called, claim checks included."""
-    decodes = decoder(protocol, options, _stores(options))
+    chosen = spoken(protocol).read_options(options)
+    decodes = decoder(protocol, chosen, stores_of(chosen))
     return lambda records: _without_key_only(decodes.decode(records), records, protocol)
-
-
-def _stores(options: Mapping[str, Any]) -> Stores:
-    uri = options.get("claim-check-storage-uri")
-    if not uri:
-        return Stores()
-    get, put = claim_check_store(str(uri))
-    return Stores(get_body=get, put_body=put)
 
 
 def _without_key_only(decoded: Decoded, records: pa.RecordBatch, protocol: str) -> Decoded:

@@ -19,7 +19,7 @@ TiDB sets the flags of an index on all its columns, MySQL on the first only.
 from __future__ import annotations
 
 from changefeed.errors import ProtocolError
-from changefeed.model.types import BINARIES, INTEGERS, TEXTS, ColumnType
+from changefeed.model.types import INTEGERS, TEXTS, ColumnType
 
 BINARY, HANDLE, GENERATED, PRIMARY, UNIQUE, MULTIPLE, NULLABLE, UNSIGNED = (1 << bit for bit in range(8))
 
@@ -56,7 +56,6 @@ _STRINGS = {
     254: ("char", "binary"),
 }
 TEXT_CODES = frozenset({15, 253, 254})
-BLOB_CODES = frozenset({249, 250, 251, 252})
 
 # The way back; a code that is never sent (14, 253) is not in it.
 _CODES = {name: code for code, name in _NAMES.items() if code != 14}
@@ -91,8 +90,3 @@ def type_flags(t: ColumnType) -> int:
     if t.unsigned or t.name in ("year", "bit"):
         flags |= UNSIGNED
     return flags
-
-
-def is_binary(t: ColumnType) -> bool:
-    """Whether values of the type are bytes."""
-    return t.name in BINARIES

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from changefeed.errors import MissingExtraError, SinkError
 
+_T = TypeVar("_T")
+
 
 def wrote(path: str, application: str) -> bool | None:
-    """Whether the application's transactions are in the Delta table at `path`; None when there is no table."""
-    try:
-        from deltalake import DeltaTable
-        from deltalake.exceptions import DeltaError, TableNotFoundError
-    except ImportError as error:
-        raise MissingExtraError("Reading Delta tables without Spark", "spark") from error
-    try:
-        return DeltaTable(path).transaction_version(application) is not None
-    except TableNotFoundError:
-        return None
-    except (DeltaError, OSError) as error:
-        raise SinkError(f"{path}: {error}") from error
+    """Whether the application's transactions are in the Delta table at `path`; None when there is no table.
+
+    Raises:
+        MissingExtraError: the reader is not installed.
+        SinkError: the table cannot be read.
+    """
+    return _read(path, lambda table: table.transaction_version(application) is not None)
 
 
 def query(path: str, sql: str) -> list[dict[str, Any]]:
@@ -29,18 +27,26 @@ def query(path: str, sql: str) -> list[dict[str, Any]]:
         MissingExtraError: the reader is not installed.
         SinkError: the table cannot be read.
     """
+
+    def answer(table: Any) -> list[dict[str, Any]]:
+        import pyarrow as pa
+        from deltalake import QueryBuilder
+
+        rows: list[dict[str, Any]] = pa.table(QueryBuilder().register("t", table).execute(sql).read_all()).to_pylist()
+        return rows
+
+    return _read(path, answer) or []
+
+
+def _read(path: str, what: Callable[[Any], _T]) -> _T | None:
     try:
-        from deltalake import DeltaTable, QueryBuilder
+        from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError, TableNotFoundError
     except ImportError as error:
         raise MissingExtraError("Reading Delta tables without Spark", "spark") from error
-    import pyarrow as pa
-
     try:
-        found = QueryBuilder().register("t", DeltaTable(path)).execute(sql).read_all()
+        return what(DeltaTable(path))
     except TableNotFoundError:
-        return []
+        return None
     except (DeltaError, OSError) as error:
         raise SinkError(f"{path}: {error}") from error
-    rows: list[dict[str, Any]] = pa.table(found).to_pylist()
-    return rows
