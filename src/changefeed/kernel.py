@@ -188,6 +188,7 @@ def _completed(shape: TableShape, rows: pa.RecordBatch, records: pa.RecordBatch)
     milliseconds = pc.shift_right(rows.column("commit_ts"), pa.scalar(tso.LOGICAL_BITS, pa.uint64())).cast(pa.int64())
     ends = pa.repeat(pa.scalar(0, pa.int32()), count + 1)
     columns = {
+        "sequence": pa.nulls(count, pa.uint64()),
         **{name: rows.column(name) for name in rows.schema.names},
         **{name: _of_records(name, rows, records, schema) for name in ("topic", "partition", "offset")},
         "commit_time": milliseconds.cast(schema.field("commit_time").type),

@@ -4,15 +4,18 @@ One chunk is one row of plain columns to plan by and a payload to apply:
 
     kind            payload
     rows            Arrow IPC stream of one table batch (without `record`); the shape is in the schema's metadata
-    schema          JSON, one schema change      ┐ as `model.event` has them
-    resolved        JSON, one mark               ┘
-    dead            JSON, one dead letter
+    schema          JSON, one schema change      ┐
+    resolved        JSON, one mark               │ as `model.event` has them
+    dead            JSON, one dead letter        ┘
     read            none: how many records of this partition were read, and from where to where
+
+What has no commit_ts is ordered by its sequence, which stands in `commit_ts` from here on. A heartbeat with a sequence
+promises what a resolved mark does, and becomes one.
 
 A rows chunk holds one table in one shape from one partition, and lies on one side of every schema change that was read
 with it: what the table is called and which columns it has does not change inside of a chunk. `rows` counts rows, or
 records in a `read` chunk.
-Transaction marks and heartbeats carry nothing that is applied; they are counted as read and end here.
+Other heartbeats and transaction marks carry nothing that is applied; they are counted as read and end here.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ import pyarrow.compute as pc
 
 from changefeed.errors import UnsupportedError
 from changefeed.model.batch import Decoded, TableBatch
-from changefeed.model.event import DeadLetter, Resolved, SchemaChange
+from changefeed.model.event import DeadLetter, Heartbeat, Resolved, SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape, canonical
 from changefeed.model.types import ColumnType
@@ -69,16 +72,19 @@ def pack(decoded: Decoded, records: pa.RecordBatch) -> pa.RecordBatch:
         UnsupportedError: a commit_ts is beyond 2^63 - 1, which Spark's bigint cannot hold.
     """
     chunks = list(_read(records))
-    cuts = sorted({e.commit_ts for e in decoded.control if isinstance(e, SchemaChange) and e.commit_ts is not None})
+    changes = (_order(event) for event in decoded.control if isinstance(event, SchemaChange))
+    cuts = sorted({ts for ts in changes if ts is not None})
     for table in decoded.tables:
         chunks.extend(_rows(table, cuts))
     for event in decoded.control:
         if isinstance(event, SchemaChange):
             chunks.append(
-                _event("schema", event.place, schema_to_dict(event), event.commit_ts, event.database, event.table)
+                _event("schema", event.place, schema_to_dict(event), _order(event), event.database, event.table)
             )
         elif isinstance(event, Resolved):
             chunks.append(_event("resolved", event.place, {"commit_ts": event.commit_ts}, event.commit_ts))
+        elif isinstance(event, Heartbeat) and event.sequence is not None:
+            chunks.append(_event("resolved", event.place, {"commit_ts": event.sequence}, event.sequence))
     for letter in decoded.dead:
         chunks.append(_event("dead", letter.place, dead_to_dict(letter), None, letter.database, letter.table))
     return pa.RecordBatch.from_pylist(chunks, schema=CHUNKS)
@@ -101,7 +107,7 @@ def _read(records: pa.RecordBatch) -> Iterator[dict[str, Any]]:
 def _rows(table: TableBatch, cuts: list[int]) -> Iterator[dict[str, Any]]:
     shape = table.shape
     text = write_shape(shape)
-    parts = _by_partition(table.rows.drop_columns(["record"]))
+    parts = _by_partition(_ordered(table.rows).drop_columns(["record", "sequence"]))
     for topic, partition, rows in ((*at, side) for *at, part in parts for side in _sides(part, cuts)):
         offsets, ts = rows.column("offset"), rows.column("commit_ts")
         low, high = pc.min(ts).as_py(), pc.max(ts).as_py()
@@ -118,6 +124,18 @@ def _rows(table: TableBatch, cuts: list[int]) -> Iterator[dict[str, Any]]:
             "max_commit_ts": high,
             "payload": _stream(rows, text),
         } | _at(topic, partition, pc.min(offsets).as_py(), pc.max(offsets).as_py())
+
+
+def _ordered(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows with `sequence` for `commit_ts` where there is none."""
+    sequence, at = rows.column("sequence"), rows.schema.get_field_index("commit_ts")
+    if sequence.null_count == len(sequence):
+        return rows
+    return rows.set_column(at, rows.schema.field(at), pc.coalesce(rows.column(at), sequence))
+
+
+def _order(event: SchemaChange) -> int | None:
+    return event.sequence if event.commit_ts is None else event.commit_ts
 
 
 def _sides(rows: pa.RecordBatch, cuts: list[int]) -> Iterator[pa.RecordBatch]:
@@ -202,7 +220,7 @@ def schema_to_dict(event: SchemaChange) -> dict[str, Any]:
         "table": event.table,
         "ddl": event.ddl,
         "place": [event.place.topic, event.place.partition, event.place.offset, event.place.index],
-        "commit_ts": event.commit_ts,
+        "commit_ts": _order(event),
     }
 
 

@@ -9,6 +9,7 @@ A table batch is one shape and one Arrow record batch, a row a change:
     index       int32    which event of the record, from 0; NULL when the record holds one only
     op          string   insert update delete read upsert
     commit_ts   uint64   upstream ordering number, NULL where there is none
+    sequence    uint64   the order of changes where there is no commit_ts, else NULL; it is made of what `origin` holds
     commit_time timestamp[s, ms or us; UTC]   the unit tells the digits that are known
     transaction struct<id string, order int64, table_order int64>
     origin      string   JSON object of what else the protocol says, NULL for nothing
@@ -61,6 +62,7 @@ def table_schema(shape: TableShape, unit: str = "ms") -> pa.Schema:
             ("index", pa.int32()),
             ("op", pa.string()),
             ("commit_ts", pa.uint64()),
+            ("sequence", pa.uint64()),
             ("commit_time", pa.timestamp(unit, tz="UTC")),
             ("transaction", TRANSACTION),
             ("origin", pa.string()),
@@ -112,6 +114,7 @@ class BatchBuilder:
         before: dict[str, Any] | None,
         after: dict[str, Any] | None,
         commit_ts: int | None = None,
+        sequence: int | None = None,
         commit_time: int | None = None,
         transaction: dict[str, Any] | None = None,
         origin: str | None = None,
@@ -127,6 +130,7 @@ class BatchBuilder:
                 place.index,
                 op,
                 commit_ts,
+                sequence,
                 commit_time,
                 transaction,
                 origin,

@@ -32,6 +32,7 @@ class SchemaChange:
         type: what it does, snake case: `create_table`, `add_column`, … or `other`.
         ddl: the statement's text as sent.
         columns: the table after the change, or None where the protocol does not say.
+        sequence: its place in the order of changes where there is no commit_ts.
         origin: what else the protocol says, by its own keys.
     """
 
@@ -44,6 +45,7 @@ class SchemaChange:
     commit_ts: int | None = None
     commit_time: Instant | None = None
     origin: dict[str, Any] = field(default_factory=dict)
+    sequence: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +73,16 @@ class TransactionMark:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """The producer lives."""
+    """The producer lives.
+
+    Attributes:
+        sequence: promise that nothing of the partition follows at or below it in the order of changes; None for none.
+    """
 
     place: Place
     commit_time: Instant | None = None
     origin: dict[str, Any] = field(default_factory=dict)
+    sequence: int | None = None
 
 
 Control = SchemaChange | Resolved | TransactionMark | Heartbeat

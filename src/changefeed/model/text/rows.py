@@ -76,6 +76,7 @@ def _record_batch(shape: TableShape, unit: str, rows: list[Row], here: Here) -> 
         pa.array([r.place.index for r in rows], pa.int32()),
         pa.array([f.op for f in forms], pa.string()),
         pa.array([f.commit_ts for f in forms], pa.uint64()),
+        pa.nulls(len(rows), pa.uint64()),
         pa.array(times, schema.field("commit_time").type),
         _transactions(rows, here),
         pa.array([_origin(row, here) for row in rows], pa.string()),
