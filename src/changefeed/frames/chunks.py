@@ -3,26 +3,24 @@
 One chunk is one row of plain columns to plan by and a payload to apply:
 
     kind            payload
-    rows            Arrow IPC stream of one table batch (without `record`); the shape is in the schema's metadata
+    rows            Arrow IPC stream of one table batch, without `record` and `sequence` and what says nothing; its
+                    shape, topic and partition are in the schema's metadata
     schema          JSON, one schema change      ┐
     resolved        JSON, one mark               │ as `model.event` has them
     dead            JSON, one dead letter        ┘
     read            none: how many records of this partition were read, and from where to where
 
-What has no commit_ts is ordered by its sequence, which stands in `commit_ts` from here on. A heartbeat with a sequence
-promises what a resolved mark does, and becomes one.
-
 A rows chunk holds one table in one shape from one partition, and lies on one side of every schema change that was read
 with it: what the table is called and which columns it has does not change inside of a chunk. `rows` counts rows, or
 records in a `read` chunk.
-Other heartbeats and transaction marks carry nothing that is applied; they are counted as read and end here.
+Transaction marks and heartbeats carry nothing that is applied; they are counted as read and end here.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -30,8 +28,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed.errors import UnsupportedError
-from changefeed.model.batch import Decoded, TableBatch
-from changefeed.model.event import DeadLetter, Heartbeat, Resolved, SchemaChange
+from changefeed.model.batch import IRREGULAR, Decoded, TableBatch, table_schema
+from changefeed.model.event import DeadLetter, Resolved, SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape, canonical
 from changefeed.model.types import ColumnType
@@ -62,7 +60,11 @@ RECORDS_DDL = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
     "headers array<struct<key: string, value: binary>>"
 )
+# Topic, partition, and rows or records of it.
+_Part = tuple[str, int, pa.RecordBatch]
+_UNPACKED = ("record", "sequence")
 _MAX_TS = 2**63 - 1
+_END_OF_STREAM = 8  # bytes
 
 
 def pack(decoded: Decoded, records: pa.RecordBatch) -> pa.RecordBatch:
@@ -71,46 +73,52 @@ def pack(decoded: Decoded, records: pa.RecordBatch) -> pa.RecordBatch:
     Raises:
         UnsupportedError: a commit_ts is beyond 2^63 - 1, which Spark's bigint cannot hold.
     """
-    chunks = list(_read(records))
-    changes = (_order(event) for event in decoded.control if isinstance(event, SchemaChange))
-    cuts = sorted({ts for ts in changes if ts is not None})
+    partitions = list(_by_partition(records))
+    chunks = [_read(*part) for part in partitions]
+    cuts = sorted({e.commit_ts for e in decoded.control if isinstance(e, SchemaChange) and e.commit_ts is not None})
     for table in decoded.tables:
-        chunks.extend(_rows(table, cuts))
+        only = len(partitions) == 1
+        chunks.extend(_rows(table, [(*partitions[0][:2], table.rows)] if only else _by_partition(table.rows), cuts))
     for event in decoded.control:
         if isinstance(event, SchemaChange):
             chunks.append(
-                _event("schema", event.place, schema_to_dict(event), _order(event), event.database, event.table)
+                _event("schema", event.place, schema_to_dict(event), event.commit_ts, event.database, event.table)
             )
         elif isinstance(event, Resolved):
             chunks.append(_event("resolved", event.place, {"commit_ts": event.commit_ts}, event.commit_ts))
-        elif isinstance(event, Heartbeat) and event.sequence is not None:
-            chunks.append(_event("resolved", event.place, {"commit_ts": event.sequence}, event.sequence))
     for letter in decoded.dead:
         chunks.append(_event("dead", letter.place, dead_to_dict(letter), None, letter.database, letter.table))
     return pa.RecordBatch.from_pylist(chunks, schema=CHUNKS)
 
 
 def unpack(payload: bytes) -> TableBatch:
-    """The table batch in the payload of a `rows` chunk; its rows lack the `record` column."""
+    """The table batch in the payload of a `rows` chunk; its rows lack `record` and `sequence`."""
     with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
-        shape = read_shape(reader.schema.metadata[b"shape"].decode())
-        return TableBatch(shape, reader.read_next_batch())
+        said, rows = reader.schema.metadata, reader.read_next_batch()
+    shape, count = read_shape(said[b"shape"].decode()), len(rows)
+    place = {"topic": said[b"topic"].decode(), "partition": pa.scalar(int(said[b"partition"]), pa.int32())}
+
+    def column(field: pa.Field) -> pa.Array:
+        if field.name in place:
+            return pa.repeat(place[field.name], count)
+        if field.name not in rows.schema.names:
+            return pa.array([[]] * count, IRREGULAR) if field.name == "irregular" else pa.nulls(count, field.type)
+        return rows.column(field.name)
+
+    fields = [f for f in table_schema(shape, rows.schema.field("commit_time").type.unit) if f.name not in _UNPACKED]
+    return TableBatch(shape, pa.RecordBatch.from_arrays([column(f) for f in fields], schema=pa.schema(fields)))
 
 
-def _read(records: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    for topic, partition, rows in _by_partition(records):
-        offsets = rows.column("offset")
-        low, high = pc.min(offsets).as_py(), pc.max(offsets).as_py()
-        yield {"kind": "read", "rows": rows.num_rows} | _at(topic, partition, low, high)
+def _read(topic: str, partition: int, records: pa.RecordBatch) -> dict[str, Any]:
+    low, high = _ends(records.column("offset"))
+    return {"kind": "read", "rows": records.num_rows} | _at(topic, partition, low, high)
 
 
-def _rows(table: TableBatch, cuts: list[int]) -> Iterator[dict[str, Any]]:
+def _rows(table: TableBatch, parts: Iterable[_Part], cuts: list[int]) -> Iterator[dict[str, Any]]:
     shape = table.shape
     text = write_shape(shape)
-    parts = _by_partition(_ordered(table.rows).drop_columns(["record", "sequence"]))
     for topic, partition, rows in ((*at, side) for *at, part in parts for side in _sides(part, cuts)):
-        offsets, ts = rows.column("offset"), rows.column("commit_ts")
-        low, high = pc.min(ts).as_py(), pc.max(ts).as_py()
+        low, high = _ends(rows.column("commit_ts"))
         if high is not None and high > _MAX_TS:
             raise UnsupportedError(f"commit_ts {high} of {shape.database}.{shape.table} is beyond 2^63-1")
         yield {
@@ -122,26 +130,13 @@ def _rows(table: TableBatch, cuts: list[int]) -> Iterator[dict[str, Any]]:
             "rows": rows.num_rows,
             "min_commit_ts": low,
             "max_commit_ts": high,
-            "payload": _stream(rows, text),
-        } | _at(topic, partition, pc.min(offsets).as_py(), pc.max(offsets).as_py())
-
-
-def _ordered(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows with `sequence` for `commit_ts` where there is none."""
-    sequence, at = rows.column("sequence"), rows.schema.get_field_index("commit_ts")
-    if sequence.null_count == len(sequence):
-        return rows
-    return rows.set_column(at, rows.schema.field(at), pc.coalesce(rows.column(at), sequence))
-
-
-def _order(event: SchemaChange) -> int | None:
-    return event.sequence if event.commit_ts is None else event.commit_ts
+            "payload": _stream(rows, {"shape": text, "topic": topic, "partition": str(partition)}),
+        } | _at(topic, partition, *_ends(rows.column("offset")))
 
 
 def _sides(rows: pa.RecordBatch, cuts: list[int]) -> Iterator[pa.RecordBatch]:
     """The rows up to the first of the cuts, those up to the second, …, and the rest; none of them empty."""
-    ts = rows.column("commit_ts")
-    low, high = pc.min(ts).as_py(), pc.max(ts).as_py()
+    low, high = _ends(rows.column("commit_ts"))
     between = [cut for cut in cuts if low is not None and low <= cut < high]
     for cut in between:
         below = pc.fill_null(pc.less_equal(rows.column("commit_ts"), pa.scalar(cut, pa.uint64())), False)
@@ -159,11 +154,17 @@ def _event(
     return named | at | {"min_commit_ts": ts, "max_commit_ts": ts}
 
 
+def _ends(values: pa.Array) -> tuple[Any, Any]:
+    """The smallest and the largest value; None where there is none."""
+    found = pc.min_max(values).as_py()
+    return found["min"], found["max"]
+
+
 def _at(topic: str, partition: int, first: int, last: int) -> dict[str, Any]:
     return {"topic": topic, "partition": partition, "first_offset": first, "last_offset": last}
 
 
-def _by_partition(rows: pa.RecordBatch) -> Iterator[tuple[str, int, pa.RecordBatch]]:
+def _by_partition(rows: pa.RecordBatch) -> Iterator[_Part]:
     """The rows of each (topic, partition), in the order of their first row."""
     if rows.num_rows == 0:
         return
@@ -183,11 +184,17 @@ def _distinct(pairs: pa.StructArray) -> list[dict[str, Any]]:
     return found
 
 
-def _stream(rows: pa.RecordBatch, shape: str) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema.with_metadata({"shape": shape})) as writer:
+def _stream(rows: pa.RecordBatch, said: dict[str, str]) -> bytes:
+    empty = [name for name in ("index", "transaction", "origin") if rows.column(name).null_count == len(rows)]
+    if not len(rows.column("irregular").keys):
+        empty.append("irregular")
+    rows = rows.drop_columns([*_UNPACKED, "topic", "partition", *empty])
+    schema = rows.schema.with_metadata(said)
+    room = pa.allocate_buffer(len(schema.serialize()) + pa.ipc.get_record_batch_size(rows) + _END_OF_STREAM)
+    sink = pa.FixedSizeBufferWriter(room)
+    with pa.ipc.new_stream(sink, schema) as writer:
         writer.write_batch(rows)
-    payload: bytes = sink.getvalue().to_pybytes()
+    payload: bytes = room.slice(0, sink.tell()).to_pybytes()
     return payload
 
 
@@ -220,7 +227,7 @@ def schema_to_dict(event: SchemaChange) -> dict[str, Any]:
         "table": event.table,
         "ddl": event.ddl,
         "place": [event.place.topic, event.place.partition, event.place.offset, event.place.index],
-        "commit_ts": _order(event),
+        "commit_ts": event.commit_ts,
     }
 
 

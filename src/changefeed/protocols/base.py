@@ -66,6 +66,7 @@ class Capabilities:
         carries: keys of events that survive a trip through the protocol, as `before`, `commit_ts`, `schema.ddl`.
         ops: the ops it can tell apart.
         resolved, transactions, heartbeats, schema_changes: whether such events exist.
+        headers: whether the protocol says something in record headers.
         restored_ddl: TiDB wrote the text of the schema changes, from what it had parsed; see `wire.ddl.parse`.
     """
 
@@ -75,6 +76,7 @@ class Capabilities:
     resolved: bool = False
     transactions: bool = False
     heartbeats: bool = False
+    headers: bool = False
     restored_ddl: bool = False
 
 

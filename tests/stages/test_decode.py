@@ -1,0 +1,50 @@
+"""decode on Spark: what travels into Python and what comes out of it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+
+from changefeed.frames.chunks import RECORDS_DDL
+from changefeed.model.batch import RECORDS
+from changefeed.stages.decode import arrived, decode
+
+HEADERS = [
+    None,
+    [],
+    [("trace", b"\xff\x00"), ("trace", b"again"), ("empty", b""), ("none", None)],
+]
+
+
+def test_dead_letters_keep_the_headers_of_their_record(spark) -> None:
+    rows = [(b"k", b"bad", "t", 0, i, datetime(2026, 1, 1, tzinfo=UTC), 0, h) for i, h in enumerate(HEADERS)]
+    chunks = decode(spark.createDataFrame(rows, RECORDS_DDL), "ticdc-open", {}).collect()
+    letters = {c.first_offset: json.loads(c.payload) for c in chunks if c.kind == "dead"}
+    assert [letters[i]["headers"] for i in range(3)] == [
+        [],
+        [],
+        [["trace", "/wA="], ["trace", "YWdhaW4="], ["empty", ""], ["none", None]],
+    ]
+
+
+@pytest.mark.parametrize("headers", [{}, {"headers": pa.array([[]], RECORDS.field("headers").type)}])
+def test_what_arrives_has_the_columns_of_records(headers: dict[str, pa.Array]) -> None:
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "key": pa.array([b"k"]),
+            "value": pa.array([b"v"]),
+            "topic": ["t"],
+            "partition": pa.array([3], pa.int32()),
+            "offset": [7],
+        }
+        | headers
+    )
+    records = arrived(batch)
+    assert records.schema == RECORDS
+    assert records.to_pylist() == [
+        {"key": b"k", "value": b"v", "topic": "t", "partition": 3, "offset": 7}
+        | {"timestamp": None, "timestampType": None, "headers": []}
+    ]
