@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from changefeed.frames.chunks import pack, schema_from_dict
+from changefeed.frames.chunks import pack
+from changefeed.frames.payloads import schema_from_dict
 from changefeed.model.batch import BatchBuilder, Decoded, record_batch
 from changefeed.model.event import Resolved, SchemaChange
 from changefeed.model.position import Place

@@ -18,12 +18,13 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from changefeed.errors import ChangefeedError, ConfigError, MissingExtraError, SinkError, SourceError
-from changefeed.model.event import Resolved, SchemaChange
+from changefeed.model.event import Resolved, SchemaChange, TransactionMark
 from changefeed.pipeline.definition import Definition, FilesSource
+from changefeed.pipeline.explain import TELLING
 from changefeed.pipeline.ledger import cuts, epoch
 from changefeed.pipeline.load import load
 from changefeed.pipeline.paths import application, own_folder, tables_folder
-from changefeed.protocols import PROTOCOLS
+from changefeed.protocols import PROTOCOLS, protocol
 from changefeed.sinks.delta.read import wrote
 from changefeed.sources import source
 from changefeed.stages.decode import reader
@@ -120,9 +121,15 @@ def _records(definition: Definition, batches: list[pa.RecordBatch]) -> Check:
     if dead:
         message = f"{len(dead):,} dead letters beside {said}; the first: {dead[0].error}"
         return _undecodable(definition, batches, message, any_change=bool(good["rows"] or good["schema changes"]))
-    if definition.pipeline.consistency == "transaction" and not good["resolved marks"]:
-        fix = "see that the producer sends them, or set pipeline.consistency to `key`"
-        return Check("records", WARN, f"{said}: nothing is applied until every partition has a resolved mark", fix)
+    told = good["resolved marks"] or any(isinstance(event, TransactionMark) for one in decoded for event in one.control)
+    if definition.pipeline.consistency == "transaction" and not told:
+        what, remedy = TELLING[protocol(choice.name).capabilities.cuts]
+        return Check(
+            "records",
+            WARN,
+            f"{said}: nothing is applied without a {what}",
+            f"{remedy}, or set pipeline.consistency to `key`",
+        )
     return Check("records", OK, f"all decode as {choice.name}: {said}")
 
 

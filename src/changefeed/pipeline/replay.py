@@ -37,6 +37,7 @@ from changefeed.pipeline.ledger import cuts
 from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.run import open_flow
 from changefeed.pipeline.state import State
+from changefeed.protocols import protocol
 from changefeed.sinks.delta.read import query
 from changefeed.sources import source
 from changefeed.stages.decode import reader
@@ -103,13 +104,14 @@ def look(definition: Definition, positions: Sequence[str] = (), state: State | N
     passed = [letter for letter in chosen if _passed(letter, state)]
     found = Found(unread=len(chosen) - len(passed), unfinished=bool(state.replayed))
     read = reader(definition.source.protocol.name, definition.source.protocol.options)
+    transactions = protocol(definition.source.protocol.name).capabilities.cuts == "transactions"
     late = _Late(state, definition.pipeline.consistency, found)
     for records, at in _records(passed):
         decoded = read(records)
         good = _decodable(at, decoded.dead, found)
         kept = late.split(_only(decoded, good))
         found.rows += sum(len(table) for table in kept.tables)
-        found.chunks.append(pack(kept, records.slice(0, 0)))
+        found.chunks.append(pack(kept, records.slice(0, 0), transactions=transactions))
     found.released = _released(definition, waiting, state, set(found.letters))
     return found
 

@@ -75,6 +75,9 @@ class State:
         barrier: commit_ts up to which all tables have been applied; None before the first cut.
         schema_ts: commit_ts of the newest schema change that has been applied.
         schema_texts: the statements of that commit_ts.
+        mark: the upstream's name for the barrier: of its last transaction, or of a mark that has a name.
+        reached: who counts transactions -> the number of the last one below the barrier, where no marks are sent.
+        ended: offset of the last end of a transaction below the barrier.
         resolved: topic -> partition -> the highest mark seen there.
         positions: topic -> partition -> offset of the next record to read.
         source: where the source goes on, in its own words; None before the first batch.
@@ -87,6 +90,9 @@ class State:
     barrier: int | None = None
     schema_ts: int | None = None
     schema_texts: tuple[str, ...] = ()
+    mark: str | None = None
+    reached: dict[str, int] = field(default_factory=dict)
+    ended: int = -1
     resolved: Positions = field(default_factory=dict)
     positions: Positions = field(default_factory=dict)
     source: str | None = None

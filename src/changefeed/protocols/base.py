@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 from typing import Protocol as Interface
 
 import msgspec
@@ -16,6 +16,11 @@ import pyarrow as pa
 
 from changefeed.errors import ConfigError, unknown_name
 from changefeed.model.batch import Decoded
+from changefeed.model.types import ColumnType
+
+# The type that a record told, and the one that DDL defines -> what takes ready values of the one to those of the other.
+# It raises SchemaError for a value that means nothing there, IrregularError for one that the type cannot hold.
+Redefine = Callable[[ColumnType, ColumnType], Callable[[Any], Any]]
 
 
 class Decoder(Interface):
@@ -66,6 +71,8 @@ class Capabilities:
         carries: keys of events that survive a trip through the protocol, as `before`, `commit_ts`, `schema.ddl`.
         ops: the ops it can tell apart.
         resolved, transactions, heartbeats, schema_changes: whether such events exist.
+        cuts: what tells that everything up to some point was sent: `marks` in every partition (resolved events, or
+            heartbeats with a sequence), whole `transactions`, or nothing.
         headers: whether the protocol says something in record headers.
         restored_ddl: TiDB wrote the text of the schema changes, from what it had parsed; see `wire.ddl.parse`.
     """
@@ -76,13 +83,19 @@ class Capabilities:
     resolved: bool = False
     transactions: bool = False
     heartbeats: bool = False
+    cuts: Literal["marks", "transactions", "nothing"] = "nothing"
     headers: bool = False
     restored_ddl: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """One of the languages in which changes are spoken."""
+    """One of the languages in which changes are spoken.
+
+    Attributes:
+        redefine: what values are under the types that DDL defines, by the protocol's options; None where records tell
+            enough of their own types.
+    """
 
     name: str
     title: str
@@ -91,6 +104,7 @@ class Protocol:
     decoder: Callable[[Any, Stores], Decoder]
     encoder: Callable[[Any, Stores], Encoder]
     notes: Mapping[str, str] = field(default_factory=dict)
+    redefine: Callable[[Any], Redefine] | None = None
 
     def read_options(self, given: Mapping[str, Any]) -> Options:
         """The options, checked. Values may be texts, as they come from a command line or a URI.

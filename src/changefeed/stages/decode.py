@@ -54,9 +54,10 @@ def worker(protocol: str, options: Mapping[str, Any]) -> Callable[[Iterable[pa.R
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         read = reader(protocol, options)
+        transactions = spoken(protocol).capabilities.cuts == "transactions"
         for batch in batches:
             records = arrived(batch)
-            yield pack(read(records), records)
+            yield pack(read(records), records, transactions=transactions)
 
     return run
 
