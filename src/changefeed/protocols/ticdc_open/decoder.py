@@ -29,13 +29,14 @@ from changefeed.model.position import Place
 from changefeed.model.table import canonical
 from changefeed.protocols.base import Stores
 from changefeed.protocols.ticdc_open import claim_check, envelope, framing, partial
-from changefeed.protocols.ticdc_open.actions import action
 from changefeed.protocols.ticdc_open.envelope import Described, EventKey, Image, Nameless
 from changefeed.protocols.ticdc_open.images import Images
 from changefeed.protocols.ticdc_open.options import Options
 from changefeed.protocols.ticdc_open.shapes import LIMIT, Compiled, Family, compile_column, wire_text
 from changefeed.wire import compression, tso
+from changefeed.wire.ddl_actions import action
 from changefeed.wire.records import dead_letter, each_record
+from changefeed.wire.strict_json import unmarked
 from changefeed.wire.zone import zone
 
 NAME = "ticdc-open"
@@ -208,7 +209,7 @@ def _resolved(key: EventKey, value: bytes, place: Place) -> Resolved:
 
 def _schema_change(key: EventKey, value: bytes, place: Place) -> SchemaChange:
     query, code = envelope.read_ddl(value)
-    query, replaced = envelope.unmarked(query)
+    query, replaced = unmarked(query)
     return SchemaChange(
         action(code),
         key.schema or None,

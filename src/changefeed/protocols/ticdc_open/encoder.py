@@ -16,14 +16,15 @@ from changefeed.model.batch import Decoded, record_batch
 from changefeed.model.event import Resolved, SchemaChange
 from changefeed.protocols.base import Stores
 from changefeed.protocols.ticdc_open import claim_check, envelope, framing
-from changefeed.protocols.ticdc_open.actions import CODES
 from changefeed.protocols.ticdc_open.batching import Batches, alone
 from changefeed.protocols.ticdc_open.options import Options
 from changefeed.protocols.ticdc_open.rows import RowWriter, commit_ts
 from changefeed.wire import compression, tso
+from changefeed.wire.ddl_actions import CODES
 from changefeed.wire.dispatch import Dispatcher
 from changefeed.wire.events import Row, in_order
 from changefeed.wire.routing import Offsets, Router
+from changefeed.wire.strict_json import marked
 from changefeed.wire.zone import zone
 
 
@@ -114,7 +115,7 @@ class Encoder:
         key = envelope.EventKey(ts, envelope.DDL, event.database or "", event.table or "")
         query = event.ddl
         if self._rows.classic and "replaced" in event.origin:
-            query = envelope.marked(query, event.origin["replaced"])
+            query = marked(query, event.origin["replaced"])
         value = envelope.write_ddl(query, code, self._rows.json).encode("utf-8", "surrogateescape")
         value = compression.deflate(value, self._options.large_message_handle_compression)
         for place in self._router.schema_change(event):

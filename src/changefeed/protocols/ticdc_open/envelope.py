@@ -21,7 +21,7 @@ from changefeed.errors import ProtocolError, SchemaError
 from changefeed.wire import strict_json
 from changefeed.wire.go_json import Writer
 from changefeed.wire.json_form import integer, mapping, refuse_others, show, string, unicode_name
-from changefeed.wire.strict_json import REPLACED, Number
+from changefeed.wire.strict_json import Number
 
 ROW, DDL, RESOLVED = 1, 2, 3
 _KEY_MEMBERS = {
@@ -190,19 +190,6 @@ def _members(members: dict[str, Any], where: str) -> tuple[Number, bool | None, 
         refuse_others(members, _COLUMN_MEMBERS, "column", where)
         raise SchemaError(f"column has no value - at `{where}`")
     return t, h, f, members["v"]
-
-
-def unmarked(text: str) -> tuple[str, list[int]]:
-    r"""The text with U+FFFD for each `\ufffd` that the producer escaped, and which of its U+FFFD those are, from 0."""
-    found = [char for char in text if char in (REPLACED, "\ufffd")]
-    return text.replace(REPLACED, "\ufffd"), [place for place, char in enumerate(found) if char == REPLACED]
-
-
-def marked(text: str, places: list[int]) -> str:
-    """The way back: the U+FFFD at these places as bytes that are not UTF-8."""
-    parts = text.split("\ufffd")
-    joints = (REPLACED if place in places else "\ufffd" for place in range(len(parts)))
-    return "".join(part + joint for part, joint in zip(parts, joints, strict=True)).removesuffix("\ufffd")
 
 
 def write_key(key: EventKey, json: Writer, *, classic: bool) -> str:
