@@ -81,7 +81,7 @@ class Client:
             found = self._ask(f"subject {subject}", lambda: self._client.register_schema(subject, asked))
         except LookupError as error:
             raise SchemaRegistryError(str(error)) from error
-        if not isinstance(found, int) or found <= 0:
+        if not found or found < 0:  # typed int, but None where the answer has none
             raise SchemaRegistryError(f"schema registry {self._urls} gave {subject} the id {found}")
         return found
 
