@@ -99,6 +99,8 @@ class RowWriter:
 
     def value(self, row: Row, topic: str, ts: int | None) -> bytes | None:
         """The value of a row; None for a delete that tells its key alone."""
+        if (row.after is None) != (row.op == "delete"):
+            raise self._unsupported(row, "a delete has no new row, and nothing else has none")
         part = self.shape(row.shape, row.after is None).value
         if row.after is None and (part is None or BEFORE not in part.schema.own):
             marker = self._options.watermarks and not self._classic and not self._options.avro_include_before_value
@@ -195,6 +197,8 @@ class RowWriter:
     def _texts(self, shape: TableShape, columns: Sequence[Column]) -> tuple[str | None, str]:
         if not shape.table:
             raise UnsupportedError("a table without a name")
+        if not columns:
+            raise UnsupportedError("a table without columns")
         _check_names(columns)
         namespace = full_namespace(self._options.namespace, shape.database)
         keys = [c for c in columns if c.key]
