@@ -24,8 +24,8 @@ from changefeed.wire import strict_json
 from changefeed.wire.strict_json import Number
 
 MAX_TEXT = 4_194_304
-MAX_PARTS = 200_000
-MAX_LEAVES = 20_000
+MAX_PARTS = 80_000
+MAX_LEAVES = 10_000
 MAX_DEPTH = 32
 MAX_FIXED = 1_048_576
 
@@ -89,6 +89,9 @@ class Type:
         return self.name.rpartition(".")[0]
 
 
+_PLAIN = {name: Type(name, empty=name == "null") for name in PRIMITIVES}
+
+
 def parse(text: str) -> Type:
     """The type that the text describes.
 
@@ -112,7 +115,7 @@ class _Parser:
         if depth > MAX_DEPTH:
             raise _bad(f"schema is nested deeper than {MAX_DEPTH}")
         if type(tree) is str:
-            return Type(tree, empty=tree == "null") if tree in PRIMITIVES else self._reference(tree, namespace)
+            return _PLAIN.get(tree) or self._reference(tree, namespace)
         if type(tree) is list:
             return self._union(tree, namespace, depth)
         if type(tree) is not dict or type(tree.get("type")) is not str:
