@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from changefeed.errors import SchemaRegistryError
+from changefeed.protocols.base import RegistryOptions
+from changefeed.schema_registry import connect
 from changefeed.schema_registry.files import Files
 
 NO_LIST = "expected a list of {id, subject, schema}, the id a number, the others texts"
@@ -84,3 +86,9 @@ def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(SchemaRegistryError) as caught:
         Files(str(tmp_path / "none.json")).get(1)
     assert str(caught.value) == f"schema registry {tmp_path}/none.json: No such file or directory"
+
+
+def test_a_path_may_be_a_url(tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text(listed((1, "a", '"int"')))
+    for where in (f"{tmp_path}/s.json", f"file://{tmp_path}/s.json"):
+        assert connect(where, RegistryOptions())[0](1) == '"int"'

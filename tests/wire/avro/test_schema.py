@@ -60,8 +60,9 @@ def test_a_name_stands_for_the_type_it_was_given_to() -> None:
         ),
         ('{"type":"array","items":' * 40 + '"int"' + "}" * 40, "schema is nested deeper than 32"),
         ("[" * 70_000, "schema is nested too deeply"),
-        ("[" * 300_000, "schema is larger than 4194304 characters or 80000 parts"),
-        (" " * 5_000_000, "schema is larger than 4194304 characters or 80000 parts"),
+        ("[" * 300_000, "schema is larger than 4194304 characters or 120000 parts"),
+        ('["a"' + ',"a"' * 900_000 + "]", "schema is larger than 4194304 characters or 120000 parts"),
+        (" " * 5_000_000, "schema is larger than 4194304 characters or 120000 parts"),
     ],
     ids=lambda text: text[:40],
 )
@@ -86,3 +87,10 @@ def test_records_that_name_each_other_do_not_explode() -> None:
     assert time.process_time() - started < 0.1
     assert tracemalloc.get_traced_memory()[1] < 64 * 2**20
     tracemalloc.stop()
+
+
+def test_commas_in_a_string_are_no_parts() -> None:
+    members = ",".join(map(str, range(65_535)))
+    attributes = {"type": "string", "connect.parameters": {"allowed": members}}
+    found = parse(record({"name": "a", "type": attributes}, {"name": "b", "type": attributes}))
+    assert found.fields[1].type.attributes == {"connect.parameters": {"allowed": members}}

@@ -24,7 +24,7 @@ from changefeed.wire import strict_json
 from changefeed.wire.strict_json import Number
 
 MAX_TEXT = 4_194_304
-MAX_PARTS = 80_000
+MAX_PARTS = 120_000
 MAX_LEAVES = 10_000
 MAX_DEPTH = 32
 MAX_FIXED = 1_048_576
@@ -37,6 +37,7 @@ _STRUCTURE = {
     "array": {"type", "items"},
     "map": {"type", "values"},
 }
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _FULL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*", re.ASCII)
 
@@ -98,13 +99,24 @@ def parse(text: str) -> Type:
     Raises:
         SchemaError: reason `bad-schema`: it is no schema, or a larger one than any producer's.
     """
-    if len(text) > MAX_TEXT or text.count(",") + text.count("[") + text.count("{") > MAX_PARTS:
+    if len(text) > MAX_TEXT or _too_many_parts(text):
         raise _bad(f"schema is larger than {MAX_TEXT} characters or {MAX_PARTS} parts")
     try:
         tree = strict_json.read(text.encode("utf-8", "surrogatepass"), "schema")
     except ProtocolError as error:
         raise _bad(str(error)) from error
     return _Parser().type(tree, "", 0)
+
+
+def _too_many_parts(text: str) -> bool:
+    """Whether the text has more commas and brackets than `MAX_PARTS`, those inside of strings not counted."""
+    if _parts(text) <= MAX_PARTS:
+        return False
+    return text.count('"') > 4 * MAX_PARTS or _parts(_STRING.sub("", text)) > MAX_PARTS
+
+
+def _parts(text: str) -> int:
+    return text.count(",") + text.count("[") + text.count("{")
 
 
 class _Parser:
