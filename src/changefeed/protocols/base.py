@@ -10,12 +10,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from typing import Protocol as Interface
+from typing import runtime_checkable
 
 import msgspec
 import pyarrow as pa
 
 from changefeed.errors import ConfigError, unknown_name
 from changefeed.model.batch import Decoded
+from changefeed.model.event import DeadLetter
+from changefeed.model.position import Place
 
 
 class Decoder(Interface):
@@ -29,6 +32,36 @@ class Decoder(Interface):
         ...
 
 
+@runtime_checkable
+class FragmentDecoder(Decoder, Interface):
+    """A decoder of a protocol in which an event may lie in several records.
+
+    Records whose remainder has not come yet stay for the next `decode` of the same decoder.
+    """
+
+    def waiting(self) -> pa.RecordBatch:
+        """The records that wait, in the order in which they came.
+
+        A new decoder that is fed these records, and then what follows, says what this one would have said.
+        """
+        ...
+
+
+def unfinished(decoder: Decoder, protocol: str) -> list[DeadLetter]:
+    """A dead letter for each record that still waits for its remainder where the records end."""
+    if not isinstance(decoder, FragmentDecoder):
+        return []
+    letters = []
+    for row, record in enumerate(decoder.waiting().to_pylist()):
+        place = Place(record["topic"], record["partition"], record["offset"], None, row)
+        error = f"{protocol}: the log ends inside of the group of records that this one belongs to ({place})"
+        headers = tuple((header["key"], header["value"]) for header in record["headers"] or ())
+        letters.append(
+            DeadLetter("incomplete-group", error, protocol, place, record["key"], record["value"], headers)
+        )
+    return letters
+
+
 class Encoder(Interface):
     """Changes to bytes."""
 
@@ -38,6 +71,15 @@ class Encoder(Interface):
         Raises:
             UnsupportedError: the protocol has no words for a change; the message names it.
         """
+        ...
+
+
+@runtime_checkable
+class ClosingEncoder(Encoder, Interface):
+    """An encoder that has something to say when there are no more changes."""
+
+    def finish(self) -> pa.RecordBatch:
+        """The last records."""
         ...
 
 
@@ -66,6 +108,7 @@ class Capabilities:
         carries: keys of events that survive a trip through the protocol, as `before`, `commit_ts`, `schema.ddl`.
         ops: the ops it can tell apart.
         resolved, transactions, heartbeats, schema_changes: whether such events exist.
+        fragments: an event may lie in several records; the decoder is a `FragmentDecoder`.
         restored_ddl: TiDB wrote the text of the schema changes, from what it had parsed; see `wire.ddl.parse`.
     """
 
@@ -75,6 +118,7 @@ class Capabilities:
     resolved: bool = False
     transactions: bool = False
     heartbeats: bool = False
+    fragments: bool = False
     restored_ddl: bool = False
 
 
