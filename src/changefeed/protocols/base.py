@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, runtime_checkable
 from typing import Protocol as Interface
-from typing import runtime_checkable
 
 import msgspec
 import pyarrow as pa
@@ -56,9 +55,7 @@ def unfinished(decoder: Decoder, protocol: str) -> list[DeadLetter]:
         place = Place(record["topic"], record["partition"], record["offset"], None, row)
         error = f"{protocol}: the log ends inside of the group of records that this one belongs to ({place})"
         headers = tuple((header["key"], header["value"]) for header in record["headers"] or ())
-        letters.append(
-            DeadLetter("incomplete-group", error, protocol, place, record["key"], record["value"], headers)
-        )
+        letters.append(DeadLetter("incomplete-group", error, protocol, place, record["key"], record["value"], headers))
     return letters
 
 

@@ -215,7 +215,7 @@ def write(message: Message, members: dict[str, Any]) -> bytes:
         for value in given or () if known.most else (given,):
             if value or known.most or (value is not None and known.is_message):
                 out += _written(known, value)
-    return bytes(out) + members.get(UNKNOWN, b"")
+    return bytes(out + members.get(UNKNOWN, b""))
 
 
 def _written(known: Field, value: Any) -> bytes:

@@ -15,7 +15,7 @@ from typing import Any
 from changefeed.model.position import Place
 from changefeed.protocols.tencent_dts.entries import Origin, unknown, write_entry
 from changefeed.protocols.tencent_dts.fragments import PS, SHARD
-from changefeed.protocols.tencent_dts.messages import COMMIT, BEGIN, DML, ENTRIES
+from changefeed.protocols.tencent_dts.messages import BEGIN, COMMIT, DML, ENTRIES
 from changefeed.protocols.tencent_dts.rows import WireRow, dml_event
 from changefeed.wire import protobuf
 

@@ -130,8 +130,9 @@ class Decoder:
                 case _:
                     control.append(replace(event, place=place, origin={**event.origin, **extra}))
         if len(group.records) > 1 and len(there) < len(found):
-            error = ProtocolError(f"an entry of its group is dead, which ends at {last.place}", reason="incomplete-group")
-            dead += _letters(Refused(group.records[:-1], error), last.place)
+            text = f"an entry of its group is dead, which ends at {last.place}"
+            rest = Refused(group.records[:-1], ProtocolError(text, reason="incomplete-group"))
+            dead += _letters(rest, last.place)
 
     def _events(self, data: bytes, start: int, end: int) -> Iterator[Found]:
         """The events of an Entries; those of an entry all or not at all."""
@@ -219,9 +220,7 @@ def _schema_change(
         origin["executionTime"] = body["executionTime"]
     text = body.get("sql", "")
     kind, table = describe_statement(text, database)
-    return SchemaChange(
-        kind, database, table, text, _PLACELESS, commit_time=time, origin=origin, sequence=sequence
-    )
+    return SchemaChange(kind, database, table, text, _PLACELESS, commit_time=time, origin=origin, sequence=sequence)
 
 
 def _add_row(rows: BatchBuilder, event: Changed, place: Place, extra: dict[str, Any]) -> None:
@@ -260,7 +259,9 @@ def _letters(refused: Refused, at: Place, hint: str = "") -> Iterator[DeadLetter
 
 
 def _entry_letter(dead: Dead, last: Record, place: Place, group: Group) -> DeadLetter:
-    error = ProtocolError(f"{dead.error} in entry {dead.number}", reason=dead.error.reason, byte=_byte(dead.error, group))
+    error = ProtocolError(
+        f"{dead.error} in entry {dead.number}", reason=dead.error.reason, byte=_byte(dead.error, group)
+    )
     database, table = dead.table
     return replace(_letter(error, last, place), database=database or None, table=table or None)
 

@@ -27,13 +27,15 @@ from changefeed.protocols.tencent_dts import messages as m
 from changefeed.protocols.tencent_dts.batching import Groups
 from changefeed.protocols.tencent_dts.entries import Origin, write_header
 from changefeed.protocols.tencent_dts.fragments import SHARD
-from changefeed.protocols.tencent_dts.grouping import Cutter
+from changefeed.protocols.tencent_dts.grouping import Cutter, in_place
 from changefeed.protocols.tencent_dts.options import Options
 from changefeed.protocols.tencent_dts.routing import Router
 from changefeed.protocols.tencent_dts.rows import RowWriter
 from changefeed.wire.events import Row, in_order
 
 _Event = Row | SchemaChange | TransactionMark | Heartbeat
+# What an origin or a wire text of another form than the decoder's leads to.
+_DAMAGED = (AttributeError, LookupError, TypeError, ValueError, struct.error)
 _TAKEN = {"serverId": int, "fileName": str, "position": int, "gtid": str}
 
 
@@ -56,8 +58,10 @@ class Encoder:
             if isinstance(event, _Event):
                 try:
                     self._event(event)
-                except (AttributeError, KeyError, TypeError, ValueError, struct.error) as error:
-                    raise UnsupportedError(f"tencent-dts: the event at {event.place} cannot be sent: {error}") from error
+                except _DAMAGED as error:
+                    raise UnsupportedError(
+                        f"tencent-dts: the event at {event.place} cannot be sent: {error}"
+                    ) from error
         return self._take()
 
     def finish(self) -> pa.RecordBatch:
@@ -67,12 +71,15 @@ class Encoder:
         return self._take()
 
     def _take(self) -> pa.RecordBatch:
-        groups = self._groups.take()
-        return record_batch(
-            record
-            for group, data in groups
-            for record in self._cutter.records(group.place, data, group.lane, group.said)
-        )
+        records: list[dict[str, Any]] = []
+        for group, data in self._groups.take():
+            try:
+                records += self._cutter.records(group.place, data, group.lane, group.said)
+            except _DAMAGED as error:
+                raise UnsupportedError(
+                    f"tencent-dts: the envelopes of {group.place} cannot be sent: {error}"
+                ) from error
+        return record_batch(in_place(records))
 
     def _event(self, event: _Event) -> None:
         ours = _is_ours(event.origin)
@@ -177,5 +184,3 @@ def _mark(event: TransactionMark, ours: bool) -> dict[str, Any]:
     if not ours:
         return {"transactionId": event.id}
     return {name: event.origin.get(name) for name in ("transactionId", "threadId")}
-
-

@@ -83,7 +83,10 @@ class Group:
 
     def data(self) -> tuple[bytes, int, int]:
         """The bytes of the Entries: in what, from where, to where."""
-        parts = [(record.value or b"", *e.get("data", (0, 0))) for record, e in zip(self.records, self.envelopes, strict=True)]
+        parts = [
+            (record.value or b"", *e.get("data", (0, 0)))
+            for record, e in zip(self.records, self.envelopes, strict=True)
+        ]
         if len(parts) == 1:
             return parts[0]
         whole = b"".join(value[start:end] for value, start, end in parts)

@@ -10,18 +10,20 @@ Rule 1. Plain is: data cut at max_data_bytes, offsets and ps that count up to th
             sizes        bytes of data of each, where they were cut elsewhere
             offsets  keys  headers  properties  unknown      of each record
 
-Rule 2. Written are the same records again, if the entries still have the same length. Else they are cut anew, and their
-        lane counts on by itself from there.
+Rule 2. Written are the same records again, if the entries still make as many. Else their partition counts on by itself from
+        there, as one does that is written anew.
+Rule 3. The records of a partition leave in the order of their offsets.
 """
 
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import Any
 
 from changefeed.model.position import Place
-from changefeed.protocols.tencent_dts.entries import write_pairs
+from changefeed.protocols.tencent_dts.entries import Origin, write_pairs
 from changefeed.protocols.tencent_dts.fragments import PS, SHARD, Group
 from changefeed.protocols.tencent_dts.messages import ENVELOPE
 from changefeed.protocols.tencent_dts.shapes import pairs
@@ -34,18 +36,18 @@ def cut(size: int, most: int) -> list[int]:
     return [most] * whole + ([rest] if rest or not whole else [])
 
 
-def lane_of(group: Group) -> dict[str, Any]:
+def lane_of(group: Group) -> Origin:
     """What the origin of a group's events has of its last record's headers."""
     last = group.records[-1]
     number, shard = last.header(PS), last.header(SHARD)
-    lane: dict[str, Any] = {} if number is None else {PS: int(number)}
+    lane: Origin = {} if number is None else {PS: int(number)}
     return lane if shard is None else {**lane, SHARD: _text(shard)}
 
 
-def envelopes_of(group: Group, most: int) -> dict[str, Any]:
+def envelopes_of(group: Group, most: int) -> Origin:
     """What is not plain of a group's records."""
     records, sizes, count = group.records, group.sizes, len(group.records)
-    found: dict[str, Any] = {}
+    found: Origin = {}
     if count > 1 or not group.envelopes[0].get("total"):
         found["total"] = count if count > 1 else 0
     if sizes != cut(sum(sizes), most):
@@ -65,7 +67,7 @@ def envelopes_of(group: Group, most: int) -> dict[str, Any]:
     return found
 
 
-def _plain_headers(lane: dict[str, Any], count: int) -> list[list[tuple[str, bytes]]]:
+def _plain_headers(lane: Origin, count: int) -> list[list[tuple[str, bytes]]]:
     """The headers of so many records, of which the last has this number."""
     shard = [(SHARD, _bytes(lane[SHARD]))] if lane.get(SHARD) is not None else []
     if PS not in lane:
@@ -83,41 +85,37 @@ def _bytes(value: str | None) -> bytes:
 
 @dataclass(slots=True)
 class Numbers:
-    """Where a lane stands; `counts` from when on it goes by itself."""
+    """Where a partition stands, and the ps of each of its shards; `counts` from when on it goes by itself."""
 
     offset: int = -1
-    ps: int = 0
+    ps: defaultdict[str | None, int] = field(default_factory=lambda: defaultdict(int))
     counts: bool = False
 
 
 class Cutter:
-    """Writes groups; remembers where each lane stands."""
+    """Writes groups; remembers where each partition stands."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._numbers: dict[tuple[str, int, str | None], Numbers] = {}
+        self._numbers: defaultdict[tuple[str, int], Numbers] = defaultdict(Numbers)
 
-    def records(self, place: Place, data: bytes, lane: dict[str, Any], said: dict[str, Any] | None) -> list[dict[str, Any]]:
+    def records(self, place: Place, data: bytes, lane: Origin, said: Origin | None) -> list[dict[str, Any]]:
         """The records of a group; `said` is what was not plain of those it was read from, None for one that is new."""
-        numbers = self._numbers.setdefault((place.topic, place.partition, lane.get(SHARD)), Numbers())
-        sizes = (said or {}).get("sizes") or cut(len(data), self._most)
-        if sum(sizes) != len(data) or min(sizes) < 0:
+        numbers, shard = self._numbers[place.topic, place.partition], lane.get(SHARD)
+        sizes = (said or {}).get("sizes") or []
+        if sum(sizes) != len(data) or min(sizes, default=0) < 0:
             sizes = cut(len(data), self._most)
         count = len(sizes)
-        same = said is not None and count == (said.get("total", 1) or 1)
-        if not same or numbers.counts or said is None:
-            numbers.counts, same = True, False
-            lane = {**lane, PS: numbers.ps + count} if PS in lane or said is None else lane
+        if said is None or numbers.counts or count != (said.get("total", 1) or 1):
+            numbers.counts = True
+            if said is None or PS in lane:
+                lane = {**lane, PS: numbers.ps[shard] + count}
             said, place = {}, Place(place.topic, place.partition, numbers.offset + count)
-        numbers.offset, numbers.ps = place.offset, lane.get(PS, numbers.ps)
-        return [
-            {"topic": place.topic, "partition": place.partition, **record}
-            for record in self._written(place, data, sizes, lane, said)
-        ]
+        numbers.offset = max(numbers.offset, place.offset)
+        numbers.ps[shard] = lane.get(PS, numbers.ps[shard])
+        return self._written(place, data, sizes, lane, said)
 
-    def _written(
-        self, place: Place, data: bytes, sizes: list[int], lane: dict[str, Any], said: dict[str, Any]
-    ) -> list[dict[str, Any]]:
+    def _written(self, place: Place, data: bytes, sizes: list[int], lane: Origin, said: Origin) -> list[dict[str, Any]]:
         count, at, records = len(sizes), 0, []
         offsets = said.get("offsets") or range(place.offset - count + 1, place.offset + 1)
         keys, headers = said.get("keys") or [None] * count, _plain_headers(lane, count)
@@ -136,6 +134,8 @@ class Cutter:
             at += size
             records.append(
                 {
+                    "topic": place.topic,
+                    "partition": place.partition,
                     "offset": offsets[index],
                     "key": None if keys[index] is None else _bytes(keys[index]),
                     "value": protobuf.write(ENVELOPE, envelope),
@@ -143,3 +143,17 @@ class Cutter:
                 }
             )
         return records
+
+
+def in_place(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The records with those of each partition in the order of their offsets: groups of several shards interleave."""
+    places: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+    for at, record in enumerate(records):
+        places[record["topic"], record["partition"]].append(at)
+    ordered = list(records)
+    for found in places.values():
+        for at, record in zip(
+            found, sorted((records[at] for at in found), key=lambda r: int(r["offset"])), strict=True
+        ):
+            ordered[at] = record
+    return ordered

@@ -69,8 +69,7 @@ def read_row(data: bytes, span: Span, op: int, columns: tuple[Described, ...], f
         if side in change:
             raise SchemaError(f"rows of this kind have no {side}", byte=span[0])
     old, new = images.get("oldColumns"), images.get("newColumns")
-    carried = old and old.carried(columns), new and new.carried(columns)
-    found = family(*carried)
+    found = family(None if old is None else old.carried(columns), None if new is None else new.carried(columns))
     shape = found.shape([_manner(i, old, new) for i in range(len(columns))])
     row = Row(shape, None, None, {}, {})
     writers = wire(shape)
@@ -106,9 +105,7 @@ def _manner(index: int, old: Image | None, new: Image | None) -> Manner | None:
     return None
 
 
-def _values(
-    image: Image, prefix: str, family: Family, columns: tuple[WireColumn, ...], row: Row
-) -> dict[str, Any]:
+def _values(image: Image, prefix: str, family: Family, columns: tuple[WireColumn, ...], row: Row) -> dict[str, Any]:
     """The ready values of an image by column; what they cannot hold, and other bytes than usual, go into `row`."""
     values: dict[str, Any] = {}
     for data, raw, column, described in zip(image.data, image.raw, columns, family.columns, strict=False):

@@ -52,7 +52,8 @@ class Options(base.Options, frozen=True, rename=str):
     ] = "bytes"
     bit64_signed: Annotated[bool, Meta(description="BIT(64) with its top bit set is a negative number")] = True
     source_type: Annotated[
-        int | str, Meta(description="sourceType of changes from other protocols: a number, or mysql, mariadb, pgsql, oracle")
+        int | str,
+        Meta(description="sourceType of changes from other protocols: a number, or mysql, mariadb, pgsql, oracle"),
     ] = "mysql"
     shard_id: Annotated[
         str | None, Meta(description="header ShardId of records that are dispatched anew, or come from other protocols")

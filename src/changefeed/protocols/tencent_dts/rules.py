@@ -56,7 +56,9 @@ def read_rule(given: Mapping[str, Any]) -> Rule:
     return Rule(patterns[0], patterns[1], kind, tuple(map(str, columns)))
 
 
-def columns_of(rules: Sequence[Rule], default: str, database: str, table: str, names: Sequence[str], keys: Sequence[str]) -> list[str]:
+def columns_of(
+    rules: Sequence[Rule], default: str, database: str, table: str, names: Sequence[str], keys: Sequence[str]
+) -> list[str]:
     """The columns whose values decide, of a table with these columns and keys.
 
     Raises:
@@ -72,7 +74,9 @@ def columns_of(rules: Sequence[Rule], default: str, database: str, table: str, n
     by_lower = {name.lower(): name for name in names}
     missing = [name for name in wanted if name.lower() not in by_lower]
     if missing:
-        raise UnsupportedError(f"tencent-dts: {database}.{table} has no column {missing[0]}, which its partition rule names")
+        raise UnsupportedError(
+            f"tencent-dts: {database}.{table} has no column {missing[0]}, which its partition rule names"
+        )
     return [by_lower[name.lower()] for name in wanted]
 
 

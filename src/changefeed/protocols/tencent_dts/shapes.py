@@ -126,7 +126,7 @@ def _members(described: Described, t: ColumnType, manner: Manner | None) -> dict
             members["dataType"] = manner[0]
         if manner[1] != (charset if manner[0] == sent else ""):
             members["charset"] = manner[1]
-    return members | json.loads(described.rest)
+    return {**members, **json.loads(described.rest)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,9 @@ def wire_columns(shape: TableShape, options: Options) -> tuple[WireColumn, ...]:
     """
     try:
         said = json.loads(shape.wire)[_NAME] if is_ours(shape) else None
-        return tuple(_wire_column(shape, c, None if said is None else said.get(c.name, {}), options) for c in shape.columns)
+        return tuple(
+            _wire_column(shape, c, None if said is None else said.get(c.name, {}), options) for c in shape.columns
+        )
     except (AttributeError, KeyError, TypeError, ValueError, binascii.Error) as error:
         name = f"{shape.database}.{shape.table}"
         raise UnsupportedError(f"{_NAME}: the wire text of {name} is not one of this protocol: {error}") from error

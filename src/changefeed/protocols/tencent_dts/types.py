@@ -60,7 +60,9 @@ def data_type(t: ColumnType) -> int | None:
 def column_type(original: str, sent: int | None, postgres: bool) -> ColumnType:
     """The type of a column whose values have the DataType `sent`; None when it was NULL."""
     known = None if postgres else _parse(original)
-    if known is not None and (sent is None or sent not in _OWN or sent in _OTHERS.get(known.name, {_SENT.get(known.name)})):
+    if known is not None and (
+        sent is None or sent not in _OWN or sent in _OTHERS.get(known.name, {_SENT.get(known.name)})
+    ):
         return known
     return ColumnType("null") if sent is None else _OWN.get(sent, known or ColumnType("null"))
 

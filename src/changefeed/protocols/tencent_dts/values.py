@@ -295,5 +295,3 @@ def _float_text(value: float, bits: int) -> str:
     if value in (float("inf"), float("-inf")):
         return "Inf" if value > 0 else "-Inf"
     return W_RAW.float(value, bits)
-
-
