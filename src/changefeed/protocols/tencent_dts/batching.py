@@ -9,6 +9,7 @@ Rule 4. Groups leave in the order in which they were begun.
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,6 +50,11 @@ class OpenGroup:
     entries: list[bytes] = field(default_factory=list)
     size: int = 0
     rows: OpenEntry | None = None
+
+    def bytes(self) -> bytes:
+        """The bytes of its Entries."""
+        unknown = base64.b64decode((self.said or {}).get("entries", ""), validate=True)
+        return protobuf.write(ENTRIES, {"items": self.entries, protobuf.UNKNOWN: unknown})
 
     def close_rows(self) -> None:
         """No more rows join the last entry."""
@@ -91,12 +97,11 @@ class Groups:
         else:
             self._group(place, source, origin, True, 0).rows = entry
 
-    def take(self) -> list[tuple[OpenGroup, bytes]]:
-        """All groups so far with the bytes of their Entries."""
+    def take(self) -> list[OpenGroup]:
+        """All groups so far."""
         for group in self._groups:
             group.close_rows()
-        done = [(g, protobuf.write(ENTRIES, {"items": g.entries})) for g in self._groups]
-        self._open, self._groups = {}, []
+        done, self._open, self._groups = self._groups, {}, []
         return done
 
     def _group(self, place: Place, source: int | None, origin: Origin, shared: bool, size: int) -> OpenGroup:

@@ -24,7 +24,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from changefeed.errors import ProtocolError
+from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.batch import RECORDS, BatchBuilder, Decoded
 from changefeed.model.event import Control, DeadLetter, Heartbeat, Instant, SchemaChange, TransactionMark
 from changefeed.model.position import Place
@@ -111,14 +111,18 @@ class Decoder:
 
     def _group(self, group: Group, rows: BatchBuilder, control: list[Control], dead: list[DeadLetter]) -> None:
         try:
-            found = list(self._events(*group.data()))
+            data, start, end = group.data()
+            entries = protobuf.read(m.ENTRIES, data, start, end)
+            if start < end and "items" not in entries:
+                raise SchemaError("data without an entry", byte=start)
+            found = list(self._events(data, entries.get("items", [])))
         except ProtocolError as error:
             whole = ProtocolError(str(error), reason=error.reason, byte=_byte(error, group))
             dead += _letters(Refused(group.records, whole), group.records[-1].place, _HINT)
             return
         last = group.records[-1]
         there = [event for event in found if not isinstance(event, Dead)]
-        lane, envelopes = lane_of(group), envelopes_of(group, self._options.max_data_bytes)
+        lane, envelopes = lane_of(group), envelopes_of(group, entries, self._options.max_data_bytes)
         for index, event in enumerate(found):
             place = replace(last.place, index=index) if len(found) > 1 else last.place
             extra = {**lane, **({"envelopes": envelopes} if envelopes and event is there[0] else {})} if there else {}
@@ -134,10 +138,10 @@ class Decoder:
             rest = Refused(group.records[:-1], ProtocolError(text, reason="incomplete-group"))
             dead += _letters(rest, last.place)
 
-    def _events(self, data: bytes, start: int, end: int) -> Iterator[Found]:
+    def _events(self, data: bytes, spans: list[Span]) -> Iterator[Found]:
         """The events of an Entries; those of an entry all or not at all."""
         failed = 0
-        for number, span in enumerate(protobuf.read(m.ENTRIES, data, start, end).get("items", ()), 1):
+        for number, span in enumerate(spans, 1):
             header: dict[str, Any] = {}
             try:
                 entry = read_entry(data, *span)

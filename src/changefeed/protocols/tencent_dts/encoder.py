@@ -72,9 +72,9 @@ class Encoder:
 
     def _take(self) -> pa.RecordBatch:
         records: list[dict[str, Any]] = []
-        for group, data in self._groups.take():
+        for group in self._groups.take():
             try:
-                records += self._cutter.records(group.place, data, group.lane, group.said)
+                records += self._cutter.records(group.place, group.bytes(), group.lane, group.said)
             except _DAMAGED as error:
                 raise UnsupportedError(
                     f"tencent-dts: the envelopes of {group.place} cannot be sent: {error}"

@@ -219,6 +219,8 @@ def _read_envelope(record: Record) -> dict[str, Any]:
     total, index = envelope.get("total", 0), envelope.get("index", 0)
     if index >= max(total, 1):
         raise ProtocolError(f"envelope has index {index} of {total}", reason="incomplete-group")
+    if total > 1 and "data" not in envelope:
+        raise SchemaError(f"envelope {index + 1} of {total} has no data")
     if total > MAX_RECORDS:
         raise ProtocolError(f"a group of {total} envelopes, at most {MAX_RECORDS}", reason="too-large")
     return envelope

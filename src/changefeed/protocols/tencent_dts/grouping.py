@@ -9,6 +9,7 @@ Rule 1. Plain is: data cut at max_data_bytes, offsets and ps that count up to th
             total        how many records it had, if not one; 0 as it was sent
             sizes        bytes of data of each, where they were cut elsewhere
             offsets  keys  headers  properties  unknown      of each record
+            entries      fields of the Entries that nobody knows
 
 Rule 2. Written are the same records again, if the entries still make as many. Else their partition counts on by itself from
         there, as one does that is written anew.
@@ -44,8 +45,8 @@ def lane_of(group: Group) -> Origin:
     return lane if shard is None else {**lane, SHARD: _text(shard)}
 
 
-def envelopes_of(group: Group, most: int) -> Origin:
-    """What is not plain of a group's records."""
+def envelopes_of(group: Group, entries: dict[str, Any], most: int) -> Origin:
+    """What is not plain of a group's records, and of the Entries that they carry."""
     records, sizes, count = group.records, group.sizes, len(group.records)
     found: Origin = {}
     if count > 1 or not group.envelopes[0].get("total"):
@@ -64,6 +65,8 @@ def envelopes_of(group: Group, most: int) -> Origin:
         found["properties"] = [pairs(e.get("properties", [])) for e in group.envelopes]
     if any(protobuf.UNKNOWN in e for e in group.envelopes):
         found["unknown"] = [base64.b64encode(e.get(protobuf.UNKNOWN, b"")).decode() for e in group.envelopes]
+    if protobuf.UNKNOWN in entries:
+        found["entries"] = base64.b64encode(entries[protobuf.UNKNOWN]).decode()
     return found
 
 
