@@ -25,7 +25,7 @@ NIL: dict[str, Any] = {}
 NA = {"dataType": 14}
 
 
-def message(name: str, **members: Any) -> Any:
+def message(name: str, /, **members: Any) -> Any:
     """A message of the protobuf package; members may be dicts."""
     return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(f"{_FILE.package}.{name}"))(**members)
 

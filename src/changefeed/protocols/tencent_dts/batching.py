@@ -32,7 +32,7 @@ class OpenEntry:
     origin: Origin
     changes: list[bytes]
 
-    def bytes(self) -> bytes:
+    def written(self) -> bytes:
         """The whole entry."""
         body = dml_event(self.row.kind, self.row.columns, self.changes, unknown(self.origin, "body"))
         return write_entry(DML, self.origin, self.header, body)
@@ -51,7 +51,7 @@ class OpenGroup:
     size: int = 0
     rows: OpenEntry | None = None
 
-    def bytes(self) -> bytes:
+    def data(self) -> bytes:
         """The bytes of its Entries."""
         unknown = base64.b64decode((self.said or {}).get("entries", ""), validate=True)
         return protobuf.write(ENTRIES, {"items": self.entries, protobuf.UNKNOWN: unknown})
@@ -59,7 +59,7 @@ class OpenGroup:
     def close_rows(self) -> None:
         """No more rows join the last entry."""
         if self.rows is not None:
-            self.add(self.rows.bytes())
+            self.add(self.rows.written())
             self.rows = None
 
     def add(self, entry: bytes) -> None:
@@ -92,7 +92,7 @@ class Groups:
                 return
         entry = OpenEntry(header, row, origin, [row.change])
         if source is None and "row" not in origin:
-            whole = entry.bytes()
+            whole = entry.written()
             self._group(place, source, origin, True, len(whole)).add(whole)
         else:
             self._group(place, source, origin, True, 0).rows = entry

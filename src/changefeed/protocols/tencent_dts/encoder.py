@@ -74,7 +74,7 @@ class Encoder:
         records: list[dict[str, Any]] = []
         for group in self._groups.take():
             try:
-                records += self._cutter.records(group.place, group.bytes(), group.lane, group.said)
+                records += self._cutter.records(group.place, group.data(), group.lane, group.said)
             except _DAMAGED as error:
                 raise UnsupportedError(
                     f"tencent-dts: the envelopes of {group.place} cannot be sent: {error}"

@@ -119,24 +119,29 @@ def _values(image: Image, prefix: str, family: Family, columns: tuple[WireColumn
                 values[name] = None
                 irregular = row.irregular[prefix + name] = kept(data)
             except ProtocolError as error:
-                raise SchemaError(f"{error} - at `{'old' if prefix else ''}{name}`") from error
+                raise SchemaError(f"{error} - at `{'old.' if prefix else ''}{name}`") from error
         elif sent == types.NIL:
             values[name] = None
-        if raw != _usual(column, name in values, values.get(name), irregular):
+        if not _is_usual(raw, column, name in values, values.get(name), irregular):
             row.origin.setdefault("data", {})[prefix + name] = base64.b64encode(raw).decode()
     return values
 
 
-def _usual(column: WireColumn, there: bool, value: Any, irregular: bytes | None) -> bytes | None:
-    """The Data that is written for a value; None when there is none, as the two images were sent in different manners."""
-    if irregular is None and value is None:
-        return NULL if there else ABSENT
+def _is_usual(raw: bytes, column: WireColumn, there: bool, value: Any, irregular: bytes | None) -> bool:
+    """Whether a Data is the one that would be written; the column's manner may be that of the other image."""
     try:
-        if irregular is not None:
-            return protobuf.write(DATA, write_irregular(*_manner_of(column), irregular))
-        return protobuf.write(DATA, column.write(value))
+        return raw == _usual(column, there, value, irregular)
     except UnsupportedError:
-        return None
+        return False
+
+
+def _usual(column: WireColumn, there: bool, value: Any, irregular: bytes | None) -> bytes:
+    """The Data that is written for a value."""
+    if irregular is not None:
+        return protobuf.write(DATA, write_irregular(*_manner_of(column), irregular))
+    if value is None:
+        return NULL if there else ABSENT
+    return protobuf.write(DATA, column.write(value))
 
 
 def _check(data: dict[str, Any], sent: int, described: Described, column: WireColumn, postgres: bool) -> None:
@@ -166,11 +171,8 @@ def write_image(
         given = _decoded(same[prefix + name]) if prefix + name in same else None
         if given is not None and _says(given, wire, name in values, value, kept_bytes):
             yield given
-            continue
-        usual = _usual(wire, name in values, value, kept_bytes)
-        if usual is None:
-            raise UnsupportedError(f"a value of {name} cannot be sent as {wire.manner}")
-        yield usual
+        else:
+            yield _usual(wire, name in values, value, kept_bytes)
 
 
 def _manner_of(wire: WireColumn) -> Manner:

@@ -108,6 +108,6 @@ DML_EVENT = Message(
     (
         Field(1, "dmlEventType", "int32"),
         Field(2, "columns", "span", most=MAX_COLUMNS),
-        Field(3, "rows", "span", most=1_048_576),
+        Field(3, "rows", "span", most=131_072),
     ),
 )
