@@ -30,16 +30,24 @@ MADE = "<!-- Made by tools/check_docs.py --write; do not edit. -->\n\n"
 REASONS = {
     "bad-compression": "A compressed value does not inflate. Is `large-message-handle-compression` right?",
     "bad-json": "A message is not JSON, or not strict JSON. Is the protocol right?",
+    "bad-protobuf": "The bytes are not Protocol Buffers, or not these messages. Is the protocol right?",
+    "bad-utf8": "A text in the record is not UTF-8.",
     "bad-length": "A length in front of a message is negative. Is the protocol right?",
     "claim-check": "The row lies in a file that is missing, too large, or not said where: `claim-check-storage-uri`.",
     "handle-key-only": "The producer found the row too large and sent its key alone. Raise its `max-message-bytes`, or "
     "let it use `claim-check`.",
+    "incomplete-group": "An event lies in several records, and these are not all of them: the log begins or ends inside, "
+    "one is missing, or one of its entries is a dead letter. Read the records again from the first one.",
     "protocol": "The record contradicts the protocol in a way that has no code of its own; the error says how.",
+    "ps": "The header `ps` is missing, twice there, or not a number.",
+    "ps-gap": "Records are missing in front of this one, by its header `ps`. Read again from before the gap, or go on with "
+    "`on_gap=warn`.",
     "schema": "A message contradicts what the protocol says of its members, or a value its column's type.",
-    "too-large": "A value inflates beyond `max-inflated-bytes`.",
+    "too-large": "A value inflates beyond `max-inflated-bytes`, a group of records grows beyond `max_group_bytes`, or "
+    "there is more of something than a record may hold.",
     "trailing-bytes": "The record goes on after its last message.",
     "truncated": "The record ends early.",
-    "unknown-kind": "A message is neither row, DDL nor resolved mark.",
+    "unknown-kind": "A message is of a kind that its protocol does not have.",
     "unknown-type": "A column has a type number that nobody knows.",
     "version": "The record's version is not 1. Is the protocol right?",
 }

@@ -31,7 +31,6 @@ _INTEGERS = {
     "uint32": (0, 2**32 - 1),
     "uint64": (0, 2**64 - 1),
 }
-REASON = "bad-protobuf"
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
             break
     else:
         raise TruncatedError("a number ends early", byte=start)
-    raise ProtocolError("a number has more than 64 bits", reason=REASON, byte=start)
+    raise ProtocolError("a number has more than 64 bits", reason="bad-protobuf", byte=start)
 
 
 def fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
@@ -110,7 +109,7 @@ def fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]
         tag, at = varint(data, at, end)
         kind = tag & 7
         if tag > _MAX_TAG or tag < 8:
-            raise ProtocolError(f"field number {tag >> 3}", reason=REASON, byte=begin)
+            raise ProtocolError(f"field number {tag >> 3}", reason="bad-protobuf", byte=begin)
         if kind == VARINT:
             value, at = varint(data, at, end)
         elif kind == SIZED:
@@ -119,7 +118,7 @@ def fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]
         elif kind in _FIXED:
             value, at = at, _past(at, _FIXED[kind], end)
         else:
-            raise ProtocolError(f"field {tag >> 3} has wire type {kind}", reason=REASON, byte=begin)
+            raise ProtocolError(f"field {tag >> 3} has wire type {kind}", reason="bad-protobuf", byte=begin)
         yield tag, begin, value, at
 
 
@@ -143,7 +142,7 @@ def read(message: Message, data: bytes, at: int = 0, end: int | None = None) -> 
             continue
         if tag != known.tag:
             text = f"{message.name}.{known.name} has wire type {tag & 7}"
-            raise ProtocolError(text, reason=REASON, byte=begin)
+            raise ProtocolError(text, reason="bad-protobuf", byte=begin)
         ready = _value(message, known, data, begin, value, after)
         if known.most:
             several = found.setdefault(known.name, [])
@@ -152,7 +151,7 @@ def read(message: Message, data: bytes, at: int = 0, end: int | None = None) -> 
                 raise ProtocolError(text, reason="too-large", byte=begin)
             several.append(ready)
         elif known.name in found:
-            raise ProtocolError(f"{message.name}.{known.name} stands twice", reason=REASON, byte=begin)
+            raise ProtocolError(f"{message.name}.{known.name} stands twice", reason="bad-protobuf", byte=begin)
         else:
             found[known.name] = ready
     return found
@@ -171,7 +170,7 @@ def _value(message: Message, known: Field, data: bytes, begin: int, value: int, 
     if low < 0 and value >= 2**63:
         value -= 2**64
     if not low <= value <= high:
-        raise ProtocolError(f"{message.name}.{known.name} is {value}", reason=REASON, byte=begin)
+        raise ProtocolError(f"{message.name}.{known.name} is {value}", reason="bad-protobuf", byte=begin)
     return value
 
 
