@@ -94,8 +94,9 @@ def test_changes_of_another_protocol_end_with_a_checkpoint(tmp_path: Path) -> No
 
 
 def test_changes_of_this_protocol_are_written_in_another(tmp_path: Path) -> None:
-    log, out = _first(FOUR, 500, tmp_path / "log.jsonl"), tmp_path / "out.jsonl.gz"
+    log, out = _first(ONE, 100, tmp_path / "log.jsonl"), tmp_path / "out.jsonl.gz"
     done = _invoke("transcode", log, "--from", "tencent-dts", "--to", "ticdc-open", "--out", out, "--json")
     assert (done.return_value, json.loads(done.stdout)["dead_letters"]) == (0, 0)
     events = _events(_invoke("decode", out, "--protocol", "ticdc-open", "--json"))
-    assert sum(event["kind"] == "row" for event in events) == 480
+    ours = _events(_invoke("decode", log, *DTS, "--json"))
+    assert [e["op"] for e in events if e["kind"] == "row"] == [e["op"] for e in ours if e["kind"] == "row"]

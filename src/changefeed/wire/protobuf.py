@@ -78,6 +78,8 @@ def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
     Raises:
         ProtocolError: it ends early, or is more than 64 bits.
     """
+    if at < end and data[at] < 0x80:
+        return data[at], at + 1
     value = shift = 0
     start = at
     while at < end:

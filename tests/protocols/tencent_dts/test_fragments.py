@@ -132,7 +132,10 @@ def test_a_group_that_contradicts_itself_is_dead_and_what_follows_is_read(
             'tencent-dts: data without an entry at byte 6 (t:0:0). Is "protocol" right for this topic?',
         ),
         (envelope(BIG, 2**32 - 1), "tencent-dts: a group of 4294967295 envelopes, at most 65536 (t:0:0)"),
-        (b'{"id":1}', "tencent-dts: field 15 has wire type 3 at byte 0 (t:0:0)"),
+        (
+            b'{"id":1}',
+            "tencent-dts: the record is JSON: only subscriptions in ProtoBuf format can be read at byte 0 (t:0:0)",
+        ),
         (b"\x08", "tencent-dts: a number ends early at byte 1 (t:0:0)"),
     ],
 )
@@ -164,6 +167,11 @@ def test_letters_of_earlier_batches_lie_where_the_group_broke() -> None:
     one.decode(record_batch(GROUP[:2]))
     (first, second) = one.decode(record_batch([AFTER])).dead
     assert (str(first.place), first.place.record, str(second.place)) == ("t:0:0", 0, "t:0:1")
+
+
+def test_letters_of_this_batch_lie_where_their_records_do() -> None:
+    (letter,) = decode(AFTER, GROUP[0], AFTER).dead
+    assert letter.place.record == 1
     assert first.value == GROUP[0]["value"]
 
 

@@ -89,7 +89,7 @@ class Decoder:
         for record in _records(records, len(self._waiting)):
             for found in self._lanes.add(record):
                 if isinstance(found, Refused):
-                    dead += _letters(found, record.place)
+                    dead += self._letters(found)
                 else:
                     self._group(found, rows, control, dead)
         self._keep(records)
@@ -118,7 +118,7 @@ class Decoder:
             found = list(self._events(data, entries.get("items", [])))
         except ProtocolError as error:
             whole = ProtocolError(str(error), reason=error.reason, byte=_byte(error, group))
-            dead += _letters(Refused(group.records, whole), group.records[-1].place, _HINT)
+            dead += self._letters(Refused(group.records, whole), _HINT)
             return
         last = group.records[-1]
         there = [event for event in found if not isinstance(event, Dead)]
@@ -136,7 +136,13 @@ class Decoder:
         if len(group.records) > 1 and len(there) < len(found):
             text = f"an entry of its group is dead, which ends at {last.place}"
             rest = Refused(group.records[:-1], ProtocolError(text, reason="incomplete-group"))
-            dead += _letters(rest, last.place)
+            dead += self._letters(rest)
+
+    def _letters(self, refused: Refused, hint: str = "") -> Iterator[DeadLetter]:
+        """A letter for each record; those that were waiting lie before all others."""
+        for record in refused.records:
+            before = record.row < len(self._waiting)
+            yield _letter(refused.error, record, replace(record.place, record=0) if before else record.place, hint)
 
     def _events(self, data: bytes, spans: list[Span]) -> Iterator[Found]:
         """The events of an Entries; those of an entry all or not at all."""
@@ -254,12 +260,6 @@ def _records(records: pa.RecordBatch, first: int) -> Iterator[Record]:
 def _byte(error: ProtocolError, group: Group) -> int | None:
     """Where in the record's value; nowhere when the data of several were joined."""
     return error.byte if len(group.records) == 1 else None
-
-
-def _letters(refused: Refused, at: Place, hint: str = "") -> Iterator[DeadLetter]:
-    """A letter for each record; those of batches before lie where the last one was refused."""
-    for record in refused.records:
-        yield _letter(refused.error, record, replace(record.place, record=at.record), hint)
 
 
 def _entry_letter(dead: Dead, last: Record, place: Place, group: Group) -> DeadLetter:

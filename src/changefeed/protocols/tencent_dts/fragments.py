@@ -9,7 +9,7 @@ Rule 2. A record whose ps has been seen is a repetition and says nothing. One th
 Rule 3. The data of index 0 … total - 1 follow each other in a lane. Anything else refuses the group that is open, and the
         record too unless it begins a group. Envelopes that no group waits for are refused up to the next index 0.
 Rule 4. total 0 with index 0 is read as total 1.
-Rule 5. A group has at most max_group_bytes of data and 65 536 records.
+Rule 5. A group has at most max_group_bytes of data and 65 536 records; there are as many lanes at most.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from changefeed.protocols.tencent_dts.messages import ENVELOPE
 from changefeed.protocols.tencent_dts.options import Options
 from changefeed.wire import protobuf
 
-MAX_RECORDS = 65_536
+MAX_RECORDS = MAX_LANES = 65_536
 PS, SHARD = "ps", "ShardId"
 _PS = re.compile(rb"\d{1,20}", re.ASCII)
 _log = logging.getLogger(__name__)
@@ -57,12 +57,7 @@ class Record:
 
 @dataclass(slots=True)
 class Group:
-    """The envelopes so far.
-
-    Attributes:
-        records: with their envelopes.
-        starts: of each envelope's data, its place in the record's value; None until asked for.
-    """
+    """The records so far, and their envelopes."""
 
     total: int
     records: list[Record] = field(default_factory=list)
@@ -125,7 +120,7 @@ class Lanes:
         """What a record completes: a group, or the refusal of one, or of the record itself."""
         try:
             shard = record.header(SHARD)
-            lane = self._lanes.setdefault((record.place.topic, record.place.partition, shard), Lane())
+            lane = self._lane((record.place.topic, record.place.partition, shard))
             number = self._number(record)
             if number is not None and self._repeated(lane, number, shard):
                 return
@@ -153,6 +148,14 @@ class Lanes:
                 lane.group.records = [
                     Record(rows[r.row], r.place, r.key, r.value, r.headers) for r in lane.group.records
                 ]
+
+    def _lane(self, key: tuple[str, int, bytes | None]) -> Lane:
+        lane = self._lanes.get(key)
+        if lane is None:
+            if len(self._lanes) == MAX_LANES:
+                raise ProtocolError(f"more than {MAX_LANES} partitions and shards", reason="too-large")
+            lane = self._lanes[key] = Lane()
+        return lane
 
     def _number(self, record: Record) -> int | None:
         given = record.header(PS)
@@ -212,6 +215,9 @@ def _contradiction(group: Group, what: str, record: Record) -> ProtocolError:
 def _read_envelope(record: Record) -> dict[str, Any]:
     if record.value is None:
         raise SchemaError("the record has no value")
+    if record.value[:1] == b"{":
+        text = "the record is JSON: only subscriptions in ProtoBuf format can be read"
+        raise ProtocolError(text, reason="bad-protobuf", byte=0)
     envelope = protobuf.read(ENVELOPE, record.value)
     version = envelope.get("version", 0)
     if version != 1:

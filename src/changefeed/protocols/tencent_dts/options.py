@@ -14,7 +14,7 @@ from changefeed.protocols.tencent_dts.rules import Rule, read_rule
 from changefeed.wire import charsets
 
 
-class Options(base.Options, frozen=True, rename=str):
+class Options(base.Options, frozen=True, rename=str):  # the names as they stand, with underscores
     """What both directions need to know of the subscription."""
 
     require_ps: Annotated[bool, Meta(description="a record without the header `ps` is refused")] = False
