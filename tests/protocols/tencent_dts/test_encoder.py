@@ -293,3 +293,12 @@ def test_a_charset_that_nobody_knows_is_refused() -> None:
 def test_a_source_type_may_be_a_number() -> None:
     (row,) = rows(decode(*encode(inserts(1), source_type="7").to_pylist()))
     assert row.origin["sourceType"] == 7
+
+
+def test_a_group_of_too_many_envelopes_is_refused() -> None:
+    built = BatchBuilder()
+    built.add(SHAPE, Place("t", 0, 0), "insert", before=None, after={"id": 1, "note": "x" * 70_000})
+    with pytest.raises(UnsupportedError) as caught:
+        encode(Decoded(built.build()), max_data_bytes=1)
+    assert str(caught.value).startswith("tencent-dts: the envelopes of t:0:0 cannot be sent: 70")
+    assert str(caught.value).endswith(" envelopes for one group, at most 65536: raise max_data_bytes")

@@ -167,12 +167,12 @@ def test_letters_of_earlier_batches_lie_where_the_group_broke() -> None:
     one.decode(record_batch(GROUP[:2]))
     (first, second) = one.decode(record_batch([AFTER])).dead
     assert (str(first.place), first.place.record, str(second.place)) == ("t:0:0", 0, "t:0:1")
+    assert first.value == GROUP[0]["value"]
 
 
 def test_letters_of_this_batch_lie_where_their_records_do() -> None:
     (letter,) = decode(AFTER, GROUP[0], AFTER).dead
     assert letter.place.record == 1
-    assert first.value == GROUP[0]["value"]
 
 
 def test_where_the_log_ends_inside_of_a_group_its_records_are_dead() -> None:

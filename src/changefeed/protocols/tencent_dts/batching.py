@@ -44,8 +44,8 @@ class OpenGroup:
 
     place: Place
     source: int | None
-    lane: dict[str, Any]
-    said: dict[str, Any] | None
+    lane: Origin
+    said: Origin | None
     shared: bool
     entries: list[bytes] = field(default_factory=list)
     size: int = 0
@@ -65,7 +65,12 @@ class OpenGroup:
     def add(self, entry: bytes) -> None:
         """Takes an entry in."""
         self.entries.append(entry)
-        self.size += len(protobuf.sized(1, entry))
+        self.size += _size(entry)
+
+
+def _size(entry: bytes) -> int:
+    """Bytes of an entry in its Entries."""
+    return len(protobuf.sized(1, entry))
 
 
 class Groups:
@@ -79,8 +84,7 @@ class Groups:
     def add(self, place: Place, source: int | None, origin: Origin, kind: int, header: bytes, body: Any) -> None:
         """Adds a control event's entry; `source` as in `OpenGroup`."""
         entry = write_entry(kind, origin, header, body)
-        group = self._group(place, source, origin, kind in _SHARED, len(entry))
-        group.add(entry)
+        self._group(place, source, origin, kind in _SHARED, _size(entry)).add(entry)
 
     def add_row(self, place: Place, source: int | None, origin: Origin, header: bytes, row: WireRow) -> None:
         """Adds a row: to the entry before it, or as a new one."""
@@ -93,7 +97,7 @@ class Groups:
         entry = OpenEntry(header, row, origin, [row.change])
         if source is None and "row" not in origin:
             whole = entry.written()
-            self._group(place, source, origin, True, len(whole)).add(whole)
+            self._group(place, source, origin, True, _size(whole)).add(whole)
         else:
             self._group(place, source, origin, True, 0).rows = entry
 

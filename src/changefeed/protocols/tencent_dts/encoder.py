@@ -50,7 +50,7 @@ class Encoder:
         self._groups = Groups(options.max_data_bytes, options.merge_entries)
         self._seq_id = 0
         self._checkpoint: int | None = None  # commit time of the last one
-        self._last: tuple[int, Origin] = (0, {})
+        self._uncovered: tuple[int, Origin] | None = None  # the last event from elsewhere after it
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
         """The records that say `changes`; see `protocols.base.Encoder`."""
@@ -66,8 +66,7 @@ class Encoder:
 
     def finish(self) -> pa.RecordBatch:
         """The checkpoint at the end, if changes of other protocols have been written since the last one."""
-        if self._checkpoint is not None and self._last[0]:
-            self._write_checkpoints()
+        self._write_checkpoints()
         return self._take()
 
     def _take(self) -> pa.RecordBatch:
@@ -101,14 +100,14 @@ class Encoder:
                 epoch = origin.get("epoch", 0) if ours else seconds
                 self._control(event, m.HEARTBEAT, origin, ours, seconds, {"epoch": epoch})
         if not ours:
-            self._last = seconds, origin
+            self._uncovered = seconds, origin
 
     def _row(self, row: Row, origin: Origin, ours: bool, seconds: int) -> None:
         wire = self._rows.row(row)
         names = {"schemaName": row.shape.database, "tableName": row.shape.table}
         header = write_header(m.DML, origin, {"timestamp": seconds, **names})
         place = self._router.row(row, wire, ours)
-        self._groups.add_row(place, self._source(row.place, ours), self._placed(origin), header, wire)
+        self._groups.add_row(place, self._source(row.place, ours), self._placed(origin, ours), header, wire)
 
     def _control(
         self,
@@ -124,16 +123,16 @@ class Encoder:
                 origin = self._origin(event.origin)
             names = {name: origin.get(name) for name in ("schemaName", "tableName")}
             header = write_header(kind, origin, {"timestamp": seconds, **names})
-            self._groups.add(place, self._source(event.place, ours), self._placed(origin), kind, header, dict(body))
+            source, placed = self._source(event.place, ours), self._placed(origin, ours)
+            self._groups.add(place, source, placed, kind, header, dict(body))
 
     def _source(self, place: Place, ours: bool) -> int | None:
         return place.record if ours and self._options.partitions is None else None
 
-    def _placed(self, origin: Origin) -> Origin:
-        """The origin without the numbers of the records that it was read from, where these are not written again."""
-        if self._options.partitions is None and _is_ours(origin) and "ps" in origin:
-            return origin
-        return {**origin, SHARD: self._options.shard_id} if self._options.shard_id is not None else origin
+    def _placed(self, origin: Origin, ours: bool) -> Origin:
+        """The origin, with the shard of records that are not written as they were."""
+        as_it_was = self._options.shard_id is None or (ours and self._options.partitions is None)
+        return origin if as_it_was else {**origin, SHARD: self._options.shard_id}
 
     def _origin(self, given: Origin) -> Origin:
         """The origin of an event from elsewhere, as this protocol has it."""
@@ -143,8 +142,6 @@ class Encoder:
 
     def _checkpoint_before(self, seconds: int) -> None:
         """Writes checkpoints, when it is time, before an event of this commit time."""
-        if not self._options.checkpoint_interval:
-            return
         if self._checkpoint is None:
             self._checkpoint = seconds
         elif seconds >= self._checkpoint + self._options.checkpoint_interval:
@@ -152,13 +149,15 @@ class Encoder:
             self._checkpoint = seconds
 
     def _write_checkpoints(self) -> None:
-        seconds, last = self._last
+        """A checkpoint on every partition, if there is something new to cover."""
+        if self._uncovered is None or not self._options.checkpoint_interval:
+            return
+        (seconds, last), self._uncovered = self._uncovered, None
         body = {"syncedGtid": last.get("gtid"), "fileName": last.get("fileName"), "position": last.get("position")}
         for place in self._router.everywhere():
             origin = self._origin(last)
             header = write_header(m.CHECKPOINT, origin, {"timestamp": seconds})
-            self._groups.add(place, None, self._placed(origin), m.CHECKPOINT, header, dict(body))
-        self._last = 0, last
+            self._groups.add(place, None, self._placed(origin, False), m.CHECKPOINT, header, dict(body))
 
 
 def _is_ours(origin: Origin) -> bool:

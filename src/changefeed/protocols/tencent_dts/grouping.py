@@ -25,7 +25,7 @@ from typing import Any
 
 from changefeed.model.position import Place
 from changefeed.protocols.tencent_dts.entries import Origin, write_pairs
-from changefeed.protocols.tencent_dts.fragments import PS, SHARD, Group
+from changefeed.protocols.tencent_dts.fragments import MAX_RECORDS, PS, SHARD, Group
 from changefeed.protocols.tencent_dts.messages import ENVELOPE
 from changefeed.protocols.tencent_dts.shapes import pairs
 from changefeed.wire import protobuf
@@ -109,6 +109,8 @@ class Cutter:
         if sum(sizes) != len(data) or min(sizes, default=0) < 0:
             sizes = cut(len(data), self._most)
         count = len(sizes)
+        if count > MAX_RECORDS:
+            raise ValueError(f"{count} envelopes for one group, at most {MAX_RECORDS}: raise max_data_bytes")
         if said is None or numbers.counts or count != (said.get("total", 1) or 1):
             numbers.counts = True
             if said is None or PS in lane:
@@ -155,8 +157,7 @@ def in_place(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
         places[record["topic"], record["partition"]].append(at)
     ordered = list(records)
     for found in places.values():
-        for at, record in zip(
-            found, sorted((records[at] for at in found), key=lambda r: int(r["offset"])), strict=True
-        ):
+        by_offset = sorted((records[at] for at in found), key=lambda record: int(record["offset"]))
+        for at, record in zip(found, by_offset, strict=True):
             ordered[at] = record
     return ordered
