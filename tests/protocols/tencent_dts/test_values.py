@@ -108,6 +108,8 @@ def read(original: str, data: dict[str, Any]) -> Any:
         ("int", NIL, None),
         ("int", {"charset": "utf8"}, None),
         ("nobody's", string(b"x"), "x"),
+        ("nobody's", string(b"\xff", "binary"), {"base64": "/w=="}),
+        ("varchar(9)", string(b"x", "binary"), "x"),
         ("nobody's", number(8, "18446744073709551615"), 2**64 - 1),
         ("decimal(99,2)", number(12, "1.5"), "1.5"),
         ("datetime(9)", string(b"x"), "x"),

@@ -17,7 +17,6 @@ PROTOCOL = Protocol(
                 "after",
                 "commit_time",
                 "transaction",
-                "origin",
                 "irregular",
                 "schema.type",
                 "schema.ddl",

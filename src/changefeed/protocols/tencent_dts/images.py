@@ -22,7 +22,8 @@ from changefeed.model.table import TableShape
 from changefeed.model.values import IrregularError
 from changefeed.protocols.tencent_dts import types
 from changefeed.protocols.tencent_dts.messages import CHANGE, DATA, DELETE, INSERT, UPDATE
-from changefeed.protocols.tencent_dts.shapes import Described, Family, Manner, WireColumn, pairs
+from changefeed.protocols.tencent_dts.shapes import Described, Family, WireColumn, pairs
+from changefeed.protocols.tencent_dts.types import Manner
 from changefeed.protocols.tencent_dts.values import kept, reader, write_irregular
 from changefeed.wire import protobuf
 
@@ -145,7 +146,7 @@ def _usual(column: WireColumn, there: bool, value: Any, irregular: bytes | None)
 
 
 def _check(data: dict[str, Any], sent: int, described: Described, column: WireColumn, postgres: bool) -> None:
-    if types.column_type(described.original, sent, postgres) != column.column.type:
+    if types.column_type(described.original, (sent, data.get("charset", "")), postgres) != column.column.type:
         raise SchemaError(f"data type {sent} beside {column.manner}: the two images contradict each other")
     wrong = "bv" if sent in types.NUMBERS else "sv"
     if wrong in data and 0 <= sent <= types.NA:

@@ -27,10 +27,10 @@ from changefeed.model.types import ColumnType
 from changefeed.protocols.tencent_dts import types
 from changefeed.protocols.tencent_dts.messages import COLUMN
 from changefeed.protocols.tencent_dts.options import Options
+from changefeed.protocols.tencent_dts.types import Manner
 from changefeed.protocols.tencent_dts.values import Write, writer
 from changefeed.wire import charsets, protobuf
 
-Manner = tuple[int, str]
 LIMIT = 4096
 _SHAPES_IN_FAMILY = 64
 _NAME = "tencent-dts"
@@ -99,8 +99,7 @@ class Family:
             if all(sent is None or sent == have for sent, have in zip(manners, known, strict=True)):
                 return shape
         sent_types = [
-            types.column_type(d.original, None if m is None else m[0], self.postgres)
-            for d, m in zip(self.columns, manners, strict=True)
+            types.column_type(d.original, m, self.postgres) for d, m in zip(self.columns, manners, strict=True)
         ]
         made = tuple(m or usual(t) for m, t in zip(manners, sent_types, strict=True))
         shape = self._make(sent_types, made)

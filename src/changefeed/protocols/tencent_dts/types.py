@@ -8,7 +8,8 @@ Rule 2. Else it is the dataType's own: text that nobody knows, a PostgreSQL sour
 Rule 3. NULL has no dataType: without a type text that says more the column's type is `null`.
 
     1 INT8 tinyint   3 INT32 int      5 … 8 UINT8 … UINT64 the same unsigned      11 BYTES varbinary
-    2 INT16 smallint 4 INT64 bigint   9 FLOAT32 float   10 FLOAT64 double         12 DECIMAL decimal   13 STRING varchar
+    2 INT16 smallint 4 INT64 bigint   9 FLOAT32 float   10 FLOAT64 double         12 DECIMAL decimal   13 STRING varchar,
+                                                                                  of the charset binary varbinary
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from functools import lru_cache
 
 from changefeed.errors import ProtocolError
 from changefeed.model.types import BINARIES, GEOMETRIES, INTEGERS, TEXTS, ColumnType
+from changefeed.wire import charsets
+
+Manner = tuple[int, str]  # dataType and charset
 
 NIL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FLOAT32, FLOAT64, BYTES, DECIMAL, STRING, NA = range(15)
 NUMBERS = frozenset(range(INT8, FLOAT64 + 1)) | {DECIMAL}
@@ -57,14 +61,18 @@ def data_type(t: ColumnType) -> int | None:
 
 
 @lru_cache(maxsize=4096)
-def column_type(original: str, sent: int | None, postgres: bool) -> ColumnType:
-    """The type of a column whose values have the DataType `sent`; None when it was NULL."""
+def column_type(original: str, manner: Manner | None, postgres: bool) -> ColumnType:
+    """The type of a column whose values are sent in this manner; None when it was NULL."""
     known = None if postgres else _parse(original)
-    if known is not None and (
-        sent is None or sent not in _OWN or sent in _OTHERS.get(known.name, {_SENT.get(known.name)})
-    ):
+    if manner is None:
+        return known or ColumnType("null")
+    sent, charset = manner
+    own = _OWN.get(sent)
+    if known is not None and (own is None or sent in _OTHERS.get(known.name, {data_type(known)})):
         return known
-    return ColumnType("null") if sent is None else _OWN.get(sent, known or ColumnType("null"))
+    if sent == STRING and charsets.known(charset) == charsets.BINARY:
+        return _OWN[BYTES]
+    return own or ColumnType("null")
 
 
 def _parse(original: str) -> ColumnType | None:
