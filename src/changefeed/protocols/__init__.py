@@ -10,8 +10,9 @@ from changefeed.errors import unknown_name
 from changefeed.protocols.base import Protocol
 
 PROTOCOLS: dict[str, str] = {
-    "ticdc-avro": "changefeed.protocols.ticdc_avro",
     "ticdc-open": "changefeed.protocols.ticdc_open",
+    "ticdc-avro": "changefeed.protocols.ticdc_avro",
+    "tencent-dts": "changefeed.protocols.tencent_dts",
 }
 
 

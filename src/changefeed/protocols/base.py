@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, runtime_checkable
 from typing import Protocol as Interface
 
 import msgspec
@@ -17,6 +17,8 @@ from msgspec import Meta
 
 from changefeed.errors import ConfigError, unknown_name
 from changefeed.model.batch import Decoded
+from changefeed.model.event import DeadLetter
+from changefeed.model.position import Place
 from changefeed.model.types import ColumnType
 
 # The type that a record told, and the one that DDL defines -> what takes ready values of the one to those of the other.
@@ -35,6 +37,34 @@ class Decoder(Interface):
         ...
 
 
+@runtime_checkable
+class FragmentDecoder(Decoder, Interface):
+    """A decoder of a protocol in which an event may lie in several records.
+
+    Records whose remainder has not come yet stay for the next `decode` of the same decoder.
+    """
+
+    def waiting(self) -> pa.RecordBatch:
+        """The records that wait, in the order in which they came.
+
+        A new decoder that is fed these records, and then what follows, says what this one would have said.
+        """
+        ...
+
+
+def unfinished(decoder: Decoder, protocol: str) -> list[DeadLetter]:
+    """A dead letter for each record that still waits for its remainder where the records end."""
+    if not isinstance(decoder, FragmentDecoder):
+        return []
+    letters = []
+    for row, record in enumerate(decoder.waiting().to_pylist()):
+        place = Place(record["topic"], record["partition"], record["offset"], None, row)
+        error = f"{protocol}: the log ends inside of the group of records that this one belongs to ({place})"
+        headers = tuple((header["key"], header["value"]) for header in record["headers"] or ())
+        letters.append(DeadLetter("incomplete-group", error, protocol, place, record["key"], record["value"], headers))
+    return letters
+
+
 class Encoder(Interface):
     """Changes to bytes."""
 
@@ -44,6 +74,15 @@ class Encoder(Interface):
         Raises:
             UnsupportedError: the protocol has no words for a change; the message names it.
         """
+        ...
+
+
+@runtime_checkable
+class ClosingEncoder(Encoder, Interface):
+    """An encoder that has something to say when there are no more changes."""
+
+    def finish(self) -> pa.RecordBatch:
+        """The last records."""
         ...
 
 
@@ -134,6 +173,7 @@ class Capabilities:
         cuts: what tells that everything up to some point was sent: `marks` in every partition (resolved events, or
             heartbeats with a sequence), whole `transactions`, or nothing.
         headers: whether the protocol says something in record headers.
+        fragments: an event may lie in several records; the decoder is a `FragmentDecoder`.
         restored_ddl: TiDB wrote the text of the schema changes, from what it had parsed; see `wire.ddl.parse`.
     """
 
@@ -145,6 +185,7 @@ class Capabilities:
     heartbeats: bool = False
     cuts: Literal["marks", "transactions", "nothing"] = "nothing"
     headers: bool = False
+    fragments: bool = False
     restored_ddl: bool = False
 
 

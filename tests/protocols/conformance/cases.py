@@ -28,7 +28,7 @@ from changefeed.model import text
 from changefeed.model.batch import Decoded, record_batch
 from changefeed.model.table import canonical
 from changefeed.protocols import PROTOCOLS, protocol
-from changefeed.protocols.base import Decoder, Options, Protocol, Stores
+from changefeed.protocols.base import Decoder, FragmentDecoder, Options, Protocol, Stores
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -135,11 +135,13 @@ def histories() -> Iterator[History]:
 
 def records(lines: list[dict[str, Any]]) -> pa.RecordBatch:
     """Records from lines of a record log."""
-    binary = dict.fromkeys(("key", "value"), base64.b64decode)
-    return record_batch(
-        {name: binary[name](value) if name in binary and value is not None else value for name, value in line.items()}
-        for line in lines
-    )
+    return record_batch({name: _member(name, value) for name, value in line.items()} for line in lines)
+
+
+def _member(name: str, value: Any) -> Any:
+    if name == "headers":
+        return [{"key": key, "value": _member("value", given)} for key, given in value]
+    return base64.b64decode(value) if name in ("key", "value") and value is not None else value
 
 
 def reference(case: Case | History) -> Decoder:
@@ -152,6 +154,17 @@ def reference(case: Case | History) -> Decoder:
 def decode(case: Case | History, batch: pa.RecordBatch | None = None) -> Decoded:
     """What a new reference decoder makes of a case's records, or of others."""
     return reference(case).decode(case.records if batch is None else batch)
+
+
+def decode_in_parts(case: Case | History, size: int) -> list[Decoded]:
+    """The records a few at a time, each part by a new decoder that is fed what the one before it left waiting."""
+    parts, waiting = [], case.records.slice(0, 0)
+    for at in range(0, case.records.num_rows, size):
+        decoder = reference(case)
+        part = case.records.slice(at, size)
+        parts.append(decoder.decode(pa.concat_batches([waiting, part]) if len(waiting) else part))
+        waiting = decoder.waiting() if isinstance(decoder, FragmentDecoder) else waiting
+    return parts
 
 
 def compiled(case: Case | History) -> Decoder:
@@ -172,8 +185,8 @@ def encode(case: Case | History, changes: list[Decoded]) -> list[dict[str, Any]]
 
 def bytes_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     """The part of records that an encoder answers for."""
-    rows: list[dict[str, Any]] = batch.select(["topic", "partition", "offset", "key", "value"]).to_pylist()
-    return rows
+    rows: list[dict[str, Any]] = batch.select(["topic", "partition", "offset", "key", "value", "headers"]).to_pylist()
+    return [{**row, "headers": row["headers"] or []} for row in rows]
 
 
 def lines(decoded: Decoded) -> list[str]:
