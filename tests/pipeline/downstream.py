@@ -110,7 +110,7 @@ class Lake:
         planned = make(self.state, infos, after, upto, self.rules)
         self._run(planned)
         self.notes += planned.notes
-        pending = still_pending(self.state.pending, infos, upto, planned.held)
+        pending = still_pending(replace(self.state, barrier=upto), infos, planned.held)
         reached = replace(planned.reached(self.state), barrier=upto, pending=pending)
         self.state = read_state(write_state(reached))
         self.pending = {folder: self.pending[folder] for folder in pending}

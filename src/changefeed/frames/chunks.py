@@ -9,6 +9,7 @@ One chunk is one row of plain columns to plan by and a payload to apply:
     resolved        JSON, one mark               │ as `model.event` has them
     dead            JSON, one dead letter        ┘
     transactions    Arrow IPC stream of `TRANSACTIONS`: which row belongs to which transaction
+    waiting         Arrow IPC stream of records whose remainder has not come yet
     read            none: how many records of this partition were read, and from where to where
 
 A rows chunk holds one table in one shape from one partition, and lies on one side of every schema change that was read
@@ -79,14 +80,20 @@ _MAX_TS = 2**63 - 1
 _END_OF_STREAM = 8  # bytes
 
 
-def pack(decoded: Decoded, records: pa.RecordBatch, *, transactions: bool = False) -> pa.RecordBatch:
-    """The chunks that say what `records` were read and what they meant, and with `transactions` which.
+def pack(
+    decoded: Decoded, records: pa.RecordBatch, fresh: pa.RecordBatch | None = None, *, transactions: bool = False
+) -> pa.RecordBatch:
+    """The chunks that say what `records` were decoded and what they meant.
+
+    Args:
+        fresh: those of the records that count as read now; None for all.
+        transactions: whether transactions tell how far all tables may move.
 
     Raises:
         UnsupportedError: a commit_ts is beyond 2^63 - 1, which Spark's bigint cannot hold.
     """
     partitions = list(_by_partition(records))
-    chunks = [_read(*part) for part in partitions]
+    chunks = [_read(*part) for part in (partitions if fresh is None else _by_partition(fresh))]
     cuts = sorted({e.commit_ts for e in decoded.control if isinstance(e, SchemaChange) and e.commit_ts is not None})
     for table in decoded.tables:
         only = len(partitions) == 1
@@ -175,11 +182,16 @@ def _transactions(decoded: Decoded) -> Iterator[dict[str, Any]]:
     if not parts:
         return
     for topic, partition, rows in _by_partition(pa.concat_batches(parts)):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, TRANSACTIONS) as writer:
-            writer.write_batch(rows.select(TRANSACTIONS.names))
-        here = _at(topic, partition, 0, 0) | {"rows": rows.num_rows, "payload": sink.getvalue().to_pybytes()}
-        yield {"kind": "transactions"} | here
+        payload = _plain_stream(rows.select(TRANSACTIONS.names))
+        yield {"kind": "transactions", "rows": rows.num_rows, "payload": payload} | _at(topic, partition, 0, 0)
+
+
+def _plain_stream(rows: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    payload: bytes = sink.getvalue().to_pybytes()
+    return payload
 
 
 def _members(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -194,10 +206,20 @@ def _members(rows: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([columns.get(name, nothing) for name in _MEMBERS.names], schema=_MEMBERS)
 
 
-def unpack_transactions(payload: bytes) -> pa.RecordBatch:
-    """The lines in the payload of a `transactions` chunk."""
+def unpack_records(payload: bytes) -> pa.RecordBatch:
+    """The lines in the payload of a `transactions` or `waiting` chunk."""
     with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
         return reader.read_next_batch()
+
+
+def pack_waiting(records: pa.RecordBatch) -> pa.RecordBatch:
+    """The chunks that keep records until their remainder comes."""
+    chunks = []
+    for topic, partition, rows in _by_partition(records):
+        low, high = _ends(rows.column("offset"))
+        here = _at(topic, partition, low, high) | {"rows": rows.num_rows, "payload": _plain_stream(rows)}
+        chunks.append({"kind": "waiting"} | here)
+    return pa.RecordBatch.from_pylist(chunks, schema=CHUNKS)
 
 
 def _event(

@@ -27,7 +27,7 @@ from changefeed.pipeline.paths import application, own_folder, tables_folder
 from changefeed.protocols import PROTOCOLS, protocol
 from changefeed.sinks.delta.read import wrote
 from changefeed.sources import source
-from changefeed.stages.decode import reader
+from changefeed.stages.decode import Reader
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 _RECORDS = 1000
@@ -109,7 +109,7 @@ def _source(definition: Definition, limit: int) -> Iterator[Check]:
 def _records(definition: Definition, batches: list[pa.RecordBatch]) -> Check:
     choice = definition.source.protocol
     try:
-        read = reader(choice.name, choice.options)
+        read = Reader(choice.name, choice.options)
         decoded = [read(batch) for batch in batches]
     except ChangefeedError as error:
         return Check("records", FAIL, str(error), f"correct the options of {choice.name} in source.protocol")
@@ -155,7 +155,7 @@ def _undecodable(definition: Definition, batches: list[pa.RecordBatch], message:
 
 def _fits(name: str, batches: list[pa.RecordBatch]) -> bool:
     try:
-        read = reader(name, {})
+        read = Reader(name, {})
         return not any(read(batch).dead for batch in batches)
     except ConfigError:
         return False

@@ -58,7 +58,9 @@ class Flow:
         choice = self.definition.source.protocol
         # records -> chunks, on disk before anything else
         failpoint("stage.before")
-        self.pending.stage(decode(records, choice.name, choice.options), folder)
+        waiting = self.ledger.state.waiting
+        left = self.pending.waiting(waiting) if waiting is not None else None
+        self.pending.stage(decode(records, choice.name, choice.options, left), folder)
         failpoint("stage.after")
         fresh = self.pending.index([folder])
         # chunks that say what could not be decoded -> dead letters, and the policy
@@ -104,7 +106,7 @@ class Flow:
         reached = replace(
             planned.reached(state),
             barrier=upto,
-            pending=still_pending(state.pending, chunks, upto, planned.held, state.ended),
+            pending=still_pending(state, chunks, planned.held),
         )
         reached = replace(reached, counts=replace(reached.counts, applied=reached.counts.applied + applied))
         plan = Plan(actions=planned.actions, folders=state.pending, state=reached, notes=planned.notes)

@@ -22,7 +22,7 @@ from changefeed.pipeline.state import State, TableState
 from changefeed.pipeline.transactions import is_waiting
 from changefeed.protocols import protocol
 from changefeed.sources import source
-from changefeed.stages.decode import reader
+from changefeed.stages.decode import Reader
 
 _BY_KEY = "each batch is applied at once, ordered per key; tables may be ahead of each other"
 _BARRIERS = {
@@ -88,7 +88,7 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
 
 def _chunks(definition: Definition, limit: int) -> Iterator[ChunkInfo]:
     choice = definition.source.protocol
-    decode = reader(choice.name, choice.options)
+    decode = Reader(choice.name, choice.options)
     transactions = protocol(choice.name).capabilities.cuts == "transactions"
     for records in source(definition.source).sample(limit):
         for row in pack(decode(records), records, transactions=transactions).to_pylist():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from changefeed.frames.chunks import CHUNKS_DDL, unpack_transactions
+from changefeed.frames.chunks import CHUNKS_DDL, unpack_records
 from changefeed.frames.payloads import schema_from_dict
 from changefeed.model.event import SchemaChange
 
@@ -73,7 +73,8 @@ class PendingStore:
             if folder not in self._indexes:
                 rows = self.read([folder]).selectExpr(
                     "kind", "database", "`table`", "shape", "rows", "min_commit_ts", "max_commit_ts", "topic", "partition",
-                    "first_offset", "last_offset", "CASE WHEN kind NOT IN ('rows', 'dead') THEN payload END AS payload",
+                    "first_offset", "last_offset",
+                    "CASE WHEN kind NOT IN ('rows', 'dead', 'waiting') THEN payload END AS payload",
                 )  # fmt: skip
                 self._indexes[folder] = [chunk_info(folder, row) for row in rows.collect()]
             found.extend(self._indexes[folder])
@@ -93,6 +94,10 @@ class PendingStore:
         if after is not None:
             found = found.where(F.col("max_commit_ts") > after)
         return found if upto is None else found.where(F.col("min_commit_ts") <= upto)
+
+    def waiting(self, folder: str) -> DataFrame:
+        """The chunks of records whose remainder has not come yet."""
+        return self.read([folder]).where("kind = 'waiting'")
 
     def delete_all_but(self, folders: Iterable[str]) -> None:
         """Deletes every folder that is not named."""
@@ -120,7 +125,7 @@ def chunk_info(folder: str, row: Any) -> ChunkInfo:
         case "resolved":
             said["mark"] = json.loads(row["payload"])["name"]
         case "transactions":
-            said["transactions"] = unpack_transactions(row["payload"])
+            said["transactions"] = unpack_records(row["payload"])
     return ChunkInfo(
         folder, row["kind"], row["database"], row["table"], row["shape"], row["rows"], row["min_commit_ts"],
         row["max_commit_ts"], row["topic"], row["partition"], row["first_offset"], row["last_offset"], **said,

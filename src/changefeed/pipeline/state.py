@@ -82,6 +82,7 @@ class State:
         positions: topic -> partition -> offset of the next record to read.
         source: where the source goes on, in its own words; None before the first batch.
         tables: `database.table` -> what lies downstream.
+        waiting: folder of the pending store with the records whose remainder was not read yet, if there are any.
         pending: folders of the pending store that still hold changes above the barrier, oldest first.
         held: tables in quarantine.
         replayed: positions of dead letters whose changes are in this state, while the letters do not say so yet.
@@ -97,6 +98,7 @@ class State:
     positions: Positions = field(default_factory=dict)
     source: str | None = None
     tables: dict[str, TableState] = field(default_factory=dict)
+    waiting: str | None = None
     pending: tuple[str, ...] = ()
     held: dict[str, Hold] = field(default_factory=dict)
     replayed: tuple[str, ...] = ()

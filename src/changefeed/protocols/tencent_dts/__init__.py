@@ -27,6 +27,8 @@ PROTOCOL = Protocol(
         transactions=True,
         heartbeats=True,
         fragments=True,
+        cuts="marks",
+        headers=True,
     ),
     options=Options,
     decoder=Decoder,
