@@ -111,6 +111,16 @@ def test_a_row_without_the_image_of_its_op_is_refused() -> None:
     )
 
 
+def test_what_another_protocol_calls_by_our_names_is_not_ours() -> None:
+    built = BatchBuilder()
+    origin = '{"data":5,"short":{"newColumns":1},"row":3,"unknown":"x","gtid":"g:1","position":"p","fileName":"f"}'
+    image = {"id": 1, "note": None}
+    built.add(SHAPE, Place("t", 0, 0), "insert", before=None, after=image, origin=origin)
+    (row,) = rows(decode(*encode(Decoded(built.build())).to_pylist()))
+    assert row.after == image
+    assert row.origin == {"sourceType": 1, "fileName": "f", "gtid": "g:1", "seqId": 1, "ps": 1}
+
+
 def test_checkpoints_lie_between_changes_and_at_the_end() -> None:
     encoder = DTS.encoder(DTS.read_options({"checkpoint_interval": 10}), Stores())
     assert isinstance(encoder, ClosingEncoder)

@@ -14,6 +14,7 @@ Resolved marks and dead letters have no place in the protocol and are not writte
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -103,7 +104,7 @@ class Encoder:
             self._uncovered = seconds, origin
 
     def _row(self, row: Row, origin: Origin, ours: bool, seconds: int) -> None:
-        wire = self._rows.row(row)
+        wire = self._rows.row(row if ours else replace(row, origin={}))
         names = {"schemaName": row.shape.database, "tableName": row.shape.table}
         header = write_header(m.DML, origin, {"timestamp": seconds, **names})
         place = self._router.row(row, wire, ours)

@@ -49,7 +49,7 @@ _SENT |= dict.fromkeys(BINARIES | GEOMETRIES, BYTES)
 _SENT |= dict.fromkeys(WITH_CHARSET | TEMPORAL, STRING)
 # What the dataType may be, beside the one that is usual.
 _OTHERS = dict.fromkeys((*INTEGERS, "bit", "year"), _INTEGERS)
-_OTHERS |= dict.fromkeys(TEXTS | BINARIES | {"json"}, frozenset({BYTES, STRING}))
+_OTHERS |= dict.fromkeys(WITH_CHARSET | TEMPORAL | BINARIES | GEOMETRIES | {"json"}, frozenset({BYTES, STRING}))
 _LONGEST = 4_194_304  # characters of a type text: an enum of 65 535 members
 
 

@@ -247,11 +247,9 @@ def writer(t: ColumnType, sent: int, charset: str, bit64_signed: bool) -> Write:
     text = _text_of(t, bit64_signed)
     if sent in NUMBERS:
         return lambda value: {"dataType": sent, "sv": text(value)}
-    if sent == BYTES and (t.name in BINARIES or t.name in GEOMETRIES):
+    if t.name in BINARIES or t.name in GEOMETRIES:
         raw = bytes if t.name in BINARIES else _geometry_bytes
-        return lambda value: {"dataType": sent, "bv": raw(value)}
-    if t.name in BINARIES:
-        return lambda value: {"dataType": sent, "charset": charset, "bv": value}
+        return lambda value: {"dataType": sent, "charset": charset, "bv": raw(value)}
     if sent == BYTES:
         return lambda value: {"dataType": sent, "bv": charsets.encode(text(value), "utf8")}
     known = charsets.known(charset)
