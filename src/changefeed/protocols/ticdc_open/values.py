@@ -32,10 +32,10 @@ from typing import Any
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model import values as model
 from changefeed.model.types import BINARIES, INTEGERS, TEXTS, ColumnType
-from changefeed.protocols.ticdc_open.envelope import show
 from changefeed.wire import base64_text, go_quote, strict_json
 from changefeed.wire.floats import fixed, float32
 from changefeed.wire.go_json import Writer
+from changefeed.wire.json_form import show
 from changefeed.wire.mysql import TEXT_CODES
 from changefeed.wire.strict_json import Number
 from changefeed.wire.zone import to_local, to_utc
