@@ -11,6 +11,7 @@ from changefeed.protocols.base import Protocol
 
 PROTOCOLS: dict[str, str] = {
     "ticdc-open": "changefeed.protocols.ticdc_open",
+    "ticdc-debezium": "changefeed.protocols.ticdc_debezium",
 }
 
 
