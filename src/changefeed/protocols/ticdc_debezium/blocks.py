@@ -156,7 +156,7 @@ def _image(name: str, which: str, fields: Iterable[str]) -> str:
 
 def _field(column: Column, options: Options) -> str:
     kind, name, parameters = types.described(column.type)
-    optional = column.nullable is not False and not column.key
+    optional = types.optional(column)
     members = [f'"tidb_type":{_quoted(types.tidb_type(column.type))}'] if options.enable_tidb_extension else []
     members += [f'"type":"{kind}"', f'"optional":{"true" if optional else "false"}']
     if name is not None:

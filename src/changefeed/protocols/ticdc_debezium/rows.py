@@ -24,7 +24,7 @@ from changefeed.protocols.ticdc_debezium import blocks, source
 from changefeed.protocols.ticdc_debezium.defaults import for_null
 from changefeed.protocols.ticdc_debezium.options import Options
 from changefeed.protocols.ticdc_debezium.source import CONNECTOR, Source
-from changefeed.protocols.ticdc_debezium.types import described
+from changefeed.protocols.ticdc_debezium.types import described, optional
 from changefeed.protocols.ticdc_debezium.values import write_irregular, writer
 from changefeed.wire import tso
 from changefeed.wire.events import Row
@@ -98,13 +98,13 @@ class RowWriter:
         )
 
     def _column(self, column: Column, ours: bool) -> ColumnWriter:
-        optional = column.nullable is not False and not column.key
+        nullable = optional(column)
         if not ours:
             described(column.type)  # a type that has no field has no value either
         producer = self._options.null_with_default == "producer" and not ours
         options = self._options
         null = (
-            for_null(column, optional=optional, classic=options.classic, bug_compat=options.bug_compat)
+            for_null(column, optional=nullable, classic=options.classic, bug_compat=options.bug_compat)
             if producer
             else "null"
         )
@@ -113,7 +113,7 @@ class RowWriter:
             W_RAW.string(column.name) + ":",
             writer(column.type),
             null,
-            lambda data: write_irregular(data, column.type, nullable=optional),
+            lambda data: write_irregular(data, column.type, nullable=nullable),
         )
 
     def message(self, row: Row, commit_ts: int) -> tuple[bytes | None, bytes]:

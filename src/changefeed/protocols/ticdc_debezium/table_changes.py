@@ -52,13 +52,11 @@ _JDBC = {
 
 def columns(changes: Any) -> tuple[Column, ...] | None:
     """The columns of the table after the change; None where the message does not say, or not in words we know."""
-    table = (
-        changes[-1].get("table") if isinstance(changes, list) and changes and isinstance(changes[-1], dict) else None
-    )
-    described = table.get("columns") if isinstance(table, dict) else None
-    if not isinstance(described, list) or not described:
+    last = changes[-1] if isinstance(changes, list) and changes else None
+    table = last.get("table") if isinstance(last, dict) else None
+    if not isinstance(table, dict) or not isinstance(table.get("columns"), list) or not table["columns"]:
         return None
-    keys = table.get("primaryKeyColumnNames")
+    described, keys = table["columns"], table.get("primaryKeyColumnNames")
     found: list[Column] = []
     for member in described:
         kind = _type(member) if isinstance(member, dict) else None

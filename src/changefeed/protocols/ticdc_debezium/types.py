@@ -31,6 +31,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from changefeed.errors import ProtocolError, SchemaError, UnsupportedError
+from changefeed.model.table import Column
 from changefeed.model.types import BINARIES, TEXTS, ColumnType
 from changefeed.wire.json_form import mapping, show
 
@@ -77,8 +78,10 @@ def told(field: Mapping[str, Any]) -> ColumnType:
         ProtocolError: its members name no type, or contradict each other.
     """
     kind, name, sent = field.get("type"), field.get("name"), field.get("tidb_type")
-    short = name.removeprefix(_PREFIX) if type(name) is str and name.startswith(_PREFIX) else name
-    base = _TOLD.get((kind, short)) if type(kind) is str and (short is None or type(short) is str) else None
+    named = type(name) is str and name.startswith(_PREFIX)
+    base = _TOLD.get((kind, name.removeprefix(_PREFIX) if named else None)) if type(kind) is str else None
+    if name is not None and not named:
+        base = None
     if base is None:
         raise ProtocolError(f"type {show(kind)} named {show(name)} is unknown", reason="unknown-type")
     found = _with_parameters(base, field)
@@ -136,11 +139,13 @@ def described(t: ColumnType) -> tuple[str, str | None, dict[str, str]]:
         kind = {"smallint": "int32", "int": "int64"}.get(t.name, kind)
     if t.name == "float" and t.scale is not None:
         kind = "double"
-    if t.name == "bit":
-        return ("boolean", None, {}) if t.length == 1 else (kind, name, {"length": str(t.length)})
+    if t.name == "bit" and t.length == 1:
+        return "boolean", None, {}
     if t.name == "datetime" and (t.length or 0) > 3:
         name = MICRO_TIMESTAMP
-    parameters = {} if t.members is None else {"allowed": _allowed(t.name, t.members)}
+    parameters = {"length": str(t.length)} if t.name == "bit" else {}
+    if t.members is not None:
+        parameters = {"allowed": _allowed(t.name, t.members)}
     return kind, None if name is None else _PREFIX + name, parameters
 
 
@@ -177,3 +182,8 @@ def tidb_type(t: ColumnType) -> str:
     """The text of a field's `tidb_type`."""
     name = "tinyint" if t.name == "boolean" else t.name
     return name + (" unsigned" if t.unsigned and name not in _NOT_SAID_UNSIGNED else "")
+
+
+def optional(column: Column) -> bool:
+    """Whether the column takes NULL; where nobody said, all but the key do."""
+    return not column.key if column.nullable is None else column.nullable
