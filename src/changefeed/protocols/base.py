@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from changefeed.errors import ConfigError, unknown_name
 from changefeed.model.batch import Decoded
+from changefeed.model.types import ColumnType
 
 
 class Decoder(Interface):
@@ -80,7 +81,12 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """One of the languages in which changes are spoken."""
+    """One of the languages in which changes are spoken.
+
+    Attributes:
+        redefine: (type told, type defined) -> the function that takes ready values of the one to the other, where a
+            better definition than the protocol's own (DDL) gives them another meaning; None where it never does.
+    """
 
     name: str
     title: str
@@ -89,6 +95,7 @@ class Protocol:
     decoder: Callable[[Any, Stores], Decoder]
     encoder: Callable[[Any, Stores], Encoder]
     notes: Mapping[str, str] = field(default_factory=dict)
+    redefine: Callable[[ColumnType, ColumnType], Callable[[Any], Any]] | None = None
 
     def read_options(self, given: Mapping[str, Any]) -> Options:
         """The options, checked. Values may be texts, as they come from a command line or a URI.

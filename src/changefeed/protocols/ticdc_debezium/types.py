@@ -78,10 +78,9 @@ def told(field: Mapping[str, Any]) -> ColumnType:
         ProtocolError: its members name no type, or contradict each other.
     """
     kind, name, sent = field.get("type"), field.get("name"), field.get("tidb_type")
-    named = type(name) is str and name.startswith(_PREFIX)
-    base = _TOLD.get((kind, name.removeprefix(_PREFIX) if named else None)) if type(kind) is str else None
-    if name is not None and not named:
-        base = None
+    short = name.removeprefix(_PREFIX) if type(name) is str and name.startswith(_PREFIX) else None
+    known = type(kind) is str and (name is None or short is not None)
+    base = _TOLD.get((kind, short)) if known else None
     if base is None:
         raise ProtocolError(f"type {show(kind)} named {show(name)} is unknown", reason="unknown-type")
     found = _with_parameters(base, field)
