@@ -39,8 +39,8 @@ REASONS = {
     "too-large": "A value inflates beyond `max-inflated-bytes`.",
     "trailing-bytes": "The record goes on after its last message.",
     "truncated": "The record ends early.",
-    "unknown-kind": "A message is neither row, DDL nor resolved mark.",
-    "unknown-type": "A column has a type number that nobody knows.",
+    "unknown-kind": "A message is neither row, DDL nor resolved mark, or another connector's.",
+    "unknown-type": "A column has a type that nobody knows.",
     "version": "The record's version is not 1. Is the protocol right?",
 }
 NO_LETTER = {"dead-letters"}  # reasons of errors that are about letters, not in them

@@ -51,7 +51,8 @@ def read(place: Place, key: Document | None, value: Document, found: Source, opt
         origin["schemaName"] = string(payload, "schemaName", "payload.")
     origin["tableChanges"] = _plain(payload["tableChanges"], "payload.tableChanges", _MOST_DEPTH)
     if key is not None and key.payload != {"databaseName": database}:
-        raise SchemaError(f"key {show(key.payload)} is not that of database {show(database)} - at `key`")
+        refuse_others(key.payload, {"databaseName"}, "key", "key")
+        origin["key"] = {"databaseName": string(key.payload, "databaseName", "key.")}
     statement = statement.replace(REPLACED, "\ufffd")
     return SchemaChange(
         actions.action(statement),
@@ -108,7 +109,8 @@ def write(event: SchemaChange, cluster_id: str, options: Options) -> tuple[bytes
         f'"schemaName":{"null" if schema_name is None else W_RAW.string(schema_name)},'
         f'"ddl":{W_RAW.string(event.ddl)},"tableChanges":{_text(changes)}}}'
     )
-    return blocks.documents(f'{{"databaseName":{database}}}', payload, origin, blocks.ddl(options), options)
+    key = _text(origin.get("key") or {"databaseName": origin.get("databaseName", found.database)})
+    return blocks.documents(key, payload, origin, blocks.ddl(options), options)
 
 
 def commit_ts(event: Any) -> int:

@@ -59,7 +59,7 @@ class Decoder:
             try:
                 self._record(place, key, value, rows, control)
             except ProtocolError as error:
-                hint = _HINT if error.reason in ("bad-json", "other-connector", "unknown-kind") else ""
+                hint = _HINT if error.reason in ("bad-json", "unknown-kind") else ""
                 dead.append(dead_letter(NAME, error, place, key, value, headers, hint))
         return Decoded(rows.build(), control, dead)
 

@@ -41,6 +41,8 @@ class Options(base.Options, frozen=True):
     max_inflated_bytes: Annotated[int, Meta(description="compressed texts that grow beyond this are refused")] = (
         268_435_456
     )
+    max_message_bytes: Annotated[int, Meta(description="taken as TiCDC takes it; no message is too large")] = 10_485_760
+    max_batch_size: Annotated[int, Meta(description="taken as TiCDC takes it; a message is one row")] = 16
     topic: Annotated[
         str | None, Meta(description="topic to write to; may hold {schema} and {table}. None keeps the change's own")
     ] = None
@@ -58,8 +60,9 @@ class Options(base.Options, frozen=True):
             ConfigError: an option cannot work.
         """
         zone(self.time_zone)
-        if self.max_inflated_bytes <= 0:
-            raise ConfigError(f"invalid max-inflated-bytes {self.max_inflated_bytes}")
+        for name in ("max_message_bytes", "max_batch_size", "max_inflated_bytes"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"invalid {name.replace('_', '-')} {getattr(self, name)}")
         if self.large_message_handle_compression not in COMPRESSIONS:
             raise ConfigError(
                 "large message handle compression is not supported, got "

@@ -63,7 +63,7 @@ def read(payload: dict[str, Any]) -> Source:
     where = "payload.source."
     if found.get("connector") != CONNECTOR:
         message = f"{show(found.get('connector'))} is not the connector {CONNECTOR} - at `{where}connector`"
-        raise ProtocolError(message, reason="other-connector")
+        raise ProtocolError(message, reason="unknown-kind")
     refuse_others(found, _MEMBERS | {"start_ts"}, "source", "payload.source")
     missing = sorted(_MEMBERS - found.keys())
     if missing:
