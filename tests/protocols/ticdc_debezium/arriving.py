@@ -31,14 +31,17 @@ def _decimal(t: ColumnType, digits: str) -> str | None:
         return None
     if t.length is None:
         return digits
+    whole, _, fraction = digits.partition(".")
+    shown = fraction.ljust(t.scale or 0, "0")
     try:
-        return str(writer(t)(reader(t)(digits)))
+        return str(writer(t)(reader(t)(f"{whole}.{shown}" if shown else whole)))
     except IrregularError:  # rounded up, beyond the type
         return None
 
 
-def _time(text: str) -> str:
-    """With six digits: the type of the test does not say how many."""
+def _time(text: str) -> str | None:
+    """Of TIME(0): more digits do not fit."""
     whole, _, fraction = text.partition(".")
-    shown = f"{whole}.{fraction:0<6}"
-    return shown.removeprefix("-") if not shown.strip("-0:.") else shown
+    if fraction.strip("0"):
+        return None
+    return whole.removeprefix("-") if not whole.strip("-0:") else whole

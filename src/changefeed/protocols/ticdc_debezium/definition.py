@@ -36,7 +36,7 @@ def redefine(told: ColumnType, defined: ColumnType) -> Callable[[Any], Any]:
     if told == defined:
         return lambda value: value
     if told.name == defined.name == "time":
-        return lambda value: _digits(value, defined.length)
+        return lambda value: _digits(value, defined.length or 0)
     if told.name == defined.name in ("date", "datetime", "timestamp"):
         return lambda value: value
     write, read = writer(told), _reader(defined)
@@ -54,23 +54,26 @@ def _reader(defined: ColumnType) -> Callable[[Any], Any]:
     read = reader(_TINYINT if defined.name == "boolean" else defined)
     match defined.name:
         case "decimal" if defined.length is not None:
-            fixed = model.reader(defined)
-            return lambda value: _then(read(value), fixed)
+            return lambda value: _fixed(read(value), defined)
         case "time":
-            return lambda value: _digits(read(value), defined.length)
+            return lambda value: _digits(read(value), defined.length or 0)
         case "boolean":
             return lambda value: bool(read(value))
     return read
 
 
-def _then(ready: Any, then: Callable[[Any], Any]) -> Any:
-    return ready if type(ready) is Irregular else then(ready)
+def _fixed(digits: Any, defined: ColumnType) -> Any:
+    """The decimal of these digits, with as many behind the point as the type has."""
+    if type(digits) is Irregular:
+        return digits
+    whole, _, fraction = digits.partition(".")
+    shown = fraction.ljust(defined.scale or 0, "0")
+    return model.reader(defined)(f"{whole}.{shown}" if shown else whole)
 
 
-def _digits(text: str, digits: int | None) -> str:
-    """A time with that many fraction digits; unchanged where nobody knows how many, or where more of them say something."""
+def _digits(text: str, digits: int) -> str:
+    """A time with that many fraction digits."""
     whole, _, fraction = text.partition(".")
-    if digits is None or fraction[digits:].strip("0"):
-        return text
-    fraction = fraction.ljust(6, "0")[:digits]
-    return f"{whole}.{fraction}" if fraction else whole
+    if fraction[digits:].strip("0"):
+        raise model.IrregularError(f"{text!r} has more than {digits} fraction digits")
+    return f"{whole}.{fraction.ljust(digits, '0')[:digits]}" if digits else whole

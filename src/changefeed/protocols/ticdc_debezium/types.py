@@ -78,9 +78,10 @@ def told(field: Mapping[str, Any]) -> ColumnType:
         ProtocolError: its members name no type, or contradict each other.
     """
     kind, name, sent = field.get("type"), field.get("name"), field.get("tidb_type")
-    short = name.removeprefix(_PREFIX) if type(name) is str and name.startswith(_PREFIX) else None
-    known = type(kind) is str and (name is None or short is not None)
-    base = _TOLD.get((kind, short)) if known else None
+    if type(name) is str and name.startswith(_PREFIX):
+        base = _TOLD.get((str(kind), name.removeprefix(_PREFIX)))
+    else:
+        base = _TOLD.get((str(kind), None)) if name is None else None
     if base is None:
         raise ProtocolError(f"type {show(kind)} named {show(name)} is unknown", reason="unknown-type")
     found = _with_parameters(base, field)
