@@ -111,7 +111,7 @@ def test_a_value_under_a_definition(told: str, defined: str, value: Any, expecte
 @pytest.mark.parametrize(
     "told, defined, value, error, message",
     [
-        ("double", "decimal(3,2)", 123.5, IrregularError, "'123.5' does not fit decimal(3,2)"),
+        ("double", "decimal(3,2)", 123.5, IrregularError, "'123.50' does not fit decimal(3,2)"),
         ("time(6)", "time(1)", "00:00:01.550000", IrregularError, "'00:00:01.550000' has more than 1 fraction digits"),
         ("text", "varbinary(9)", "AAE", SchemaError, "'AAE' is not base64"),
         ("text", "int", "x", SchemaError, "'x' is not a int"),

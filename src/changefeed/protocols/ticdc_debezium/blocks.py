@@ -129,8 +129,8 @@ def watermark(cluster_id: str, options: Options) -> Blocks:
     return Blocks(_key(name, ()), _envelope(name, (_source(options), _OP, _TS, _TX)))
 
 
-def row(shape: TableShape, cluster_id: str, options: Options) -> Blocks:
-    """The blocks of a row.
+def row(shape: TableShape, keys: Iterable[str], cluster_id: str, options: Options) -> Blocks:
+    """The blocks of a row whose key has the columns `keys`.
 
     Raises:
         UnsupportedError: the protocol has no field for a column's type.
@@ -139,7 +139,7 @@ def row(shape: TableShape, cluster_id: str, options: Options) -> Blocks:
     fields = {c.name: _field(c, options) for c in shape.columns}
     images = [_image(name, which, fields.values()) for which in ("before", "after")]
     value = _envelope(name, (*images, _source(options, row=True), _OP, _TS, _TX))
-    return Blocks(_key(name, [fields[key] for key in shape.keys]), value)
+    return Blocks(_key(name, [fields[key] for key in keys]), value)
 
 
 def _key(name: str, fields: Iterable[str]) -> str:
@@ -167,7 +167,7 @@ def _field(column: Column, options: Options) -> str:
         pairs = ",".join(f"{_quoted(n)}:{_quoted(text)}" for n, text in parameters.items())
         members.append(f'"parameters":{{{pairs}}}')
     members.append(f'"field":{_quoted(column.name)}')
-    default = schema_default(column, optional=optional, bug_compat=options.bug_compat)
+    default = schema_default(column, options)
     if default is not None:
         members.append(f'"default":{default}')
     return "{" + ",".join(members) + "}"

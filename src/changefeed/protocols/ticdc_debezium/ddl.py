@@ -92,20 +92,12 @@ def write(event: SchemaChange, cluster_id: str, options: Options) -> tuple[bytes
         return None
     if event.ddl is None:
         raise UnsupportedError(f"ticdc-debezium: {event.type} at {event.place} has no statement to send")
-    found = Source(
-        event.database or "",
-        event.table or "",
-        commit_ts(event),
-        origin.get("cluster_id", cluster_id),
-        origin.get("start_ts"),
-        source.others(origin),
-    )
+    found = source.of(origin, event.database or "", event.table or "", commit_ts(event), cluster_id)
     database = W_RAW.string(origin.get("databaseName", found.database))
     changes = origin["tableChanges"] if "tableChanges" in origin else table_changes.made(event)
-    ts_ms = origin.get("ts_ms", tso.milliseconds(found.commit_ts))
     schema_name = origin.get("schemaName")
     payload = (
-        f'{{"source":{source.write(found)},"ts_ms":{ts_ms},"databaseName":{database},'
+        f'{{"source":{source.write(found)},"ts_ms":{source.clock(origin, found.commit_ts)},"databaseName":{database},'
         f'"schemaName":{"null" if schema_name is None else W_RAW.string(schema_name)},'
         f'"ddl":{W_RAW.string(event.ddl)},"tableChanges":{_text(changes)}}}'
     )

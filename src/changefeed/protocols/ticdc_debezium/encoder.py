@@ -21,8 +21,7 @@ from changefeed.protocols.base import Stores
 from changefeed.protocols.ticdc_debezium import blocks, ddl, source
 from changefeed.protocols.ticdc_debezium.options import Options
 from changefeed.protocols.ticdc_debezium.rows import RowWriter, commit_ts
-from changefeed.protocols.ticdc_debezium.source import Source
-from changefeed.wire import compression, tso
+from changefeed.wire import compression
 from changefeed.wire.dispatch import Dispatcher
 from changefeed.wire.events import Row, in_order
 from changefeed.wire.routing import Offsets, Router
@@ -72,13 +71,9 @@ class Encoder:
     def _watermark(self, event: Resolved, ts: int) -> Message:
         ours = event.origin.get("connector") == source.CONNECTOR
         origin = event.origin if ours else {}
-        cluster_id = origin.get("cluster_id", self._options.cluster_id)
-        found = Source("", "", ts, cluster_id, origin.get("start_ts"), source.others(origin))
-        payload = (
-            f'{{"source":{source.write(found)},"ts_ms":{origin.get("ts_ms", tso.milliseconds(ts))},'
-            '"transaction":null,"op":"m"}'
-        )
-        usual = blocks.watermark(cluster_id, self._options)
+        found = source.of(origin, "", "", ts, self._options.cluster_id)
+        payload = f'{{"source":{source.write(found)},"ts_ms":{source.clock(origin, ts)},"transaction":null,"op":"m"}}'
+        usual = blocks.watermark(found.cluster_id, self._options)
         return blocks.documents("{}", payload, origin, usual, self._options)
 
     def _deflated(self, text: bytes | None) -> bytes | None:

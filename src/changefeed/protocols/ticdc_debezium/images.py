@@ -23,7 +23,8 @@ from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.types import ColumnType
 from changefeed.protocols.ticdc_debezium.document import text_of
 from changefeed.protocols.ticdc_debezium.schema import Field, Fields
-from changefeed.protocols.ticdc_debezium.values import Irregular, digits_of, instant, reader, writer
+from changefeed.protocols.ticdc_debezium.times import digits_of, instant
+from changefeed.protocols.ticdc_debezium.values import Irregular, reader, writer
 from changefeed.wire.json_form import show, unicode_name
 from changefeed.wire.strict_json import Number
 

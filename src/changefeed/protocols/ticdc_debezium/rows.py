@@ -7,7 +7,8 @@
 Rule 1. A shape that was read from this protocol is written with the schema blocks it came with, its key as it came, and NULL
         as null: a default that stands for NULL stands there already.
 Rule 2. Others get their blocks from their columns, and a NULL in a column with a default is written as `null-with-default` says.
-Rule 3. `ts_ms`, the producer's clock, is the origin's; a row from elsewhere takes its commit time.
+Rule 3. The key is `{}` for a table without one, and for a row that lacks columns of it.
+Rule 4. `ts_ms`, the producer's clock, is the origin's; a row from elsewhere takes its commit time.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from changefeed.model.table import Column, TableShape
 from changefeed.protocols.ticdc_debezium import blocks, source
 from changefeed.protocols.ticdc_debezium.defaults import for_null
 from changefeed.protocols.ticdc_debezium.options import Options
-from changefeed.protocols.ticdc_debezium.source import CONNECTOR, Source
+from changefeed.protocols.ticdc_debezium.source import CONNECTOR
 from changefeed.protocols.ticdc_debezium.types import described, optional
 from changefeed.protocols.ticdc_debezium.values import write_irregular, writer
 from changefeed.wire import tso
@@ -79,15 +80,17 @@ class RowWriter:
     def _shape(self, shape: TableShape, cluster_id: str) -> ShapeWriter:
         wire = _wire(shape)
         columns = {c.name: self._column(c, wire is not None) for c in shape.columns}
-        keys: tuple[ColumnWriter, ...] | None = tuple(columns[name] for name in shape.keys)
+        carried = {c.name for c in shape.before_columns} & {c.name for c in shape.after_columns}
+        named = shape.keys if carried.issuperset(shape.keys) else ()
+        keys: tuple[ColumnWriter, ...] | None = tuple(columns[name] for name in named)
         schemas: tuple[str | None, str | None] = (None, None)
         if wire is not None:
-            keys = tuple(columns[name] for name in wire.get("keys", shape.keys)) if "key" in wire else None
+            keys = tuple(columns[name] for name in wire.get("keys", named)) if "key" in wire else None
             schemas = wire.get("key"), wire["value"]
         if self._options.debezium_disable_schema:
             schemas = (None, None)
         elif schemas == (None, None):
-            made = blocks.row(shape, cluster_id, self._options)
+            made = blocks.row(shape, named, cluster_id, self._options)
             schemas = made.key, made.value
         return ShapeWriter(
             wire is not None,
@@ -102,12 +105,7 @@ class RowWriter:
         if not ours:
             described(column.type)  # a type that has no field has no value either
         producer = self._options.null_with_default == "producer" and not ours
-        options = self._options
-        null = (
-            for_null(column, optional=nullable, classic=options.classic, bug_compat=options.bug_compat)
-            if producer
-            else "null"
-        )
+        null = for_null(column, self._options) if producer else "null"
         return ColumnWriter(
             column.name,
             W_RAW.string(column.name) + ":",
@@ -132,16 +130,11 @@ class RowWriter:
         sent = origin.get("sent", {})
         before = None if old is None else _image(writers.before, old, row, sent, "before." if new is not None else "")
         after = None if new is None else _image(writers.after, new, row, sent, "")
-        found = Source(
-            row.shape.database,
-            row.shape.table,
-            commit_ts,
-            origin.get("cluster_id", self._options.cluster_id),
-            self._start_ts(row),
-            source.others(origin),
+        found = source.of(
+            origin, row.shape.database, row.shape.table, commit_ts, self._options.cluster_id, self._start_ts(row)
         )
         payload = (
-            f'{{"source":{source.write(found)},"ts_ms":{origin.get("ts_ms", tso.milliseconds(commit_ts))},'
+            f'{{"source":{source.write(found)},"ts_ms":{source.clock(origin, commit_ts)},'
             f'"transaction":null,"op":"{op}",{self._images(op, before, after)}}}'
         )
         return self._key(row, writers, origin, sent), blocks.beside(payload, writers.schemas[1])
@@ -164,12 +157,9 @@ class RowWriter:
     def _key(self, row: Row, writers: ShapeWriter, origin: Mapping[str, Any], sent: Mapping[str, str]) -> bytes | None:
         if writers.keys is None:
             return None
-        if "key" in origin:
-            return blocks.beside(str(origin["key"]), writers.schemas[0])
+        if isinstance(origin.get("key"), str):
+            return blocks.beside(origin["key"], writers.schemas[0])
         image, prefix = (row.after, "") if row.after is not None else (row.before or {}, "")
-        missing = [c.name for c in writers.keys if c.name not in image]
-        if missing:
-            raise UnsupportedError(f"{named(row)}: the row lacks columns of its key: {', '.join(missing)}")
         return blocks.beside(_image(writers.keys, image, row, sent, prefix), writers.schemas[0])
 
 

@@ -134,7 +134,23 @@ def mark(payload: dict[str, Any], source: Source) -> dict[str, Any]:
     return {"connector": CONNECTOR, "ts_ms": ts_ms, **origin(source), **start}
 
 
-def others(origin: Mapping[str, Any]) -> dict[str, str | int | None]:
-    """The members in an origin that differ from what producers write today."""
-    names = {"name", *_CONSTANTS} & origin.keys()
-    return {name: origin[name] for name in sorted(names) if isinstance(origin[name], str | int | None)}
+def of(
+    origin: Mapping[str, Any], database: str, table: str, commit_ts: int, cluster_id: str, start_ts: int | None = None
+) -> Source:
+    """The source block of an event with this origin, which may say nothing; the cluster is then `cluster_id`."""
+    names = [name for name in ("name", *_CONSTANTS) if name in origin]
+    cluster, start = origin.get("cluster_id"), origin.get("start_ts", start_ts)
+    return Source(
+        database,
+        table,
+        commit_ts,
+        cluster if isinstance(cluster, str) else cluster_id,
+        start if isinstance(start, int) else None,
+        {name: origin[name] for name in names if isinstance(origin[name], str | int | None)},
+    )
+
+
+def clock(origin: Mapping[str, Any], commit_ts: int) -> int:
+    """The producer's clock, in milliseconds; the commit time, where the origin does not say."""
+    ts_ms = origin.get("ts_ms")
+    return ts_ms if isinstance(ts_ms, int) else tso.milliseconds(commit_ts)

@@ -7,18 +7,21 @@ r"""`tableChanges` of a schema change: the table after it, as Debezium's connect
 
 `length` is left out where it is the type's default (bit 1, char 1, varchar 5), and means fraction digits for temporal types and
 the display width for integers. Defaults are not read: CURRENT_TIMESTAMP is written as 1970-01-01, a text like an expression.
-A message made for a statement from elsewhere describes the columns that the event knows, without charsets.
+A message made for a statement from elsewhere describes the columns that the event or its CREATE TABLE tells, without charsets.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from changefeed.errors import UnsupportedError
 from changefeed.model.event import SchemaChange
 from changefeed.model.table import Column
 from changefeed.model.types import BINARIES, NAMES, TEXTS, ColumnType
 from changefeed.protocols.ticdc_debezium import actions
-from changefeed.protocols.ticdc_debezium.types import tidb_type
+from changefeed.protocols.ticdc_debezium.types import optional, tidb_type
+from changefeed.wire.ddl import parse
+from changefeed.wire.ddl.statements import CreateTable, RenameTable, Statement
 
 _LENGTH = {"bit": 1, "char": 1, "binary": 1, "varchar": 5, "varbinary": 5, "decimal": 10}
 _DIGITS = frozenset({"datetime", "timestamp", "time"})
@@ -97,19 +100,36 @@ def _unquoted(text: str) -> str:
 
 def made(event: SchemaChange) -> list[dict[str, Any]]:
     """The member for a schema change from elsewhere."""
-    change = actions.change(event.type)
     if not event.table or event.type == "truncate_table":
         return []
+    statement = _statement(event)
+    names = [(event.database or "", event.table)]
+    if isinstance(statement, RenameTable):
+        names = [(statement.database, statement.table), (statement.to_database, statement.to_table)]
     table = None
     if event.type != "drop_table":
-        described = event.columns or ()
+        described, keys = event.columns or (), [c.name for c in event.columns or () if c.key]
+        if event.columns is None and isinstance(statement, CreateTable):
+            described, keys = statement.columns, list(statement.keys)
         table = {
             "defaultCharsetName": None,
-            "primaryKeyColumnNames": [c.name for c in described if c.key],
+            "primaryKeyColumnNames": keys,
             "columns": [_column(c, place) for place, c in enumerate(described, 1)],
             "comment": None,
         }
-    return [{"type": change, "id": f'"{event.database or ""}"."{event.table}"', "table": table}]
+    shown = ",".join(f'"{database}"."{name}"' for database, name in names)
+    return [{"type": actions.change(event.type), "id": shown, "table": table}]
+
+
+def _statement(event: SchemaChange) -> Statement | None:
+    """What the statement does, if it is one thing that we can read."""
+    if event.type not in ("create_table", "rename_table"):
+        return None
+    try:
+        found = parse(event.ddl or "", event.database)
+    except UnsupportedError:
+        return None
+    return found[0] if len(found) == 1 else None
 
 
 def _column(column: Column, place: int) -> dict[str, Any]:
@@ -128,7 +148,7 @@ def _column(column: Column, place: int) -> dict[str, Any]:
         "length": _length(t),
         "scale": t.scale,
         "position": place,
-        "optional": column.nullable is not False,
+        "optional": optional(column),
         "autoIncremented": False,
         "generated": False,
     }

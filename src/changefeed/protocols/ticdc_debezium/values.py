@@ -15,8 +15,7 @@ r"""Column values: JSON of a payload ⇄ ready values (see `model.values`), one 
 
 Rule 1. A value of another form than its type's is an error, never converted.
 Rule 2. Text that is not UTF-8 is `Irregular`: NULL in the column, its bytes beside it.
-Rule 3. What producers make of values they cannot say, on the way out: years 0 … 69 are 2000 … 2069, 70 … 99 are 1970 … 1999;
-        a zero date is null where that is allowed and 0 elsewhere; a timestamp before 1970-01-01 00:00:01 is that day's 00:00:00.
+Rule 3. A zero date goes out as null where that is allowed and as 0 elsewhere. See `times` for other values that cannot be said.
 """
 
 from __future__ import annotations
@@ -25,13 +24,22 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date
 from functools import lru_cache
 from typing import Any
 
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model import values as model
 from changefeed.model.types import BINARIES, INTEGERS, TEXTS, ColumnType
+from changefeed.protocols.ticdc_debezium.times import (
+    DAY_US,
+    EPOCH_TEXT,
+    NUMBERED,
+    adjusted,
+    instant,
+    read_instant,
+    unit_of,
+    write_time,
+)
 from changefeed.wire import base64_text, strict_json
 from changefeed.wire.floats import fixed, float32
 from changefeed.wire.go_json import W_RAW
@@ -41,11 +49,6 @@ from changefeed.wire.strict_json import REPLACED, Number
 Read = Callable[[Any], Any]
 Write = Callable[[Any], str]
 
-EPOCH_TEXT = "1970-01-01T00:00:00Z"  # what every TIMESTAMP is that is none
-_EPOCH = date(1970, 1, 1).toordinal()
-_FIRST_DAY, _LAST_DAY = 1 - _EPOCH, date.max.toordinal() - _EPOCH
-_DAY_US = 86_400_000_000
-_MOST_TIME_US = 839 * 3_600_000_000 - 1
 _INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,19})", re.ASCII)
 _ZERO_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[ T].*)?", re.ASCII)
 _LONGEST_NUMBER = 400
@@ -73,9 +76,9 @@ def reader(t: ColumnType) -> Read:
     if name == "bit":
         return _read_boolean if t.length == 1 else _text(t, _bits(t))
     if name in ("date", "datetime", "time"):
-        return _integer(t, _TEMPORAL[name](t))
+        return _integer(t, NUMBERED[name](t))
     if name == "timestamp":
-        return _text(t, _read_instant)
+        return _text(t, read_instant)
     if name == "vector":
         return _text(t, _read_vector)
     if name in BINARIES:
@@ -154,38 +157,6 @@ def _bits(t: ColumnType) -> Read:
     return read
 
 
-def _within(t: ColumnType, low: int, high: int, unit: int = 1) -> Read:
-    def read(number: int) -> int:
-        if not low <= number * unit <= high:
-            raise SchemaError(f"{number} is not a {t}")
-        return number * unit
-
-    return read
-
-
-def _time(t: ColumnType) -> Read:
-    check = _within(t, -_MOST_TIME_US, _MOST_TIME_US)
-
-    def read(number: int) -> str:
-        seconds, fraction = divmod(abs(check(number)), 1_000_000)
-        minutes, second = divmod(seconds, 60)
-        clock = f"{minutes // 60:02}:{minutes % 60:02}:{second:02}.{fraction:06}"
-        return f"-{clock}" if number < 0 else clock
-
-    return read
-
-
-_TEMPORAL: dict[str, Callable[[ColumnType], Read]] = {
-    "date": lambda t: _within(t, _FIRST_DAY, _LAST_DAY),
-    "datetime": lambda t: _within(t, _FIRST_DAY * _DAY_US, (_LAST_DAY + 1) * _DAY_US - 1, _unit(t)),
-    "time": _time,
-}
-
-
-def _unit(t: ColumnType) -> int:
-    return 1000 if (t.length or 0) <= 3 else 1
-
-
 def _text(t: ColumnType, then: Read) -> Read:
     def read(value: Any) -> Any:
         if type(value) is not str:
@@ -193,17 +164,6 @@ def _text(t: ColumnType, then: Read) -> Read:
         return then(value)
 
     return read
-
-
-def _read_instant(text: str) -> int:
-    if len(text) < 20 or text[10] != "T" or text[-1] != "Z":
-        raise SchemaError(f"{text!r:.60} is not a timestamp")
-    return model.read_datetime(text)[0]
-
-
-def digits_of(text: str) -> int | None:
-    """How many fraction digits the text of a TIMESTAMP has; None for the one that stands for many."""
-    return None if text == EPOCH_TEXT else max(0, len(text) - 21)
 
 
 def _read_string(text: str) -> Any:
@@ -245,13 +205,13 @@ def writer(t: ColumnType) -> Write:
     if name == "bit":
         return _write_boolean if t.length == 1 else lambda value: _base64(value.to_bytes(_bytes(t), "little"))
     if name == "date":
-        return lambda value: str(_adjusted(value * _DAY_US) // _DAY_US)
+        return lambda value: str(adjusted(value * DAY_US) // DAY_US)
     if name == "datetime":
-        return lambda value: str(_adjusted(value) // _unit(t))
+        return lambda value: str(adjusted(value) // unit_of(t))
     if name == "timestamp":
         return lambda value: f'"{instant(value, t.length or 0)}"'
     if name == "time":
-        return _write_time
+        return write_time
     if name == "vector":
         return lambda value: W_RAW.string("[" + ",".join(_finite(fixed, item, 32) for item in value) + "]")
     return _base64 if name in BINARIES else W_RAW.string
@@ -273,32 +233,6 @@ def _finite(write: Callable[[float, int], str], value: float, bits: int) -> str:
     if not math.isfinite(value):
         raise UnsupportedError(f"ticdc-debezium cannot carry {value}")
     return write(value, bits)
-
-
-def _adjusted(us: int) -> int:
-    """The wall clock with a year of two digits taken as one of 1970 to 2069."""
-    day = date.fromordinal(us // _DAY_US + _EPOCH)
-    if day.year >= 100:
-        return us
-    whole = day.replace(year=day.year + (2000 if day.year < 70 else 1900))
-    return us + (whole - day).days * _DAY_US
-
-
-def instant(us: int, digits: int) -> str:
-    """The text of a TIMESTAMP."""
-    return EPOCH_TEXT if us < 1_000_000 else model.write_instant(us, digits)
-
-
-_TIME_TEXT = re.compile(r"(-?)(\d+):(\d\d):(\d\d)(?:\.(\d+))?", re.ASCII)
-
-
-def _write_time(text: str) -> str:
-    found = _TIME_TEXT.fullmatch(text)
-    if found is None:
-        raise UnsupportedError(f"ticdc-debezium cannot carry {text!r:.60} as a time")
-    sign, hour, minute, second, fraction = found.groups()
-    us = (int(hour) * 3600 + int(minute) * 60 + int(second)) * 1_000_000 + int((fraction or "").ljust(6, "0")[:6])
-    return str(-us if sign else us)
 
 
 def write_irregular(data: bytes, t: ColumnType, *, nullable: bool) -> str:
