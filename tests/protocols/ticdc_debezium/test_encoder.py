@@ -121,6 +121,8 @@ def test_a_value_as_the_producer_writes_it(kind: str, value: Any, text: str) -> 
     [
         ("date", b"0000-00-00", True, "null"),
         ("date", b"0000-00-00", False, "0"),
+        ("date", b"0000-02-29", False, "11016"),
+        ("datetime(3)", b"0000-01-01 00:00:00.500", True, "946684800500"),
         ("datetime(3)", b"2024-01-00 00:00:00.000", False, "0"),
         ("timestamp", b"0000-00-00 00:00:00", True, '"1970-01-01T00:00:00Z"'),
         ("decimal(3,2)", b"-0.00", True, "-0"),

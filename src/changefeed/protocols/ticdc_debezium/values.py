@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from changefeed.errors import SchemaError, UnsupportedError
+from changefeed.errors import ProtocolError, SchemaError, UnsupportedError
 from changefeed.model import values as model
 from changefeed.model.types import BINARIES, INTEGERS, TEXTS, ColumnType
 from changefeed.protocols.ticdc_debezium.times import (
@@ -50,7 +50,7 @@ Read = Callable[[Any], Any]
 Write = Callable[[Any], str]
 
 _INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,19})", re.ASCII)
-_ZERO_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[ T].*)?", re.ASCII)
+_NO_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[ T].*)?", re.ASCII)
 _LONGEST_NUMBER = 400
 
 
@@ -244,8 +244,18 @@ def write_irregular(data: bytes, t: ColumnType, *, nullable: bool) -> str:
     text = data.decode("utf-8", "surrogateescape")
     if t.name in TEXTS or t.name == "json":
         return W_RAW.string(text)
-    if t.name in ("date", "datetime", "timestamp") and _ZERO_DATE.fullmatch(text):
-        return f'"{EPOCH_TEXT}"' if t.name == "timestamp" else "null" if nullable else "0"
+    if t.name in ("date", "datetime", "timestamp") and _NO_DATE.fullmatch(text):
+        return f'"{EPOCH_TEXT}"' if t.name == "timestamp" else _no_date(text, t, nullable)
     if t.name == "decimal" and re.fullmatch(r"-0(?:\.0*)?", text, re.ASCII):
         return "-0"
     raise UnsupportedError(f"ticdc-debezium cannot carry {text!r:.60} in a column of type {t}")
+
+
+def _no_date(text: str, t: ColumnType, nullable: bool) -> str:
+    """A day of the year 0 is one of the year 2000; a day that is none at all is null, or 0."""
+    try:
+        if text.startswith("0000-"):
+            return writer(t)(model.reader(t)("2000" + text[4:]))
+    except ProtocolError:
+        pass
+    return "null" if nullable else "0"
