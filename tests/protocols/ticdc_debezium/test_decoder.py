@@ -229,3 +229,8 @@ def test_what_is_unusual_in_source_is_kept() -> None:
 def test_a_schema_is_understood_once_for_its_text() -> None:
     text = row_schema(ID, field("x", "string"))
     assert schema.row_schema(text) is schema.row_schema(json.loads(json.dumps(text)))
+
+
+def test_a_dead_letter_names_its_table_where_that_can_be_read() -> None:
+    found = decode(record(document(insert('{"id":[]}'))), record("x"), record(WHOLE.replace('"pos":0,', "")))
+    assert [(letter.database, letter.table) for letter in found.dead] == [("shop", "t"), (None, None), (None, None)]

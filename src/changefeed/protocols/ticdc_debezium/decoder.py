@@ -14,6 +14,7 @@ Rule 3. What a value was sent as is never converted: see `types` and README.md f
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -60,7 +61,9 @@ class Decoder:
                 self._record(place, key, value, rows, control)
             except ProtocolError as error:
                 hint = _HINT if error.reason in ("bad-json", "unknown-kind") else ""
-                dead.append(dead_letter(NAME, error, place, key, value, headers, hint))
+                letter = dead_letter(NAME, error, place, key, value, headers, hint)
+                database, table = self._named(value)
+                dead.append(replace(letter, database=database, table=table))
         return Decoded(rows.build(), control, dead)
 
     def _record(
@@ -80,6 +83,15 @@ class Decoder:
             raise ProtocolError(f"op {show(op)} is unknown, expected c, u, d or m", reason="unknown-kind")
         else:
             control.append(ddl.read(place, named, found, origin, self._options))
+
+    def _named(self, value: bytes | None) -> tuple[str | None, str | None]:
+        """The table that a value is about, where that much can be read."""
+        try:
+            found = self._document(value, "value")
+            block = source.read({} if found is None else found.payload)
+        except ProtocolError:
+            return None, None
+        return block.database or None, block.table or None
 
     def _document(self, data: bytes | None, what: str) -> Document | None:
         if data is None:
