@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from changefeed.model.batch import Decoded
+from changefeed.model.text import lines
 from changefeed.protocols.ticdc_debezium import schema
 from tests.protocols.ticdc_debezium.messages import (
     ID,
@@ -17,6 +19,7 @@ from tests.protocols.ticdc_debezium.messages import (
     TS,
     decode,
     document,
+    encode,
     errors,
     field,
     insert,
@@ -95,7 +98,7 @@ def described(text: str, image: str) -> dict[str, Any]:
         (record(WHOLE, '{"payload":{"id":2}}'), "key has 2, the row 1 - at `key.id` (shop:0:7)"),
         (
             record(document(insert('{"id":1}'), row_schema(ID)), document('{"id":1}', '{"type":"struct","fields":[]}')),
-            "key has the columns id, its schema none (shop:0:7)",
+            "key has the columns 'id', its schema none (shop:0:7)",
         ),
         (
             record(document(insert('{"id":1,"b":2}'), row_schema(ID))),
@@ -234,3 +237,33 @@ def test_a_schema_is_understood_once_for_its_text() -> None:
 def test_a_dead_letter_names_its_table_where_that_can_be_read() -> None:
     found = decode(record(document(insert('{"id":[]}'))), record("x"), record(WHOLE.replace('"pos":0,', "")))
     assert [(letter.database, letter.table) for letter in found.dead] == [("shop", "t"), (None, None), (None, None)]
+
+
+def encoded_again(changes: Decoded) -> Decoded:
+    return decode(*encode(changes).to_pylist()) if not changes.dead else changes
+
+
+@pytest.mark.parametrize("wild", ["\\ufffd", "\\udc00", "\\u0000", "\udcff", "\\ud83d\\udc1f"])
+def test_wild_characters_anywhere_are_read_or_refused(wild: str) -> None:
+    fields = [
+        ID,
+        field("v", "string", name="io.debezium.data.TiDBVectorFloat32"),
+        field("s", "string"),
+        field("e", "string", name="io.debezium.data.Enum", parameters={"allowed": "a,b"}),
+        field("d", "int32", default="x"),
+        field("z", "string", name="io.debezium.time.ZonedTimestamp"),
+        field("b", "string", tidb_type="blob"),
+    ]
+    image = '{"id":1,"v":"[1]","s":"x","e":"a","d":"x","z":"2026-01-02T03:04:05Z","b":"AA=="}'
+    change = '"databaseName":"shop","schemaName":null,"ddl":"DROP TABLE t","tableChanges":[{"a":"b"}]'
+    records = [
+        (document(insert(image), row_schema(*fields)), KEY),
+        (document(f'{{"source":{SOURCE},"ts_ms":7,{change}}}'), '{"payload":{"databaseName":"shop"}}'),
+    ]
+    for text, key in records:
+        for at in range(len(wild), len(text), 5):
+            if text[at].isalnum() or text[at] == '"':
+                data = (text[:at] + wild + text[at + (text[at] != '"') :]).encode("utf-8", "surrogateescape")
+                found = decode(record(data, key))
+                assert list(lines(found))
+                assert list(lines(encoded_again(found)))

@@ -172,7 +172,7 @@ def _resolved(place: Place, key: Document | None, value: Document, found: Source
     refuse_others(value.payload, _WATERMARK, "payload", "payload")
     _no_transaction(value.payload)
     if key is not None and key.payload:
-        raise SchemaError(f"key of a watermark has the columns {', '.join(key.payload)}")
+        raise SchemaError(f"key of a watermark has the columns {', '.join(map(show, key.payload))}")
     if found.database or found.table:
         raise SchemaError("watermark of one table - at `payload.source`")
     usual = blocks.watermark(found.cluster_id, options)

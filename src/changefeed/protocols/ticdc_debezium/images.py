@@ -26,7 +26,7 @@ from changefeed.protocols.ticdc_debezium.schema import Field, Fields
 from changefeed.protocols.ticdc_debezium.times import digits_of, instant
 from changefeed.protocols.ticdc_debezium.values import Irregular, reader, writer
 from changefeed.wire.json_form import show, unicode_name
-from changefeed.wire.strict_json import Number
+from changefeed.wire.strict_json import REPLACED, Number
 
 BIGINT, DOUBLE, TEXT, BIT = (ColumnType.parse(name) for name in ("bigint", "double", "text", "bit(1)"))
 _NUMBERS = {BIGINT, DOUBLE}
@@ -70,6 +70,7 @@ class Images:
     def _show_kinds(self, images: list[tuple[Json, str]]) -> None:
         for image, where in images:
             for name, value in image.items():
+                unicode_name(name, where)
                 kind = _kind(value, f"{where}.{name}")
                 if kind is not None:
                     known = self.types.setdefault(name, kind)
@@ -149,4 +150,5 @@ def _kind(value: Any, where: str) -> ColumnType | None:
 
 
 def _word_for_word(value: Any) -> bytes:
-    return (value if type(value) is str else text_of(value)).encode("utf-8", "surrogateescape")
+    text = value.replace(REPLACED, "\ufffd") if type(value) is str else text_of(value)
+    return text.encode("utf-8", "surrogateescape")

@@ -22,6 +22,7 @@ from changefeed.model.table import Column, TableShape, canonical
 from changefeed.model.types import ColumnType
 from changefeed.protocols.ticdc_debezium.schema import Fields, key_schema, row_schema
 from changefeed.protocols.ticdc_debezium.source import CONNECTOR
+from changefeed.wire.json_form import show
 
 LIMIT = 4096
 _SHAPES_IN_FAMILY = 64
@@ -139,4 +140,4 @@ def _wire(here: Described, usual: list[str]) -> str:
 
 
 def _list(names: Names | None) -> str:
-    return ", ".join(names or ()) or "none"
+    return ", ".join(map(show, names or ())) or "none"

@@ -19,7 +19,7 @@ from changefeed.errors import ProtocolError, SchemaError
 from changefeed.wire import tso
 from changefeed.wire.go_json import W_RAW
 from changefeed.wire.json_form import INT64, UINT64, integer, mapping, refuse_others, show, string
-from changefeed.wire.strict_json import Number
+from changefeed.wire.strict_json import REPLACED, Number
 
 CONNECTOR = "TiCDC"
 # What never changes, in the order of the block; None stands for the members between.
@@ -95,7 +95,7 @@ def _constant(value: Any, where: str) -> str | int | None:
         return integer({"": value}, "", INT64, where)
     if value is not None and type(value) is not str:
         raise SchemaError(f"{show(value)} is neither text nor number - at `{where}`")
-    return value
+    return None if value is None else value.replace(REPLACED, "\ufffd")
 
 
 def write(source: Source) -> str:

@@ -33,7 +33,8 @@ from typing import Any
 from changefeed.errors import ProtocolError, SchemaError, UnsupportedError
 from changefeed.model.table import Column
 from changefeed.model.types import BINARIES, TEXTS, ColumnType
-from changefeed.wire.json_form import mapping, show
+from changefeed.wire.json_form import mapping, show, unicode_name
+from changefeed.wire.strict_json import REPLACED
 
 _PREFIX = "io.debezium."
 DATE, TIMESTAMP, MICRO_TIMESTAMP = "time.Date", "time.Timestamp", "time.MicroTimestamp"
@@ -95,6 +96,7 @@ def _with_parameters(base: str, field: Mapping[str, Any]) -> ColumnType:
     value = parameters.get("length" if base == "bit" else "allowed")
     if type(value) is not str:
         raise SchemaError(f"{show(value)} is no parameter of a field named {show(field['name'])}")
+    value = unicode_name(value.replace(REPLACED, "\ufffd"), "parameters")
     if base != "bit":
         return ColumnType(base, members=_members(base, value))
     if not re.fullmatch(r"[1-9]|[1-5]\d|6[0-4]", value, re.ASCII):

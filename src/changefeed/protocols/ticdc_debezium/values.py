@@ -178,7 +178,7 @@ def _read_string(text: str) -> Any:
 
 
 def _read_vector(text: str) -> list[float]:
-    items = strict_json.read(text.encode("utf-8", "surrogateescape"), "vector")
+    items = strict_json.read(text.encode("utf-8", "replace"), "vector")
     if type(items) is not list:
         raise SchemaError(f"{text!r:.60} is not a vector")
     return [_read_float(item) for item in items]
@@ -242,7 +242,7 @@ def write_irregular(data: bytes, t: ColumnType, *, nullable: bool) -> str:
         UnsupportedError: the protocol has no words for it.
     """
     text = data.decode("utf-8", "surrogateescape")
-    if t.name in TEXTS or t.name == "json":
+    if t.name in TEXTS or t.name in ("json", "enum", "set"):
         return W_RAW.string(text)
     if t.name in ("date", "datetime", "timestamp") and _NO_DATE.fullmatch(text):
         return f'"{EPOCH_TEXT}"' if t.name == "timestamp" else _no_date(text, t, nullable)
