@@ -76,7 +76,7 @@ def _plain(value: Any, where: str, depth: int) -> Any:
     if type(value) is list:
         return [_plain(item, where, depth - 1) for item in value]
     if type(value) is dict:
-        return {name: _plain(item, where, depth - 1) for name, item in value.items()}
+        return {_plain(name, where, depth): _plain(item, where, depth - 1) for name, item in value.items()}
     return value.replace(REPLACED, "\ufffd") if type(value) is str else value
 
 
