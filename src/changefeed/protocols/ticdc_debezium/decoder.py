@@ -27,7 +27,7 @@ from changefeed.model.position import Place
 from changefeed.model.table import canonical
 from changefeed.protocols.base import Stores
 from changefeed.protocols.ticdc_debezium import blocks, ddl, document, source
-from changefeed.protocols.ticdc_debezium.document import Document
+from changefeed.protocols.ticdc_debezium.document import LONGEST_KEPT, Document
 from changefeed.protocols.ticdc_debezium.images import Images, Json
 from changefeed.protocols.ticdc_debezium.options import Options
 from changefeed.protocols.ticdc_debezium.shapes import LIMIT, Described, family
@@ -122,7 +122,7 @@ class Decoder:
         if key is not None and not _check_key(key.payload, after if after is not None else before or {}):
             kept["key"] = document.text_of(key.payload)
         rows.add(
-            self._family(described).shape(images.types),
+            (self._family if len(value.schema or "") <= LONGEST_KEPT else family)(described).shape(images.types),
             place,
             op,
             before=images.before,

@@ -12,9 +12,10 @@ Rule 3. Members in another order, or with white space, are read as well; the sch
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.wire import strict_json
@@ -24,6 +25,16 @@ from changefeed.wire.strict_json import REPLACED, Number
 
 _OPENING, _JOINT = b'{"payload":', b',"schema":{'
 _MEMBERS = frozenset({"payload", "schema"})
+
+
+LONGEST_KEPT = 1 << 18  # characters of a schema that is worth remembering
+_Meaning = TypeVar("_Meaning")
+
+
+def by_text(function: Callable[[str], _Meaning]) -> Callable[[str], _Meaning]:
+    """The function of a schema's text, which remembers what it found for each of the latest texts."""
+    remembered = lru_cache(maxsize=256)(function)
+    return lambda text: (remembered if len(text) <= LONGEST_KEPT else function)(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +66,7 @@ def _halves(data: bytes, what: str) -> Document | None:
     return Document(_payload(payload, what), schema) if _is_json(schema) else None
 
 
-@lru_cache(maxsize=1024)
+@by_text
 def _is_json(schema: str) -> bool:
     try:
         strict_json.read(schema.encode(), "schema")

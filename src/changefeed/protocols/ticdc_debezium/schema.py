@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.types import ColumnType
 from changefeed.protocols.ticdc_debezium import types
+from changefeed.protocols.ticdc_debezium.document import by_text
 from changefeed.protocols.ticdc_debezium.values import Read, Write, reader, writer
 from changefeed.wire import strict_json
 from changefeed.wire.json_form import at, mapping, refuse_others, show, string
@@ -50,7 +50,7 @@ class RowSchema:
     after: Fields
 
 
-@lru_cache(maxsize=1024)
+@by_text
 def row_schema(text: str) -> RowSchema:
     """What the schema of a row's value says.
 
@@ -68,7 +68,7 @@ def row_schema(text: str) -> RowSchema:
     return RowSchema(images["before"], images["after"])
 
 
-@lru_cache(maxsize=1024)
+@by_text
 def key_schema(text: str) -> Fields:
     """What the schema of a row's key says: the columns of the handle key.
 

@@ -24,7 +24,7 @@ from changefeed.protocols.ticdc_debezium.schema import Fields, key_schema, row_s
 from changefeed.protocols.ticdc_debezium.source import CONNECTOR
 from changefeed.wire.json_form import show
 
-LIMIT = 4096
+LIMIT = 1024
 _SHAPES_IN_FAMILY = 64
 _NOTHING_SHOWN = ColumnType("null")
 
