@@ -58,12 +58,10 @@ class ShapeWriter:
     """How a shape is written.
 
     Attributes:
-        ours: the shape was read from this protocol, so that a row's origin is this protocol's too.
         keys: the handle key's columns in the key's order; None writes no Kafka key.
         schemas: of key and value, None for none.
     """
 
-    ours: bool
     before: tuple[ColumnWriter, ...]
     after: tuple[ColumnWriter, ...]
     keys: tuple[ColumnWriter, ...] | None
@@ -78,7 +76,7 @@ class RowWriter:
         self.shape = lru_cache(4096)(self._shape)
 
     def _shape(self, shape: TableShape, cluster_id: str) -> ShapeWriter:
-        wire = _wire(shape)
+        wire = _wire(shape.wire)
         columns = {c.name: self._column(c, wire is not None) for c in shape.columns}
         carried = {c.name for c in shape.before_columns} & {c.name for c in shape.after_columns}
         named = shape.keys if carried.issuperset(shape.keys) else ()
@@ -93,7 +91,6 @@ class RowWriter:
             made = blocks.row(shape, named, cluster_id, self._options)
             schemas = made.key, made.value
         return ShapeWriter(
-            wire is not None,
             tuple(columns[c.name] for c in shape.before_columns),
             tuple(columns[c.name] for c in shape.after_columns),
             keys,
@@ -120,14 +117,12 @@ class RowWriter:
         Raises:
             UnsupportedError: the protocol has no words for the row.
         """
-        writers = self.shape(row.shape, str(row.origin.get("cluster_id", self._options.cluster_id)))
-        origin: Mapping[str, Any] = row.origin if writers.ours else {}
-        if not writers.ours:
-            writers = self.shape(row.shape, self._options.cluster_id)
+        origin: Mapping[str, Any] = {} if _wire(row.shape.wire) is None else row.origin
+        writers = self.shape(row.shape, str(origin.get("cluster_id", self._options.cluster_id)))
         op, old, new = _OPS[row.op], row.before, row.after
         if (old if op == "d" else new) is None or (op == "c" and old is not None) or (op == "d" and new is not None):
             raise UnsupportedError(f"{named(row)}: ticdc-debezium has no words for an {row.op} with these images")
-        sent = origin.get("sent", {})
+        sent = origin.get("sent") or {}
         before = None if old is None else _image(writers.before, old, row, sent, "before." if new is not None else "")
         after = None if new is None else _image(writers.after, new, row, sent, "")
         found = source.of(
@@ -163,9 +158,10 @@ class RowWriter:
         return blocks.beside(_image(writers.keys, image, row, sent, prefix), writers.schemas[0])
 
 
-def _wire(shape: TableShape) -> dict[str, Any] | None:
-    """The shape's wire text, if it was read from this protocol."""
-    found = json.loads(shape.wire) if CONNECTOR in shape.wire else None
+@lru_cache(maxsize=4096)
+def _wire(text: str) -> dict[str, Any] | None:
+    """A shape's wire text, if it was read from this protocol: then its rows' origins are this protocol's, too."""
+    found = json.loads(text) if CONNECTOR in text else None
     ours = isinstance(found, dict) and found.get("connector") == CONNECTOR and "value" in found
     return found if ours else None
 
