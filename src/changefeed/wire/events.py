@@ -27,6 +27,7 @@ class Row:
 
     Attributes:
         commit_ms: the commit time in milliseconds since the epoch, or None.
+        transaction: what is known of `id`, `order` and `table_order`; None for nothing.
         before, after: ready values by column name; None for no image.
         irregular: as in the batch: names of the before image carry `before.` when both images are there.
     """
@@ -40,6 +41,7 @@ class Row:
     before: dict[str, Any] | None
     after: dict[str, Any] | None
     irregular: dict[str, bytes]
+    transaction: dict[str, Any] | None = None
 
 
 def in_order(changes: Decoded) -> list[Row | Control]:
@@ -54,12 +56,14 @@ def rows(batch: TableBatch) -> Iterator[Row]:
     """The rows of one table batch."""
     table = batch.rows
     unit = table.schema.field("commit_time").type.unit
-    plain = ("record", "topic", "partition", "offset", "index", "op", "commit_ts", "origin", "irregular")
+    plain = ("record", "topic", "partition", "offset", "index", "op", "commit_ts", "origin", "irregular", "transaction")
     columns = {name: table.column(name).to_pylist() for name in plain}
     times = table.column("commit_time").cast(pa.int64()).to_pylist()
     images = zip(_image(table.column("before")), _image(table.column("after")), strict=True)
     for i, (before, after) in enumerate(images):
-        record, topic, partition, offset, index, op, commit_ts, origin, irregular = (columns[n][i] for n in plain)
+        record, topic, partition, offset, index, op, commit_ts, origin, irregular, known = (
+            columns[n][i] for n in plain
+        )
         yield Row(
             batch.shape,
             Place(topic, partition, offset, index, record),
@@ -70,6 +74,7 @@ def rows(batch: TableBatch) -> Iterator[Row]:
             before,
             after,
             dict(irregular) if irregular else {},
+            known,
         )
 
 

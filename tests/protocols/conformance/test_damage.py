@@ -126,17 +126,20 @@ def mutated(record: Record, other: Record, rng: random.Random) -> Record:
                 data[at:at] = rng.choice((b"1e400", b"-0", b"99999999999999999999", b"null", b'""', b"\\ud800", b"[[["))
             case _:
                 data[at:at] = rng.randbytes(rng.randrange(1, 4))
-    resized(parts, rng)
+    resized(parts, record, rng)
     return {**record, **{name: bytes(data) if data else record[name] and b"" for name, data in parts.items()}}
 
 
-def resized(parts: dict[str, bytearray], rng: random.Random) -> None:
-    """Mends the length in front of a single message half of the time, so that accidents reach the inside of it."""
+def resized(parts: dict[str, bytearray], record: Record, rng: random.Random) -> None:
+    """Mends the length in front of a single message half of the time, so that accidents reach the inside of it.
+
+    Only where the record had one: other protocols have no such length.
+    """
     if rng.random() < 0.5:
         return
     for name, at in (("key", 8), ("value", 0)):
-        data = parts[name]
-        if len(data) >= at + 8:
+        data, whole = parts[name], record[name] or b""
+        if len(data) >= at + 8 and whole[at : at + 8] == (len(whole) - at - 8).to_bytes(8, "big", signed=True):
             data[at : at + 8] = (len(data) - at - 8).to_bytes(8, "big")
 
 
