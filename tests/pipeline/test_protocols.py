@@ -59,6 +59,8 @@ EXTENSION = Log(
 )
 LOGS = [
     WATERMARKS,
+    Log("ticdc-debezium", "dbz-schema.classic"),
+    Log("ticdc-debezium", "dbz-noschema.newarch"),
     Log("tencent-dts", "one-partition"),
     Log("tencent-dts", "four-partitions-split"),
 ]

@@ -172,6 +172,7 @@ class Capabilities:
         resolved, transactions, heartbeats, schema_changes: whether such events exist.
         cuts: what tells that everything up to some point was sent: `marks` in every partition (resolved events, or
             heartbeats with a sequence), whole `transactions`, or nothing.
+        undated: some rows have neither commit_ts nor sequence; what stands around them bounds when they happened.
         headers: whether the protocol says something in record headers.
         fragments: an event may lie in several records; the decoder is a `FragmentDecoder`.
         restored_ddl: TiDB wrote the text of the schema changes, from what it had parsed; see `wire.ddl.parse`.
@@ -184,6 +185,7 @@ class Capabilities:
     transactions: bool = False
     heartbeats: bool = False
     cuts: Literal["marks", "transactions", "nothing"] = "nothing"
+    undated: bool = False
     headers: bool = False
     fragments: bool = False
     restored_ddl: bool = False

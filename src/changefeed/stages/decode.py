@@ -8,8 +8,9 @@ a record's timestamp, so that stays behind. NULLs in a column of lists take Spar
 square of the batch: three times as long as all the rest. So headers travel as lists, without NULL, where the protocol
 says something in them; else only dead letters want them, and the few that there are travel as text behind the topic.
 
-Where an event may lie in several records, a task has whole partitions, in order: what the batch before left waiting comes
-first, and what waits at the end leaves as chunks for the next one.
+Where an event may lie in several records, or a row's place in the order follows from those around it (`undated`), a task
+has whole partitions, in order. What the batch before left waiting comes first, and what waits at the end leaves as chunks
+for the next one.
 """
 
 from __future__ import annotations
@@ -29,11 +30,13 @@ from changefeed.model.event import Control, DeadLetter, Heartbeat, Resolved, Sch
 from changefeed.model.position import Place
 from changefeed.protocols import protocol as spoken
 from changefeed.protocols.base import FragmentDecoder, unfinished
+from changefeed.stages.undated import Dates
 from changefeed.stores import stores_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_NO_MARKS: Mapping[str, Mapping[int, int]] = {}  # shipped, so no proxy of one
 _COLUMNS = ("key", "value", "topic", "partition", "offset")
 _SQL = dict(part.split(" ", 1) for part in RECORDS_DDL.split(", ", 7))
 _AGAIN = "again"  # the record came with the batch before
@@ -42,26 +45,32 @@ _KEY_ONLY = '"ohk":true'
 
 
 def decode(
-    records: DataFrame, protocol: str, options: Mapping[str, Any], waiting: DataFrame | None = None
+    records: DataFrame,
+    protocol: str,
+    options: Mapping[str, Any],
+    marks: Mapping[str, Mapping[int, int]] = _NO_MARKS,
+    waiting: DataFrame | None = None,
 ) -> DataFrame:
     """The chunks that the records mean.
 
     Args:
         records: with the columns of Spark's Kafka source with headers.
         protocol, options: what they are in.
+        marks: the last resolved mark of each partition before these records.
         waiting: the `waiting` chunks that the batch before has left, if any.
     """
-    travelling = _travelling(records, protocol)
-    if spoken(protocol).capabilities.fragments:
+    travelling, can = _travelling(records, protocol), spoken(protocol).capabilities
+    if can.fragments or can.undated:
         travelling = _in_order(travelling, waiting)
-    return travelling.mapInArrow(worker(protocol, dict(options)), CHUNKS_DDL)
+    return travelling.mapInArrow(worker(protocol, dict(options), marks), CHUNKS_DDL)
 
 
 def _in_order(records: DataFrame, waiting: DataFrame | None) -> DataFrame:
     from pyspark.sql import functions as f
 
-    found = records.withColumn(_AGAIN, f.lit(False))
+    found = records
     if waiting is not None:
+        found = records.withColumn(_AGAIN, f.lit(False))
         columns = ", ".join(f"{name} {_SQL[name]}" for name in (*_COLUMNS, "headers"))
         again = waiting.select("payload").mapInArrow(_unpacked, columns)
         found = found.unionByName(again.withColumn(_AGAIN, f.lit(True)))
@@ -83,11 +92,13 @@ def _travelling(records: DataFrame, protocol: str) -> DataFrame:
     return records.select(*(topic.alias(name) if name == "topic" else name for name in _COLUMNS))
 
 
-def worker(protocol: str, options: Mapping[str, Any]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def worker(
+    protocol: str, options: Mapping[str, Any], marks: Mapping[str, Mapping[int, int]] = _NO_MARKS
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that runs in Spark's Python workers; it ships a name and options, nothing else."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        read = Reader(protocol, options)
+        read = Reader(protocol, options, marks)
         transactions = spoken(protocol).capabilities.cuts == "transactions"
         for batch in batches:
             records = arrived(batch)
@@ -135,14 +146,20 @@ class _Header(msgspec.Struct):
 class Reader:
     """Decodes records where it is called, claim checks and schema registry included; `protocol` says in what language."""
 
-    def __init__(self, protocol: str, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, protocol: str, options: Mapping[str, Any], marks: Mapping[str, Mapping[int, int]] = _NO_MARKS
+    ) -> None:
         chosen = spoken(protocol).read_options(options)
         self._protocol = protocol
+        self._dates = Dates(marks) if spoken(protocol).capabilities.undated else None
         self._decoder = decoder(protocol, chosen, stores_of(chosen))
 
     def __call__(self, records: pa.RecordBatch) -> Decoded:
         """What the records mean, all of it with its place in one order: see `ordered`."""
-        return _without_key_only(ordered(self._decoder.decode(records)), records, self._protocol)
+        decoded = ordered(self._decoder.decode(records))
+        if self._dates is not None:
+            decoded = self._dates.date(decoded)
+        return _without_key_only(decoded, records, self._protocol)
 
     def waiting(self) -> pa.RecordBatch:
         """The records whose remainder has not come yet."""

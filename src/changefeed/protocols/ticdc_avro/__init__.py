@@ -26,6 +26,7 @@ PROTOCOL = Protocol(
         schema_changes=True,
         resolved=True,
         cuts="marks",
+        undated=True,
         restored_ddl=True,
     ),
     options=Options,
