@@ -1,0 +1,119 @@
+"""Changes from elsewhere: what the connector would say around them, from options and from what their origin knows.
+
+Rule 1. The source block gets version, connector and name from the options, `file` "" and numbers 0 where the origin has
+        nothing of that name and kind; a row that a snapshot read says so.
+Rule 2. An update that changes the key is a delete, a tombstone and an insert, with each other's key in a header.
+Rule 3. An upsert is an insert: there is no other word for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from changefeed.errors import UnsupportedError
+from changefeed.model.event import SchemaChange
+from changefeed.model.table import TableShape
+from changefeed.protocols.debezium_mysql import blocks, describing, names
+from changefeed.protocols.debezium_mysql.envelope import INTEGERS, TEXTS
+from changefeed.protocols.debezium_mysql.headers import NEW_KEY, OLD_KEY
+from changefeed.protocols.debezium_mysql.options import Options
+from changefeed.protocols.debezium_mysql.rows import row_writer
+from changefeed.wire.events import Row
+
+_PREFIX = "changefeed"
+
+
+def prefix(options: Options) -> str:
+    """The logical name."""
+    return options.topic_prefix or _PREFIX
+
+
+def schema_name(shape: TableShape, options: Options) -> str:
+    """What the names of a shape's schemas begin with."""
+    return names.topic(prefix(options), shape.database, shape.table, options.topic_delimiter)
+
+
+def source(origin: dict[str, Any], options: Options) -> dict[str, Any]:
+    """The origin of a change from elsewhere, as far as the source block has words for it."""
+    known = {name: origin[name] for name in TEXTS if isinstance(origin.get(name), str)}
+    known |= {name: origin[name] for name in INTEGERS if _is_integer(origin.get(name))}
+    if not options.include_query:
+        known.pop("query", None)
+    defaults = {"file": "", "server_id": 0, "pos": 0, "row": 0}
+    own = {"version": options.version, "connector": options.connector, "name": prefix(options)}
+    return defaults | known | own
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+
+
+def rows(row: Row, options: Options) -> Iterator[Row]:
+    """The rows as which the connector would send one from elsewhere.
+
+    Raises:
+        UnsupportedError: it has no time, or no image.
+    """
+    if row.commit_time is None:
+        raise UnsupportedError(f"debezium-mysql: {_named(row)} needs a commit time")
+    if row.after is None and (row.before is None or row.op != "delete"):
+        raise UnsupportedError(f"debezium-mysql: {_named(row)} has no image to send")
+    origin = source(row.origin, options)
+    transaction = row.transaction if options.provide_transaction_metadata else None
+    if row.op == "read":
+        origin["snapshot"] = "true"
+    place = row.place
+    if options.topic_prefix is not None:
+        place = replace(place, topic=schema_name(row.shape, options))
+    row = replace(row, origin=origin, transaction=transaction, place=place)
+    if row.op == "delete":
+        yield replace(row, after=None)
+    elif row.op != "update":
+        yield replace(row, before=None)
+    elif row.before is None or not _key_changes(row):
+        yield row
+    else:
+        yield from _split(row, options)
+
+
+def _key_changes(row: Row) -> bool:
+    before, after = row.before or {}, row.after or {}
+    return any(before.get(name) != after.get(name) for name in row.shape.keys)
+
+
+def _split(row: Row, options: Options) -> Iterator[Row]:
+    writer = row_writer(row.shape, describing.wire(row.shape, schema_name(row.shape, options), options), options)
+    prefixed = {n.removeprefix("before."): v for n, v in row.irregular.items() if n.startswith("before.")}
+    own = {n: v for n, v in row.irregular.items() if not n.startswith("before.")}
+    old = replace(row, op="delete", after=None, irregular=prefixed)
+    new = replace(row, op="insert", before=None, irregular=own)
+    old_key, new_key = writer.key_bytes(old), writer.key_bytes(new)
+    offset = row.place.offset + (2 if options.tombstones_on_delete else 1)
+    yield replace(old, origin=old.origin | {"headers": [[NEW_KEY, (new_key or b"").decode()]]})
+    place = replace(row.place, offset=offset)
+    yield replace(new, place=place, origin=new.origin | {"headers": [[OLD_KEY, (old_key or b"").decode()]]})
+
+
+def schema_change(event: SchemaChange, options: Options) -> SchemaChange:
+    """A schema change from elsewhere, with the origin that the connector's own would have.
+
+    Raises:
+        UnsupportedError: it has no time.
+    """
+    if event.commit_time is None:
+        raise UnsupportedError(f"debezium-mysql: {event.type} at {event.place} needs a commit time")
+    origin = source(event.origin, options) | {"tableChanges": []}
+    origin["envelope"] = {"ts_ms": event.commit_time.us // 1000}
+    schemas = {"key": options.with_key_schema, "value": options.with_value_schema}
+    origin["schemas"] = {side: True for side, there in schemas.items() if there}
+    profile = options.debezium_version
+    if blocks.profile_of(options.version) != profile:
+        raise UnsupportedError(f"debezium-mysql: source-version {options.version} is none of {profile}")
+    place = event.place if options.topic_prefix is None else replace(event.place, topic=options.topic_prefix)
+    return replace(event, origin=origin, place=place)
+
+
+def _named(row: Row) -> str:
+    return f"{row.op} of {row.shape.database}.{row.shape.table} at {row.place}"
