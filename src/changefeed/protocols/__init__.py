@@ -10,8 +10,8 @@ from changefeed.errors import unknown_name
 from changefeed.protocols.base import Protocol
 
 PROTOCOLS: dict[str, str] = {
-    "debezium-mysql": "changefeed.protocols.debezium_mysql",
     "ticdc-open": "changefeed.protocols.ticdc_open",
+    "debezium-mysql": "changefeed.protocols.debezium_mysql",
 }
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -102,9 +102,14 @@ def histories() -> Iterator[History]:
 
 def records(lines: list[dict[str, Any]]) -> pa.RecordBatch:
     """Records from lines of a record log."""
-    binary = dict.fromkeys(("key", "value"), base64.b64decode)
+    read: dict[str, Callable[[Any], Any]] = dict.fromkeys(("key", "value"), base64.b64decode)
+    read |= dict.fromkeys(("key_text", "value_text"), str.encode)
+    read["headers"] = lambda pairs: [{"key": name, "value": base64.b64decode(value)} for name, value in pairs]
     return record_batch(
-        {name: binary[name](value) if name in binary and value is not None else value for name, value in line.items()}
+        {
+            name.removesuffix("_text"): read[name](value) if name in read and value is not None else value
+            for name, value in line.items()
+        }
         for line in lines
     )
 
@@ -137,7 +142,7 @@ def encode(case: Case | History, changes: list[Decoded]) -> list[dict[str, Any]]
 
 def bytes_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     """The part of records that an encoder answers for."""
-    rows: list[dict[str, Any]] = batch.select(["topic", "partition", "offset", "key", "value"]).to_pylist()
+    rows: list[dict[str, Any]] = batch.select(["topic", "partition", "offset", "key", "value", "headers"]).to_pylist()
     return rows
 
 

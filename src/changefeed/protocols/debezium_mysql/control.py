@@ -1,7 +1,8 @@
 """Transaction marks and heartbeats, both directions.
 
-    <prefix>.transaction               key {"id":…}          {"status":"BEGIN","id":…,"event_count":…,"data_collections":[…],"ts_ms":…}
-    __debezium-heartbeat.<prefix>      key {"serverName":…}  {"ts_ms":…}
+    topic                          key               value
+    <prefix>.transaction           {"id":…}          {"status":"BEGIN","id":…,"event_count":…,"data_collections":…,"ts_ms":…}
+    __debezium-heartbeat.<prefix>  {"serverName":…}  {"ts_ms":…}
 
 Rule 1. The origin's `schemas` says which of key and value had a schema in front: `true` for the block that every
         connector writes, else the block itself.

@@ -209,12 +209,7 @@ def _family(
 
 def _row_schema(value: Part) -> Node | None:
     """The struct of the images; None without schema."""
-    if value.schema is None:
-        return None
-    node = value.schema.by_name.get("after") or value.schema.by_name.get("before")
-    if node is None or node.type != "struct" or value.schema.by_name["source"].type != "struct":
-        raise SchemaError("schema is not that of a row")
-    return node
+    return None if value.schema is None else value.schema.row
 
 
 def _check_members(value: Part) -> None:

@@ -1,6 +1,6 @@
-"""Tables as the schema-change topic has them: `tableChanges` -> columns with their full types.
+r"""Tables as the schema-change topic has them: `tableChanges` -> columns with their full types.
 
-    {"type":"ALTER","id":"\\"shop\\".\\"orders\\"","table":{"primaryKeyColumnNames":["id"],"columns":[
+    {"type":"ALTER","id":"\"shop\".\"orders\"","table":{"primaryKeyColumnNames":["id"],"columns":[
       {"name":"total","jdbcType":3,"typeName":"DECIMAL","length":20,"scale":4,"position":4,"optional":true, …}]}}
 
 Rule 1. A type that nobody knows makes the columns unknown as a whole: half a table is no table.
@@ -74,7 +74,7 @@ def column_type(name: str, length: int | None, scale: int | None, members: list[
     if t.name == "decimal":
         return ColumnType("decimal", unsigned, length or 10, scale or 0)
     if t.name in ("float", "double"):
-        wide = t.name == "double" or (length or 0) > 24 and scale is None
+        wide = t.name == "double" or ((length or 0) > 24 and scale is None)
         known = (length, scale) if length is not None and scale is not None else (None, None)
         return ColumnType("double" if wide else "float", unsigned, *known)
     if t.name == "bit":

@@ -59,10 +59,7 @@ class Images:
     def _value(self, f: Field, value: Any, side: str, prefix: str) -> Any:
         name = f.column.name
         try:
-            if f.read is None:
-                ready = loose.read(value, self._types[name])
-            else:
-                ready = f.read(value)
+            ready = loose.read(value, self._types[name]) if f.read is None else f.read(value)
         except ProtocolError as error:
             raise SchemaError(f"{error} - at `{side}.{name}`") from error
         if type(ready) is Moment:

@@ -40,7 +40,7 @@ def read(data: bytes, what: str) -> Any:
 
 
 def _unmarked(tree: Any) -> Any:
-    """The tree without the mark that `strict_json` puts for Go's sake: here `\\ufffd` is U+FFFD."""
+    r"""The tree without the mark that `strict_json` puts for Go's sake: here `\ufffd` is U+FFFD."""
     if type(tree) is str:
         return tree.replace(REPLACED, "\ufffd")
     if isinstance(tree, dict):

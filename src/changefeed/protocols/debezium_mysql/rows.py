@@ -167,8 +167,7 @@ def row_writer(shape: TableShape, wire: str, options: Options) -> RowWriter:
     value_schema = _text(found.value.schema)
     if value_schema:
         node = schema.read(value_schema.encode())
-        row = node.by_name["after" if "after" in node.by_name else "before"]
-        nodes = {f.field: f for f in row.fields}
+        nodes = node.row.by_name
         members, source = node.names, node.by_name["source"].names
     else:
         nodes = {c.name: loose.node(c.type) for c in shape.columns}

@@ -57,6 +57,28 @@ class Node:
         return tuple(node.field for node in self.fields)
 
     @cached_property
+    def said(self) -> tuple[Any, ...]:
+        """All that tells two schemas apart but their places."""
+        below = tuple((node.field, node.said) for node in self.fields)
+        inside = None if self.items is None else self.items.said
+        return self.type, self.optional, self.name, tuple(self.parameters.items()), below, inside
+
+    @cached_property
+    def row(self) -> Node:
+        """The struct of the images, of the schema of a row.
+
+        Raises:
+            SchemaError: the schema is not that of a row, or its images differ.
+        """
+        images = [self.by_name[side] for side in ("after", "before") if side in self.by_name]
+        source = self.by_name.get("source")
+        if not images or source is None or any(node.type != "struct" for node in (*images, source)):
+            raise SchemaError("schema is not that of a row")
+        if any(node.said != images[0].said for node in images):
+            raise SchemaError("schema has other columns before than after")
+        return images[0]
+
+    @cached_property
     def by_name(self) -> dict[str, Node]:
         """A struct's fields by their names."""
         return {node.field: node for node in self.fields}
