@@ -10,6 +10,7 @@ from changefeed.errors import unknown_name
 from changefeed.protocols.base import Protocol
 
 PROTOCOLS: dict[str, str] = {
+    "ticdc-avro": "changefeed.protocols.ticdc_avro",
     "ticdc-open": "changefeed.protocols.ticdc_open",
     "debezium-mysql": "changefeed.protocols.debezium_mysql",
 }

@@ -16,20 +16,23 @@ from collections.abc import Iterator
 
 from changefeed.model.event import Resolved, SchemaChange
 from changefeed.model.position import Place
-from changefeed.protocols.ticdc_open.options import Options
 from changefeed.wire.dispatch import Dispatcher, topic_name
 from changefeed.wire.events import Row
-from changefeed.wire.zone import zone
 
 _REMEMBERED = 4096
 
 
 class Router:
-    """Chooses topic, partition and offset of what is written."""
+    """Chooses topic and partition of what is written.
 
-    def __init__(self, options: Options) -> None:
-        self._topic = options.topic
-        self._dispatcher = _dispatcher(options)
+    Args:
+        topic: a name or an expression; None keeps the change's own.
+        dispatcher: chooses the partitions of rows anew; None keeps the change's own.
+    """
+
+    def __init__(self, topic: str | None, dispatcher: Dispatcher | None) -> None:
+        self._topic = topic
+        self._dispatcher = dispatcher
         self._topics: OrderedDict[str, None] = OrderedDict()
         self._marks: dict[tuple[str, int], int] = {}
         self._resolved = 0
@@ -98,11 +101,3 @@ class Offsets:
         offset = self._next[place.topic, place.partition]
         self._next[place.topic, place.partition] += 1
         return offset
-
-
-def _dispatcher(options: Options) -> Dispatcher | None:
-    if options.partition_num is None:
-        return None
-    null = b"null" if options.profile == "classic" else None
-    where = zone(options.time_zone)
-    return Dispatcher(options.partition, options.partition_num, options.dispatched_columns, null, where)
