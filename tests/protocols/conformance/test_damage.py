@@ -117,7 +117,7 @@ def mutated(record: Record, other: Record, rng: random.Random) -> Record:
             case _:
                 data[at:at] = rng.randbytes(rng.randrange(1, 4))
     resized(parts, rng)
-    return {**record, "key": bytes(parts["key"]), "value": bytes(parts["value"])}
+    return {**record, **{name: bytes(data) if data else record[name] and b"" for name, data in parts.items()}}
 
 
 def resized(parts: dict[str, bytearray], rng: random.Random) -> None:

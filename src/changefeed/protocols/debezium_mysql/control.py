@@ -4,27 +4,27 @@
     <prefix>.transaction           {"id":…}          {"status":"BEGIN","id":…,"event_count":…,"data_collections":…,"ts_ms":…}
     __debezium-heartbeat.<prefix>  {"serverName":…}  {"ts_ms":…}
 
-Rule 1. The origin's `schemas` says which of key and value had a schema in front: `true` for the block that every
-        connector writes, else the block itself.
+Rule 1. The origin's `schemas` says which of key and value had a schema: `true` for the block in front that every
+        connector writes, else the block itself, of Avro with its id.
 Rule 2. The origin's `key` is there where the key is not the one that follows from the value.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.event import Heartbeat, Instant, TransactionMark
 from changefeed.model.position import Place
-from changefeed.protocols.debezium_mysql import blocks, java_json, parts
+from changefeed.protocols.debezium_mysql import blocks, java_json
 from changefeed.protocols.debezium_mysql.envelope import integer, required, text
-from changefeed.protocols.debezium_mysql.parts import Part
+from changefeed.protocols.debezium_mysql.parts import Block, Part
 from changefeed.protocols.debezium_mysql.reading import show
 
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 TRANSACTION_MEMBERS = ("status", "id", "event_count", "data_collections", "ts_ms")
 NOTIFICATION_MEMBERS = frozenset({"id", "type", "aggregate_type", "additional_data", "timestamp"})
-Record = tuple[bytes | None, bytes]
 
 
 def instant(tree: dict[str, Any], path: str) -> Instant:
@@ -42,11 +42,17 @@ def instant(tree: dict[str, Any], path: str) -> Instant:
 def sides(key: Part | None, value: Part, key_block: str, block: str) -> dict[str, Any]:
     """The origin's `schemas`, in an object."""
     found: dict[str, Any] = {}
-    if key is not None and key.text:
-        found["key"] = key.text == key_block or key.text
-    if value.text:
-        found["value"] = value.text == block or value.text
+    if key is not None and key.block.text:
+        found["key"] = _side(key.block, key_block)
+    if value.block.text:
+        found["value"] = _side(value.block, block)
     return {"schemas": found}
+
+
+def _side(block: Block, standard: str) -> Any:
+    if block.avro:
+        return {"avro": block.id, "schema": block.text}
+    return block.text == standard or block.text
 
 
 def key_origin(key: Part | None, expected: dict[str, Any]) -> dict[str, Any]:
@@ -56,20 +62,33 @@ def key_origin(key: Part | None, expected: dict[str, Any]) -> dict[str, Any]:
     return {"key": None if key is None else java_json.write(key.payload)}
 
 
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record to be written: trees and their schemas; no key where `key_block` is None."""
+
+    key: Any
+    key_block: Block | None
+    value: Any
+    block: Block
+
+
 def joined(origin: dict[str, Any], key: dict[str, Any], value: dict[str, Any], key_block: str, block: str) -> Record:
     """Key and value of a record, as the origin's `schemas` and `key` want them."""
     schemas = origin.get("schemas", {})
     shown: Any = key
+    of_key: Block | None = _block(schemas.get("key"), key_block)
     if "key" in origin:
         if origin["key"] is None:
-            return None, parts.write(value, _block(schemas.get("value"), block))
-        shown = java_json.read(origin["key"].encode(), "origin")
-    written = parts.write(shown, _block(schemas.get("key"), key_block))
-    return written, parts.write(value, _block(schemas.get("value"), block))
+            of_key = None
+        else:
+            shown = java_json.read(origin["key"].encode(), "origin")
+    return Record(shown, of_key, value, _block(schemas.get("value"), block))
 
 
-def _block(found: Any, standard: str) -> str:
-    return standard if found is True else found if isinstance(found, str) else ""
+def _block(found: Any, standard: str) -> Block:
+    if isinstance(found, dict):
+        return Block(str(found.get("schema")), True, found.get("avro"))
+    return Block(standard if found is True else found if isinstance(found, str) else "")
 
 
 def read_transaction(key: Part | None, value: Part, place: Place) -> TransactionMark:

@@ -17,7 +17,7 @@ Rule 4. A delete without `before` has the key's columns; the origin's `absent` s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -30,13 +30,14 @@ from changefeed.model.position import Place
 from changefeed.model.table import canonical
 from changefeed.protocols.base import Stores
 from changefeed.protocols.debezium_mysql import changes, control, envelope, headers, java_json, parts, shapes
-from changefeed.protocols.debezium_mysql.headers import Headers
 from changefeed.protocols.debezium_mysql.images import Images
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.parts import Part, check_struct
 from changefeed.protocols.debezium_mysql.reading import show
-from changefeed.protocols.debezium_mysql.schema import Node
+from changefeed.protocols.debezium_mysql.schema import MOST_FIELDS, Node
 from changefeed.protocols.debezium_mysql.shapes import Family, Field
+from changefeed.wire import confluent
+from changefeed.wire.records import Headers, dead_letter, each_record
 
 NAME = "debezium-mysql"
 _HINT = ' Is "protocol" right for this topic?'
@@ -47,8 +48,8 @@ class Decoder:
     """Decodes records of any version and mode. Remembers the shapes it has seen; not shared between threads."""
 
     def __init__(self, options: Options, stores: Stores) -> None:
-        del stores
         self._options = options
+        self._parts = parts.Reader(stores)
         self._family = lru_cache(shapes.LIMIT)(_family)
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
@@ -56,13 +57,15 @@ class Decoder:
         rows = {3: BatchBuilder("ms"), 6: BatchBuilder("us")}
         events: list[Control] = []
         dead: list[DeadLetter] = []
-        for place, key, value, found in _records(records):
+        for place, key, value, found in each_record(records):
             if value is None:
                 continue  # a tombstone
             try:
                 self._record(place, key, value, found, rows, events)
             except ProtocolError as error:
-                dead.append(_dead(error, place, key, value, found))
+                hint = _HINT if error.reason in ("bad-json", "unknown-kind") else ""
+                letter = dead_letter(NAME, error, place, key, value, found, hint)
+                dead.append(replace(letter, schema_id=_schema_id(value)))
         return Decoded([batch for builder in rows.values() for batch in builder.build()], events, dead)
 
     def _record(
@@ -74,8 +77,8 @@ class Decoder:
         rows: dict[int, BatchBuilder],
         events: list[Control],
     ) -> None:
-        said = parts.read(value, "value")
-        named = None if key is None else parts.read(key, "key")
+        said = self._parts.read(value, "value")
+        named = None if key is None else self._parts.read(key, "key")
         tree = said.payload
         if not isinstance(tree, dict):
             raise SchemaError("value is no object")
@@ -156,6 +159,8 @@ class Decoder:
         if value.schema is None:
             if any(tree.keys() != present[-1].keys() for tree in present):
                 raise SchemaError("before and after have other columns")
+            if len(present[-1]) > MOST_FIELDS:
+                raise SchemaError(f"row has {len(present[-1])} columns, expected at most {MOST_FIELDS}")
             images.tell(present[-1], present)
         fields = family.fields
         if "absent" in origin:
@@ -192,6 +197,12 @@ class Decoder:
             origin["transaction"] = transaction
         columns = tuple(f.column for f in family.fields) if value.schema is not None else None
         events.append(changes.read_truncate(source, place, columns, origin))
+
+
+def _schema_id(value: bytes) -> int | None:
+    """The id of the schema of a value in Avro."""
+    is_avro = value[:1] == b"\0" and len(value) >= confluent.HEADER
+    return confluent.open_datum(value, "value")[0] if is_avro else None
 
 
 def _family(
@@ -242,17 +253,3 @@ def _is_own(key: dict[str, Any], image: dict[str, Any]) -> bool:
 def _unknown(tree: dict[str, Any]) -> dict[str, str]:
     names = [name for name in tree if name not in envelope.ENVELOPE]
     return {f"envelope.{name}": java_json.write(tree[name]) for name in names}
-
-
-def _records(records: pa.RecordBatch) -> Iterator[tuple[Place, bytes | None, bytes | None, Headers]]:
-    columns = [records.column(name).to_pylist() for name in ("topic", "partition", "offset", "key", "value", "headers")]
-    for row, (topic, partition, offset, key, value, found) in enumerate(zip(*columns, strict=True)):
-        named = tuple((header["key"], header["value"]) for header in found or ())
-        yield Place(topic, partition, offset, None, row), key, value, named
-
-
-def _dead(error: ProtocolError, place: Place, key: bytes | None, value: bytes | None, found: Headers) -> DeadLetter:
-    at = "" if error.byte is None else f" at byte {error.byte}"
-    hint = "." + _HINT if error.reason in ("bad-json", "unknown-kind") else ""
-    text = f"{NAME}: {error}{at} ({place.topic}:{place.partition}:{place.offset}){hint}"
-    return DeadLetter(error.reason, text, NAME, place, key, value, found, error.byte)

@@ -22,7 +22,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from changefeed.errors import UnsupportedError
-from changefeed.model.table import Column, TableShape, canonical
+from changefeed.model.table import Column, TableShape
 from changefeed.model.types import BINARIES, GEOMETRIES, ColumnType
 from changefeed.protocols.debezium_mysql import blocks, names, numbers
 from changefeed.protocols.debezium_mysql.java_json import string
@@ -79,27 +79,28 @@ def wire(shape: TableShape, name: str, options: Options) -> str:
     Raises:
         UnsupportedError: a column's type has no schema.
     """
-    full = string(names.adjusted(name, options.schema_name_adjustment_mode))[1:-1]
+    full, fields = _full(name, options), _fields(shape, options)
+    key = f'{{"schema":{key_schema(shape, name, options)}}}' if shape.keys else "null"
+    value = blocks.envelope(full, ",".join(fields.values()), options.connector, options.debezium_version)
+    return f'{MARK}"key":{key},"value":{{"schema":{value}}}}}'
+
+
+def key_schema(shape: TableShape, name: str, options: Options) -> str:
+    """The schema of a shape's key."""
+    fields = _fields(shape, options)
+    listed = ",".join(fields[key] for key in shape.keys)
+    return f'{{"type":"struct","fields":[{listed}],"optional":false,"name":"{_full(name, options)}.Key"}}'
+
+
+def _full(name: str, options: Options) -> str:
+    return string(names.adjusted(name, options.schema_name_adjustment_mode))[1:-1]
+
+
+def _fields(shape: TableShape, options: Options) -> dict[str, str]:
     fields = {c.name: _field(c, options, shape) for c in shape.columns}
     if len({_name(c, options) for c in shape.columns}) != len(fields):
         raise UnsupportedError(f"debezium-mysql: columns of {shape.table} have one name after adjustment")
-    profile = options.debezium_version
-    key = "null"
-    if shape.keys:
-        key = f'{{"fields":{canonical(list(shape.keys))}}}'
-        if options.with_key_schema:
-            listed = ",".join(fields[name] for name in shape.keys)
-            struct = f'{{"type":"struct","fields":[{listed}],"optional":false,"name":"{full}.Key"}}'
-            key = f'{{"schema":{struct}}}'
-    row = ",".join(fields.values())
-    value = f'{{"schema":{blocks.envelope(full, row, options.connector, profile)}}}'
-    return f'{MARK}"key":{key},"value":{value}}}'
-
-
-def without_schema(options: Options) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The members of envelope and source block."""
-    profile = options.debezium_version
-    return blocks.envelope_members(profile), blocks.source_members(profile)
+    return fields
 
 
 def _name(column: Column, options: Options) -> str:

@@ -15,11 +15,12 @@ from typing import Any
 from changefeed.errors import UnsupportedError
 from changefeed.model.event import SchemaChange
 from changefeed.model.table import TableShape
-from changefeed.protocols.debezium_mysql import blocks, describing, names
+from changefeed.protocols.debezium_mysql import avro_schema, blocks, describing, java_json, names
 from changefeed.protocols.debezium_mysql.envelope import INTEGERS, TEXTS
 from changefeed.protocols.debezium_mysql.headers import NEW_KEY, OLD_KEY
 from changefeed.protocols.debezium_mysql.options import Options
-from changefeed.protocols.debezium_mysql.rows import row_writer
+from changefeed.protocols.debezium_mysql.parts import PLAIN, Block
+from changefeed.protocols.debezium_mysql.rows import RowWriter, row_writer
 from changefeed.wire.events import Row
 
 _PREFIX = "changefeed"
@@ -33,6 +34,22 @@ def prefix(options: Options) -> str:
 def schema_name(shape: TableShape, options: Options) -> str:
     """What the names of a shape's schemas begin with."""
     return names.topic(prefix(options), shape.database, shape.table, options.topic_delimiter)
+
+
+def writer(shape: TableShape, options: Options) -> RowWriter:
+    """How the rows of a shape from elsewhere are written.
+
+    Raises:
+        UnsupportedError: a column's type has no schema.
+    """
+    name = schema_name(shape, options)
+    made = row_writer(shape, describing.wire(shape, name, options), options)
+    if options.converter == "avro":
+        key = Block(avro_schema.text(made.key_block.text), True) if made.key_block.text else made.key_block
+        return replace(made, key_block=key, block=Block(avro_schema.text(made.block.text), True))
+    if not options.with_key_schema:
+        made = replace(made, key_block=PLAIN)
+    return made if options.with_value_schema else replace(made, block=PLAIN)
 
 
 def source(origin: dict[str, Any], options: Options) -> dict[str, Any]:
@@ -84,16 +101,24 @@ def _key_changes(row: Row) -> bool:
 
 
 def _split(row: Row, options: Options) -> Iterator[Row]:
-    writer = row_writer(row.shape, describing.wire(row.shape, schema_name(row.shape, options), options), options)
+    sender = writer(row.shape, options)
     prefixed = {n.removeprefix("before."): v for n, v in row.irregular.items() if n.startswith("before.")}
     own = {n: v for n, v in row.irregular.items() if not n.startswith("before.")}
     old = replace(row, op="delete", after=None, irregular=prefixed)
     new = replace(row, op="insert", before=None, irregular=own)
-    old_key, new_key = writer.key_bytes(old), writer.key_bytes(new)
+    old_key, new_key = _key_text(sender, old, options), _key_text(sender, new, options)
     offset = row.place.offset + (2 if options.tombstones_on_delete else 1)
-    yield replace(old, origin=old.origin | {"headers": [[NEW_KEY, (new_key or b"").decode()]]})
+    yield replace(old, origin=old.origin | {"headers": [[NEW_KEY, new_key]]})
     place = replace(row.place, offset=offset)
-    yield replace(new, place=place, origin=new.origin | {"headers": [[OLD_KEY, (old_key or b"").decode()]]})
+    yield replace(new, place=place, origin=new.origin | {"headers": [[OLD_KEY, old_key]]})
+
+
+def _key_text(sender: RowWriter, row: Row, options: Options) -> str:
+    """A key as the JSON converter writes it into a header."""
+    text = java_json.write(sender.key_of(row))
+    if not options.schemas_enable:
+        return text
+    return f'{{"schema":{describing.key_schema(row.shape, schema_name(row.shape, options), options)},"payload":{text}}}'
 
 
 def schema_change(event: SchemaChange, options: Options) -> SchemaChange:
@@ -108,6 +133,10 @@ def schema_change(event: SchemaChange, options: Options) -> SchemaChange:
     origin["envelope"] = {"ts_ms": event.commit_time.us // 1000}
     schemas = {"key": options.with_key_schema, "value": options.with_value_schema}
     origin["schemas"] = {side: True for side, there in schemas.items() if there}
+    if options.converter == "avro":
+        texts = blocks.change_key(options.connector), blocks.change(options.connector, options.debezium_version)
+        found = [{"avro": None, "schema": avro_schema.text(text)} for text in texts]
+        origin["schemas"] = dict(zip(("key", "value"), found, strict=True))
     profile = options.debezium_version
     if blocks.profile_of(options.version) != profile:
         raise UnsupportedError(f"debezium-mysql: source-version {options.version} is none of {profile}")

@@ -19,17 +19,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from changefeed.errors import UnsupportedError
+from changefeed.errors import ProtocolError, UnsupportedError
 from changefeed.model.batch import Decoded, record_batch
 from changefeed.model.event import Heartbeat, SchemaChange, TransactionMark
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape
 from changefeed.protocols.base import Stores
-from changefeed.protocols.debezium_mysql import changes, control, describing, elsewhere, headers
+from changefeed.protocols.debezium_mysql import changes, control, elsewhere, headers, parts
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.rows import RowWriter, is_ours, row_writer
 from changefeed.protocols.debezium_mysql.shapes import LIMIT
 from changefeed.wire.events import Row, in_order
+from changefeed.wire.records import Headers
 
 Record = dict[str, Any]
 
@@ -38,8 +39,8 @@ class Encoder:
     """Encodes in the version and modes that the options name. Remembers how shapes are written."""
 
     def __init__(self, options: Options, stores: Stores) -> None:
-        del stores
         self._options = options
+        self._parts = parts.Writer(stores)
         self._writer = lru_cache(LIMIT)(self._make_writer)
 
     def encode(self, changed: Decoded) -> pa.RecordBatch:
@@ -49,9 +50,10 @@ class Encoder:
             try:
                 written += self._event(event)
             except UnicodeEncodeError as error:
-                raise UnsupportedError(
-                    f"debezium-mysql cannot carry text that is not UTF-8 (at {event.place})"
-                ) from error
+                message = f"debezium-mysql cannot carry text that is not UTF-8 (at {event.place})"
+                raise UnsupportedError(message) from error
+            except ProtocolError as error:
+                raise UnsupportedError(f"debezium-mysql: {error} (at {event.place})") from error
         return record_batch(written)
 
     def _event(self, event: Any) -> Iterator[Record]:
@@ -64,44 +66,53 @@ class Encoder:
                 yield from self._schema_change(event)
             case TransactionMark():
                 if "schemas" in event.origin or self._options.provide_transaction_metadata:
-                    yield _record(event.place, *control.write_transaction(event), ())
+                    yield self._control(event.place, control.write_transaction(event))
             case Heartbeat():
-                yield _record(event.place, *control.write_heartbeat(event, elsewhere.prefix(self._options)), ())
+                yield self._control(event.place, control.write_heartbeat(event, elsewhere.prefix(self._options)))
 
     def _row(self, row: Row) -> Iterator[Record]:
         writer = self._writer(row.shape)
-        key, value, found = writer.key_bytes(row), writer.value(row), headers.write(row.origin)
-        yield _record(row.place, key, value, found)
+        key, value, found = writer.key_of(row), writer.value(row), headers.write(row.origin)
+        topic = row.place.topic
+        sent_key = None if writer.key is None else self._parts.write(key, writer.key_block, f"{topic}-key")
+        yield _record(row.place, sent_key, self._parts.write(value, writer.block, f"{topic}-value"), found)
         if row.op == "delete" and self._options.tombstones_on_delete:
             behind = replace(row.place, offset=row.place.offset + 1)
-            yield _record(behind, key, None, found)
+            yield _record(behind, sent_key, None, found)
+
+    def _control(self, place: Place, said: control.Record, found: Headers = ()) -> Record:
+        key = None
+        if said.key_block is not None:
+            key = self._parts.write(said.key, said.key_block, f"{place.topic}-key")
+        return _record(place, key, self._parts.write(said.value, said.block, f"{place.topic}-value"), found)
 
     def _make_writer(self, shape: TableShape) -> RowWriter:
         if is_ours(shape.wire):
             return row_writer(shape, shape.wire, self._options)
-        name = elsewhere.schema_name(shape, self._options)
-        writer = row_writer(shape, describing.wire(shape, name, self._options), self._options)
-        if self._options.with_value_schema:
-            return writer
-        members, source = describing.without_schema(self._options)
-        return replace(writer, value_schema="", members=members, source=source)
+        return elsewhere.writer(shape, self._options)
 
     def _schema_change(self, event: SchemaChange) -> Iterator[Record]:
         origin = event.origin
         if isinstance(origin.get("wire"), str) and is_ours(origin["wire"]):
-            shape = TableShape(event.database or "", event.table or "", event.columns or (), wire=origin["wire"])
-            writer = self._writer(shape)
-            value = writer.envelope("t", None, None, event.commit_time, origin.get("transaction"), origin)
-            yield _record(event.place, writer.truncate_key(origin), value, headers.write(origin))
+            yield self._truncate(event)
             return
         if "tableChanges" not in origin:
             if not self._options.include_schema_changes:
                 return
             event = elsewhere.schema_change(event, self._options)
-        yield _record(event.place, *changes.write(event), headers.write(event.origin))
+        yield self._control(event.place, changes.write(event), headers.write(event.origin))
+
+    def _truncate(self, event: SchemaChange) -> Record:
+        origin = event.origin
+        shape = TableShape(event.database or "", event.table or "", event.columns or (), wire=origin["wire"])
+        writer = self._writer(shape)
+        value = writer.envelope("t", None, None, event.commit_time, origin.get("transaction"), origin)
+        key = writer.sent_key(origin)
+        said = control.Record(key, None if key is None else writer.key_block, value, writer.block)
+        return self._control(event.place, said, headers.write(origin))
 
 
-def _record(place: Place, key: bytes | None, value: bytes | None, found: headers.Headers) -> Record:
+def _record(place: Place, key: bytes | None, value: bytes | None, found: Headers) -> Record:
     return {
         "topic": place.topic,
         "partition": place.partition,

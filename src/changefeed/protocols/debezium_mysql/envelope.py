@@ -34,6 +34,7 @@ TEXTS = ("version", "connector", "name", "sequence", "gtid", "file", "query")
 INTEGERS = ("server_id", "pos", "row", "thread")
 _SOURCE = frozenset({*TEXTS, *INTEGERS, *CLOCK, "snapshot", "db", "table"})
 _FILE = re.compile(r".*?(\d{1,12})", re.ASCII | re.DOTALL)
+_LONGEST_FILE = 512
 _FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
 TRANSACTION = {"id": "id", "total_order": "order", "data_collection_order": "table_order"}
 
@@ -111,7 +112,7 @@ def _times(time: Instant | None) -> dict[str, int | None]:
 def place(origin: dict[str, Any]) -> int | None:
     """`file number << 40 | pos`: the order of changes; None where there is no file with a number, or no place in it."""
     file, pos = origin.get("file"), origin.get("pos")
-    found = _FILE.fullmatch(file) if isinstance(file, str) else None
+    found = _FILE.fullmatch(file) if isinstance(file, str) and len(file) <= _LONGEST_FILE else None
     if found is None or not isinstance(pos, int) or not 0 <= pos < 1 << 40:
         return None
     number = int(found[1])

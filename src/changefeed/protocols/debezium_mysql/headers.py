@@ -17,8 +17,8 @@ from typing import Any
 
 from changefeed.protocols.debezium_mysql import java_json
 from changefeed.wire import base64_text
+from changefeed.wire.records import Headers
 
-Headers = tuple[tuple[str, bytes | None], ...]
 NEW_KEY, OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
 _CONTEXT = "__debezium.context."
 _NAMES = ("connectorLogicalName", "taskId", "connectorName", "runId")

@@ -20,7 +20,7 @@ from typing import Any
 
 from changefeed.model.types import ColumnType
 from changefeed.protocols.debezium_mysql import java_json, numbers
-from changefeed.protocols.debezium_mysql.reading import reading
+from changefeed.protocols.debezium_mysql.reading import MOST_DIMENSIONS, reading
 from changefeed.protocols.debezium_mysql.schema import Node
 from changefeed.protocols.debezium_mysql.times import as_number
 from changefeed.wire.floats import float32
@@ -88,7 +88,7 @@ def _kind(value: Any) -> str:
     if type(value) is bool:
         return "boolean"
     if isinstance(value, list):
-        return "vector" if value and all(map(_is_float, value)) else "json"
+        return "vector" if 0 < len(value) <= MOST_DIMENSIONS and all(map(_is_float, value)) else "json"
     if type(value.get("wkb")) is str and (value.get("srid") is None or value["srid"].isdigit()):
         return _GEOMETRIES.get(frozenset(value), "json")
     return "json"

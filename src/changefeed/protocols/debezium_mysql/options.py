@@ -13,7 +13,7 @@ _ADJUSTMENT = Literal["none", "avro", "avro_unicode"]
 _VERSIONS = {"2.3": "2.3.4.Final", "2.6": "2.6.2.Final", "3.0": "3.0.7.Final", "3.6": "3.6.3.Final"}
 
 
-class Options(base.Options, frozen=True):
+class Options(base.RegistryOptions, frozen=True):
     """What both directions need to know of the producer."""
 
     debezium_version: Annotated[
@@ -43,6 +43,9 @@ class Options(base.Options, frozen=True):
     binary_handling_mode: Annotated[
         Literal["bytes", "base64", "base64-url-safe", "hex"], Meta(description="how BINARY and BLOB are sent")
     ] = msgspec.field(default="bytes", name="binary.handling.mode")
+    converter: Annotated[
+        Literal["json", "avro"], Meta(description="how keys and values from elsewhere are written; both are read")
+    ] = "json"
     decimal_format: Annotated[
         Literal["BASE64", "NUMERIC"], Meta(description="the JSON converter's form of precise decimals")
     ] = msgspec.field(default="BASE64", name="decimal.format")

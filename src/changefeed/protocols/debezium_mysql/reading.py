@@ -27,7 +27,7 @@ from typing import Any
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.types import ColumnType
 from changefeed.protocols.debezium_mysql import java_json, numbers, times
-from changefeed.protocols.debezium_mysql.schema import Node
+from changefeed.protocols.debezium_mysql.schema import BITS, DECIMAL, Node
 from changefeed.protocols.debezium_mysql.times import Irregular, as_number
 from changefeed.wire import base64_text
 from changefeed.wire.floats import float32
@@ -39,6 +39,7 @@ Reading = tuple[ColumnType, Read]
 _INTEGERS = {"int8": ("tinyint", 8), "int16": ("smallint", 16), "int32": ("int", 32), "int64": ("bigint", 64)}
 _SPECIAL = ("NaN", "Infinity", "-Infinity")
 _SHOWN = 60
+MOST_DIMENSIONS = 16_383  # of a vector of MySQL
 
 
 def reading(node: Node) -> Reading:
@@ -107,8 +108,8 @@ def _double(value: Any) -> float:
 
 
 def _vector(value: Any) -> list[float]:
-    if not isinstance(value, list):
-        raise SchemaError(f"{show(value)} is no array")
+    if not isinstance(value, list) or len(value) > MOST_DIMENSIONS:
+        raise SchemaError(f"{show(value)} is no vector of at most {MOST_DIMENSIONS} numbers")
     return [_float(item) for item in value]
 
 
@@ -122,22 +123,17 @@ _PLAIN: dict[str, Reading] = {
 
 
 def _bits(node: Node) -> Reading:
-    length = _parameter(node, "length", 64)
-    if length is None or length == 0:
+    length = node.bits
+    if length is None:
         return _PLAIN["bytes"]
     return ColumnType("bit", length=length), text(lambda value: numbers.read_bits(value, length))
 
 
-def _parameter(node: Node, name: str, limit: int) -> int | None:
-    value = node.parameters.get(name, "")
-    return int(value) if value.isdigit() and len(value) <= 9 and int(value) <= limit else None
-
-
 def _decimal(node: Node) -> Reading:
-    scale = _parameter(node, "scale", 65)
+    scale = node.scale
     if scale is None:
         return _PLAIN["bytes"]
-    precision = _parameter(node, "connect.decimal.precision", 65)
+    precision = node.number("connect.decimal.precision", 65)
     fixed = precision is not None and precision > 0 and scale <= precision
     t = ColumnType("decimal", length=precision, scale=scale) if fixed else ColumnType("decimal")
 
@@ -241,8 +237,8 @@ def _iso_time(value: str) -> Any:
 _D, _C = "io.debezium.", "org.apache.kafka.connect.data."
 _DATE, _MS, _US = ColumnType("date"), ColumnType("datetime", length=3), ColumnType("datetime", length=6)
 _NAMED: dict[tuple[str, str], Callable[[Node], Reading]] = {
-    ("bytes", _D + "data.Bits"): _bits,
-    ("bytes", _C + "Decimal"): _decimal,
+    ("bytes", BITS): _bits,
+    ("bytes", DECIMAL): _decimal,
     ("string", _D + "data.Enum"): _enum,
     ("string", _D + "data.EnumSet"): _set,
     ("string", _D + "data.Json"): _text(ColumnType("json"), lambda value: value),

@@ -1,6 +1,6 @@
 """Rows to keys and values: what a shape's wire text says of them, compiled once for each shape.
 
-    wire text ─ RowWriter ─▶ key tree, value tree ─ parts.write ─▶ bytes
+    wire text ─ RowWriter ─▶ key tree, value tree ─ parts.Writer ─▶ bytes
 
 Rule 1. A NULL is written as null: where a converter has put a default in its place, the default is what was read.
 Rule 2. What the origin's `sent` has of a value is written instead of it.
@@ -18,8 +18,9 @@ import msgspec
 from changefeed.errors import UnsupportedError
 from changefeed.model.event import Instant
 from changefeed.model.table import TableShape
-from changefeed.protocols.debezium_mysql import envelope, java_json, loose, parts, schema
+from changefeed.protocols.debezium_mysql import envelope, java_json, loose, parts
 from changefeed.protocols.debezium_mysql.options import Options
+from changefeed.protocols.debezium_mysql.parts import PLAIN, Block
 from changefeed.protocols.debezium_mysql.schema import Node
 from changefeed.protocols.debezium_mysql.shapes import MARK
 from changefeed.protocols.debezium_mysql.writing import write_irregular, writing
@@ -34,6 +35,7 @@ _NOTHING = msgspec.Raw(b"")
 
 class _Side(msgspec.Struct):
     schema: msgspec.Raw = _NOTHING
+    avro: int | None = None
     fields: list[str] | None = None
     envelope: list[str] | None = None
     source: list[str] | None = None
@@ -50,8 +52,9 @@ _wire = msgspec.json.Decoder(_Wire).decode
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One column on its way out."""
+    """One column on its way out, and the name of its field."""
 
+    column: str
     name: str
     node: Node
     write: Callable[[Any], Any]
@@ -64,28 +67,22 @@ class RowWriter:
 
     Attributes:
         key: names of the key's fields, None for no key.
-        key_schema, value_schema: the text of the block, "" for none.
+        key_block, block: the schemas of key and value.
         members, source: of the envelope and of the source block, in order.
     """
 
     shape: TableShape
     cells: tuple[Cell, ...]
     key: tuple[str, ...] | None
-    key_schema: str
-    value_schema: str
+    key_block: Block
+    block: Block
     members: tuple[str, ...]
     source: tuple[str, ...]
 
-    def value(self, row: Row) -> bytes:
-        """The value of a row."""
-        return self.envelope(
-            _LETTERS[row.op],
-            self._image(row, "before"),
-            self._image(row, "after"),
-            row.commit_time,
-            row.transaction,
-            row.origin,
-        )
+    def value(self, row: Row) -> Any:
+        """The tree of a row's value."""
+        before, after = self._image(row, "before"), self._image(row, "after")
+        return self.envelope(_LETTERS[row.op], before, after, row.commit_time, row.transaction, row.origin)
 
     def envelope(
         self,
@@ -95,8 +92,8 @@ class RowWriter:
         time: Instant | None,
         transaction: dict[str, Any] | None,
         origin: dict[str, Any],
-    ) -> bytes:
-        """The value around two images."""
+    ) -> Any:
+        """The tree of a value around two images."""
         known = {
             "before": before,
             "after": after,
@@ -105,11 +102,13 @@ class RowWriter:
             "op": letter,
             **envelope.write_clock(origin.get("envelope", {}), time),
         }
-        tree = {}
-        for name in self.members:
-            sent = origin.get("sent", {}).get(f"envelope.{name}") if name not in known else None
-            tree[name] = known.get(name) if sent is None else java_json.read(sent.encode(), "origin")
-        return parts.write(tree, self.value_schema)
+        sent = origin.get("sent", {})
+        others = {
+            name: java_json.read(sent.get(f"envelope.{name}", "null").encode(), "origin")
+            for name in self.members
+            if name not in known
+        }
+        return {name: others[name] if name in others else known[name] for name in self.members}
 
     def _image(self, row: Row, side: str) -> dict[str, Any] | None:
         image = row.before if side == "before" else row.after
@@ -120,31 +119,29 @@ class RowWriter:
         return {cell.name: self._cell(cell, image, side, prefix, row, sent) for cell in self.cells}
 
     def _cell(self, cell: Cell, image: dict[str, Any], side: str, prefix: str, row: Row, sent: dict[str, str]) -> Any:
-        if f"{side}.{cell.name}" in sent:
-            return java_json.read(sent[f"{side}.{cell.name}"].encode(), "origin")
-        if cell.name not in image:
+        if f"{side}.{cell.column}" in sent:
+            return java_json.read(sent[f"{side}.{cell.column}"].encode(), "origin")
+        if cell.column not in image:
             return cell.absent
-        value = image[cell.name]
+        value = image[cell.column]
         if value is not None:
             return cell.write(value)
-        data = row.irregular.get(prefix + cell.name)
+        data = row.irregular.get(prefix + cell.column)
         return None if data is None else write_irregular(data, cell.node)
 
-    def key_bytes(self, row: Row) -> bytes | None:
-        """The key of a row, None for no key."""
-        if self.key is None:
-            return None
-        if "key" in row.origin:
-            return parts.write(java_json.read(row.origin["key"].encode(), "origin"), self.key_schema)
-        side = "before" if row.after is None else "after"
-        image = self._image(row, side) or {}
-        return parts.write({name: image[name] for name in self.key}, self.key_schema)
+    def key_of(self, row: Row) -> Any:
+        """The tree of a row's key; None for no key."""
+        if self.key is None or "key" in row.origin:
+            return self.sent_key(row.origin)
+        image = self._image(row, "before" if row.after is None else "after") or {}
+        missing = [name for name in self.key if name not in image]
+        if missing:
+            raise UnsupportedError(f"debezium-mysql: {row.op} at {row.place} has no {missing[0]} for its key")
+        return {name: image[name] for name in self.key}
 
-    def truncate_key(self, origin: dict[str, Any]) -> bytes | None:
-        """The key of a truncate: none, unless one was sent."""
-        if "key" not in origin:
-            return None
-        return parts.write(java_json.read(origin["key"].encode(), "origin"), self.key_schema)
+    def sent_key(self, origin: dict[str, Any]) -> Any:
+        """The tree of a key that an origin has; None for none."""
+        return java_json.read(origin["key"].encode(), "origin") if "key" in origin else None
 
 
 def is_ours(wire: str) -> bool:
@@ -164,25 +161,28 @@ def row_writer(shape: TableShape, wire: str, options: Options) -> RowWriter:
         raise UnsupportedError(
             f"debezium-mysql: shape {shape.id} of {shape.table} has a broken wire: {error}"
         ) from error
-    value_schema = _text(found.value.schema)
-    if value_schema:
-        node = schema.read(value_schema.encode())
+    block, key_block = _block(found.value), _block(found.key)
+    if block.text:
+        node = parts.node_of(block)
         nodes = node.row.by_name
         members, source = node.names, node.by_name["source"].names
     else:
         nodes = {c.name: loose.node(c.type) for c in shape.columns}
         members, source = tuple(found.value.envelope or ()), tuple(found.value.source or ())
-    if [c.name for c in shape.columns] != list(nodes):
+    if len(shape.columns) != len(nodes):
         raise UnsupportedError(f"debezium-mysql: shape {shape.id} of {shape.table} and its wire have other columns")
-    key_schema = _text(found.key.schema) if found.key is not None else ""
     key = None if found.key is None else tuple(found.key.fields or ())
-    if key_schema:
-        key = schema.read(key_schema.encode()).names
-    return RowWriter(shape, _cells(shape, nodes, options), key, key_schema, value_schema, members, source)
+    if key_block.text:
+        key = parts.node_of(key_block).names
+    return RowWriter(shape, _cells(shape, nodes, options), key, key_block, block, members, source)
 
 
-def _text(raw: msgspec.Raw) -> str:
-    return bytes(raw).decode()
+def _block(side: _Side | None) -> Block:
+    if side is None or not bytes(side.schema):
+        return PLAIN
+    if side.avro is None:
+        return Block(bytes(side.schema).decode())
+    return Block(msgspec.json.decode(side.schema, type=str), True, side.avro)
 
 
 def _cells(shape: TableShape, nodes: dict[str, Node], options: Options) -> tuple[Cell, ...]:
@@ -192,9 +192,10 @@ def _cells(shape: TableShape, nodes: dict[str, Node], options: Options) -> tuple
     return tuple(
         Cell(
             column.name,
-            nodes[column.name],
-            writing(column.type, nodes[column.name], numeric=numeric, binary=binary),
-            encoded if nodes[column.name].type == "bytes" else placeholder,
+            name,
+            node,
+            writing(column.type, node, numeric=numeric, binary=binary),
+            encoded if node.type == "bytes" else placeholder,
         )
-        for column in shape.columns
+        for column, (name, node) in zip(shape.columns, nodes.items(), strict=True)
     )

@@ -23,8 +23,9 @@ from changefeed.wire.strict_json import Number
 BASES = frozenset(
     "int8 int16 int32 int64 float double boolean string bytes array map struct".split()  # noqa: SIM905 (reads as a list)
 )
+DECIMAL, BITS = "org.apache.kafka.connect.data.Decimal", "io.debezium.data.Bits"
 _DEEPEST = 12  # the schema-change topic needs 7
-_MOST_FIELDS = 65_536
+MOST_FIELDS = 4096  # columns of a table of MySQL
 _CACHED_BYTES = 1 << 20
 
 
@@ -35,7 +36,6 @@ class Node:
     Attributes:
         type: one of `BASES`.
         name: the semantic name, or "".
-        has_default: the schema has a default, which the converter writes for NULL.
         field: the name under which the node stands in its struct, or "".
         fields: of a struct.
         items: of an array.
@@ -45,11 +45,24 @@ class Node:
     optional: bool = False
     name: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
-    has_default: bool = False
-    default: Any = None
     field: str = ""
     fields: tuple[Node, ...] = ()
     items: Node | None = None
+
+    def number(self, name: str, most: int) -> int | None:
+        """A parameter that is a natural number up to `most`; None for any other."""
+        value = self.parameters.get(name, "")
+        return int(value) if value.isdecimal() and len(value) <= 9 and int(value) <= most else None
+
+    @cached_property
+    def scale(self) -> int | None:
+        """Digits behind the point, of a Decimal; None for anything else."""
+        return self.number("scale", 65) if (self.type, self.name) == ("bytes", DECIMAL) else None
+
+    @cached_property
+    def bits(self) -> int | None:
+        """The length of a BIT column; None for anything else."""
+        return (self.number("length", 64) or None) if (self.type, self.name) == ("bytes", BITS) else None
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -116,8 +129,6 @@ def _node(tree: Any, path: str, depth: int) -> Node:
         optional=_member(tree, "optional", bool, False, path),
         name=_member(tree, "name", str, "", path),
         parameters=_parameters(tree.get("parameters"), path),
-        has_default="default" in tree,
-        default=tree.get("default"),
         field=_member(tree, "field", str, "", path),
         fields=fields,
         items=_node(tree.get("items"), path + ".items", depth + 1) if base == "array" else None,
@@ -125,7 +136,7 @@ def _node(tree: Any, path: str, depth: int) -> Node:
 
 
 def _fields(tree: Any, path: str, depth: int) -> tuple[Node, ...]:
-    if not isinstance(tree, list) or len(tree) > _MOST_FIELDS:
+    if not isinstance(tree, list) or len(tree) > MOST_FIELDS:
         raise SchemaError(f"struct has no list of fields - at `{path}`")
     fields = tuple(_node(item, f"{path}.fields[{i}]", depth + 1) for i, item in enumerate(tree))
     if len({node.field for node in fields}) != len(fields):

@@ -10,6 +10,7 @@ The wire text of a shape:
 
     {"protocol":"debezium-mysql","key":{"schema":{…}},"value":{"schema":{…}}}                      with schemas
     {"protocol":"debezium-mysql","key":{"fields":["id"]},"value":{"envelope":[…],"source":[…]}}    without
+    {"protocol":"debezium-mysql","key":{"avro":7,"schema":"…"},"value":{"avro":8,"schema":"…"}}    Avro
     {"protocol":"debezium-mysql","key":null,"value":…}                                             no key
 """
 
@@ -17,12 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from changefeed.model.table import Column, TableShape, canonical
 from changefeed.model.types import ColumnType
 from changefeed.protocols.debezium_mysql import loose
-from changefeed.protocols.debezium_mysql.parts import Part
+from changefeed.protocols.debezium_mysql.parts import Block, Part
 from changefeed.protocols.debezium_mysql.reading import Read, reading
 from changefeed.protocols.debezium_mysql.schema import Node
 
@@ -106,13 +106,14 @@ def without_schema(names: tuple[str, ...], keys: tuple[str, ...] | None) -> tupl
 
 def wire_text(key: Part | None, value: Part) -> str:
     """The wire text of rows with this key and this value."""
-    if key is None:
-        shown = "null"
-    elif key.text:
-        shown = f'{{"schema":{key.text}}}'
-    else:
-        shown = canonical({"fields": list(key.payload)})
-    if value.text:
-        return f'{MARK}"key":{shown},"value":{{"schema":{value.text}}}}}'
-    layout: dict[str, Any] = {"envelope": list(value.payload), "source": list(value.payload["source"])}
-    return f'{MARK}"key":{shown},"value":{canonical(layout)}}}'
+    fields = None if key is None else {"fields": list(key.payload)}
+    layout = {"envelope": list(value.payload), "source": list(value.payload["source"])}
+    key_text = "null" if key is None else block_text(key.block) or canonical(fields)
+    return f'{MARK}"key":{key_text},"value":{block_text(value.block) or canonical(layout)}}}'
+
+
+def block_text(block: Block) -> str:
+    """A schema in a wire text; "" for none."""
+    if block.avro:
+        return canonical({"avro": block.id, "schema": block.text})
+    return f'{{"schema":{block.text}}}' if block.text else ""

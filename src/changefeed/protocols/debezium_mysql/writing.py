@@ -41,8 +41,10 @@ def writing(t: ColumnType, node: Node, *, numeric: bool = False, binary: str = "
     """
     if (node.type, node.name) in _NAMED:
         return _NAMED[node.type, node.name](t, node)
-    if node.name == _C + "Decimal" and "scale" in node.parameters:
-        return _decimal(int(node.parameters["scale"]), numeric)
+    if node.scale is not None:
+        return _decimal(node.scale, numeric)
+    if node.bits is not None:
+        return _bits(node.bits)
     if node.type in ("int8", "int16", "int32", "int64"):
         return _wrapped if node.type == "int64" else lambda value: Number(int(value))
     if node.type in ("float", "double"):
@@ -63,11 +65,11 @@ def writing(t: ColumnType, node: Node, *, numeric: bool = False, binary: str = "
 def write_irregular(data: bytes, node: Node) -> Any:
     """The JSON of what a column's type could not hold."""
     text = data.decode("utf-8", "surrogateescape")
-    if node.name == _C + "Decimal" and "scale" in node.parameters:
+    if node.scale is not None:
         found = numbers.read_plain(text)
         if found is None:
             raise UnsupportedError(f"debezium-mysql cannot carry {text!r:.60} as a decimal")
-        return numbers.write_unscaled(numbers.unscaled(found, int(node.parameters["scale"])))
+        return numbers.write_unscaled(numbers.unscaled(found, node.scale))
     if node.type == "struct":
         return java_json.read(data, "irregular")
     if node.type.startswith("int") and not times.as_number(Number(text or "x")):
@@ -95,8 +97,7 @@ def _decimal(scale: int, numeric: bool) -> Write:
     return write
 
 
-def _bits(t: ColumnType, node: Node) -> Write:
-    length = int(node.parameters.get("length", "64"))
+def _bits(length: int) -> Write:
     return lambda value: numbers.write_bits(value, length)
 
 
@@ -150,13 +151,7 @@ def _datetime(unit: str) -> Callable[[ColumnType, Node], Write]:
     return lambda t, node: write
 
 
-def same(value: Any, sent: Any) -> bool:
-    """Whether two trees have the same text: 1 and 1.0 have not, `Number` and str neither."""
-    return java_json.write(value) == java_json.write(sent)
-
-
 _NAMED: dict[tuple[str, str], Callable[[ColumnType, Node], Write]] = {
-    ("bytes", _D + "data.Bits"): _bits,
     ("struct", _D + "data.geometry.Point"): _geometry,
     ("struct", _D + "data.geometry.Geometry"): _geometry,
     ("int32", _D + "time.Date"): _days,
