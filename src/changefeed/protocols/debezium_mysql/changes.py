@@ -121,7 +121,7 @@ def write(event: SchemaChange) -> Record:
     return joined(origin, key, value, blocks.change_key(connector), blocks.change(connector, profile))
 
 
-def read_truncate(source: envelope.Source, place: Place, columns: Any, origin: dict[str, Any]) -> SchemaChange:
+def truncate(source: envelope.Source, place: Place, columns: Any, origin: dict[str, Any]) -> SchemaChange:
     """A row with op `t`; `origin` is complete."""
     return SchemaChange(
         "truncate_table",

@@ -17,7 +17,7 @@ Rule 4. A delete without `before` has the key's columns; the origin's `absent` s
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -25,11 +25,11 @@ import pyarrow as pa
 
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.batch import BatchBuilder, Decoded
-from changefeed.model.event import Control, DeadLetter
+from changefeed.model.event import Control, DeadLetter, Instant, SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import canonical
 from changefeed.protocols.base import Stores
-from changefeed.protocols.debezium_mysql import changes, control, envelope, headers, java_json, parts, shapes
+from changefeed.protocols.debezium_mysql import changes, control, envelope, headers, java_json, parts, shapes, unwrapped
 from changefeed.protocols.debezium_mysql.images import Images
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.parts import Part, check_struct
@@ -42,6 +42,23 @@ from changefeed.wire.records import Headers, dead_letter, each_record
 NAME = "debezium-mysql"
 _HINT = ' Is "protocol" right for this topic?'
 _IMAGES = {"insert": "after", "read": "after", "update": "after", "delete": "before"}
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What is said of a row besides its images; `sent` becomes a part of the origin."""
+
+    place: Place
+    op: str
+    time: Instant | None
+    sequence: int | None
+    transaction: dict[str, Any] | None
+    origin: dict[str, Any]
+    sent: dict[str, str]
+
+    def whole_origin(self) -> dict[str, Any]:
+        """The origin, with the values that would be written otherwise than they were sent."""
+        return self.origin | {"sent": self.sent} if self.sent else self.origin
 
 
 class Decoder:
@@ -91,6 +108,8 @@ class Decoder:
             events.append(control.read_transaction(named, said, place))
         elif tree.keys() == {"ts_ms"}:
             events.append(control.read_heartbeat(named, said, place))
+        elif self._options.unwrap:
+            self._unwrapped(place, named, said, found, rows)
         elif tree.keys() != control.NOTIFICATION_MEMBERS:
             members = ", ".join(tree)
             raise ProtocolError(f"value is no event: it has {members[:80] or 'nothing'}", reason="unknown-kind")
@@ -114,31 +133,52 @@ class Decoder:
             raise SchemaError("row without a table - at `source.table`")
         if key is not None and not isinstance(key.payload, dict):
             raise SchemaError("key is no object")
-        origin: dict[str, Any] = {**source.origin, "envelope": envelope.read_clock(tree)}
-        origin |= headers.read(found, source.origin)
-        sent = source.sent | _unknown(tree)
-        transaction = envelope.read_transaction(tree.get("transaction"))
-        if op == "truncate":
-            if tree.get("before") is not None or tree.get("after") is not None:
-                raise SchemaError("truncate with an image")
-            self._truncate(place, key, value, source, transaction, origin | ({"sent": sent} if sent else {}), events)
-            return
-        images, family = self._images(op, key, value, source, origin)
-        shape = images.shape(family)
-        sent |= images.differing(family, shape, self._options.decimal_format == "NUMERIC")
-        if sent:
-            origin["sent"] = sent
-        time = source.time
-        rows[6 if time is None else time.digits].add(
-            shape,
+        around = Around(
             place,
             op,
+            source.time,
+            source.sequence,
+            envelope.read_transaction(tree.get("transaction")),
+            {**source.origin, "envelope": envelope.read_clock(tree), **headers.read(found, source.origin)},
+            source.sent | _unknown(tree),
+        )
+        if op == "truncate":
+            events.append(self._truncate(key, value, source, around))
+        else:
+            self._add(around, *self._images(op, key, value, source, around.origin), rows)
+
+    def _unwrapped(
+        self, place: Place, key: Part | None, value: Part, found: Headers, rows: dict[int, BatchBuilder]
+    ) -> None:
+        row = unwrapped.read(value, place.topic)
+        names = () if row.schema is not None else tuple(row.row)
+        keys = None if key is None else tuple(key.payload)
+        family = self._family(row.database, row.table, row.schema, names, keys, unwrapped.wire_text(key, value))
+        origin: dict[str, Any] = {"unwrapped": row.added, **headers.read(found, {})}
+        if key is not None and not _is_own(key.payload, row.row):
+            origin["key"] = java_json.write(key.payload)
+        images = Images(self._options.unavailable_value_placeholder)
+        images.tell(names, [row.row])
+        if row.op == "delete":
+            images.before = images.read(family.fields, row.row, "before", "")
+        else:
+            images.after = images.read(family.fields, row.row, "after", "")
+        self._add(Around(place, row.op, row.time, None, None, origin, {}), images, family, rows)
+
+    def _add(self, around: Around, images: Images, family: Family, rows: dict[int, BatchBuilder]) -> None:
+        """Adds a row to the batch of its shape."""
+        shape, time = images.shape(family), around.time
+        around.sent.update(images.differing(family, shape, self._options.decimal_format == "NUMERIC"))
+        rows[6 if time is None else time.digits].add(
+            shape,
+            around.place,
+            around.op,
             before=images.before,
             after=images.after,
-            sequence=source.sequence,
+            sequence=around.sequence,
             commit_time=None if time is None else time.us if time.digits == 6 else time.us // 1000,
-            transaction=transaction,
-            origin=canonical(origin),
+            transaction=around.transaction,
+            origin=canonical(around.whole_origin()),
             irregular=images.irregular,
         )
 
@@ -152,6 +192,8 @@ class Decoder:
         present = [tree for tree in (before, after) if tree is not None]
         if not present:
             raise SchemaError(f"{op} without an image")
+        if len(present[-1]) > MOST_FIELDS:
+            raise SchemaError(f"row has {len(present[-1])} columns, expected at most {MOST_FIELDS}")
         family = self._compiled(key, value, source, tuple(present[-1]))
         if key is not None and ("absent" in origin or not _is_own(key.payload, present[-1])):
             origin["key"] = java_json.write(key.payload)
@@ -159,8 +201,6 @@ class Decoder:
         if value.schema is None:
             if any(tree.keys() != present[-1].keys() for tree in present):
                 raise SchemaError("before and after have other columns")
-            if len(present[-1]) > MOST_FIELDS:
-                raise SchemaError(f"row has {len(present[-1])} columns, expected at most {MOST_FIELDS}")
             images.tell(present[-1], present)
         fields = family.fields
         if "absent" in origin:
@@ -179,24 +219,17 @@ class Decoder:
             source.database, source.table or "", row, () if row else names, keys, shapes.wire_text(key, value)
         )
 
-    def _truncate(
-        self,
-        place: Place,
-        key: Part | None,
-        value: Part,
-        source: envelope.Source,
-        transaction: dict[str, Any] | None,
-        origin: dict[str, Any],
-        events: list[Control],
-    ) -> None:
+    def _truncate(self, key: Part | None, value: Part, source: envelope.Source, around: Around) -> SchemaChange:
+        if value.payload.get("before") is not None or value.payload.get("after") is not None:
+            raise SchemaError("truncate with an image")
         family = self._compiled(key, value, source, ())
-        origin["wire"] = family.wire
+        origin = around.whole_origin() | {"wire": family.wire}
         if key is not None:
             origin["key"] = java_json.write(key.payload)
-        if transaction is not None:
-            origin["transaction"] = transaction
+        if around.transaction is not None:
+            origin["transaction"] = around.transaction
         columns = tuple(f.column for f in family.fields) if value.schema is not None else None
-        events.append(changes.read_truncate(source, place, columns, origin))
+        return changes.truncate(source, around.place, columns, origin)
 
 
 def _schema_id(value: bytes) -> int | None:

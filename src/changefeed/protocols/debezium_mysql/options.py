@@ -76,6 +76,9 @@ class Options(base.RegistryOptions, frozen=True):
     field_name_adjustment_mode: Annotated[_ADJUSTMENT, Meta(description="the same for names of columns")] = (
         msgspec.field(default="none", name="field.name.adjustment.mode")
     )
+    unwrap: Annotated[
+        bool, Meta(description="values are rows without envelope, as the transform ExtractNewRecordState leaves them")
+    ] = False
     unavailable_value_placeholder: Annotated[str, Meta(description="what stands for a column that was not sent")] = (
         msgspec.field(default="__debezium_unavailable_value", name="unavailable.value.placeholder")
     )

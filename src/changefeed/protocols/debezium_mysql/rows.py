@@ -18,7 +18,7 @@ import msgspec
 from changefeed.errors import UnsupportedError
 from changefeed.model.event import Instant
 from changefeed.model.table import TableShape
-from changefeed.protocols.debezium_mysql import envelope, java_json, loose, parts
+from changefeed.protocols.debezium_mysql import envelope, java_json, loose, parts, unwrapped
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.parts import PLAIN, Block
 from changefeed.protocols.debezium_mysql.schema import Node
@@ -39,6 +39,7 @@ class _Side(msgspec.Struct):
     fields: list[str] | None = None
     envelope: list[str] | None = None
     source: list[str] | None = None
+    unwrapped: bool = False
 
 
 class _Wire(msgspec.Struct):
@@ -69,6 +70,7 @@ class RowWriter:
         key: names of the key's fields, None for no key.
         key_block, block: the schemas of key and value.
         members, source: of the envelope and of the source block, in order.
+        unwrapped: there is no envelope; `members` are the row's and what was added to it.
     """
 
     shape: TableShape
@@ -78,9 +80,13 @@ class RowWriter:
     block: Block
     members: tuple[str, ...]
     source: tuple[str, ...]
+    unwrapped: bool = False
 
     def value(self, row: Row) -> Any:
         """The tree of a row's value."""
+        if self.unwrapped:
+            image = (self._image(row, "before" if row.after is None else "after") or {}) | row.origin["unwrapped"]
+            return {name: image[name] for name in self.members}
         before, after = self._image(row, "before"), self._image(row, "after")
         return self.envelope(_LETTERS[row.op], before, after, row.commit_time, row.transaction, row.origin)
 
@@ -162,19 +168,26 @@ def row_writer(shape: TableShape, wire: str, options: Options) -> RowWriter:
             f"debezium-mysql: shape {shape.id} of {shape.table} has a broken wire: {error}"
         ) from error
     block, key_block = _block(found.value), _block(found.key)
-    if block.text:
-        node = parts.node_of(block)
-        nodes = node.row.by_name
-        members, source = node.names, node.by_name["source"].names
-    else:
-        nodes = {c.name: loose.node(c.type) for c in shape.columns}
-        members, source = tuple(found.value.envelope or ()), tuple(found.value.source or ())
+    nodes, members, source = _layout(shape, found.value, block)
     if len(shape.columns) != len(nodes):
         raise UnsupportedError(f"debezium-mysql: shape {shape.id} of {shape.table} and its wire have other columns")
     key = None if found.key is None else tuple(found.key.fields or ())
     if key_block.text:
         key = parts.node_of(key_block).names
-    return RowWriter(shape, _cells(shape, nodes, options), key, key_block, block, members, source)
+    return RowWriter(
+        shape, _cells(shape, nodes, options), key, key_block, block, members, source, found.value.unwrapped
+    )
+
+
+def _layout(shape: TableShape, side: _Side, block: Block) -> tuple[dict[str, Node], tuple[str, ...], tuple[str, ...]]:
+    """The columns' nodes, and the members of envelope and source block."""
+    if not block.text:
+        nodes = {c.name: loose.node(c.type) for c in shape.columns}
+        return nodes, tuple(side.envelope or side.fields or ()), tuple(side.source or ())
+    node = parts.node_of(block)
+    if side.unwrapped:
+        return unwrapped.columns(node).by_name, node.names, ()
+    return node.row.by_name, node.names, node.by_name["source"].names
 
 
 def _block(side: _Side | None) -> Block:

@@ -12,6 +12,7 @@ The wire text of a shape:
     {"protocol":"debezium-mysql","key":{"fields":["id"]},"value":{"envelope":[…],"source":[…]}}    without
     {"protocol":"debezium-mysql","key":{"avro":7,"schema":"…"},"value":{"avro":8,"schema":"…"}}    Avro
     {"protocol":"debezium-mysql","key":null,"value":…}                                             no key
+    {"protocol":"debezium-mysql","key":…,"value":{"unwrapped":true,…}}                             no envelope
 """
 
 from __future__ import annotations
@@ -106,10 +107,13 @@ def without_schema(names: tuple[str, ...], keys: tuple[str, ...] | None) -> tupl
 
 def wire_text(key: Part | None, value: Part) -> str:
     """The wire text of rows with this key and this value."""
-    fields = None if key is None else {"fields": list(key.payload)}
     layout = {"envelope": list(value.payload), "source": list(value.payload["source"])}
-    key_text = "null" if key is None else block_text(key.block) or canonical(fields)
-    return f'{MARK}"key":{key_text},"value":{block_text(value.block) or canonical(layout)}}}'
+    return f'{MARK}"key":{key_text(key)},"value":{block_text(value.block) or canonical(layout)}}}'
+
+
+def key_text(key: Part | None) -> str:
+    """A key in a wire text."""
+    return "null" if key is None else block_text(key.block) or canonical({"fields": list(key.payload)})
 
 
 def block_text(block: Block) -> str:
