@@ -28,7 +28,10 @@ SOURCE = (
     '"file":"mysql-bin.000001","pos":13400,"row":0,"thread":20,"query":null}'
 )
 CLOCK = '"ts_ms":1795248239178,"ts_us":1795248239178174,"ts_ns":1795248239178174154'
-SPECIFIED_KEY = '{"type":"record","name":"Key","namespace":"p.d.t","fields":[{"name":"id","type":"int"}],"connect.name":"p.d.t.Key"}'
+SPECIFIED_KEY = (
+    '{"type":"record","name":"Key","namespace":"p.d.t","fields":[{"name":"id","type":"int"}],'
+    '"connect.name":"p.d.t.Key"}'
+)
 SPECIFIED_ENVELOPE = (
     '{"type":"record","name":"Envelope","namespace":"p.d.t","fields":[{"name":"before","type":["null",{"type":"re'
     'cord","name":"Value","fields":[{"name":"id","type":"int"},{"name":"name","type":"string"}],"connect.name":"p'
@@ -60,9 +63,8 @@ def value(after: str = '{"id":1}', before: str = "null", op: str = "c", source: 
 def with_schema(field: str, content: str) -> bytes:
     """A row of one column `v` whose field schema, without its name, and JSON are these."""
     row = f'{{"type":"struct","fields":[{{{field},"field":"v"}}],"optional":true,"name":"N.Value","field":"%s"}}'
-    source = '{"type":"struct","fields":[%s],"optional":false,"name":"S","field":"source"}' % ",".join(
-        f'{{"type":"string","optional":true,"field":"{name}"}}' for name in ("db", "table")
-    )
+    names = ",".join(f'{{"type":"string","optional":true,"field":"{name}"}}' for name in ("db", "table"))
+    source = f'{{"type":"struct","fields":[{names}],"optional":false,"name":"S","field":"source"}}'
     fields = f'{row % "before"},{row % "after"},{source},{{"type":"string","optional":false,"field":"op"}}'
     payload = f'{{"before":null,"after":{{"v":{content}}},"source":{{"db":"inv","table":"t"}},"op":"c"}}'
     return f'{{"schema":{{"type":"struct","fields":[{fields}],"optional":false}},"payload":{payload}}}'.encode()

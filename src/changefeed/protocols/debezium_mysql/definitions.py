@@ -32,8 +32,11 @@ _ALIASES = {
     "long": "mediumtext",
 }
 _ESCAPE = re.compile(r"''|\\(.)", re.DOTALL)
-_ATTRIBUTES = re.compile(r"\b(unsigned|signed|zerofill|binary|national|precision)\b")
+_ATTRIBUTES = re.compile(r"\b(?:unsigned|signed|zerofill|national|precision|(?<=\w )binary)\b")
 _SIZED = frozenset({"char", "varchar", "binary", "varbinary", "vector", "datetime", "timestamp", "time"})
+_BINARY = {"char": "binary", "varchar": "varbinary"} | {
+    size + "text": size + "blob" for size in ("", "tiny", "medium", "long")
+}
 _NUMBERS = frozenset({*INTEGERS, "decimal", "float", "double", "year"})
 
 
@@ -54,6 +57,8 @@ def columns(changes: list[dict[str, Any]], database: str | None, table: str | No
 
 def _column(described: dict[str, Any], keys: Any) -> Column:
     t = column_type(described["typeName"], described["length"], described["scale"], described.get("enumValues"))
+    if described.get("charsetName") == "binary":
+        t = ColumnType(_BINARY.get(t.name, t.name), length=t.length)
     name, default = described["name"], described.get("defaultValueExpression")
     if not isinstance(name, str):
         raise SchemaError("column without a name")

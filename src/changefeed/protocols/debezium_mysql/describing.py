@@ -26,7 +26,7 @@ from changefeed.model.table import Column, TableShape
 from changefeed.model.types import BINARIES, GEOMETRIES, ColumnType
 from changefeed.protocols.debezium_mysql import blocks, names, numbers
 from changefeed.protocols.debezium_mysql.java_json import string
-from changefeed.protocols.debezium_mysql.options import Options
+from changefeed.protocols.debezium_mysql.options import Options, keys_of
 from changefeed.protocols.debezium_mysql.shapes import MARK
 
 _D, _C = "io.debezium.", "org.apache.kafka.connect.data."
@@ -80,15 +80,30 @@ def wire(shape: TableShape, name: str, options: Options) -> str:
         UnsupportedError: a column's type has no schema.
     """
     full, fields = _full(name, options), _fields(shape, options)
-    key = f'{{"schema":{key_schema(shape, name, options)}}}' if shape.keys else "null"
+    key = f'{{"schema":{key_schema(shape, name, options)}}}' if keys(shape, options) else "null"
     value = blocks.envelope(full, ",".join(fields.values()), options.connector, options.debezium_version)
     return f'{MARK}"key":{key},"value":{{"schema":{value}}}}}'
+
+
+def keys(shape: TableShape, options: Options) -> tuple[str, ...]:
+    """The columns of a shape's key, in the key's order.
+
+    Raises:
+        UnsupportedError: the options name a column that the table does not have.
+    """
+    for pattern, columns in keys_of(options.message_key_columns):
+        if pattern.fullmatch(f"{shape.database}.{shape.table}"):
+            missing = [name for name in columns if name not in shape.by_name]
+            if missing:
+                raise UnsupportedError(f"debezium-mysql: {shape.table} has no column {missing[0]} for its key")
+            return columns
+    return shape.keys
 
 
 def key_schema(shape: TableShape, name: str, options: Options) -> str:
     """The schema of a shape's key."""
     fields = _fields(shape, options)
-    listed = ",".join(fields[key] for key in shape.keys)
+    listed = ",".join(fields[key] for key in keys(shape, options))
     return f'{{"type":"struct","fields":[{listed}],"optional":false,"name":"{_full(name, options)}.Key"}}'
 
 
@@ -109,7 +124,7 @@ def _name(column: Column, options: Options) -> str:
 
 def _field(column: Column, options: Options, shape: TableShape) -> str:
     base, name, parameters, more = _schema(column.type, options, shape)
-    optional = column.nullable is not False and not column.key
+    optional = column.nullable is not False and column.key is not True
     if column.type.name in GEOMETRIES:
         optional = True
     text = f'{{"type":"{base}"{more},"optional":{"true" if optional else "false"}'

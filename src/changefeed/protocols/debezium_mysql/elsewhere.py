@@ -1,14 +1,15 @@
 """Changes from elsewhere: what the connector would say around them, from options and from what their origin knows.
 
 Rule 1. The source block gets version, connector and name from the options, `file` "" and numbers 0 where the origin has
-        nothing of that name and kind; a row that a snapshot read says so.
+        nothing of that name and kind; a row that a snapshot read says so. The origin may have a clock, a snapshot mark
+        and a context too, as those of this protocol's own rows have.
 Rule 2. An update that changes the key is a delete, a tombstone and an insert, with each other's key in a header.
 Rule 3. An upsert is an insert: there is no other word for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from changefeed.errors import UnsupportedError
 from changefeed.model.event import SchemaChange
 from changefeed.model.table import TableShape
 from changefeed.protocols.debezium_mysql import avro_schema, blocks, describing, java_json, names
-from changefeed.protocols.debezium_mysql.envelope import INTEGERS, TEXTS
+from changefeed.protocols.debezium_mysql.envelope import CLOCK, INTEGERS, TEXTS
 from changefeed.protocols.debezium_mysql.headers import NEW_KEY, OLD_KEY
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.parts import PLAIN, Block
@@ -56,6 +57,7 @@ def source(origin: dict[str, Any], options: Options) -> dict[str, Any]:
     """The origin of a change from elsewhere, as far as the source block has words for it."""
     known = {name: origin[name] for name in TEXTS if isinstance(origin.get(name), str)}
     known |= {name: origin[name] for name in INTEGERS if _is_integer(origin.get(name))}
+    known |= {name: content for name, content in origin.items() if name in _KINDS and _KINDS[name](content)}
     if not options.include_query:
         known.pop("query", None)
     defaults = {"file": "", "server_id": 0, "pos": 0, "row": 0}
@@ -65,6 +67,21 @@ def source(origin: dict[str, Any], options: Options) -> dict[str, Any]:
 
 def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+
+
+def _is_clock(value: Any) -> bool:
+    return isinstance(value, dict) and value.keys() <= set(CLOCK) and all(map(_is_integer, value.values()))
+
+
+def _is_context(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(text, str | bool) for text in value.values())
+
+
+_KINDS: dict[str, Callable[[Any], bool]] = {
+    "envelope": _is_clock,
+    "snapshot": lambda value: isinstance(value, str),
+    "context": _is_context,
+}
 
 
 def rows(row: Row, options: Options) -> Iterator[Row]:
@@ -80,7 +97,7 @@ def rows(row: Row, options: Options) -> Iterator[Row]:
     origin = source(row.origin, options)
     transaction = row.transaction if options.provide_transaction_metadata else None
     if row.op == "read":
-        origin["snapshot"] = "true"
+        origin.setdefault("snapshot", "true")
     place = row.place
     if options.topic_prefix is not None:
         place = replace(place, topic=schema_name(row.shape, options))
@@ -89,15 +106,15 @@ def rows(row: Row, options: Options) -> Iterator[Row]:
         yield replace(row, after=None)
     elif row.op != "update":
         yield replace(row, before=None)
-    elif row.before is None or not _key_changes(row):
+    elif row.before is None or not _key_changes(row, options):
         yield row
     else:
         yield from _split(row, options)
 
 
-def _key_changes(row: Row) -> bool:
+def _key_changes(row: Row, options: Options) -> bool:
     before, after = row.before or {}, row.after or {}
-    return any(before.get(name) != after.get(name) for name in row.shape.keys)
+    return any(before.get(name) != after.get(name) for name in describing.keys(row.shape, options))
 
 
 def _split(row: Row, options: Options) -> Iterator[Row]:
@@ -130,7 +147,7 @@ def schema_change(event: SchemaChange, options: Options) -> SchemaChange:
     if event.commit_time is None:
         raise UnsupportedError(f"debezium-mysql: {event.type} at {event.place} needs a commit time")
     origin = source(event.origin, options) | {"tableChanges": []}
-    origin["envelope"] = {"ts_ms": event.commit_time.us // 1000}
+    origin.setdefault("envelope", {"ts_ms": event.commit_time.us // 1000})
     schemas = {"key": options.with_key_schema, "value": options.with_value_schema}
     origin["schemas"] = {side: True for side, there in schemas.items() if there}
     if options.converter == "avro":

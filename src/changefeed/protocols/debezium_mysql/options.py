@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
+from changefeed.errors import ConfigError
 from changefeed.protocols import base
 
 _ADJUSTMENT = Literal["none", "avro", "avro_unicode"]
@@ -58,6 +61,10 @@ class Options(base.RegistryOptions, frozen=True):
     value_schemas_enable: Annotated[
         bool | None, Meta(description="the same for values alone; None as schemas.enable")
     ] = msgspec.field(default=None, name="value.converter.schemas.enable")
+    message_key_columns: Annotated[
+        str | None,
+        Meta(description="keys of tables from elsewhere, and their order: <regex of db.table>:<column>,…;…"),
+    ] = msgspec.field(default=None, name="message.key.columns")
     tombstones_on_delete: Annotated[bool, Meta(description="a record without value follows each delete")] = (
         msgspec.field(default=True, name="tombstones.on.delete")
     )
@@ -84,6 +91,14 @@ class Options(base.RegistryOptions, frozen=True):
     )
     bug_compat: Annotated[bool, Meta(description="reproduce the producer's known defects")] = False
 
+    def __post_init__(self) -> None:
+        """Checks what a type alone does not.
+
+        Raises:
+            ConfigError: an option cannot work.
+        """
+        keys_of(self.message_key_columns)
+
     @property
     def version(self) -> str:
         """The text of `source.version`."""
@@ -98,3 +113,23 @@ class Options(base.RegistryOptions, frozen=True):
     def with_value_schema(self) -> bool:
         """Whether values of rows from elsewhere have their schema in front."""
         return self.schemas_enable if self.value_schemas_enable is None else self.value_schemas_enable
+
+
+@cache
+def keys_of(text: str | None) -> tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]:
+    """The option `message.key.columns`: patterns of `database.table`, and the columns of the key.
+
+    Raises:
+        ConfigError: the text has another form.
+    """
+    found = []
+    for entry in filter(None, (text or "").split(";")):
+        pattern, _, columns = entry.rpartition(":")
+        names = tuple(name.strip() for name in columns.split(",") if name.strip())
+        try:
+            found.append((re.compile(pattern.strip(), re.IGNORECASE), names))
+        except re.error as error:
+            raise ConfigError(f"message.key.columns: {pattern!r} is no pattern: {error}") from error
+        if not pattern or not names:
+            raise ConfigError(f"message.key.columns: {entry!r} is not <regex of db.table>:<column>,…")
+    return tuple(found)

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from changefeed.errors import ConfigError, ProtocolError, SchemaError
+from changefeed.errors import ConfigError, ProtocolError, SchemaError, UnsupportedError
 from changefeed.protocols.base import Stores
 from changefeed.protocols.debezium_mysql import avro_form, java_json, schema
 from changefeed.protocols.debezium_mysql.schema import Node
@@ -174,7 +174,10 @@ class Writer:
         if block.avro:
             t, write = self._compiled(block.text)
             out = bytearray(confluent.header(self._id(subject, block.text, block.id)))
-            write(avro_form.datum(tree, t), out)
+            try:
+                write(avro_form.datum(tree, t), out)
+            except UnsupportedError as error:
+                raise UnsupportedError(f"debezium-mysql: {subject}: {error}") from error
             return bytes(out)
         if block.text:
             return f'{{"schema":{block.text},"payload":{java_json.write(tree)}}}'.encode()

@@ -206,7 +206,7 @@ def _geometry(node: Node) -> Reading:
 
 def _read_geometry(value: Any) -> Any:
     wkb, srid = (value.get("wkb"), value.get("srid")) if isinstance(value, dict) else (None, None)
-    if not isinstance(value, dict) or (srid is not None and not (as_number(srid) and 0 <= int(srid) < 2**32)):
+    if not isinstance(value, dict) or (srid is not None and not (as_number(srid) and 0 <= int(srid) < 2**31)):
         raise SchemaError(f"{show(value)} is no geometry")
     if type(wkb) is not str:  # a Point may come as its coordinates alone
         return Irregular(java_json.write(value))

@@ -47,6 +47,8 @@ def writing(t: ColumnType, node: Node, *, numeric: bool = False, binary: str = "
         return _bits(node.bits)
     if node.type in ("int8", "int16", "int32", "int64"):
         return _wrapped if node.type == "int64" else lambda value: Number(int(value))
+    if node.type == "number":
+        return Number
     if node.type in ("float", "double"):
         bits = 32 if node.type == "float" else 64
         return lambda value: java_json.number(float(value), bits)
@@ -110,6 +112,8 @@ def _geometry(t: ColumnType, node: Node) -> Write:
     point = node.name.endswith("Point")
 
     def write(value: dict[str, Any]) -> dict[str, Any]:
+        if (value["srid"] or 0) >= 2**31:
+            raise UnsupportedError(f"debezium-mysql cannot carry the srid {value['srid']}")
         srid = Number(value["srid"]) if value["srid"] else None
         geometry: dict[str, Any] = {"wkb": base64_text.write(value["wkb"]), "srid": srid}
         if point:
