@@ -441,3 +441,11 @@ def test_logs_with_notifications_come_back_but_for_these(name: str) -> None:
     found = decode(*log(name))
     assert errors(found) == []
     assert bytes_of(encode(found)) == [r for r in log(name) if r["topic"] != "notif"]
+
+
+def test_null_is_written_as_the_default_by_option() -> None:
+    sent = record(None, with_schema('"type":"int32","optional":true,"default":18', "null"))
+    found = decode(sent)
+    assert bytes_of(encode(found)) == [sent]
+    (written,) = bytes_of(encode(found, **{"replace-null-with-default": "true"}))
+    assert b'"after":{"v":18}' in written["value"]

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from changefeed.errors import UnsupportedError
+from changefeed.errors import ConfigError, UnsupportedError
 from changefeed.model.batch import BatchBuilder, Decoded
 from changefeed.model.event import Heartbeat, Instant, Resolved, SchemaChange, TransactionMark
 from changefeed.model.position import Place
@@ -316,6 +316,37 @@ def test_names_are_adjusted_as_specified() -> None:
             "_u0031st",
         ],
     }
+
+
+def test_labels_leak_their_escapes_with_bug_compat() -> None:
+    assert change("enum('a','e,f')", "e,f", **{"bug-compat": "true"})[1] == '"e\\\\,f"'
+    assert change("set('a','b')", "a,b", **{"bug-compat": "true"})[1] == '"a,b"'
+
+
+def test_skipped_operations_are_not_written() -> None:
+    assert encode(one_insert(), **{"skipped.operations": "c,t"}).num_rows == 0
+    with pytest.raises(ConfigError) as caught:
+        encode(one_insert(), **{"skipped.operations": "x"})
+    assert str(caught.value) == "skipped.operations 'x' is no list of c, u, d, t; or none"
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("(:a", "message.key.columns: '(' is no pattern: missing ), unterminated subpattern at position 0"),
+        ("inv.t", "message.key.columns: 'inv.t' is not <regex of db.table>:<column>,…"),
+    ],
+)
+def test_keys_that_are_none_are_refused(text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        encode(one_insert(), **{"message.key.columns": text})
+    assert str(caught.value) == message
+
+
+def test_keys_by_option_must_be_columns() -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        encode(one_insert(), **{"message.key.columns": "d.t:nope"})
+    assert str(caught.value) == "debezium-mysql: t has no column nope for its key"
 
 
 def test_marks_from_elsewhere_follow_the_options() -> None:

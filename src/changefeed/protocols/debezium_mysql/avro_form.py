@@ -45,8 +45,8 @@ _SMALL = frozenset({"int8", "int16"})
 _UNNAMED = "io.confluent.connect.avro.ConnectDefault"
 
 
-def node(t: Type, field: str = "") -> Node:
-    """The Connect schema of an Avro type.
+def node(t: Type, field: str = "", default: Any = None) -> Node:
+    """The Connect schema of an Avro type; `field` and `default` are those of a field.
 
     Raises:
         SchemaError: Connect has no such type.
@@ -64,10 +64,18 @@ def node(t: Type, field: str = "") -> Node:
         optional=t.kind == "union",
         name=str(name),
         parameters=_parameters(inner),
+        default=_default(default, inner),
         field=field,
-        fields=tuple(node(f.type, f.name) for f in inner.fields),
+        fields=tuple(node(f.type, f.name, f.attributes.get("default")) for f in inner.fields),
         items=node(inner.items) if inner.kind == "array" and inner.items is not None else None,
     )
+
+
+def _default(value: Any, t: Type) -> Any:
+    """The tree of a field's default; one of bytes is a string of characters below 256."""
+    if t.kind == "bytes" and type(value) is str:
+        return base64_text.write(value.encode("latin-1", "replace"))
+    return value
 
 
 def _parameters(t: Type) -> Mapping[str, str]:

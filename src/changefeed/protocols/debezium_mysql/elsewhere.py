@@ -14,14 +14,16 @@ from dataclasses import replace
 from typing import Any
 
 from changefeed.errors import UnsupportedError
-from changefeed.model.event import SchemaChange
+from changefeed.model.event import Heartbeat, SchemaChange, TransactionMark
+from changefeed.model.position import Place
 from changefeed.model.table import TableShape
 from changefeed.protocols.debezium_mysql import avro_schema, blocks, describing, java_json, names
 from changefeed.protocols.debezium_mysql.envelope import CLOCK, INTEGERS, TEXTS
 from changefeed.protocols.debezium_mysql.headers import NEW_KEY, OLD_KEY
+from changefeed.protocols.debezium_mysql.numbers import escape_member
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.parts import PLAIN, Block
-from changefeed.protocols.debezium_mysql.rows import RowWriter, row_writer
+from changefeed.protocols.debezium_mysql.rows import LETTERS, RowWriter, row_writer
 from changefeed.wire.events import Row
 
 _PREFIX = "changefeed"
@@ -53,11 +55,22 @@ def writer(shape: TableShape, options: Options) -> RowWriter:
     return made if options.with_value_schema else replace(made, block=PLAIN)
 
 
+def place_of(event: TransactionMark | Heartbeat, options: Options) -> Place:
+    """Where a mark goes: marks that were read from this protocol stay where they were."""
+    if "schemas" in event.origin or options.topic_prefix is None:
+        return event.place
+    if isinstance(event, Heartbeat):
+        return replace(event.place, topic=f"{options.topic_heartbeat_prefix}.{options.topic_prefix}")
+    return replace(event.place, topic=f"{options.topic_prefix}{options.topic_delimiter}{options.topic_transaction}")
+
+
 def source(origin: dict[str, Any], options: Options) -> dict[str, Any]:
     """The origin of a change from elsewhere, as far as the source block has words for it."""
     known = {name: origin[name] for name in TEXTS if isinstance(origin.get(name), str)}
     known |= {name: origin[name] for name in INTEGERS if _is_integer(origin.get(name))}
     known |= {name: content for name, content in origin.items() if name in _KINDS and _KINDS[name](content)}
+    if not options.extended_headers_enabled or options.debezium_version != "3.6":
+        known.pop("context", None)
     if not options.include_query:
         known.pop("query", None)
     defaults = {"file": "", "server_id": 0, "pos": 0, "row": 0}
@@ -102,6 +115,10 @@ def rows(row: Row, options: Options) -> Iterator[Row]:
     if options.topic_prefix is not None:
         place = replace(place, topic=schema_name(row.shape, options))
     row = replace(row, origin=origin, transaction=transaction, place=place)
+    if options.bug_compat and row.op != "read":
+        row = replace(row, before=_leaked(row, row.before), after=_leaked(row, row.after))
+    if LETTERS[row.op] in options.skipped:
+        return
     if row.op == "delete":
         yield replace(row, after=None)
     elif row.op != "update":
@@ -110,6 +127,26 @@ def rows(row: Row, options: Options) -> Iterator[Row]:
         yield row
     else:
         yield from _split(row, options)
+
+
+def _leaked(row: Row, image: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The image with the labels of ENUM and SET as streaming connectors send them: with the escapes of `allowed`."""
+    if image is None:
+        return None
+    labels = {c.name for c in row.shape.columns if c.type.members is not None and isinstance(image.get(c.name), str)}
+    sets = {name for name in labels if row.shape.by_name[name].type.name == "set"}
+    return {
+        name: ",".join(map(_escaped, value.split(",")))
+        if name in sets
+        else _escaped(value)
+        if name in labels
+        else value
+        for name, value in image.items()
+    }
+
+
+def _escaped(label: str) -> str:
+    return escape_member(label, escapes_backslash=True)
 
 
 def _key_changes(row: Row, options: Options) -> bool:

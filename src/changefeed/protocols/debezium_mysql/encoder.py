@@ -66,9 +66,10 @@ class Encoder:
                 yield from self._schema_change(event)
             case TransactionMark():
                 if "schemas" in event.origin or self._options.provide_transaction_metadata:
-                    yield self._control(event.place, control.write_transaction(event))
+                    yield self._control(elsewhere.place_of(event, self._options), control.write_transaction(event))
             case Heartbeat():
-                yield self._control(event.place, control.write_heartbeat(event, elsewhere.prefix(self._options)))
+                said = control.write_heartbeat(event, elsewhere.prefix(self._options))
+                yield self._control(elsewhere.place_of(event, self._options), said)
 
     def _row(self, row: Row) -> Iterator[Record]:
         writer = self._writer(row.shape)

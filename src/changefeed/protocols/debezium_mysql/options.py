@@ -61,6 +61,21 @@ class Options(base.RegistryOptions, frozen=True):
     value_schemas_enable: Annotated[
         bool | None, Meta(description="the same for values alone; None as schemas.enable")
     ] = msgspec.field(default=None, name="value.converter.schemas.enable")
+    replace_null_with_default: Annotated[
+        bool, Meta(description="NULL is written as the default of its field's schema, as the converters do unless told")
+    ] = False
+    topic_transaction: Annotated[
+        str, Meta(description="transaction marks from elsewhere go to <topic.prefix>.<this>")
+    ] = msgspec.field(default="transaction", name="topic.transaction")
+    topic_heartbeat_prefix: Annotated[
+        str, Meta(description="heartbeats from elsewhere go to <this>.<topic.prefix>")
+    ] = msgspec.field(default="__debezium-heartbeat", name="topic.heartbeat.prefix")
+    skipped_operations: Annotated[
+        str, Meta(description="rows from elsewhere that are not written: a list of c, u, d, t; or none")
+    ] = msgspec.field(default="t", name="skipped.operations")
+    extended_headers_enabled: Annotated[
+        bool, Meta(description="rows from elsewhere get the context headers that their origin has")
+    ] = msgspec.field(default=True, name="extended.headers.enabled")
     message_key_columns: Annotated[
         str | None,
         Meta(description="keys of tables from elsewhere, and their order: <regex of db.table>:<column>,…;…"),
@@ -98,6 +113,13 @@ class Options(base.RegistryOptions, frozen=True):
             ConfigError: an option cannot work.
         """
         keys_of(self.message_key_columns)
+        if not self.skipped <= {"c", "u", "d", "t"}:
+            raise ConfigError(f"skipped.operations {self.skipped_operations!r} is no list of c, u, d, t; or none")
+
+    @property
+    def skipped(self) -> set[str]:
+        """The letters of `skipped.operations`."""
+        return {letter.strip() for letter in self.skipped_operations.split(",")} - {"none"}
 
     @property
     def version(self) -> str:

@@ -2,7 +2,8 @@
 
     wire text ─ RowWriter ─▶ key tree, value tree ─ parts.Writer ─▶ bytes
 
-Rule 1. A NULL is written as null: where a converter has put a default in its place, the default is what was read.
+Rule 1. A NULL is written as null: where a converter has put a default in its place, the default is what was read. With
+        the option `replace-null-with-default` it is written as the default, as that converter does.
 Rule 2. What the origin's `sent` has of a value is written instead of it.
 Rule 3. A column that an image does not carry is the placeholder.
 """
@@ -27,7 +28,7 @@ from changefeed.protocols.debezium_mysql.writing import write_irregular, writing
 from changefeed.wire import base64_text
 from changefeed.wire.events import Row
 
-_LETTERS = {op: letter for letter, op in envelope.OPS.items()} | {"upsert": "c"}
+LETTERS = {op: letter for letter, op in envelope.OPS.items()} | {"upsert": "c"}
 
 
 _NOTHING = msgspec.Raw(b"")
@@ -53,13 +54,14 @@ _wire = msgspec.json.Decoder(_Wire).decode
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One column on its way out, and the name of its field."""
+    """One column on its way out, the name of its field, and what is written for it when it was not sent, or is NULL."""
 
     column: str
     name: str
     node: Node
     write: Callable[[Any], Any]
     absent: str
+    null: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ class RowWriter:
             image = (self._image(row, "before" if row.after is None else "after") or {}) | row.origin["unwrapped"]
             return {name: image[name] for name in self.members}
         before, after = self._image(row, "before"), self._image(row, "after")
-        return self.envelope(_LETTERS[row.op], before, after, row.commit_time, row.transaction, row.origin)
+        return self.envelope(LETTERS[row.op], before, after, row.commit_time, row.transaction, row.origin)
 
     def envelope(
         self,
@@ -133,7 +135,7 @@ class RowWriter:
         if value is not None:
             return cell.write(value)
         data = row.irregular.get(prefix + cell.column)
-        return None if data is None else write_irregular(data, cell.node)
+        return cell.null if data is None else write_irregular(data, cell.node)
 
     def key_of(self, row: Row) -> Any:
         """The tree of a row's key; None for no key."""
@@ -209,6 +211,7 @@ def _cells(shape: TableShape, nodes: dict[str, Node], options: Options) -> tuple
             node,
             writing(column.type, node, numeric=numeric, binary=binary),
             encoded if node.type == "bytes" else placeholder,
+            node.default if options.replace_null_with_default else None,
         )
         for column, (name, node) in zip(shape.columns, nodes.items(), strict=True)
     )

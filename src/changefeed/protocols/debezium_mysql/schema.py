@@ -36,6 +36,7 @@ class Node:
     Attributes:
         type: one of `BASES`.
         name: the semantic name, or "".
+        default: what the converter may write for NULL, a tree; None for none.
         field: the name under which the node stands in its struct, or "".
         fields: of a struct.
         items: of an array.
@@ -45,6 +46,7 @@ class Node:
     optional: bool = False
     name: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
+    default: Any = None
     field: str = ""
     fields: tuple[Node, ...] = ()
     items: Node | None = None
@@ -129,6 +131,7 @@ def _node(tree: Any, path: str, depth: int) -> Node:
         optional=_member(tree, "optional", bool, False, path),
         name=_member(tree, "name", str, "", path),
         parameters=_parameters(tree.get("parameters"), path),
+        default=tree.get("default"),
         field=_member(tree, "field", str, "", path),
         fields=fields,
         items=_node(tree.get("items"), path + ".items", depth + 1) if base == "array" else None,
