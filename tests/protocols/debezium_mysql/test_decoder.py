@@ -449,3 +449,30 @@ def test_null_is_written_as_the_default_by_option() -> None:
     assert bytes_of(encode(found)) == [sent]
     (written,) = bytes_of(encode(found, **{"replace-null-with-default": "true"}))
     assert b'"after":{"v":18}' in written["value"]
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        '"ts_ms":5,"databaseName":"inv","schemaName":null,"ddl":"DROP TABLE t","tableChanges":[]',
+        '"databaseName":"inv","ddl":"DROP TABLE t","tableChanges":[]',
+        '"ts_ms":5,"databaseName":"other","schemaName":"s","ddl":null,"tableChanges":[{"type":"DROP","id":"x","table":null}],"more":1.50',
+    ],
+)
+def test_schema_changes_of_all_forms_come_back(members: str) -> None:
+    for key in (b'{"databaseName":"inv"}', None, b'{"x":1}'):
+        sent = record(key, f'{{"source":{SOURCE},{members}}}'.encode())
+        found = decode(sent)
+        assert errors(found) == []
+        (again,) = text.parse(text.lines(found))
+        assert bytes_of(encode(found)) == bytes_of(encode(again)) == [sent]
+
+
+def test_tables_of_another_shape_have_no_columns() -> None:
+    tables = (
+        '[{"type":"CREATE","id":"x","table":{"columns":[{"name":"a","typeName":"ODD","length":null,"scale":null}]}}]'
+    )
+    sent = record(None, f'{{"source":{SOURCE},"ddl":"CREATE TABLE t (a ODD)","tableChanges":{tables}}}'.encode())
+    (change,) = decode(sent).control
+    assert isinstance(change, SchemaChange)
+    assert (change.type, change.columns) == ("other", None)

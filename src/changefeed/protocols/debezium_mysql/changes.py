@@ -15,7 +15,7 @@ from typing import Any
 from changefeed.errors import SchemaError
 from changefeed.model.event import SchemaChange
 from changefeed.model.position import Place
-from changefeed.protocols.debezium_mysql import blocks, definitions, envelope
+from changefeed.protocols.debezium_mysql import blocks, definitions, envelope, java_json
 from changefeed.protocols.debezium_mysql.control import Record, joined, key_origin, sides
 from changefeed.protocols.debezium_mysql.parts import Part
 from changefeed.protocols.debezium_mysql.reading import show
@@ -30,32 +30,25 @@ def read(key: Part | None, value: Part, place: Place, more: dict[str, Any]) -> S
     """A record of the schema-change topic; `more` is what the headers add to its origin.
 
     Raises:
-        SchemaError: it is none.
+        SchemaError: a member is not what it should be.
     """
     tree = value.payload
-    if tree.keys() != set(blocks.CHANGE_MEMBERS):
-        raise SchemaError(f"schema change has {', '.join(tree)}, expected {', '.join(blocks.CHANGE_MEMBERS)}")
     source = envelope.read_source(tree["source"])
     ddl, name = envelope.text(tree, "ddl", "value"), envelope.text(tree, "databaseName", "value")
-    changes = tree["tableChanges"]
-    if not isinstance(changes, list) or not all(isinstance(change, dict) for change in changes):
-        raise SchemaError(f"{show(changes)} is no list of table changes - at `tableChanges`")
     profile, connector = _standard(source.origin)
     origin = {
         **source.origin,
         "envelope": {"ts_ms": envelope.integer(tree, "ts_ms", "value")},
-        "tableChanges": [plain(change) for change in changes],
+        "tableChanges": _table_changes(tree.get("tableChanges", [])),
         **sides(key, value, blocks.change_key(connector), blocks.change(connector, profile)),
         **key_origin(key, {"databaseName": name}),
         **_layout(value, profile),
+        **_names(tree, name, source.database),
         **more,
     }
-    if name != source.database:
-        origin["databaseName"] = name
-    if tree["schemaName"] is not None:
-        origin["schemaName"] = envelope.text(tree, "schemaName", "value")
-    if source.sent:
-        origin["sent"] = source.sent
+    others = {f"value.{n}": java_json.write(v) for n, v in tree.items() if n not in blocks.CHANGE_MEMBERS}
+    if source.sent or others:
+        origin["sent"] = source.sent | others
     return SchemaChange(
         kind(ddl or "", source.database or None),
         source.database or None,
@@ -67,6 +60,19 @@ def read(key: Part | None, value: Part, place: Place, more: dict[str, Any]) -> S
         origin=origin,
         sequence=source.sequence,
     )
+
+
+def _table_changes(tree: Any) -> list[Any]:
+    if not isinstance(tree, list) or not all(isinstance(change, dict) for change in tree):
+        raise SchemaError(f"{show(tree)} is no list of table changes - at `tableChanges`")
+    return [plain(change) for change in tree]
+
+
+def _names(tree: dict[str, Any], name: str | None, database: str) -> dict[str, Any]:
+    """The names that do not follow from the source block."""
+    found = {"databaseName": name} if name != database else {}
+    schema = envelope.text(tree, "schemaName", "value")
+    return found if schema is None else found | {"schemaName": schema}
 
 
 def _standard(origin: dict[str, Any]) -> tuple[str, str]:
@@ -116,7 +122,11 @@ def write(event: SchemaChange) -> Record:
         "ddl": event.ddl,
         "tableChanges": origin.get("tableChanges", []),
     }
-    value = {name: known[name] for name in layout.get("value", blocks.CHANGE_MEMBERS)}
+    sent = origin.get("sent", {})
+    value = {
+        name: known[name] if name in known else java_json.read(sent.get(f"value.{name}", "null").encode(), "origin")
+        for name in layout.get("value", blocks.CHANGE_MEMBERS)
+    }
     key = {"databaseName": known["databaseName"]}
     return joined(origin, key, value, blocks.change_key(connector), blocks.change(connector, profile))
 

@@ -24,7 +24,6 @@ from changefeed.protocols.debezium_mysql.reading import show
 
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 TRANSACTION_MEMBERS = ("status", "id", "event_count", "data_collections", "ts_ms")
-NOTIFICATION_MEMBERS = frozenset({"id", "type", "aggregate_type", "additional_data", "timestamp"})
 
 
 def instant(tree: dict[str, Any], path: str) -> Instant:

@@ -110,7 +110,7 @@ class Decoder:
             events.append(control.read_heartbeat(named, said, place))
         elif self._options.unwrap:
             self._unwrapped(place, named, said, found, rows)
-        elif tree.keys() != control.NOTIFICATION_MEMBERS:
+        elif "aggregate_type" not in tree:
             members = ", ".join(tree)
             raise ProtocolError(f"value is no event: it has {members[:80] or 'nothing'}", reason="unknown-kind")
 
