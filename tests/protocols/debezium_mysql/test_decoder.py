@@ -345,6 +345,11 @@ SCHEMA = '{"schema":{"type":"struct","fields":[{"type":"int8","field":"a"}]},"pa
         (None, b"[]", "value is no object (srv1.inv.t:0:41)"),
         (None, b'{"a":1}', f"value is no event: it has a (srv1.inv.t:0:41){HINT}"),
         (b"{", value(), "value"),
+        (
+            None,
+            value(source=SOURCE.replace('"mysql"', '"TiCDC"')),
+            f'connector "TiCDC" is neither mysql nor mariadb - at `source.connector` (srv1.inv.t:0:41){HINT}',
+        ),
         (None, value(op="m"), f'op "m" is unknown, expected c, u, d, r or t (srv1.inv.t:0:41){HINT}'),
         (None, value(op="d"), "delete with an after image (srv1.inv.t:0:41)"),
         (None, value("null"), "insert without an after image (srv1.inv.t:0:41)"),
@@ -472,7 +477,15 @@ def test_tables_of_another_shape_have_no_columns() -> None:
     tables = (
         '[{"type":"CREATE","id":"x","table":{"columns":[{"name":"a","typeName":"ODD","length":null,"scale":null}]}}]'
     )
-    sent = record(None, f'{{"source":{SOURCE},"ddl":"CREATE TABLE t (a ODD)","tableChanges":{tables}}}'.encode())
+    sent = record(
+        None,
+        f'{{"source":{SOURCE},"databaseName":"inv","ddl":"CREATE TABLE t (a ODD)","tableChanges":{tables}}}'.encode(),
+    )
     (change,) = decode(sent).control
     assert isinstance(change, SchemaChange)
     assert (change.type, change.columns) == ("other", None)
+
+
+def test_a_dead_letter_names_its_table_where_it_can() -> None:
+    letters = decode(record(None, value(op="m")), record(None, b"{"), record(None, b'{"source":1,"op":"c"}')).dead
+    assert [(letter.database, letter.table) for letter in letters] == [("inv", "t"), (None, None), (None, None)]

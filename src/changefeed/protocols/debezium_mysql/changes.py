@@ -77,7 +77,7 @@ def _names(tree: dict[str, Any], name: str | None, database: str) -> dict[str, A
 
 def _standard(origin: dict[str, Any]) -> tuple[str, str]:
     connector = origin.get("connector")
-    return blocks.profile_of(origin.get("version")), connector if connector in ("mysql", "mariadb") else "mysql"
+    return blocks.profile_of(origin.get("version")), str(connector or "mysql")
 
 
 def _layout(value: Part, profile: str) -> dict[str, Any]:

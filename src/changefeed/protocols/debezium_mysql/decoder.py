@@ -6,8 +6,8 @@ r"""Records to changes: the reference. One record at a time, every check made, n
                 ├─ no value: a tombstone, nothing
                 └─ whatever fails: a dead letter
 
-Rule 1. Members tell what a record is, not its topic: `op` and `source` a row, `ddl` a schema change, `status` a
-        transaction mark, `aggregate_type` a notification, `ts_ms` alone a heartbeat.
+Rule 1. Members tell what a record is, not its topic: `op` and `source` a row; `ddl`, `source` and `databaseName` a schema
+        change; `status` and `event_count` a transaction mark; `aggregate_type` a notification; `ts_ms` alone a heartbeat.
 Rule 2. A value that would not be written as it was sent, a double in the digits of an old Java or a label with its
         escapes, is kept beside the row: the origin's `sent` has its JSON.
 Rule 3. The key is part of the row; where it is not the row's own (a column that is not in the row, a mask), the
@@ -40,6 +40,7 @@ from changefeed.wire import confluent
 from changefeed.wire.records import Headers, dead_letter, each_record
 
 NAME = "debezium-mysql"
+_CHANGE, _MARK = {"ddl", "source", "databaseName"}, {"status", "event_count"}
 _HINT = ' Is "protocol" right for this topic?'
 _IMAGES = {"insert": "after", "read": "after", "update": "after", "delete": "before"}
 
@@ -82,8 +83,17 @@ class Decoder:
             except ProtocolError as error:
                 hint = _HINT if error.reason in ("bad-json", "unknown-kind") else ""
                 letter = dead_letter(NAME, error, place, key, value, found, hint)
-                dead.append(replace(letter, schema_id=_schema_id(value)))
+                database, table = self._table(value)
+                dead.append(replace(letter, schema_id=_schema_id(value), database=database, table=table))
         return Decoded([batch for builder in rows.values() for batch in builder.build()], events, dead)
+
+    def _table(self, value: bytes) -> tuple[str | None, str | None]:
+        """The table that a value is for, where that much can be read."""
+        try:
+            source = self._parts.read(value, "value").payload["source"]
+            return envelope.text(source, "db", "source"), envelope.text(source, "table", "source")
+        except (ProtocolError, LookupError, TypeError, AttributeError):
+            return None, None
 
     def _record(
         self,
@@ -101,10 +111,10 @@ class Decoder:
             raise SchemaError("value is no object")
         if "op" in tree and "source" in tree:
             self._row(place, named, said, found, rows, events)
-        elif "ddl" in tree and "source" in tree:
+        elif tree.keys() >= _CHANGE:
             source = tree["source"] if isinstance(tree["source"], dict) else {}
             events.append(changes.read(named, said, place, headers.read(found, source)))
-        elif "status" in tree:
+        elif tree.keys() >= _MARK:
             events.append(control.read_transaction(named, said, place))
         elif tree.keys() == {"ts_ms"}:
             events.append(control.read_heartbeat(named, said, place))

@@ -1,8 +1,8 @@
 """Changes from elsewhere: what the connector would say around them, from options and from what their origin knows.
 
-Rule 1. The source block gets version, connector and name from the options, `file` "" and numbers 0 where the origin has
-        nothing of that name and kind; a row that a snapshot read says so. The origin may have a clock, a snapshot mark
-        and a context too, as those of this protocol's own rows have.
+Rule 1. The source block gets version, connector and name from the options; the other members from the origin, where it
+        has one of that name and kind, else `file` "" and numbers 0; a row that a snapshot read says so. The origin may
+        have a clock, a snapshot mark and a context too, as those of this protocol's own rows have.
 Rule 2. An update that changes the key is a delete, a tombstone and an insert, with each other's key in a header.
 Rule 3. An upsert is an insert: there is no other word for it.
 """
@@ -66,7 +66,8 @@ def place_of(event: TransactionMark | Heartbeat, options: Options) -> Place:
 
 def source(origin: dict[str, Any], options: Options) -> dict[str, Any]:
     """The origin of a change from elsewhere, as far as the source block has words for it."""
-    known = {name: origin[name] for name in TEXTS if isinstance(origin.get(name), str)}
+    texts = set(TEXTS) - {"version", "connector", "name"}  # those are ours, whoever spoke before
+    known = {name: origin[name] for name in TEXTS if name in texts and isinstance(origin.get(name), str)}
     known |= {name: origin[name] for name in INTEGERS if _is_integer(origin.get(name))}
     known |= {name: content for name, content in origin.items() if name in _KINDS and _KINDS[name](content)}
     if not options.extended_headers_enabled or options.debezium_version != "3.6":

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from changefeed.errors import SchemaError
+from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.event import Instant
 from changefeed.protocols.debezium_mysql import java_json
 from changefeed.protocols.debezium_mysql.reading import show
@@ -30,6 +30,7 @@ from changefeed.protocols.debezium_mysql.times import as_number
 OPS = {"c": "insert", "u": "update", "d": "delete", "r": "read", "t": "truncate"}
 CLOCK = ("ts_ms", "ts_us", "ts_ns")
 ENVELOPE = frozenset({"before", "after", "source", "transaction", "op", *CLOCK})
+CONNECTORS = frozenset({"mysql", "mariadb"})
 TEXTS = ("version", "connector", "name", "sequence", "gtid", "file", "query")
 INTEGERS = ("server_id", "pos", "row", "thread")
 _SOURCE = frozenset({*TEXTS, *INTEGERS, *CLOCK, "snapshot", "db", "table"})
@@ -71,6 +72,9 @@ def read_source(tree: Any) -> Source:
         value = text(tree, name, "source") if name in TEXTS else integer(tree, name, "source")
         if value is not None:
             origin[name] = value
+    if origin.get("connector", "mysql") not in CONNECTORS:
+        message = f"connector {show(tree['connector'])} is neither mysql nor mariadb - at `source.connector`"
+        raise ProtocolError(message, reason="unknown-kind")
     snapshot = tree.get("snapshot", "false")
     if type(snapshot) not in (str, bool, type(None)):
         raise SchemaError(f"{show(snapshot)} is no snapshot mark - at `source.snapshot`")
