@@ -30,17 +30,23 @@ MADE = "<!-- Made by tools/check_docs.py --write; do not edit. -->\n\n"
 REASONS = {
     "bad-compression": "A compressed value does not inflate. Is `large-message-handle-compression` right?",
     "bad-json": "A message is not JSON, or not strict JSON. Is the protocol right?",
-    "bad-length": "A length in front of a message is negative. Is the protocol right?",
+    "bad-length": "A length in front of a message or a value is negative, or not that of what follows. Is the protocol right?",
+    "bad-magic": "The record does not begin as Confluent's wire format does. Is the protocol right?",
+    "bad-schema": "The schema behind the record's schema id is no schema of this protocol, or one beyond all bounds.",
+    "bad-varint": "An integer does not have its shortest form, or has too many bits. Is the schema registry the right one?",
+    "checksum": "The row is damaged, or does not match its checksum; `corruption-handle-level` says to refuse it.",
     "claim-check": "The row lies in a file that is missing, too large, or not said where: `claim-check-storage-uri`.",
     "handle-key-only": "The producer found the row too large and sent its key alone. Raise its `max-message-bytes`, or "
     "let it use `claim-check`.",
+    "no-key": "A delete tells its row by the key alone, and there is none.",
     "protocol": "The record contradicts the protocol in a way that has no code of its own; the error says how.",
     "schema": "A message contradicts what the protocol says of its members, or a value its column's type.",
     "too-large": "A value inflates beyond `max-inflated-bytes`.",
     "trailing-bytes": "The record goes on after its last message.",
     "truncated": "The record ends early.",
     "unknown-kind": "A message is neither row, DDL nor resolved mark.",
-    "unknown-type": "A column has a type number that nobody knows.",
+    "unknown-schema": "The schema registry does not know the record's schema id. Is it the one that the producer uses?",
+    "unknown-type": "A column has a type that nobody knows.",
     "version": "The record's version is not 1. Is the protocol right?",
 }
 NO_LETTER = {"dead-letters"}  # reasons of errors that are about letters, not in them

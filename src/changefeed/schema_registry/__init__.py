@@ -28,8 +28,8 @@ def connect(where: str, options: RegistryOptions) -> tuple[Get, Register]:
     Raises:
         ConfigError: the URL cannot work; MissingExtraError when the HTTP client is not installed.
     """
-    if "://" not in where:
-        chosen = files.Files(where)
+    if "://" not in where or where.startswith("file://"):
+        chosen = files.Files(where.removeprefix("file://"))
         return chosen.get, chosen.register
     if not where.lower().startswith(("http://", "https://")):
         raise ConfigError(f"schema-registry {where.partition('://')[0]}://…: expected http, https or a path")

@@ -92,6 +92,7 @@ class Files:
             entries = [*(_entries(path) if path.exists() else ()), entry]
             with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".", delete=False, encoding="utf-8") as file:
                 json.dump(entries, file, ensure_ascii=False, indent=1)
+            os.chmod(file.name, path.stat().st_mode if path.exists() else 0o644)
             os.replace(file.name, path)
         except OSError as error:
             raise SchemaRegistryError(f"schema registry {path}: {error.strerror}") from error

@@ -16,6 +16,7 @@ Rule 4. The id 0 is none, a schema in another language or one that refers to oth
 from __future__ import annotations
 
 import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -45,6 +46,7 @@ class Client:
             self._client = confluent.SchemaRegistryClient(_settings(self._urls, user_info, options))
         except (ValueError, TypeError, OSError) as error:
             raise ConfigError(f"schema-registry {self._urls}: {error}") from error
+        weakref.finalize(self, self._client.close)
         self._refused: OrderedDict[int, float] = OrderedDict()
 
     def get(self, schema_id: int) -> str:

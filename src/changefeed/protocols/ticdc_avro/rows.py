@@ -42,6 +42,7 @@ from changefeed.wire import avro, confluent, tso
 from changefeed.wire.events import Row
 from changefeed.wire.zone import zone
 
+Text = tuple[int | None, str]  # a schema's text, with the id it was read with
 _OPS = {"insert": "c", "read": "c", "update": "u", "upsert": "u", "delete": "d"}
 _CHECKSUM_VERSION = 2
 
@@ -99,10 +100,12 @@ class RowWriter:
 
     def value(self, row: Row, topic: str, ts: int | None) -> bytes | None:
         """The value of a row; None for a delete that tells its key alone."""
+        if (row.after is None) != (row.op == "delete"):
+            raise self._unsupported(row, "a delete has no new row, and nothing else has none")
         part = self.shape(row.shape, row.after is None).value
         if row.after is None and (part is None or BEFORE not in part.schema.own):
             marker = self._options.watermarks and not self._classic and not self._options.avro_include_before_value
-            return marks.write_ts(marks.DELETE, self._needed(row, ts)) if marker else None
+            return marks.write_ts(marks.DELETE, self._needed(row, ts, tso.LIMIT)) if marker else None
         if part is None:
             raise self._unsupported(row, "its shape has no schema of a value")
         image = row.after if row.after is not None else row.before or {}
@@ -167,8 +170,8 @@ class RowWriter:
             pass  # another schema registry than the one that the shape was read with
         return self._register(name, text)
 
-    def _needed(self, row: Row, ts: int | None) -> int:
-        if ts is None or ts >= 2**63:
+    def _needed(self, row: Row, ts: int | None, limit: int = 2**63) -> int:
+        if ts is None or ts >= limit:
             raise self._unsupported(row, "it needs a commit_ts or a commit time")
         return ts
 
@@ -186,22 +189,26 @@ class RowWriter:
             except ProtocolError as error:
                 raise UnsupportedError(f"{NAME} cannot write {shape.database}.{shape.table}: {error}") from error
         try:
-            key_schema, value_schema = self._texts(shape, columns)
+            key_schema, value_schema = self._texts(shape, columns, old)
         except UnsupportedError as error:
             raise UnsupportedError(f"{NAME} cannot carry {shape.database}.{shape.table}: {error}") from error
-        key_part = None if key_schema is None else self._part((None, key_schema), columns, True)
-        return ShapeWriter(key_part, self._part((None, value_schema), columns, False), False)
+        return ShapeWriter(self._part(key_schema, columns, True), self._part(value_schema, columns, False), False)
 
-    def _texts(self, shape: TableShape, columns: Sequence[Column]) -> tuple[str | None, str]:
+    def _texts(self, shape: TableShape, columns: Sequence[Column], old: bool) -> tuple[Text | None, Text | None]:
+        """The schemas of key and value as shape and options give them; None for the one that is not written."""
         if not shape.table:
             raise UnsupportedError("a table without a name")
+        if not columns:
+            raise UnsupportedError("a table without columns")
         _check_names(columns)
         namespace = full_namespace(self._options.namespace, shape.database)
         keys = [c for c in columns if c.key]
-        key = key_text(shape.table, namespace, keys, self._options) if keys else None
-        return key, value_text(shape.table, namespace, columns, self._options)
+        key = (None, key_text(shape.table, namespace, keys, self._options)) if keys else None
+        if old and not self._options.avro_include_before_value:
+            return key, None
+        return key, (None, value_text(shape.table, namespace, columns, self._options))
 
-    def _part(self, schema: tuple[int | None, str] | None, columns: Sequence[Column], is_key: bool) -> Part | None:
+    def _part(self, schema: Text | None, columns: Sequence[Column], is_key: bool) -> Part | None:
         if schema is None:
             return None
         known_id, text = schema

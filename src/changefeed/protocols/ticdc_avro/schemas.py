@@ -118,9 +118,9 @@ def understand(schema_id: int, text: str, *, key: bool = False) -> RowSchema:
         raise SchemaError(f"schema {schema_id} has no columns", reason="bad-schema")
     for field in own:
         _check_own(field, columns, schema_id)
-    namespace = record.namespace.rpartition(".")[2]
+    database = record.namespace.rpartition(".")[2] if "." in record.namespace else ""
     table = record.name.rpartition(".")[2]
-    return RowSchema(schema_id, text, record, namespace, table, columns, frozenset(f.name for f in own))
+    return RowSchema(schema_id, text, record, database, table, columns, frozenset(f.name for f in own))
 
 
 def _check_own(field: Field, columns: tuple[AvroColumn, ...], schema_id: int) -> None:

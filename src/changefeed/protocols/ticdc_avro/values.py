@@ -88,11 +88,11 @@ def _digits(t: ColumnType) -> Read:
 
 
 def _decimal(t: ColumnType, scale: int) -> Read:
-    limit = 10 ** (t.length or 0)
+    precision = t.length or 0
 
     def read(data: bytes) -> Any:
         value = read_decimal(data, scale)
-        if abs(value.scaleb(scale)) >= limit:
+        if len(value.as_tuple().digits) > precision:
             return Irregular(format(value, "f").encode())
         return value
 

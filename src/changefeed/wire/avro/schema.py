@@ -24,8 +24,8 @@ from changefeed.wire import strict_json
 from changefeed.wire.strict_json import Number
 
 MAX_TEXT = 4_194_304
-MAX_PARTS = 200_000
-MAX_LEAVES = 20_000
+MAX_PARTS = 120_000
+MAX_LEAVES = 10_000
 MAX_DEPTH = 32
 MAX_FIXED = 1_048_576
 
@@ -37,6 +37,7 @@ _STRUCTURE = {
     "array": {"type", "items"},
     "map": {"type", "values"},
 }
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _FULL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*", re.ASCII)
 
@@ -89,19 +90,33 @@ class Type:
         return self.name.rpartition(".")[0]
 
 
+_PLAIN = {name: Type(name, empty=name == "null") for name in PRIMITIVES}
+
+
 def parse(text: str) -> Type:
     """The type that the text describes.
 
     Raises:
         SchemaError: reason `bad-schema`: it is no schema, or a larger one than any producer's.
     """
-    if len(text) > MAX_TEXT or text.count(",") + text.count("[") + text.count("{") > MAX_PARTS:
+    if len(text) > MAX_TEXT or _too_many_parts(text):
         raise _bad(f"schema is larger than {MAX_TEXT} characters or {MAX_PARTS} parts")
     try:
         tree = strict_json.read(text.encode("utf-8", "surrogatepass"), "schema")
     except ProtocolError as error:
         raise _bad(str(error)) from error
     return _Parser().type(tree, "", 0)
+
+
+def _too_many_parts(text: str) -> bool:
+    """Whether the text has more commas and brackets than `MAX_PARTS`, those inside of strings not counted."""
+    if _parts(text) <= MAX_PARTS:
+        return False
+    return text.count('"') > 4 * MAX_PARTS or _parts(_STRING.sub("", text)) > MAX_PARTS
+
+
+def _parts(text: str) -> int:
+    return text.count(",") + text.count("[") + text.count("{")
 
 
 class _Parser:
@@ -112,7 +127,7 @@ class _Parser:
         if depth > MAX_DEPTH:
             raise _bad(f"schema is nested deeper than {MAX_DEPTH}")
         if type(tree) is str:
-            return Type(tree, empty=tree == "null") if tree in PRIMITIVES else self._reference(tree, namespace)
+            return _PLAIN.get(tree) or self._reference(tree, namespace)
         if type(tree) is list:
             return self._union(tree, namespace, depth)
         if type(tree) is not dict or type(tree.get("type")) is not str:
