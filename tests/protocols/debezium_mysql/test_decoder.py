@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -489,3 +490,33 @@ def test_tables_of_another_shape_have_no_columns() -> None:
 def test_a_dead_letter_names_its_table_where_it_can() -> None:
     letters = decode(record(None, value(op="m")), record(None, b"{"), record(None, b'{"source":1,"op":"c"}')).dead
     assert [(letter.database, letter.table) for letter in letters] == [("inv", "t"), (None, None), (None, None)]
+
+
+@pytest.mark.parametrize("depth", [70, 900, 100_000])
+def test_nesting_is_bounded(depth: int) -> None:
+    deep = "[" * depth + "]" * depth
+    for data in (value(f'{{"v":{deep}}}'), value(source=SOURCE.replace('"row":0', f'"row":0,"x":{deep}'))):
+        (letter,) = decode(record(None, data)).dead
+        assert letter.reason == "bad-json"
+        assert "nested" in letter.error
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        value('{"v":' + "9" * 1_000_000 + "}"),
+        value('{"v":1e999999999}'),
+        value("{" + ",".join(f'"c{i}":1' for i in range(5000)) + "}"),
+        with_schema(schema("bytes", f"{C}Decimal", DIGITS % (2, 10)), '"' + "A" * 4_000_000 + '"'),
+        with_schema(schema("bytes", f"{C}Decimal", DIGITS % (2, 10)), "1E999"),
+        with_schema(schema("bytes", f"{D}data.Bits", '"length":"64"'), '"' + "A" * 4000 + '"'),
+        with_schema('"type":"array","items":{"type":"float"}', "[" + ",".join(["1.5"] * 20_000) + "]"),
+        ('{"schema":' + '{"type":"array","items":' * 40 + '{"type":"int8"}' + "}" * 40 + ',"payload":{}}').encode(),
+    ],
+    ids=lambda data: f"{len(data)} bytes",
+)
+def test_bombs_are_refused_at_once(data: bytes) -> None:
+    decode(record(None, value()))
+    start = time.process_time()
+    assert len(decode(record(None, data)).dead) == 1
+    assert time.process_time() - start < 0.5  # it takes less than 0.1 s where nothing else runs

@@ -20,6 +20,7 @@ from changefeed.wire import strict_json
 from changefeed.wire.floats import shortest
 from changefeed.wire.strict_json import REPLACED, Number
 
+_DEEPEST = 64
 _ESCAPED = {chr(c): f"\\u{c:04X}" for c in range(0x20)}
 _ESCAPED |= {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 _NEEDS = re.compile('[\x00-\x1f"\\\\\U00010000-\U0010ffff]')
@@ -29,14 +30,25 @@ def read(data: bytes, what: str) -> Any:
     """The tree that `data` holds.
 
     Raises:
-        ProtocolError: reason `bad-json`; it is not JSON, or not UTF-8.
+        ProtocolError: reason `bad-json`; it is not JSON, not UTF-8, or nested too deeply.
     """
     try:
         data.decode()
     except UnicodeDecodeError as error:
         raise ProtocolError(f"{what} is not UTF-8", reason="bad-json", byte=error.start) from error
     tree = strict_json.read(data, what)
+    if data.count(b"[") + data.count(b"{") > _DEEPEST:
+        _check_depth(tree, what, 0)
     return _unmarked(tree) if b"\\ufffd" in data else tree
+
+
+def _check_depth(tree: Any, what: str, depth: int) -> None:
+    if depth > _DEEPEST:
+        raise ProtocolError(f"{what} is nested more than {_DEEPEST} deep", reason="bad-json")
+    below = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+    for item in below:
+        if isinstance(item, dict | list):
+            _check_depth(item, what, depth + 1)
 
 
 def _unmarked(tree: Any) -> Any:
