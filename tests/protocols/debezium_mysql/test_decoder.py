@@ -520,3 +520,17 @@ def test_bombs_are_refused_at_once(data: bytes) -> None:
     start = time.process_time()
     assert len(decode(record(None, data)).dead) == 1
     assert time.process_time() - start < 0.5  # it takes less than 0.1 s where nothing else runs
+
+
+@pytest.mark.parametrize("bare", ["key", "value"])
+def test_a_schema_may_be_on_one_side_alone(bare: str) -> None:
+    records = []
+    for row in log("mysql-crud"):
+        if row[bare] is None:
+            records.append(row)
+        else:
+            payload = row[bare].decode().split(',"payload":', 1)[1][:-1]
+            records.append({**row, bare: payload.encode()})
+    found = decode(*records)
+    assert errors(found) == []
+    assert bytes_of(encode(found)) == records

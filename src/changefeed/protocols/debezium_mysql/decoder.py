@@ -42,7 +42,6 @@ from changefeed.wire.records import Headers, dead_letter, each_record
 NAME = "debezium-mysql"
 _CHANGE, _MARK = {"ddl", "source", "databaseName"}, {"status", "event_count"}
 _HINT = ' Is "protocol" right for this topic?'
-_IMAGES = {"insert": "after", "read": "after", "update": "after", "delete": "before"}
 
 
 @dataclass(frozen=True, slots=True)

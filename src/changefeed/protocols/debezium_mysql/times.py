@@ -144,12 +144,6 @@ def read_iso_time(text: str) -> str:
     return values.read_time(text.removesuffix("Z"))
 
 
-def pad_time(text: str, digits: int) -> str:
-    """A TIME's text with that many fraction digits; what is cut off must be zeros."""
-    clock, _, fraction = text.partition(".")
-    return f"{clock}.{fraction.ljust(digits, '0')[:digits]}" if digits else clock
-
-
 def as_number(value: Any) -> bool:
     """Whether a tree is the text of an integer that 64 bits hold."""
     return (
