@@ -3,7 +3,7 @@
 ≤ 2.5  envelope version 1, no ts_us and ts_ns, source without version, 4 snapshot marks
 2.6    envelope version 2, with them
 3.0    7 snapshot marks
-3.6    source version 1 (since 3.1)
+3.6    source version 1: 3.5.0 has it, 3.0.7 has not; 3.1 to 3.4 are taken to have it
 """
 
 from __future__ import annotations
