@@ -358,6 +358,20 @@ def test_an_error_names_line_and_path(text: list[str], message: str) -> None:
     assert str(raised.value) == message
 
 
+def test_wire_text_that_is_not_utf8_is_an_error_of_its_line() -> None:
+    line = SHAPE_LINE.replace("1.50", '"?"').encode().replace(b"?", b"\xff")
+    with pytest.raises(SchemaError) as raised:
+        list(parse([line], name="e"))
+    assert str(raised.value) == "e:1: the text is not UTF-8 - at `$.wire`"
+
+
+def test_an_origin_that_is_not_utf8_is_an_error_of_its_line() -> None:
+    row = (ORDERS_ROW % '{"id":1}').replace("}}", '},"origin":{"a":"?"}}').encode().replace(b"?", b"\xff")
+    with pytest.raises(SchemaError) as raised:
+        list(parse([SHAPE_LINE.encode(), row], name="e"))
+    assert str(raised.value) == "e:2: the text is not UTF-8 - at `$.origin`"
+
+
 def test_a_value_that_arrow_refuses_is_an_error_of_its_line() -> None:
     text = [SHAPE_LINE, ORDERS_ROW % '{"id":1,"note":"a"}', ORDERS_ROW % '{"id":1,"note":"\\udc80"}']
     with pytest.raises(SchemaError, match=r"^e:3: '\\udc80' is not a string: .* - at `\$\.after\.note`$"):

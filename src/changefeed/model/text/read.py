@@ -118,7 +118,10 @@ class _Reader:
         return Decoded(batches, taken.control, taken.dead)
 
     def _read_shape(self, form: ShapeForm) -> TableShape:
-        wire = bytes(form.wire).decode()
+        try:
+            wire = bytes(form.wire).decode()
+        except UnicodeDecodeError as error:
+            raise self._here.error("the text is not UTF-8", "$.wire") from error
         columns = self._columns(form.columns)
         if len({c.name for c in columns}) != len(columns):
             raise self._here.error("a column name stands twice", "$.columns")

@@ -156,7 +156,10 @@ def _origin(row: Row, here: Here) -> str | None:
         return None
     if text[:1] != b"{":
         raise here.error("Expected `object | null`", "$.origin", number=row.number)
-    return text.decode()
+    try:
+        return text.decode()
+    except UnicodeDecodeError as error:
+        raise here.error("the text is not UTF-8", "$.origin", number=row.number) from error
 
 
 def _irregular(row: Row, here: Here) -> list[tuple[str, bytes]]:
