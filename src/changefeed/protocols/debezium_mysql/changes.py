@@ -131,15 +131,14 @@ def write(event: SchemaChange) -> Record:
     return joined(origin, key, value, blocks.change_key(connector), blocks.change(connector, profile))
 
 
-def truncate(source: envelope.Source, place: Place, columns: Any, origin: dict[str, Any]) -> SchemaChange:
-    """A row with op `t`; `origin` is complete."""
+def truncate(source: envelope.Source, place: Place, origin: dict[str, Any]) -> SchemaChange:
+    """A row with op `t`; `origin` is complete. Its schema says less of the columns than a definition: none are told."""
     return SchemaChange(
         "truncate_table",
         source.database or None,
         source.table,
         source.origin.get("query"),
         place,
-        columns,
         commit_time=source.time,
         origin=origin,
         sequence=source.sequence,

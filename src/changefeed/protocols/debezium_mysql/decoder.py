@@ -237,8 +237,7 @@ class Decoder:
             origin["key"] = java_json.write(key.payload)
         if around.transaction is not None:
             origin["transaction"] = around.transaction
-        columns = tuple(f.column for f in family.fields) if value.schema is not None else None
-        return changes.truncate(source, around.place, columns, origin)
+        return changes.truncate(source, around.place, origin)
 
 
 def _schema_id(value: bytes) -> int | None:

@@ -105,7 +105,7 @@ class Encoder:
 
     def _truncate(self, event: SchemaChange) -> Record:
         origin = event.origin
-        shape = TableShape(event.database or "", event.table or "", event.columns or (), wire=origin["wire"])
+        shape = TableShape(event.database or "", event.table or "", (), wire=origin["wire"])
         writer = self._writer(shape)
         value = writer.envelope("t", None, None, event.commit_time, origin.get("transaction"), origin)
         key = writer.sent_key(origin)

@@ -171,7 +171,7 @@ def row_writer(shape: TableShape, wire: str, options: Options) -> RowWriter:
         ) from error
     block, key_block = _block(found.value), _block(found.key)
     nodes, members, source = _layout(shape, found.value, block)
-    if len(shape.columns) != len(nodes):
+    if shape.columns and len(shape.columns) != len(nodes):  # a truncate has no columns
         raise UnsupportedError(f"debezium-mysql: shape {shape.id} of {shape.table} and its wire have other columns")
     key = None if found.key is None else tuple(found.key.fields or ())
     if key_block.text:
@@ -213,5 +213,5 @@ def _cells(shape: TableShape, nodes: dict[str, Node], options: Options) -> tuple
             encoded if node.type == "bytes" else placeholder,
             node.default if options.replace_null_with_default else None,
         )
-        for column, (name, node) in zip(shape.columns, nodes.items(), strict=True)
+        for column, (name, node) in zip(shape.columns, nodes.items(), strict=bool(shape.columns))
     )
