@@ -43,6 +43,12 @@ def as_far_as_told(value: Any, full: ColumnType, told: ColumnType) -> Any:
         return int(value)
     if full.name == "decimal" and isinstance(value, Decimal):
         return format(value, "f")
+    if full.unsigned and not told.unsigned and full.name == told.name == "bigint":
+        return value - 2**64 if value >= 2**63 else value  # it wraps where the protocol has 64 bits and a sign
+    if full.name == told.name and full.name in ("time", "datetime") and told.length:
+        shown = writer(full)(value)
+        clock, _, fraction = shown.partition(".")  # a protocol that tells no digits shows as many as it has
+        return f"{clock}.{fraction.ljust(told.length, '0')}"
     return writer(full)(value)
 
 
