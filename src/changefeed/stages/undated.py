@@ -3,12 +3,11 @@
 A delete of TiCDC's Avro is a key without a value. The producer sends each table's rows in the order of their commits, so
 the records around it in its partition bound when it happened:
 
-    at offset   0      1        2        3      4
-                row    delete   mark     delete row
-    commit_ts   5      (5)      9        (10)   12
+    at offset   0      1        2        3        4
+                row    delete   mark     delete   row
+    commit_ts   5      (5)      9        (10)     12
 
-Rule 1. It is as late as the row or schema change before it, and one later than a mark before it: nothing at or below a
-        mark follows.
+Rule 1. It is as late as a row before it, and one later than a mark or a schema change: nothing at or below these follows.
 Rule 2. It is no later than what comes after it. So a delete that is sent again, after a mark that had passed it, stays
         below that mark with the rows that are sent again.
 Rule 3. Where nothing is known before it, not even by an earlier batch, it is older than everything.
@@ -58,8 +57,7 @@ def _known(decoded: Decoded) -> dict[_Partition, _Known]:
     parts: dict[_Partition, list[_Known]] = {}
     for event in decoded.control:
         if isinstance(event, (Resolved, SchemaChange)) and event.commit_ts is not None:
-            said = (event.place.offset, event.commit_ts + isinstance(event, Resolved), event.commit_ts)
-            one = (np.array([said[0]]), np.array([said[1]]), np.array([said[2]]))
+            one = (np.array([event.place.offset]), np.array([event.commit_ts + 1]), np.array([event.commit_ts]))
             parts.setdefault((event.place.topic, event.place.partition), []).append(one)
     for table in decoded.tables:
         for topic, partition, rows in by_partition(table.rows.filter(pc.is_valid(table.rows.column("commit_ts")))):

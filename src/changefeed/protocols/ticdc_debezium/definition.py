@@ -3,7 +3,8 @@
     told as          defined as                                  the value
     bigint           bigint unsigned                             wraps back: -1 is 18446744073709551615
     bigint           date, datetime(p), time(p), year            counts days, ms or µs (by p), µs, years
-    double, bigint   decimal(p,s), float                         its shortest digits
+    double, bigint   decimal(p,s)                                the decimal with s places that is nearest to the double
+    double, bigint   float                                       its shortest digits
     text             binary kinds, bit(n)                        its base64
     text             timestamp(p), vector, enum, set, json, …    its text
     datetime(3)      datetime(p)                                 the same moment; so timestamps, and times with p digits
@@ -16,6 +17,7 @@ Rule 2. A date or time whose kind was told is a moment already, and stays it, in
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Context, Decimal
 from typing import Any
 
 from changefeed.model import values as model
@@ -23,6 +25,7 @@ from changefeed.model.types import ColumnType
 from changefeed.protocols.ticdc_debezium.values import Irregular, reader, writer
 from changefeed.wire import strict_json
 
+_WIDE = Context(prec=400)
 _TINYINT = ColumnType("tinyint")
 
 
@@ -63,12 +66,17 @@ def _reader(defined: ColumnType) -> Callable[[Any], Any]:
 
 
 def _fixed(digits: Any, defined: ColumnType) -> Any:
-    """The decimal of these digits, with as many behind the point as the type has."""
+    """The decimal of the type that is nearest to the double with these digits: the producer has made a double of it.
+
+    Up to 15 digits there is one such decimal. Beyond, several may have become the same double, and nobody knows which.
+    """
     if type(digits) is Irregular:
         return digits
-    whole, _, fraction = digits.partition(".")
-    shown = fraction.ljust(defined.scale or 0, "0")
-    return model.reader(defined)(f"{whole}.{shown}" if shown else whole)
+    double = float(digits)
+    found = Decimal(double).quantize(Decimal(1).scaleb(-(defined.scale or 0)), context=_WIDE)
+    if float(found) != double:
+        raise model.IrregularError(f"{digits!r:.60} is no value of the column")
+    return model.reader(defined)(format(found, "f"))
 
 
 def _digits(text: str, digits: int) -> str:
