@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from changefeed.errors import SourceError
 from changefeed.frames.chunks import pack
 from changefeed.frames.types import sink_type
 from changefeed.pipeline.barrier import absorbed
@@ -78,7 +79,11 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
 def _chunks(definition: Definition, limit: int) -> Iterator[ChunkInfo]:
     choice = definition.source.protocol
     decode = reader(choice.name, choice.options)
-    for records in source(definition.source).sample(limit):
+    found = source(definition.source)
+    missing = found.missing()
+    if missing is not None:
+        raise SourceError(str(missing))
+    for records in found.sample(limit):
         for row in pack(decode(records), records).to_pylist():
             yield chunk_info("", row)
 

@@ -22,7 +22,7 @@ from changefeed.record_log.cursor import START, Cursor
 from changefeed.record_log.lines import default_topic
 from changefeed.record_log.writer import Writer
 
-__all__ = ["START", "Cursor", "Writer", "advance", "count", "default_topic", "partitions", "read", "write"]
+__all__ = ["START", "Cursor", "Writer", "advance", "count", "default_topic", "is_folder", "partitions", "read", "write"]
 
 LINES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 
@@ -56,6 +56,11 @@ def advance(path: str | Path, at: Cursor = START, limit: int | None = None) -> C
 def count(path: str | Path) -> int:
     """How many whole records the log has."""
     return advance(path).records
+
+
+def is_folder(path: str | Path) -> bool:
+    """Whether it is a folder with a log in it: one Parquet file at least."""
+    return bool(parquet.inside(Path(path)))
 
 
 def partitions(path: str | Path) -> dict[str, set[int]]:

@@ -101,10 +101,15 @@ def _files(path: Path) -> list[Path]:
         raise SourceError(f"{path} does not exist")
     if not path.is_dir():
         return [path]
-    files = sorted(p for p in path.iterdir() if p.suffix == ".parquet" and p.name[0] not in "_.")
+    files = inside(path)
     if not files:
         raise SourceError(f"{path} is a folder without Parquet files")
     return files
+
+
+def inside(folder: Path) -> list[Path]:
+    """The Parquet files of a folder, in the order of their names."""
+    return sorted(p for p in folder.iterdir() if p.suffix == ".parquet" and p.name[0] not in "_.")
 
 
 def _open(file: Path) -> pq.ParquetFile:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,8 @@ import pyarrow as pa
 
 from changefeed import record_log
 from changefeed.errors import SourceError
-from changefeed.sources.files.reader import Progress, RecordLogs, write_token
+from changefeed.sources import Missing
+from changefeed.sources.files.reader import Progress, RecordLogs, logs, write_token
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,14 +50,30 @@ class Folder:
         Raises:
             SourceError: the pattern names no file.
         """
-        if not glob(self.pattern):
-            raise SourceError(f"no file matches {self.pattern}; is source.path right, relative to the pipeline's file?")
+        missing = self.missing()
+        if missing is not None:
+            raise SourceError(str(missing))
         progress = Progress(self.pattern, token or write_token({}), None)
         return write_token(progress.everything())
 
+    def missing(self) -> Missing | None:
+        """Says so when the pattern names no file, or only folders without one."""
+        if logs(self.pattern):
+            return None
+        path = Path(self.pattern)
+        if not path.is_dir():
+            said = f"no file matches {path}"
+        elif any(path.iterdir()):
+            said = f"{path} is a folder without Parquet files, and other logs are named by a pattern as {path}/*.jsonl"
+        else:
+            said = f"{path} is an empty folder"
+        return Missing(
+            said, "correct source.path, which is relative to the pipeline's file, or put the files there first"
+        )
+
     def sample(self, limit: int) -> Iterator[pa.RecordBatch]:
         """The first records of each file, `limit` in all."""
-        for path in sorted(glob(self.pattern)):
+        for path in logs(self.pattern):
             for records in record_log.read(path, stop=limit):
                 yield records
                 limit -= records.num_rows
@@ -67,7 +83,7 @@ class Folder:
     def partitions(self, token: str) -> set[tuple[str, int]]:
         """The partitions of all records in the files, those not read yet too: a mark is missing until it was seen."""
         found: set[tuple[str, int]] = set()
-        for path in glob(self.pattern):
+        for path in logs(self.pattern):
             key = f"{path}:{Path(path).stat().st_size}"
             if key not in self._known:
                 said = record_log.partitions(path)

@@ -24,6 +24,11 @@ Cursors = dict[str, Cursor]
 _SLICE = 10_000  # records a task reads at least, so that small batches stay in one
 
 
+def logs(pattern: str) -> list[str]:
+    """The files that the pattern names, and the folders that have Parquet files, in the order of their names."""
+    return [path for path in sorted(glob(pattern)) if not Path(path).is_dir() or record_log.is_folder(path)]
+
+
 def read_token(text: str) -> Cursors:
     """File -> how far it has been read."""
     return {path: Cursor(*place) for path, place in json.loads(text)["files"].items()}
@@ -51,7 +56,7 @@ class Progress:
         """The cursors after every whole record that is there, or at the end that was given."""
         if self._end is not None:
             return self._end
-        return self.cursors | {path: self._total(path) for path in glob(self._pattern)}
+        return self.cursors | {path: self._total(path) for path in logs(self._pattern)}
 
     def advance(self, limit: int) -> Cursors:
         """The cursors at most `limit` records further."""
