@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from changefeed.errors import ConfigError, SinkError, SourceError, UnsupportedError
 from changefeed.model.batch import RECORDS, record_batch
+from changefeed.model.position import TOPIC_RULE
 from changefeed.record_log import START, Cursor, Writer, advance, count, partitions, read, stream, write
 
 FORMS = ["log.jsonl", "log.jsonl.gz", "log.jsonl.zst", "log.parquet"]
@@ -104,7 +105,8 @@ BAD_LINES = [
     ("7", "Expected `object`, got `int`"),
     ('{"tpoic":"x"}', "Object contains unknown field `tpoic`"),
     ('{"topic":null}', "Expected `str`, got `null` - at `$.topic`"),
-    ('{"topic":"a:b"}', "Expected `str` matching regex '^[^:]+$' - at `$.topic`"),
+    ('{"topic":"a:b"}', f"{TOPIC_RULE} - at `$.topic`"),
+    ('{"topic":""}', f"{TOPIC_RULE} - at `$.topic`"),
     ('{"partition":-1}', "Expected `int` >= 0 - at `$.partition`"),
     ('{"partition":2147483648}', "Expected `int` <= 2147483647 - at `$.partition`"),
     ('{"offset":1.5}', "Expected `int`, got `float` - at `$.offset`"),
@@ -113,6 +115,17 @@ BAD_LINES = [
     ('{"headers":[["k"]]}', "Expected `array` of length 2 - at `$.headers[0]`"),
     ("{} {}", "JSON is malformed: trailing characters (byte 4)"),
 ]
+
+
+@pytest.mark.parametrize("topic", ["a:b", "", None])
+def test_a_topic_that_positions_cannot_hold_is_refused(topic: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    rows = [{"topic": name, "partition": 0, "offset": n} for n, name in enumerate(["fine", topic])]
+    write(path, [record_batch(rows)])
+    for look in (_rows, partitions):
+        with pytest.raises(SourceError) as raised:
+            look(path)
+        assert str(raised.value) == f"{path}: topic {topic!r}: {TOPIC_RULE}"
 
 
 @pytest.mark.parametrize("line, message", BAD_LINES)

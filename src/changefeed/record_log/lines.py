@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from changefeed.errors import SourceError, UnsupportedError
 from changefeed.model.batch import RECORDS
+from changefeed.model.position import TOPIC_RULE
 from changefeed.record_log.cursor import Cursor
 from changefeed.record_log.stream import compression, lines
 
@@ -29,7 +30,8 @@ _BATCH_BYTES = 16 << 20  # of text: a batch of large records ends here
 _Int32 = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 _Int64 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 _Milliseconds = Annotated[int, msgspec.Meta(ge=-(2**63 // 1000), le=2**63 // 1000)]
-_Topic = Annotated[str, msgspec.Meta(pattern="^[^:]+$")]  # positions are topic:partition:offset
+_TOPIC = "^[^:]+$"
+_Topic = Annotated[str, msgspec.Meta(pattern=_TOPIC)]
 _Headers = list[tuple[str, bytes | None]]
 _UNSET = msgspec.UNSET
 
@@ -146,7 +148,8 @@ def _no_record(path: Path, number: int, line: bytes, error: Exception) -> Source
         return SourceError(f"{path}:{number + 1}: an empty line is no record")
     if line[-1:] != b"\n" and not isinstance(error, msgspec.ValidationError):
         return SourceError(f"{path}:{number + 1}: the last line is not whole: {len(line)} bytes, and no line feed yet")
-    return SourceError(f"{path}:{number + 1}: {error}")
+    said = f"{TOPIC_RULE} - at `$.topic`" if repr(_TOPIC) in str(error) else error
+    return SourceError(f"{path}:{number + 1}: {said}")
 
 
 def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from changefeed.errors import SourceError
 from changefeed.model.batch import RECORDS
+from changefeed.model.position import TOPIC_RULE
 from changefeed.record_log.cursor import Cursor
 
 _GROUP_ROWS = 1 << 16
@@ -39,6 +40,7 @@ def _group(
         for batch in opened.iter_batches(batch_size, row_groups=[group], columns=RECORDS.names):
             low, high = max(start - number, 0), len(batch) if stop is None else min(stop - number, len(batch))
             if low < high:
+                _check_topics(batch.column("topic"), file)
                 yield batch.slice(low, high - low).select(RECORDS.names).cast(RECORDS)
             number += len(batch)
     except (OSError, pa.ArrowException) as error:
@@ -65,7 +67,14 @@ def partitions(path: Path) -> dict[str, set[int]]:
                     *(pairs.column(n).to_pylist() for n in ("topic", "partition")), strict=True
                 ):
                     found.setdefault(topic, set()).add(partition)
+                _check_topics(pairs.column("topic"), file)
     return found
+
+
+def _check_topics(topics: pa.Array | pa.ChunkedArray, file: Path) -> None:
+    for topic in topics.unique().to_pylist():
+        if not topic or ":" in topic:
+            raise SourceError(f"{file}: topic {topic!r}: {TOPIC_RULE}")
 
 
 class RowGroups:
