@@ -10,7 +10,7 @@ from msgspec import Meta
 from changefeed.errors import ConfigError
 from changefeed.protocols import base
 from changefeed.wire.compression import COMPRESSIONS
-from changefeed.wire.dispatch import Dispatcher, check_topic
+from changefeed.wire.dispatch import Dispatcher, Dispatchers, Rule, check_index, check_topic
 from changefeed.wire.zone import zone
 
 LARGE = ("none", "handle-key-only", "claim-check")
@@ -57,6 +57,13 @@ class Options(base.Options, frozen=True):
     ] = None
     partition: Annotated[str, Meta(description="dispatcher: default, table, ts, index-value, columns")] = "default"
     index: Annotated[str | None, Meta(description="unique index of index-value; changes do not carry indexes")] = None
+    dispatchers: Annotated[
+        tuple[Rule, ...],
+        Meta(
+            description="TiCDC's rules `{matcher, topic, partition, columns}`; with `-o` a changefeed's TOML or JSON file"
+        ),
+    ] = ()
+    case_sensitive: Annotated[bool, Meta(description="matchers of `dispatchers` regard case")] = False
     columns: Annotated[str | tuple[str, ...], Meta(description="columns of the columns dispatcher")] = ()
 
     def __post_init__(self) -> None:
@@ -86,11 +93,14 @@ class Options(base.Options, frozen=True):
             raise ConfigError(f"invalid partition-num {self.partition_num}")
         if self.topic is not None:
             check_topic(self.topic)
-        if self.index is not None:
-            raise ConfigError(
-                f'index "{self.index}": changes do not carry indexes; use partition "columns" with its columns'
-            )
+        check_index(self.index)
         Dispatcher(self.partition, 1, self.dispatched_columns, None, UTC)
+        self.dispatch_rules()
+
+    def dispatch_rules(self) -> Dispatchers:
+        """The option `dispatchers`, ready to be asked. newarch has no ear for `case-sensitive`."""
+        deaf = self.profile == "newarch" and self.bug_compat
+        return Dispatchers(self.dispatchers, case_sensitive=self.case_sensitive and not deaf)
 
     @property
     def dispatched_columns(self) -> tuple[str, ...]:
