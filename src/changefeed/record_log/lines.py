@@ -59,10 +59,13 @@ _decode_any = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode_into
 
 
-def read(path: Path, *, batch_size: int, start: int, stop: int | None, at: Cursor) -> Iterator[pa.RecordBatch]:
-    """The records `start` to `stop`; `at` is a cursor at or before `start`."""
-    first = at.records if at.bytes else 0
-    wanted = islice(enumerate(lines(path, at.bytes), first), start - first, None if stop is None else stop - first)
+def read(
+    path: Path, *, batch_size: int, start: int, stop: int | None, at: Cursor, copy: Path | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The records `start` to `stop`; `at` is a cursor at or before `start`, and where `copy` begins."""
+    first = at.records if at.bytes or copy else 0
+    text = lines(path, at.bytes) if copy is None else lines(copy)
+    wanted = islice(enumerate(text, first), start - first, None if stop is None else stop - first)
     topic = default_topic(path)
     rows: list[tuple[Any, ...]] = []
     size = 0
@@ -83,15 +86,16 @@ def advance(path: Path, at: Cursor, limit: int | None) -> Cursor:
         if (limit is not None and records >= at.records + limit) or not _whole(line):
             break
         records += 1
-        size += len(line) if line[-1:] == b"\n" else len(line) + 1  # the line feed that is still to come
+        size += _length(line)
     return Cursor(records, size if compression(path) is None else 0)
 
 
-def partitions(path: Path) -> dict[str, set[int]]:
-    """Topics and partitions of all records; nothing else of them is looked at."""
+def scan(path: Path, at: Cursor) -> tuple[dict[str, set[int]], Cursor]:
+    """Topics and partitions of the records from `at` on, and where they end; nothing else of them is looked at."""
     found: dict[str, set[int]] = {}
     topic = default_topic(path)
-    for number, line in enumerate(lines(path)):
+    number, size = (at.records, at.bytes) if at.bytes else (0, 0)
+    for line in lines(path, at.bytes):
         if not _whole(line):
             break
         try:
@@ -99,7 +103,14 @@ def partitions(path: Path) -> dict[str, set[int]]:
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise _no_record(path, number, line, error) from error
         found.setdefault(topic if where.topic is _UNSET else where.topic, set()).add(where.partition)
-    return found
+        number += 1
+        size += _length(line)
+    return found, Cursor(number, size if compression(path) is None else 0)
+
+
+def _length(line: bytes) -> int:
+    """With the line feed, one that is still to come too."""
+    return len(line) if line[-1:] == b"\n" else len(line) + 1
 
 
 def _whole(line: bytes) -> bool:

@@ -56,8 +56,8 @@ def advance(path: Path, at: Cursor, limit: int | None) -> Cursor:
     return Cursor(records if limit is None else min(records, at.records + limit))
 
 
-def partitions(path: Path) -> dict[str, set[int]]:
-    """Topics and partitions of all records; only those two columns are read."""
+def scan(path: Path, at: Cursor) -> tuple[dict[str, set[int]], Cursor]:
+    """Topics and partitions of all records, wherever `at` is; only those two columns are read."""
     found: dict[str, set[int]] = {}
     for file in _files(path):
         with _open(file) as opened:
@@ -68,7 +68,7 @@ def partitions(path: Path) -> dict[str, set[int]]:
                 ):
                     found.setdefault(topic, set()).add(partition)
                 _check_topics(pairs.column("topic"), file)
-    return found
+    return found, advance(path, at, None)
 
 
 def _check_topics(topics: pa.Array | pa.ChunkedArray, file: Path) -> None:

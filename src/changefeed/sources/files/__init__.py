@@ -3,6 +3,11 @@
 A token is `{"files": {"<path>": [records, bytes]}}`: how far each file has been read, as `record_log.Cursor` counts.
 Files are read in the order of their names. A plain `.jsonl` may grow; any other file is whole when it appears, so move it
 into the folder under its name when it is.
+
+What a batch costs follows what it reads. Each run looks once through every file, to count its records and to know their
+partitions; after that only through what is added. Plain lines are found by bytes; compressed ones come from one stream
+that stays open (`spool.py`), which a run that goes on in the middle of a log decompresses from its start, once; Parquet
+is read by row groups, of which a batch that begins within one reads the records before it again.
 """
 
 from __future__ import annotations
@@ -10,7 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
+from weakref import finalize
 
 import pyarrow as pa
 
@@ -23,24 +31,36 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The partitions of a file's records up to `end`, when it had this size."""
+
+    size: tuple[int, ...]
+    end: record_log.Cursor
+    partitions: frozenset[tuple[str, int]]
+
+
+@dataclass(slots=True, weakref_slot=True)
 class Folder:
     """The files that a pattern names."""
 
     pattern: str
     limit: int
-    _known: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
+    _seen: dict[str, _Seen] = field(default_factory=dict)
 
     available_now = False
 
     def stream(self, spark: SparkSession, token: str | None, end: str | None) -> DataFrame:
         """The records from `token` to `end`, some at a time."""
         spark.dataSource.register(RecordLogs)
+        scratch = mkdtemp(prefix="changefeed-lines-")
+        finalize(self, rmtree, scratch, ignore_errors=True)
         options = {
             "pattern": self.pattern,
             "limit": str(self.limit),
             "start": token or write_token({}),
             "end": end or "",
+            "scratch": scratch,
         }
         return spark.readStream.format(RecordLogs.name()).options(**options).load()
 
@@ -84,12 +104,18 @@ class Folder:
         """The partitions of all records in the files, those not read yet too: a mark is missing until it was seen."""
         found: set[tuple[str, int]] = set()
         for path in logs(self.pattern):
-            key = f"{path}:{Path(path).stat().st_size}"
-            if key not in self._known:
-                said = record_log.partitions(path)
-                self._known[key] = {(topic, p) for topic, numbers in said.items() for p in numbers}
-            found |= self._known[key]
+            size, seen = record_log.size(path), self._seen.get(path)
+            if seen is None or seen.size != size:
+                seen = self._seen[path] = _look(path, size, seen)
+            found |= seen.partitions
         return found
+
+
+def _look(path: str, size: tuple[int, ...], before: _Seen | None) -> _Seen:
+    """The partitions of a file; of one that has grown, only what is new is looked at, if there is a way to get there."""
+    known = before if before is not None and before.end.bytes else _Seen((), record_log.START, frozenset())
+    said, end = record_log.scan(path, known.end)
+    return _Seen(size, end, known.partitions | {(topic, p) for topic, numbers in said.items() for p in numbers})
 
 
 def open_source(definition: Any) -> Folder:
