@@ -177,29 +177,43 @@ def test_a_table_that_comes_again_has_cuts_of_its_own(lake: Lake) -> None:
     assert lake.offered() == [4, 6]
 
 
-def _open_note(lake: Lake, pid: int, host: str | None = None, hours: float = 0) -> None:
+def _open_note(
+    lake: Lake, pid: int, host: str | None = None, hours: float = 0, *paths: str, settled: bool = False
+) -> None:
     at = lake.now - timedelta(hours=hours)
     said = {"name": "n", "at": at.isoformat(), "host": host or socket.gethostname(), "pid": pid, "step": 4}
     folder = lake.root / "_changefeed" / "expiring"
     folder.mkdir(parents=True)
-    (folder / "n.json").write_text(json.dumps({**said, "paths": ["app/old", "app/new"]}))
+    (folder / "n.json").write_text(json.dumps({**said, "paths": paths, "settled": settled}))
 
 
-@pytest.mark.parametrize("host, hours", [(None, 0), ("elsewhere", 2)])
-def test_what_an_expiry_that_died_began_is_finished_but_for_what_is_used(
-    lake: Lake, host: str | None, hours: float
+NOBODY = 2**22 + 1  # no process has this id
+
+
+@pytest.mark.parametrize("pid, host, hours", [(NOBODY, None, 0), (1, "elsewhere", 2)])
+def test_what_an_expiry_that_died_had_in_mind_goes_but_for_what_is_used(
+    lake: Lake, pid: int, host: str | None, hours: float
 ) -> None:
-    _open_note(lake, 2**22 + 1, host, hours)
-    (lake.root / "app" / "old" / "_delta_log" / "00000000000000000000.json").unlink()
-    assert lake.offered() == []  # nobody knows how much of the folders is left
+    _open_note(lake, pid, host, hours, "app/old", "app/new")
+    assert lake.offered() == [1, 2, 3, 4]
     assert lake.expire().deleted == ()
     assert _there(lake) == ["app/dropped", "app/new"]
     assert lake.offered() == [3, 4]
 
 
+def test_what_was_being_deleted_goes_though_a_step_waits_for_it(lake: Lake) -> None:
+    _open_note(lake, NOBODY, None, 0, "app/old", settled=True)
+    lake.begun(5, "app/old")
+    (lake.root / "app" / "old" / "_delta_log" / "00000000000000000000.json").unlink()
+    assert lake.expire().deleted == ()
+    assert _there(lake) == ["app/dropped", "app/new"]
+    assert lake.offered() == [3, 4]
+    assert not list((lake.root / "_changefeed" / "expiring").iterdir())
+
+
 @pytest.mark.parametrize("pid, host", [(os.getppid(), None), (1, "elsewhere")])
 def test_an_expiry_that_is_at_work_is_waited_for(lake: Lake, pid: int, host: str | None) -> None:
-    _open_note(lake, pid, host)
+    _open_note(lake, pid, host, 0, "app/old")
     with pytest.raises(ConfigError) as caught:
         lake.expire()
     assert str(caught.value) == (

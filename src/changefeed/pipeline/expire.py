@@ -10,8 +10,9 @@ Rule 2. A folder may go when the newest cut does not use it, no plan under way n
 Rule 3. What goes is written down as open before (`expired.py`), and then the ledger is asked once more. A run writes its
         plan into the ledger, and then looks for open notes; it waits for them if it needs a path that its tables do
         not use (`ledger.py`). Both write before they look, so one of the two sees the other.
-Rule 4. The note stays when the folders are gone: cuts up to that step that pin one of them cannot be read, even if a new
-        table lies there one day. What an expiry that died has begun, the next one finishes first.
+Rule 4. What is gone stays written down: cuts up to that step that pin it cannot be read, even if a new table lies there
+        one day. What an expiry that died has begun, the next one finishes first; of folders that were being deleted it
+        does not ask the ledger again, for whoever needed one since has waited.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import msgspec
 from changefeed.errors import ConfigError
 from changefeed.pipeline.actions import Plan, paths_of
 from changefeed.pipeline.definition import Definition
-from changefeed.pipeline.expired import Note, Notes
+from changefeed.pipeline.expired import Gone, Note, Notes, gone
 from changefeed.pipeline.ledger import Cut, cuts, plans
 from changefeed.pipeline.paths import application, own_folder, tables_folder
 from changefeed.sinks.delta.read import wrote
@@ -66,14 +67,14 @@ def expire(definition: Definition, age: timedelta, *, dry_run: bool = False) -> 
     if not dry_run:
         for note in notes.left_behind():
             _carry_out(notes, note, ledger)
-    found, begun, gone = cuts(ledger), plans(ledger), notes.all()
+    found, begun, known = cuts(ledger), plans(ledger), gone(own_folder(definition))
     if not found:
         raise ConfigError(
             f"{ledger}: {definition.pipeline.name} has not done a step yet, so there is nothing to expire"
         )
     paths, kept = list[str](), dict[str, str]()
     for path, use in sorted(_uses(found, begun).items()):
-        if use.ended is None or any(path in note.paths and use.last <= note.step for note in gone):
+        if use.ended is None or any(path == one.path and use.last <= one.step for one in known):
             continue
         if path in _busy(found, begun):
             kept[path] = "a step under way names it"
@@ -87,23 +88,27 @@ def expire(definition: Definition, age: timedelta, *, dry_run: bool = False) -> 
             paths.append(path)
     if paths and not dry_run:
         paths = list(_carry_out(notes, notes.begin(found[-1].step, tuple(paths)), ledger))
-    lost = [cut for cut in found if readable(cut, gone) and {t.path for t in cut.state.tables.values()} & set(paths)]
+    lost = [cut for cut in found if readable(cut, known) and _pinned(cut) & set(paths)]
     return Expiry(tuple(paths), kept, len(lost))
 
 
-def readable(cut: Cut, notes: Iterable[Note]) -> bool:
+def readable(cut: Cut, gone: Iterable[Gone]) -> bool:
     """Whether every table of a cut lies where the cut pins it."""
-    pinned = {table.path for table in cut.state.tables.values()}
-    return not any(cut.step <= note.step and pinned & set(note.paths) for note in notes)
+    pinned = _pinned(cut)
+    return not any(cut.step <= one.step and one.path in pinned for one in gone)
+
+
+def _pinned(cut: Cut) -> set[str]:
+    return {table.path for table in cut.state.tables.values()}
 
 
 def _carry_out(notes: Notes, note: Note, ledger: str) -> tuple[str, ...]:
     """Deletes what the ledger, asked after the note was written, does not need; returns which that is."""
-    found = cuts(ledger)
-    busy = _busy(found, plans(ledger))
-    note = msgspec.structs.replace(
-        note, step=found[-1].step, paths=tuple(path for path in note.paths if path not in busy)
-    )
+    if not note.settled:
+        found = cuts(ledger)
+        busy = _busy(found, plans(ledger))
+        paths = tuple(path for path in note.paths if path not in busy)
+        note = msgspec.structs.replace(note, step=found[-1].step, paths=paths)
     notes.carry_out(note)
     return note.paths
 
@@ -112,14 +117,14 @@ def _busy(found: list[Cut], begun: dict[int, list[Plan]]) -> set[str]:
     """The paths that the newest cut uses, and those of plans that are not done."""
     newest = found[-1]
     under_way = [plan for step, of in begun.items() if step > newest.step for plan in of]
-    return {t.path for t in newest.state.tables.values()} | {path for plan in under_way for path in paths_of(plan)}
+    return _pinned(newest) | {path for plan in under_way for path in paths_of(plan)}
 
 
 def _uses(found: list[Cut], begun: dict[int, list[Plan]]) -> dict[str, _Use]:
     """Every path that the ledger knows."""
     uses: dict[str, _Use] = {}
     for cut in found:
-        pinned = {table.path for table in cut.state.tables.values()}
+        pinned = _pinned(cut)
         written = {path for plan in begun.get(cut.step, ()) for path in paths_of(plan)}
         for path in pinned:
             uses[path] = _Use(cut.step, None)

@@ -1,9 +1,9 @@
-"""Notes of what expired: which folders are going, and which are gone, as small JSON files beside the ledger.
+"""What expires, and what has: notes beside the ledger.
 
-    _changefeed/expiring/<name>.json   folders that are being deleted; a run that needs one of them waits
-    _changefeed/expired/<name>.json    folders that are gone: cuts up to `step` that pin one cannot be read
+    _changefeed/expiring/<name>.json   what one expiry is about to delete; a run that needs one of the folders waits
+    _changefeed/expired                a Delta table: folders that are gone; cuts up to `step` that pin one cannot be read
 
-No Spark: `status` reads them, and a command deletes while a pipeline may be running.
+No Spark: a command deletes while a pipeline may be running, and `status` reads what is gone as it reads the ledger.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from changefeed.errors import ConfigError, MissingExtraError, SinkError
+from changefeed.sinks.delta.read import append, query
 
 _ALIVE = timedelta(hours=1)  # how long an expiry of another machine is believed to be at work
 
@@ -31,6 +32,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
         at: when it began; host and pid tell who did.
         step: of the newest cut then; a later cut that pins one of the paths means another table.
         paths: of the folders, below the sink's path.
+        settled: the ledger was asked after the note was there: these folders go, and some may be gone.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     step: int
     paths: tuple[str, ...]
+    settled: bool = False
 
     def died(self) -> bool:
         """Whether nobody is at work on it any more."""
@@ -54,8 +57,25 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
+class Gone:
+    """A folder that is gone: cuts up to `step` that pin it cannot be read."""
+
+    path: str
+    step: int
+
+
+def gone(own: str) -> list[Gone]:
+    """Every folder that is gone, or about to go; `own` is the pipeline's own folder.
+
+    Raises:
+        SinkError: they cannot be read.
+    """
+    return [Gone(row["path"], row["step"]) for row in query(f"{own}/expired", "SELECT path, step FROM t")]
+
+
+@dataclass(frozen=True, slots=True)
 class Notes:
-    """The notes of one pipeline, and the deleting that they are about.
+    """The open notes of one pipeline, and the deleting that they are about.
 
     Attributes:
         root: the sink's path, where the folders lie.
@@ -65,17 +85,13 @@ class Notes:
     root: str
     own: str
 
-    def all(self) -> list[Note]:
-        """What is gone or going."""
-        return [*self._read("expired"), *self._read("expiring")]
-
     def left_behind(self) -> list[Note]:
         """What was begun by an expiry that died.
 
         Raises:
             ConfigError: one is still at work.
         """
-        found = list(self._read("expiring"))
+        found = list(self._open())
         for note in found:
             if not note.died():
                 raise ConfigError(
@@ -94,16 +110,18 @@ class Notes:
             step=step,
             paths=paths,
         )
-        self._write("expiring", note)
+        self._write(note)
         return note
 
     def carry_out(self, note: Note) -> None:
-        """Deletes the folders, each log first so that no half of a table can be read, and writes down that they are gone.
+        """Writes down that the folders are gone, and deletes them, each log first: no half of a table can be read.
 
         Raises:
             SinkError: a folder cannot be deleted; the note stays open.
         """
-        self._write("expiring", note)
+        self._write(msgspec.structs.replace(note, settled=True))
+        if note.paths:
+            append(f"{self.own}/expired", [{"path": path, "step": note.step, "at": note.at} for path in note.paths])
         system, root = _system(self.root)
         for path in note.paths:
             for folder in (f"{root}/{path}/_delta_log", f"{root}/{path}"):
@@ -112,16 +130,15 @@ class Notes:
                         system.rm(folder, recursive=True)
                 except OSError as error:
                     raise SinkError(f"{folder}: {error}; run `changefeed expire` again", transient=True) from error
-        if note.paths:
-            self._write("expired", note)
         system, own = _system(self.own)
         system.rm_file(f"{own}/expiring/{note.name}.json")
 
-    def _read(self, kind: str) -> Iterator[Note]:
+    def _open(self) -> Iterator[Note]:
         system, own = _system(self.own)
-        if not system.exists(f"{own}/{kind}"):
+        system.invalidate_cache()
+        if not system.exists(f"{own}/expiring"):
             return
-        for file in sorted(system.ls(f"{own}/{kind}", detail=False)):
+        for file in sorted(system.ls(f"{own}/expiring", detail=False)):
             if file.endswith(".json"):
                 try:
                     yield msgspec.json.decode(system.cat_file(file), type=Note)
@@ -130,12 +147,12 @@ class Notes:
                 except msgspec.DecodeError as error:
                     raise SinkError(f"{file} is no note of an expiry: {error}") from error
 
-    def _write(self, kind: str, note: Note) -> None:
+    def _write(self, note: Note) -> None:
         system, own = _system(self.own)
-        system.makedirs(f"{own}/{kind}", exist_ok=True)
+        system.makedirs(f"{own}/expiring", exist_ok=True)
         unfinished = f"{own}/.{note.name}.new"  # not beside the others: a run waits for whatever lies there
         system.pipe_file(unfinished, msgspec.json.encode(note))
-        system.mv(unfinished, f"{own}/{kind}/{note.name}.json")
+        system.mv(unfinished, f"{own}/expiring/{note.name}.json")
 
 
 def _system(url: str) -> tuple[Any, str]:

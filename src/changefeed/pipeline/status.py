@@ -7,9 +7,9 @@ from typing import Any
 
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.expire import readable
-from changefeed.pipeline.expired import Notes
+from changefeed.pipeline.expired import gone
 from changefeed.pipeline.ledger import cuts, epoch
-from changefeed.pipeline.paths import own_folder, tables_folder
+from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.state import State
 from changefeed.sinks.delta.read import query
 
@@ -28,9 +28,9 @@ def status(definition: Definition) -> dict[str, Any]:
     found = cuts(f"{folder}/ledger")
     state = found[-1].state if found else State()
     letters = query(f"{folder}/dead_letters", "SELECT count(*) AS n FROM t WHERE replayed IS NULL")
-    gone = Notes(tables_folder(definition), folder).all() if found else []
+    expired = gone(folder)
     published: dict[int | None, dict[str, Any]] = {}
-    for cut in (cut for cut in found if readable(cut, gone)):
+    for cut in (cut for cut in found if readable(cut, expired)):
         if cut.state.barrier is not None or cut.state.tables:
             key = cut.state.barrier if cut.state.barrier is not None else cut.step
             published[key] = {"commit_ts": cut.state.barrier, "tables": cut.state.versions()}
