@@ -1,4 +1,4 @@
-"""Deleting the folders of tables that no cut of any use pins: `changefeed expire`.
+"""Deleting the folders of tables that only old cuts pin: `changefeed expire`.
 
 A renamed table starts at a new path, a dropped one stays where it was: the cuts before pin their versions. Here such
 folders go when the cuts that pin them are old.

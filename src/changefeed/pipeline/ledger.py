@@ -9,6 +9,7 @@ Rule 2. A step is two rows. `begun` holds the plan: which writes to which tables
 Rule 3. A run that finds `begun` without `done` finishes that very plan. A write is skipped if its table's own stamp says
 it is there. The plan names no clock and no batch of Spark's, so finishing it twice gives the same tables.
 Rule 4. Nothing else is remembered. Spark's checkpoint is scratch of one run; the next begins where the ledger says.
+Rule 5. A plan that needs a path which no table of the state uses is carried out when no expiry is open (`expire.py`).
 
 An older run that is still alive can only be at the step that the newer run finishes first, for beginning another needs
 the ledger. Each of its late writes repeats a stamp that is already passed, so Delta skips it or lets it fail.
