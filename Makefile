@@ -8,18 +8,19 @@ DONE := $(VENV)/.done
 KERNEL := optional
 KERNEL_SOURCES := $(shell find kernel \( -name target -o -name fuzz \) -prune -o -name '*.rs' -print -o -name '*.toml' -print 2>/dev/null)
 
-.PHONY: help install demo test check unit fmt bench lock clean java
+.PHONY: help install demo test check check-rust unit fmt bench lock clean java
 
 help:
-	@echo "make install   everything changefeed needs, into .venv"
-	@echo "make demo      install, then a pipeline from Kafka records to Delta tables, on this machine"
-	@echo "make test      install, then every check and test"
-	@echo "make check     the static checks alone (style, types, layers, docs)"
-	@echo "make unit      the tests alone"
-	@echo "make fmt       put the code into the form that the checks want"
-	@echo "make bench     records per second, on this machine"
-	@echo "make lock      write requirements.lock anew (UPGRADE=1: with the newest versions)"
-	@echo "make clean     remove what the others made, .venv included"
+	@echo "make install     everything changefeed needs, into .venv"
+	@echo "make demo        install, then a pipeline from Kafka records to Delta tables, on this machine"
+	@echo "make test        install, then every check and test"
+	@echo "make check       the static checks alone (style, types, layers, docs)"
+	@echo "make check-rust  form, lints and tests of the Rust kernel, where cargo is"
+	@echo "make unit        the tests alone"
+	@echo "make fmt         put the code into the form that the checks want"
+	@echo "make bench       records per second, on this machine"
+	@echo "make lock        write requirements.lock anew (UPGRADE=1: with the newest versions)"
+	@echo "make clean       remove what the others made, .venv included"
 
 install: $(DONE)/editable java $(DONE)/jars $(DONE)/kernel
 	@echo "ready: $(BIN)/changefeed"
@@ -29,7 +30,7 @@ demo: install
 
 test: KERNEL := required
 test: install
-	@$(MAKE) --no-print-directory check unit
+	@$(MAKE) --no-print-directory check check-rust unit
 
 check:
 	$(BIN)/ruff check .
@@ -37,6 +38,10 @@ check:
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	@if [ -f tools/check_docs.py ]; then set -x; $(BIN)/python tools/check_docs.py; fi
+
+# In the folder that the wheel is built in: a second run compiles what has changed alone.
+check-rust:
+	@tools/check_rust.sh
 
 # Two workers: one has the tests that need a JVM (tests/conftest.py), the other the rest.
 unit:

@@ -1,4 +1,4 @@
-"""Fixtures that every folder of tests may use: one Spark and one Kafka for a whole run, started when first asked for.
+"""Fixtures that every folder of tests may use: one Spark, one Kafka, one schema registry for a whole run, when asked for.
 
 A JVM costs seconds and a gigabyte, so tests that need one all run on the same xdist worker, and the other worker has
 the rest: `pytest -n 2 --dist loadgroup`.
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.services.kafka import KafkaBroker
+    from tests.services.registry import SchemaRegistry
 
-_JVM_FIXTURES = {"spark", "kafka"}
+_JVM_FIXTURES = {"spark", "kafka", "registry"}
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the marker in its own hook of this name
@@ -43,3 +44,12 @@ def kafka() -> Iterator[KafkaBroker]:
 
     with KafkaBroker() as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def registry() -> Iterator[SchemaRegistry]:
+    """The one schema registry. A test takes subjects of its own."""
+    from tests.services.registry import SchemaRegistry
+
+    with SchemaRegistry() as registry:
+        yield registry

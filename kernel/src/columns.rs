@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow_array::types::{ArrowPrimitiveType, Float32Type};
 use arrow_array::{ArrayRef, BinaryArray, ListArray, PrimitiveArray, StringArray};
-use arrow_buffer::{Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -18,6 +18,7 @@ use crate::cursor::Cursor;
 use crate::forms::Form;
 use crate::json::{float32, string, unescape};
 use crate::mysql::{is_decimal, is_time};
+use crate::nulls::Nulls;
 use crate::quoted::unquote;
 
 /// One column under construction.
@@ -37,13 +38,13 @@ pub struct Fixed<F: Form> {
     form: F,
     arrow: DataType,
     values: Vec<<F::Arrow as ArrowPrimitiveType>::Native>,
-    nulls: NullBufferBuilder,
+    nulls: Nulls,
 }
 
 impl<F: Form> Fixed<F> {
     /// An empty column of this form and Arrow type.
     pub fn new(form: F, arrow: DataType) -> Self {
-        Self { form, arrow, values: Vec::new(), nulls: NullBufferBuilder::new(0) }
+        Self { form, arrow, values: Vec::new(), nulls: Nulls::default() }
     }
 }
 
@@ -54,13 +55,12 @@ impl<F: Form> Column for Fixed<F> {
             return Some(false);
         }
         self.values.push(self.form.read(c)?);
-        self.nulls.append_non_null();
         Some(true)
     }
 
     fn pad(&mut self, rows: usize) {
         if rows > self.values.len() {
-            self.nulls.append_n_nulls(rows - self.values.len());
+            self.nulls.push(self.values.len()..rows);
             self.values.resize(rows, Default::default());
         }
     }
@@ -73,7 +73,7 @@ impl<F: Form> Column for Fixed<F> {
     fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         let room = self.values.len();
         let values = replace(&mut self.values, Vec::with_capacity(room));
-        let array = PrimitiveArray::<F::Arrow>::try_new(ScalarBuffer::from(values), self.nulls.finish())?;
+        let array = PrimitiveArray::<F::Arrow>::try_new(ScalarBuffer::from(values), self.nulls.finish(room))?;
         Ok(Arc::new(array.with_data_type(self.arrow.clone())))
     }
 }
@@ -95,18 +95,18 @@ pub enum Spelling {
 /// Where the values of a column end in its data.
 struct Ends {
     offsets: Vec<i32>,
-    nulls: NullBufferBuilder,
+    nulls: Nulls,
 }
 
 impl Ends {
     fn new() -> Self {
-        Self { offsets: vec![0], nulls: NullBufferBuilder::new(0) }
+        Self { offsets: vec![0], nulls: Nulls::default() }
     }
 
     /// Ends a value where the data ends; Arrow counts in 31 bits.
+    #[inline]
     fn close(&mut self, length: usize) -> Option<()> {
         self.offsets.push(i32::try_from(length).ok()?);
-        self.nulls.append_non_null();
         Some(())
     }
 
@@ -115,9 +115,9 @@ impl Ends {
     }
 
     fn pad(&mut self, rows: usize) {
-        let missing = (rows + 1).saturating_sub(self.offsets.len());
-        if missing > 0 {
-            self.nulls.append_n_nulls(missing);
+        let filled = self.offsets.len() - 1;
+        if rows > filled {
+            self.nulls.push(filled..rows);
             self.offsets.resize(rows + 1, self.offsets.last().copied().unwrap_or_default());
         }
     }
@@ -130,9 +130,10 @@ impl Ends {
     }
 
     fn finish(&mut self) -> (OffsetBuffer<i32>, Option<NullBuffer>) {
+        let nulls = self.nulls.finish(self.offsets.len() - 1);
         let mut fresh = Vec::with_capacity(self.offsets.len());
         fresh.push(0);
-        (OffsetBuffer::new(ScalarBuffer::from(replace(&mut self.offsets, fresh))), self.nulls.finish())
+        (OffsetBuffer::new(ScalarBuffer::from(replace(&mut self.offsets, fresh))), nulls)
     }
 }
 
@@ -175,7 +176,7 @@ impl Bytes {
                 let start = self.data.len();
                 STANDARD.decode_vec(found.raw, &mut self.data).ok()?;
                 let bytes = self.data.get(start..)?;
-                (!self.text || simdutf8::basic::from_utf8(bytes).is_ok()).then_some(())
+                (!self.text || bytes.is_ascii() || simdutf8::basic::from_utf8(bytes).is_ok()).then_some(())
             }
             Spelling::Quoted if found.escaped => {
                 self.scratch.clear();

@@ -21,20 +21,20 @@ pub struct Text<'a> {
 #[inline]
 pub fn integer(c: &mut Cursor<'_>) -> Option<(bool, u64)> {
     let negative = c.eat(b"-").is_some();
-    let length = c.rest().iter().take_while(|b| b.is_ascii_digit()).count();
-    let digits = c.take(length)?;
-    match digits {
-        [] | [b'0', _, ..] => return None,
-        [b'0'] if negative => return None,
-        _ if length > 20 => return None,
-        _ => {}
+    let (mut value, mut length) = (0u64, 0);
+    for digit in c.rest().iter().map(|b| b.wrapping_sub(b'0')).take_while(|&digit| digit <= 9) {
+        value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
+        length += 1;
     }
-    let (head, tail) = digits.split_at_checked(19).unwrap_or((digits, &[]));
-    let mut value = head.iter().fold(0u64, |sum, b| sum * 10 + u64::from(b - b'0'));
-    for b in tail {
-        value = value.checked_mul(10)?.checked_add(u64::from(b - b'0'))?;
+    match c.take(length)? {
+        [] | [b'0', _, ..] => None,
+        [b'0'] if negative => None,
+        digits if length > 19 => {
+            let sum = |sum: u64, b: &u8| sum.checked_mul(10)?.checked_add(u64::from(b - b'0'));
+            Some((negative, digits.iter().try_fold(0, sum)?))
+        }
+        _ => Some((negative, value)),
     }
-    Some((negative, value))
 }
 
 /// An integer that fits 64 bits with sign.
@@ -58,8 +58,10 @@ pub fn uint64(c: &mut Cursor<'_>) -> Option<u64> {
 /// The float that is nearest to a number, out of the range of its width excepted.
 #[inline]
 pub fn float<T: fast_float2::FastFloat + Into<f64>>(c: &mut Cursor<'_>) -> Option<T> {
-    let value: T = fast_float2::parse(number(c)?).ok()?;
-    value.into().is_finite().then_some(value)
+    let text = c.rest();
+    let (value, length): (T, usize) = fast_float2::parse_partial(text).ok()?;
+    let done = is_number(c.take(length)?) && !matches!(c.peek(), Some(b'e' | b'E'));
+    (done && value.into().is_finite()).then_some(value)
 }
 
 /// The nearest float32. What lies just beyond the largest one rounds down to it, but not by way of a double: such texts
@@ -74,31 +76,14 @@ pub fn float32(c: &mut Cursor<'_>) -> Option<f32> {
     Some(value)
 }
 
-fn number<'a>(c: &mut Cursor<'a>) -> Option<&'a [u8]> {
-    let start = *c;
-    let _ = c.eat(b"-");
-    match digits(c) {
-        [] | [b'0', _, ..] => return None,
-        _ => {}
-    }
-    if c.eat(b".").is_some() && digits(c).is_empty() {
-        return None;
-    }
-    if matches!(c.peek(), Some(b'e' | b'E')) {
-        c.byte()?;
-        if matches!(c.peek(), Some(b'+' | b'-')) {
-            c.byte()?;
-        }
-        if digits(c).is_empty() {
-            return None;
-        }
-    }
-    start.rest().get(..start.rest().len() - c.rest().len())
-}
-
-fn digits<'a>(c: &mut Cursor<'a>) -> &'a [u8] {
-    let length = c.rest().iter().take_while(|b| b.is_ascii_digit()).count();
-    c.take(length).unwrap_or_default()
+/// Whether a text that was read as a float is a number of JSON: no name, no zeros in front, a digit on either side of a dot.
+#[inline]
+fn is_number(text: &[u8]) -> bool {
+    let text = text.strip_prefix(b"-").unwrap_or(text);
+    let whole = text.iter().take_while(|b| b.is_ascii_digit()).count();
+    let (whole, tail) = text.split_at_checked(whole).unwrap_or_default();
+    let dot = matches!(tail, [b'.', after, ..] if !after.is_ascii_digit()) || tail == b".";
+    !matches!(whole, [] | [b'0', _, ..]) && !dot
 }
 
 /// A string; the cursor stands behind its closing quote.
@@ -234,7 +219,10 @@ mod tests {
         {
             assert_eq!(double(bytes).map(f64::to_bits), Some(f64::to_bits(value)));
         }
-        for bytes in ["", "-", ".5", "1.", "01", "1e", "1e+", "inf", "nan", "NaN", "+1", "1e400"] {
+        for bytes in [
+            "", "-", ".5", "-.5", "1.", "1.e5", "01", "-01", "1e", "1e+", "1.5e-", "inf", "infinity", "nan", "NaN",
+            "+1", "--1", "1e400",
+        ] {
             assert_eq!(double(bytes), None, "{bytes}");
         }
     }

@@ -9,6 +9,7 @@ pub mod cursor;
 pub mod forms;
 pub mod json;
 pub mod mysql;
+pub mod nulls;
 pub mod quoted;
 pub mod rows;
 pub mod ticdc_open;

@@ -10,10 +10,11 @@ use std::mem::replace;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int32Array, RecordBatch, StringArray, StructArray, UInt64Array};
-use arrow_buffer::{NullBufferBuilder, ScalarBuffer};
+use arrow_buffer::ScalarBuffer;
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
 
 use crate::columns::{Bytes, Column, Spelling};
+use crate::nulls::Nulls;
 
 /// What happened to a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +56,7 @@ pub struct Named {
 pub struct Image {
     fields: Fields,
     columns: Vec<Box<dyn Column>>,
-    present: NullBufferBuilder,
+    absent: Nulls,
     rows: usize,
     filled: usize,
 }
@@ -70,7 +71,7 @@ impl Image {
                 (Field::new(n.name, n.arrow, true).with_metadata(metadata), n.column)
             })
             .unzip();
-        Self { fields: fields.into(), columns, present: NullBufferBuilder::new(0), rows: 0, filled: 0 }
+        Self { fields: fields.into(), columns, absent: Nulls::default(), rows: 0, filled: 0 }
     }
 
     /// The columns, ready for the next row's values.
@@ -89,16 +90,17 @@ impl Image {
 
     #[inline]
     fn close(&mut self, present: bool) {
-        self.present.append(present);
         self.rows += 1;
         if present {
             self.filled = self.rows;
+        } else {
+            self.absent.push(self.rows - 1..self.rows);
         }
     }
 
     fn truncate(&mut self, rows: usize) {
         self.columns.iter_mut().for_each(|c| c.truncate(rows));
-        self.present.truncate(rows);
+        self.absent.truncate(rows);
         self.rows = self.rows.min(rows);
         self.filled = self.filled.min(rows);
     }
@@ -106,8 +108,9 @@ impl Image {
     fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         self.fill();
         let arrays = self.columns.iter_mut().map(|c| c.finish()).collect::<Result<_, _>>()?;
+        let absent = self.absent.finish(self.rows);
         (self.rows, self.filled) = (0, 0);
-        Ok(Arc::new(StructArray::try_new(self.fields.clone(), arrays, self.present.finish())?))
+        Ok(Arc::new(StructArray::try_new(self.fields.clone(), arrays, absent)?))
     }
 }
 

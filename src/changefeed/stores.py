@@ -1,4 +1,4 @@
-"""What decoders and encoders need from outside a record: the claim-check store, as two plain functions.
+"""What decoders and encoders need from outside a record: a claim-check store, a schema registry, as plain functions.
 
 A store is a folder: a local path, or any URL that fsspec knows (`s3://…`, `gs://…`, `hdfs://…`). Names come from
 messages, so they are refused unless they are plain file names: nothing outside of the folder is ever touched.
@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from changefeed import schema_registry
 from changefeed.errors import ConfigError, MissingExtraError, SinkError, SourceError
-from changefeed.protocols.base import Options, Stores
+from changefeed.protocols.base import Options, RegistryOptions, Stores
 
 Get = Callable[[str], bytes]
 Put = Callable[[str, bytes], None]
@@ -47,9 +48,19 @@ def stores(uri: str | None, max_bytes: int = DEFAULT_MAX_BYTES) -> Stores:
 
 
 def stores_of(options: Options) -> Stores:
-    """The stores that a protocol's options ask for; none where they name no claim-check store."""
+    """The stores that a protocol's options ask for; none where they name neither claim-check store nor registry."""
+    if isinstance(options, RegistryOptions):
+        return schema_registry_stores(options)
     uri: str | None = getattr(options, "claim_check_storage_uri", None)
     return stores(uri, options.claim_check_max_bytes) if uri else Stores()  # type: ignore[attr-defined]
+
+
+def schema_registry_stores(options: RegistryOptions) -> Stores:
+    """The stores for options that name a schema registry; none where they name none."""
+    if options.schema_registry is None:
+        return Stores()
+    get, register = schema_registry.connect(options.schema_registry, options)
+    return Stores(get_schema=get, register_schema=register)
 
 
 def _local(folder: Path, max_bytes: int) -> tuple[Get, Put]:

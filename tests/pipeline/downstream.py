@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from changefeed.frames.chunks import pack, schema_from_dict
+from changefeed.frames.chunks import pack
+from changefeed.frames.payloads import schema_from_dict
 from changefeed.model.batch import BatchBuilder, Decoded, record_batch
 from changefeed.model.event import Resolved, SchemaChange
 from changefeed.model.position import Place
@@ -109,7 +110,7 @@ class Lake:
         planned = make(self.state, infos, after, upto, self.rules)
         self._run(planned)
         self.notes += planned.notes
-        pending = still_pending(self.state.pending, infos, upto, planned.held)
+        pending = still_pending(replace(self.state, barrier=upto), infos, planned.held)
         reached = replace(planned.reached(self.state), barrier=upto, pending=pending)
         self.state = read_state(write_state(reached))
         self.pending = {folder: self.pending[folder] for folder in pending}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +15,40 @@ from changefeed.pipeline.paths import own_folder
 from tests.pipeline.oracle import History, same_rows
 from tests.pipeline.tables import rows
 
+SHOP = Path(__file__).parent.parent / "data" / "shop"
 
-def definition(log: Path | str, lake: Path, *, limit: int = 100_000, **pipeline: Any) -> Definition:
+
+def definition(
+    log: Path | str, lake: Path, *, limit: int = 100_000, protocol: str | dict[str, Any] = "ticdc-open", **pipeline: Any
+) -> Definition:
     """A pipeline of files into Delta tables."""
     return read(
         {
-            "source": {"type": "files", "path": str(log), "protocol": "ticdc-open", "max-records-per-batch": limit},
+            "source": {"type": "files", "path": str(log), "protocol": protocol, "max-records-per-batch": limit},
             "sink": {"type": "delta", "path": str(lake)},
             "pipeline": {"name": "test", **pipeline},
         }
     )
+
+
+def check_expected(pipeline: Definition, cut: str, only: Collection[str] = ()) -> None:
+    """The tables of the last cut are those that were recorded with the shop's history; `only` these, or all of them.
+
+    Tables named `zz_…` mark where a recording begins and ends.
+    """
+    state = published(pipeline)[-1].state
+    wanted = {path.name.removesuffix(".jsonl.gz") for path in (SHOP / "expected" / cut).glob("*.jsonl.gz")}
+    found = {here.table.name: here for here in state.tables.values() if not here.table.name.startswith("zz_")}
+    wanted &= set(only or wanted)
+    assert set(found) >= wanted if only else set(found) == wanted
+    for name in wanted:
+        lies = rows(f"{pipeline.sink.path}/{found[name].path}", found[name].version, found[name].table)
+        assert not (said := same_rows(lies, _expected(cut, name))), f"{name}: {said}"
+
+
+def _expected(cut: str, table: str) -> list[dict[str, Any]]:
+    with gzip.open(SHOP / "expected" / cut / f"{table}.jsonl.gz", "rt") as lines:
+        return [json.loads(line) for line in lines]
 
 
 def published(pipeline: Definition) -> list[Cut]:

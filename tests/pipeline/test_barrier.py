@@ -90,12 +90,12 @@ def test_quarantine_holds_the_table_of_a_dead_letter_where_it_is() -> None:
 )
 def test_what_is_above_the_barrier_or_held_stays(one: ChunkInfo, held: dict[str, Hold], waits: bool) -> None:
     folders = ("0", "1", "2")
-    assert still_pending(folders, [one], 7, held) == (("1",) if waits else ())
+    assert still_pending(State(barrier=7, pending=folders), [one], held) == (("1",) if waits else ())
 
 
 def test_without_a_barrier_only_quarantine_waits() -> None:
     both = [chunk("rows", 3), chunk("rows", 4, folder="2", table="b")]
-    assert still_pending(("1", "2"), both, None, {"app.b": Hold(None)}) == ("2",)
+    assert still_pending(State(pending=("1", "2")), both, {"app.b": Hold(None)}) == ("2",)
 
 
 def test_schema_changes_are_counted_in_chunks_with_their_event() -> None:

@@ -6,25 +6,21 @@ event in plain dicts, and the named cuts against the tables that were recorded w
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from changefeed.errors import ConfigError
-from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.run import run
 from changefeed.pipeline.status import status
-from tests.pipeline.oracle import History, same_rows
-from tests.pipeline.running import check_cuts, definition, published
-from tests.pipeline.tables import rows
+from tests.pipeline.oracle import History
+from tests.pipeline.running import SHOP, check_cuts, check_expected, definition, published
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SHOP = Path(__file__).parent.parent / "data" / "shop"
 LOGS = ("open-1.classic", "open-3.newarch")
 
 
@@ -37,25 +33,11 @@ def _named_cuts(name: str) -> dict[str, int]:
     return found
 
 
-def _expected(cut: str, table: str) -> list[dict[str, Any]]:
-    with gzip.open(SHOP / "expected" / cut / f"{table}.jsonl.gz", "rt") as lines:
-        return [json.loads(line) for line in lines]
-
-
-def _check_expected(pipeline: Definition, cut: str) -> None:
-    state = published(pipeline)[-1].state
-    wanted = {path.name.removesuffix(".jsonl.gz") for path in (SHOP / "expected" / cut).glob("*.jsonl.gz")}
-    assert {t.table.name for t in state.tables.values()} == wanted
-    for here in state.tables.values():
-        lies = rows(f"{pipeline.sink.path}/{here.path}", here.version, here.table)
-        assert not (said := same_rows(lies, _expected(cut, here.table.name))), f"{here.table.name}: {said}"
-
-
 @pytest.mark.parametrize("name", LOGS)
 def test_the_whole_history_in_one_batch(name: str, spark: SparkSession, tmp_path: Path) -> None:
     pipeline = definition(_log(name), tmp_path)
     run(pipeline, spark, once=True)
-    _check_expected(pipeline, "final")
+    check_expected(pipeline, "final")
     check_cuts(pipeline, History(_log(name)))
     counts = status(pipeline)["counts"]
     assert counts == {
@@ -68,7 +50,7 @@ def test_in_batches_of_500_records_every_cut_is_exact(spark: SparkSession, tmp_p
     pipeline = definition(_log("open-3.newarch"), tmp_path, limit=500)
     summary = run(pipeline, spark, once=True)
     assert summary.steps == 9
-    _check_expected(pipeline, "final")
+    check_expected(pipeline, "final")
     check_cuts(pipeline, History(_log("open-3.newarch")))
 
 
@@ -78,9 +60,9 @@ def test_until_each_named_cut_then_on_to_the_end(spark: SparkSession, tmp_path: 
     for cut, commit_ts in _named_cuts("open-3.newarch").items():
         assert run(pipeline, spark, once=True, until=commit_ts).reached
         assert published(pipeline)[-1].state.barrier == commit_ts
-        _check_expected(pipeline, cut)
+        check_expected(pipeline, cut)
     with pytest.raises(ConfigError, match="the tables are at"):
         run(pipeline, spark, once=True, until=commit_ts - 1)
     run(pipeline, spark, once=True)
-    _check_expected(pipeline, "final")
+    check_expected(pipeline, "final")
     check_cuts(pipeline, History(_log("open-3.newarch")))

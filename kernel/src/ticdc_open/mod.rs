@@ -168,6 +168,7 @@ fn read_origin(c: &mut Cursor<'_>, out: &mut Vec<u8>) -> Option<()> {
 }
 
 /// Copies `,"name":integer` if it comes next.
+#[inline]
 fn member(c: &mut Cursor<'_>, name: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let mut ahead = *c;
     if ahead.eat(b",").is_none() || ahead.eat(name).is_none() {

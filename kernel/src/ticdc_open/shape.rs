@@ -80,7 +80,9 @@ pub struct Found {
 impl Route {
     /// Whether a row value begins as this route's do: a look that costs nothing to undo.
     pub fn opens(&self, value: &[u8]) -> bool {
-        [&self.new, &self.deleted].iter().any(|image| image.first().is_some_and(|first| value.starts_with(first)))
+        [&self.new, &self.deleted]
+            .iter()
+            .any(|image| image.first().is_some_and(|first| Cursor::new(value).eat(first).is_some()))
     }
 
     /// Reads a row value; `lone` is the op of a `u` without `p`.

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
+import pyarrow as pa
+
+from changefeed import record_log
 from changefeed.cli.dispatchers import with_rules
 from changefeed.cli.startup import without_pandas
 from changefeed.kernel import decoder as build_decoder
+from changefeed.model.batch import Decoded
 from changefeed.protocols import protocol
-from changefeed.protocols.base import Decoder, Encoder
+from changefeed.protocols.base import ClosingEncoder, Decoder, Encoder, unfinished
 from changefeed.stores import stores_of
 
 without_pandas()
@@ -29,3 +34,21 @@ def encoder(name: str, given: Mapping[str, str]) -> Encoder:
     chosen = protocol(name)
     options = chosen.read_options(with_rules(given))
     return chosen.encoder(options, stores_of(options))
+
+
+def decode(logs: Iterable[Path], decoder: Decoder, name: str) -> Iterator[tuple[Decoded, int]]:
+    """What the logs hold, a batch at a time, with the number of its records.
+
+    Records that still wait for their remainder where the last log ends are dead letters.
+    """
+    for log in logs:
+        for records in record_log.read(log):
+            yield decoder.decode(records), len(records)
+    if letters := unfinished(decoder, name):
+        yield Decoded(dead=letters), 0
+
+
+def finish(encoder: Encoder) -> Iterator[pa.RecordBatch]:
+    """The records that an encoder writes when there are no more changes."""
+    if isinstance(encoder, ClosingEncoder):
+        yield encoder.finish()

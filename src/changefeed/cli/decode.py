@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from changefeed import record_log
-from changefeed.cli.codec import decoder as build
+from changefeed.cli import codec
 from changefeed.cli.options import common, example, logs, protocol_options
 from changefeed.cli.output import Output
 from changefeed.model.text import describe, lines
@@ -26,15 +25,13 @@ def decode(output: Output, logs: tuple[Path, ...], protocol: str, options: Mappi
 
     Exit code 3 when a record could not be decoded; all the others are printed all the same.
     """
-    decoder = build(protocol, options)
+    decoder = codec.decoder(protocol, options)
     shapes_seen: set[str] = set()
     dead = 0
-    for log in logs:
-        for records in record_log.read(log):
-            decoded = decoder.decode(records)
-            dead += len(decoded.dead)
-            text = lines(decoded, shapes_seen=shapes_seen)
-            output.lines(text if output.json else _for_people(text))
+    for decoded, _ in codec.decode(logs, decoder, protocol):
+        dead += len(decoded.dead)
+        text = lines(decoded, shapes_seen=shapes_seen)
+        output.lines(text if output.json else _for_people(text))
     if dead and not output.json:
         output.note(f"{dead} dead letters: records or messages that could not be decoded; --json shows their bytes")
     return 3 if dead else 0

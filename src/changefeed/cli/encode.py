@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from changefeed.cli.codec import encoder as build
+from changefeed.cli.codec import finish
 from changefeed.cli.options import common, example, out, protocol_options
 from changefeed.cli.output import Output
 from changefeed.model.text import parse
@@ -35,5 +36,7 @@ def encode(output: Output, events: Path, protocol: str, options: Mapping[str, st
             log.write(records)
             dead += len(changes.dead)
             progress.advance(len(records))
+        for last in finish(encoder):
+            log.write(last)
     output.done(wrote=str(out), records=log.records, dead_letters=dead)
     return 3 if dead else 0

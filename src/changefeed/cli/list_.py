@@ -37,7 +37,7 @@ def _protocol(name: str) -> dict[str, Any]:
     known = protocol(name)
     can = known.capabilities
     events = {name: getattr(can, name) for name in ("schema_changes", "resolved", "transactions", "heartbeats")}
-    return {"name": name, "title": known.title, "ops": sorted(can.ops), **events}
+    return {"name": name, "title": known.title, "ops": sorted(can.ops), **events, "cuts": can.cuts}
 
 
 def _title(module: str) -> str:

@@ -1,4 +1,4 @@
-"""Moments on the command line: a commit_ts, or a time that stands for all commits up to and with its millisecond."""
+"""Moments on the command line: a commit_ts, a time that stands for all commits up to and with its millisecond, or a GTID."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
-from changefeed.wire import tso
+from changefeed.wire import gtid, tso
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _YEARS = range(2000, 2200)  # outside of these a commit_ts is no TSO: other upstreams count as they like
 
 
-def moment(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """The commit_ts that an option's text stands for.
+def moment(ctx: click.Context, param: click.Parameter, value: str | None) -> int | str | None:
+    """The commit_ts that an option's text stands for, or the GTID or GTID set that it is.
 
-    Digits are the commit_ts itself. An ISO 8601 time, UTC unless it says its zone, is the last one of its millisecond.
+    Digits are the commit_ts itself. An ISO 8601 time, UTC unless it says its zone, is the last one of its millisecond; so
+    are three numbers that make a date, whatever MariaDB's GTIDs look like.
     """
     if value is None:
         return None
@@ -26,7 +27,9 @@ def moment(ctx: click.Context, param: click.Parameter, value: str | None) -> int
     try:
         time = datetime.fromisoformat(value)
     except ValueError as error:
-        wanted = "neither a commit_ts (digits) nor an ISO time such as 2026-03-01T12:00:00Z"
+        if gtid.parse(value) or gtid.is_set(value):
+            return value
+        wanted = "neither a commit_ts (digits), nor an ISO time such as 2026-03-01T12:00:00Z, nor a GTID"
         raise click.BadParameter(f"{value!r} is {wanted}", ctx, param) from error
     time = time.replace(tzinfo=UTC) if time.tzinfo is None else time
     if time < _EPOCH:

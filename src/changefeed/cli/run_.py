@@ -34,14 +34,14 @@ _log = logging.getLogger(__name__)
 @click.option("--once", is_flag=True, help="Apply what is there and stop; without it, follow the source.")
 @click.option(
     "--until",
-    metavar="COMMIT_TS|TIME",
+    metavar="COMMIT_TS|TIME|GTID",
     callback=moment,
     help="Bring all tables to exactly this point, then stop. A time counts with its whole millisecond, in UTC unless "
-    "it says a zone.",
+    "it says a zone. A GTID is a transaction's (Debezium), a GTID set a checkpoint's (DTS).",
 )
 @common
 @click.pass_obj
-def run(output: Output, path: Path, once: bool, until: int | None) -> int:
+def run(output: Output, path: Path, once: bool, until: int | str | None) -> int:
     """Apply the changes of a source to the tables of a sink.
 
     It goes on where the ledger in the sink says, whatever happened to the run before. Ctrl-C or SIGTERM ends it after
@@ -159,9 +159,12 @@ def _table(state: State, before: State, name: str) -> tuple[str, str]:
     return moved, shown(state.barrier) if state.barrier is not None else "all that was read"
 
 
-def _why(state: State, until: int) -> str:
+def _why(state: State, until: int | str) -> str:
     """Why `until` was not reached: which partition promises the least."""
-    text = f"--until {shown(until)} was not reached, the tables are at {shown(state.barrier)}: "
+    wanted = until if isinstance(until, str) else shown(until)
+    text = f"--until {wanted} was not reached, the tables are at {shown(state.barrier)}: "
+    if isinstance(until, str):
+        return text + "no such transaction or checkpoint was read completely. Run again when the source has it"
     marks = {(topic, p): state.resolved.get(topic, {}).get(p) for topic, of in state.positions.items() for p in of}
     if not marks:
         return text + "no record was read"

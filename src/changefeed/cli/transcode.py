@@ -43,13 +43,13 @@ def transcode(
     decoder, encoder = codec.decoder(source, options), codec.encoder(target, target_options)
     dead = 0
     with record_log.Writer(out) as log, output.progress("transcode") as progress:
-        for path in logs:
-            for records in record_log.read(path):
-                decoded = decoder.decode(records)
-                for line in lines(Decoded(dead=decoded.dead)):
-                    output.note(line if output.json else describe(msgspec.json.decode(line)))
-                dead += len(decoded.dead)
-                log.write(encoder.encode(decoded))
-                progress.advance(len(records))
+        for decoded, records in codec.decode(logs, decoder, source):
+            for line in lines(Decoded(dead=decoded.dead)):
+                output.note(line if output.json else describe(msgspec.json.decode(line)))
+            dead += len(decoded.dead)
+            log.write(encoder.encode(decoded))
+            progress.advance(records)
+        for last in codec.finish(encoder):
+            log.write(last)
     output.done(wrote=str(out), records=log.records, dead_letters=dead)
     return 3 if dead else 0

@@ -8,31 +8,32 @@ One chunk is one row of plain columns to plan by and a payload to apply:
     schema          JSON, one schema change      ┐
     resolved        JSON, one mark               │ as `model.event` has them
     dead            JSON, one dead letter        ┘
+    transactions    Arrow IPC stream of `TRANSACTIONS`: which row belongs to which transaction
+    waiting         Arrow IPC stream of records whose remainder has not come yet
     read            none: how many records of this partition were read, and from where to where
 
 A rows chunk holds one table in one shape from one partition, and lies on one side of every schema change that was read
 with it: what the table is called and which columns it has does not change inside of a chunk. `rows` counts rows, or
 records in a `read` chunk.
-Transaction marks and heartbeats carry nothing that is applied; they are counted as read and end here.
+Where transactions tell how far all tables may move, one chunk a partition has a line for every row, for the end of
+every transaction, and for every schema change. Other marks and heartbeats carry nothing that is applied; they are counted
+as read and end here.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed.errors import UnsupportedError
+from changefeed.frames.payloads import dead_to_dict, read_shape, schema_to_dict, write_shape
 from changefeed.model.batch import IRREGULAR, Decoded, TableBatch, table_schema
-from changefeed.model.event import DeadLetter, Resolved, SchemaChange
+from changefeed.model.event import Resolved, SchemaChange, TransactionMark
 from changefeed.model.position import Place
-from changefeed.model.table import Column, TableShape, canonical
-from changefeed.model.types import ColumnType
+from changefeed.model.table import canonical
 
 CHUNKS = pa.schema(
     [
@@ -51,7 +52,19 @@ CHUNKS = pa.schema(
         ("payload", pa.binary()),
     ]
 )
-# The same for Spark, in its own words.
+# A row (id and order where it has a transaction), the end of a transaction (events, and where it lies: mark), or a schema
+# change (events 0, id where it is counted like a transaction).
+TRANSACTIONS = pa.schema(
+    [
+        ("id", pa.string()),
+        ("order", pa.int64()),
+        ("commit_ts", pa.int64()),
+        ("events", pa.int64()),
+        ("mark", pa.int64()),
+    ]
+)
+_MEMBERS = pa.schema([("topic", pa.string()), ("partition", pa.int32()), *TRANSACTIONS])
+# CHUNKS for Spark, in its own words.
 CHUNKS_DDL = (
     "kind string, database string, `table` string, shape_id string, shape string, rows bigint, min_commit_ts bigint, "
     "max_commit_ts bigint, topic string, partition int, first_offset bigint, last_offset bigint, payload binary"
@@ -67,27 +80,36 @@ _MAX_TS = 2**63 - 1
 _END_OF_STREAM = 8  # bytes
 
 
-def pack(decoded: Decoded, records: pa.RecordBatch) -> pa.RecordBatch:
-    """The chunks that say what `records` were read and what they meant.
+def pack(
+    decoded: Decoded, records: pa.RecordBatch, fresh: pa.RecordBatch | None = None, *, transactions: bool = False
+) -> pa.RecordBatch:
+    """The chunks that say what `records` were decoded and what they meant.
+
+    Args:
+        fresh: those of the records that count as read now; None for all.
+        transactions: whether transactions tell how far all tables may move.
 
     Raises:
         UnsupportedError: a commit_ts is beyond 2^63 - 1, which Spark's bigint cannot hold.
     """
-    partitions = list(_by_partition(records))
-    chunks = [_read(*part) for part in partitions]
+    partitions = list(by_partition(records))
+    chunks = [_read(*part) for part in (partitions if fresh is None else by_partition(fresh))]
     cuts = sorted({e.commit_ts for e in decoded.control if isinstance(e, SchemaChange) and e.commit_ts is not None})
     for table in decoded.tables:
         only = len(partitions) == 1
-        chunks.extend(_rows(table, [(*partitions[0][:2], table.rows)] if only else _by_partition(table.rows), cuts))
+        chunks.extend(_rows(table, [(*partitions[0][:2], table.rows)] if only else by_partition(table.rows), cuts))
     for event in decoded.control:
         if isinstance(event, SchemaChange):
             chunks.append(
                 _event("schema", event.place, schema_to_dict(event), event.commit_ts, event.database, event.table)
             )
         elif isinstance(event, Resolved):
-            chunks.append(_event("resolved", event.place, {"commit_ts": event.commit_ts}, event.commit_ts))
+            name = event.origin.get("checkpoint", {}).get("syncedGtid")
+            chunks.append(_event("resolved", event.place, {"name": name}, event.commit_ts))
     for letter in decoded.dead:
         chunks.append(_event("dead", letter.place, dead_to_dict(letter), None, letter.database, letter.table))
+    if transactions:
+        chunks.extend(_transactions(decoded))
     return pa.RecordBatch.from_pylist(chunks, schema=CHUNKS)
 
 
@@ -146,6 +168,60 @@ def _sides(rows: pa.RecordBatch, cuts: list[int]) -> Iterator[pa.RecordBatch]:
     yield rows
 
 
+def _transactions(decoded: Decoded) -> Iterator[dict[str, Any]]:
+    parts = [_members(table.rows) for table in decoded.tables]
+    for event in decoded.control:
+        said: dict[str, Any] = {"topic": event.place.topic, "partition": event.place.partition}
+        if isinstance(event, TransactionMark) and event.status == "end":
+            said |= {"id": event.id, "events": event.event_count, "mark": event.place.offset}
+        elif isinstance(event, SchemaChange):
+            said |= {"id": event.origin.get("gtid"), "events": 0, "commit_ts": event.commit_ts}
+        else:
+            continue
+        parts.append(pa.RecordBatch.from_pylist([said], schema=_MEMBERS))
+    if not parts:
+        return
+    for topic, partition, rows in by_partition(pa.concat_batches(parts)):
+        payload = _plain_stream(rows.select(TRANSACTIONS.names))
+        yield {"kind": "transactions", "rows": rows.num_rows, "payload": payload} | _at(topic, partition, 0, 0)
+
+
+def _plain_stream(rows: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    payload: bytes = sink.getvalue().to_pybytes()
+    return payload
+
+
+def _members(rows: pa.RecordBatch) -> pa.RecordBatch:
+    transaction, nothing = rows.column("transaction"), pa.nulls(len(rows), pa.int64())
+    columns = {
+        "topic": rows.column("topic"),
+        "partition": rows.column("partition"),
+        "id": pc.struct_field(transaction, "id"),
+        "order": pc.struct_field(transaction, "order"),
+        "commit_ts": rows.column("commit_ts").cast(pa.int64()),
+    }
+    return pa.RecordBatch.from_arrays([columns.get(name, nothing) for name in _MEMBERS.names], schema=_MEMBERS)
+
+
+def unpack_records(payload: bytes) -> pa.RecordBatch:
+    """The lines in the payload of a `transactions` or `waiting` chunk."""
+    with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
+        return reader.read_next_batch()
+
+
+def pack_waiting(records: pa.RecordBatch) -> pa.RecordBatch:
+    """The chunks that keep records until their remainder comes."""
+    chunks = []
+    for topic, partition, rows in by_partition(records):
+        low, high = _ends(rows.column("offset"))
+        here = _at(topic, partition, low, high) | {"rows": rows.num_rows, "payload": _plain_stream(rows)}
+        chunks.append({"kind": "waiting"} | here)
+    return pa.RecordBatch.from_pylist(chunks, schema=CHUNKS)
+
+
 def _event(
     kind: str, place: Place, said: dict[str, Any], ts: int | None, database: str | None = None, table: str | None = None
 ) -> dict[str, Any]:
@@ -164,7 +240,7 @@ def _at(topic: str, partition: int, first: int, last: int) -> dict[str, Any]:
     return {"topic": topic, "partition": partition, "first_offset": first, "last_offset": last}
 
 
-def _by_partition(rows: pa.RecordBatch) -> Iterator[_Part]:
+def by_partition(rows: pa.RecordBatch) -> Iterator[_Part]:
     """The rows of each (topic, partition), in the order of their first row."""
     if rows.num_rows == 0:
         return
@@ -196,62 +272,3 @@ def _stream(rows: pa.RecordBatch, said: dict[str, str]) -> bytes:
         writer.write_batch(rows)
     payload: bytes = room.slice(0, sink.tell()).to_pybytes()
     return payload
-
-
-@lru_cache(maxsize=4096)
-def write_shape(shape: TableShape) -> str:
-    """A shape as JSON text."""
-    columns = [[c.name, str(c.type), c.nullable, c.key] for c in shape.columns]
-    return canonical([shape.database, shape.table, columns, shape.before, shape.after, shape.wire])
-
-
-@lru_cache(maxsize=4096)
-def read_shape(text: str) -> TableShape:
-    """The shape that `write_shape` wrote."""
-    database, table, columns, before, after, wire = json.loads(text)
-    return TableShape(
-        database,
-        table,
-        tuple(Column(name, ColumnType.parse(kind), nullable, key) for name, kind, nullable, key in columns),
-        None if before is None else tuple(before),
-        None if after is None else tuple(after),
-        wire,
-    )
-
-
-def schema_to_dict(event: SchemaChange) -> dict[str, Any]:
-    """A schema change as a JSON object."""
-    return {
-        "type": event.type,
-        "database": event.database,
-        "table": event.table,
-        "ddl": event.ddl,
-        "place": [event.place.topic, event.place.partition, event.place.offset, event.place.index],
-        "commit_ts": event.commit_ts,
-    }
-
-
-def schema_from_dict(said: dict[str, Any]) -> SchemaChange:
-    """The schema change that `schema_to_dict` wrote."""
-    return SchemaChange(
-        said["type"], said["database"], said["table"], said["ddl"], Place(*said["place"]), commit_ts=said["commit_ts"]
-    )
-
-
-def dead_to_dict(letter: DeadLetter) -> dict[str, Any]:
-    """A dead letter as a JSON object, bytes in base64."""
-    return {
-        "reason": letter.reason,
-        "error": letter.error,
-        "protocol": letter.protocol,
-        "index": letter.place.index,
-        "byte": letter.byte,
-        "schema_id": letter.schema_id,
-        "key": _text(letter.key),
-        "value": _text(letter.value),
-        "headers": [[k, _text(v)] for k, v in letter.headers],
-    }
-
-
-def _text(value: bytes | None) -> str | None:
-    return None if value is None else base64.b64encode(value).decode()

@@ -4,6 +4,9 @@ Two steps. `reshape` takes a column from the type that the record told (`decimal
 table has (`decimal(12,2)`, `enum('a','b')`), both in the core's Arrow types; where the two agree it costs nothing.
 `to_sink` then applies the sink's type map, which every value of a type fits by construction.
 
+What a record told may be less than a name: in Debezium's JSON without schemas a date is a number of days, and an unsigned
+bigint may have wrapped. Where DDL tells the type, the protocol says what its values are under it (`redefine`).
+
 A value that the table's type cannot hold is NULL and its text is kept under its row: never wrapped, never rounded.
 """
 
@@ -15,10 +18,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changefeed.frames.reshape import plain_text, reshape
+from changefeed.frames.reshape import Reshaped, family, plain_text, reshape
 from changefeed.frames.types import SPARK_DIGITS, sink_type
 from changefeed.model.types import ColumnType
-from changefeed.model.values import writer
+from changefeed.model.values import IrregularError, writer
+from changefeed.protocols.base import Redefine
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +38,41 @@ class Converted:
     irregular: dict[int, str]
 
 
-def convert(array: pa.Array, source: ColumnType, target: ColumnType) -> Converted:
+def convert(array: pa.Array, source: ColumnType, target: ColumnType, redefine: Redefine | None = None) -> Converted:
     """A decoded column of type `source` as the sink's column of type `target`.
 
     Raises:
         SchemaError: no value of `source` means anything in `target`, as an integer in a geometry column.
     """
-    core, irregular = reshape(array, source, target)
+    if redefine is None or source == target or source.name == "null":
+        core, irregular = reshape(array, source, target)
+    elif family(source) == family(target):
+        core, irregular = reshape(array, source, target)
+        if irregular:  # it may have been told in another form, as an unsigned bigint that wrapped
+            core, irregular = _redefined(array, source, target, redefine)
+    else:
+        core, irregular = _redefined(array, source, target, redefine)
     return Converted(to_sink(core, target), irregular)
+
+
+def _redefined(array: pa.Array, source: ColumnType, target: ColumnType, redefine: Redefine) -> Reshaped:
+    """Value by value, each distinct one once."""
+    change, write = redefine(source, target), writer(source)
+    plain = pa.types.is_nested(array.type)
+    encoded = None if plain else array.dictionary_encode()
+    results: list[Any] = []
+    texts: dict[int, str] = {}
+    for number, value in enumerate(ready(array if encoded is None else encoded.dictionary)):
+        try:
+            results.append(None if value is None else change(value))
+        except IrregularError:
+            results.append(None)
+            texts[number] = str(write(value))
+    values = pa.array(results, target.arrow)
+    if encoded is None:
+        return values, texts
+    rows = encoded.indices.to_pylist() if texts else []
+    return values.take(encoded.indices), {row: texts[n] for row, n in enumerate(rows) if n in texts}
 
 
 def to_sink(array: pa.Array, t: ColumnType) -> pa.Array:

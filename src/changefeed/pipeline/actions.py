@@ -27,6 +27,7 @@ class Merge(Action, frozen=True, tag=True, kw_only=True):
         source: database and table, as the rows name them.
         load: the table is empty or stale before: replace it rather than merge.
         partial: some images lack columns.
+        declared: DDL has told the table's types.
     """
 
     source: tuple[str, str]
@@ -34,6 +35,7 @@ class Merge(Action, frozen=True, tag=True, kw_only=True):
     upto: int | None
     load: bool = False
     partial: bool = False
+    declared: bool = False
 
 
 class AddColumns(Action, frozen=True, tag=True, kw_only=True):

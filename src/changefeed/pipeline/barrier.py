@@ -1,4 +1,4 @@
-"""The barrier: up to where all tables may move together.
+"""The barrier by marks: up to where all tables may move together.
 
 It is the smallest resolved mark over all partitions. A partition without a mark holds it: nobody knows what is still on
 its way there. Marks that go back after a restart of the producer are ignored, and so is what was sent again below the
@@ -12,6 +12,17 @@ from dataclasses import replace
 
 from changefeed.pipeline.pending import ChunkInfo
 from changefeed.pipeline.state import Hold, Positions, State
+from changefeed.pipeline.transactions import is_waiting
+
+
+def named(chunks: Iterable[ChunkInfo], name: str) -> int | None:
+    """The commit_ts of the mark to which the upstream gave this name; None when it was not read yet."""
+    return next((c.max_ts for c in chunks if c.mark == name), None)
+
+
+def name_of(chunks: Iterable[ChunkInfo], commit_ts: int | None) -> str | None:
+    """The name of the mark at this commit_ts; None when it has none."""
+    return next((c.mark for c in chunks if c.mark is not None and c.max_ts == commit_ts), None)
 
 
 def barrier(state: State, partitions: Iterable[tuple[str, int]], until: int | None) -> int | None:
@@ -43,19 +54,28 @@ def absorbed(
     )
     resolved = _highest(state.resolved, ((c.topic, c.partition, c.max_ts) for c in fresh if c.kind == "resolved"))
     positions = _highest(state.positions, ((c.topic, c.partition, c.last + 1) for c in fresh if c.kind == "read"))
-    kept = (*state.pending, folder) if any(c.kind in ("rows", "schema") for c in fresh) else state.pending
+    kinds = ("rows", "schema", "transactions", "waiting")
+    kept = (*state.pending, folder) if any(c.kind in kinds or c.mark for c in fresh) else state.pending
+    waiting = folder if any(c.kind == "waiting" for c in fresh) else None
     held = dict(state.held)
     if quarantine:
         for chunk in fresh:
             if chunk.kind == "dead":
                 held[chunk.name] = replace(held.get(chunk.name, Hold(state.barrier)), released=False)
-    return replace(state, counts=counts, resolved=resolved, positions=positions, source=token, pending=kept, held=held)
+    return replace(
+        state,
+        counts=counts,
+        resolved=resolved,
+        positions=positions,
+        source=token,
+        waiting=waiting,
+        pending=kept,
+        held=held,
+    )
 
 
-def still_pending(
-    folders: tuple[str, ...], chunks: list[ChunkInfo], upto: int | None, held: Mapping[str, Hold]
-) -> tuple[str, ...]:
-    """The folders that hold something above the barrier, or what a table in quarantine will need.
+def still_pending(state: State, chunks: list[ChunkInfo], held: Mapping[str, Hold]) -> tuple[str, ...]:
+    """The folders that hold changes, named marks or ends above the barrier, what waits, or what a held table will need.
 
     A schema change may concern a table that its event does not name (RENAME, DROP DATABASE): with any table in
     quarantine all of them are kept.
@@ -63,10 +83,12 @@ def still_pending(
     waiting = {
         c.folder
         for c in chunks
-        if (c.kind == "rows" and (c.name in held or _above(c, upto)))
-        or (c.kind == "schema" and (bool(held) or _above(c, upto)))
+        if (c.kind == "rows" and (c.name in held or _above(c, state.barrier)))
+        or (c.kind == "schema" and (bool(held) or _above(c, state.barrier)))
+        or (c.mark is not None and _above(c, state.barrier))
+        or is_waiting(c, state.ended)
     }
-    return tuple(folder for folder in folders if folder in waiting)
+    return tuple(folder for folder in state.pending if folder in waiting or folder == state.waiting)
 
 
 def _above(chunk: ChunkInfo, upto: int | None) -> bool:

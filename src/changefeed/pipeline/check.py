@@ -17,15 +17,16 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from changefeed.errors import ChangefeedError, ConfigError, MissingExtraError, SinkError, SourceError
-from changefeed.model.event import Resolved, SchemaChange
+from changefeed.model.event import Resolved, SchemaChange, TransactionMark
 from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.explain import TELLING
 from changefeed.pipeline.ledger import cuts, epoch
 from changefeed.pipeline.load import load
 from changefeed.pipeline.paths import application, own_folder, tables_folder
-from changefeed.protocols import PROTOCOLS
+from changefeed.protocols import PROTOCOLS, protocol
 from changefeed.sinks.delta.read import wrote
 from changefeed.sources import source
-from changefeed.stages.decode import reader
+from changefeed.stages.decode import Reader
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 _RECORDS = 1000
@@ -106,7 +107,7 @@ def _source(definition: Definition, limit: int) -> Iterator[Check]:
 def _records(definition: Definition, batches: list[pa.RecordBatch]) -> Check:
     choice = definition.source.protocol
     try:
-        read = reader(choice.name, choice.options)
+        read = Reader(choice.name, choice.options)
         decoded = [read(batch) for batch in batches]
     except ChangefeedError as error:
         return Check("records", FAIL, str(error), f"correct the options of {choice.name} in source.protocol")
@@ -118,9 +119,15 @@ def _records(definition: Definition, batches: list[pa.RecordBatch]) -> Check:
     if dead:
         message = f"{len(dead):,} dead letters beside {said}; the first: {dead[0].error}"
         return _undecodable(definition, batches, message, any_change=bool(good["rows"] or good["schema changes"]))
-    if definition.pipeline.consistency == "transaction" and not good["resolved marks"]:
-        fix = "see that the producer sends them, or set pipeline.consistency to `key`"
-        return Check("records", WARN, f"{said}: nothing is applied until every partition has a resolved mark", fix)
+    told = good["resolved marks"] or any(isinstance(event, TransactionMark) for one in decoded for event in one.control)
+    if definition.pipeline.consistency == "transaction" and not told:
+        what, remedy = TELLING[protocol(choice.name).capabilities.cuts]
+        return Check(
+            "records",
+            WARN,
+            f"{said}: nothing is applied without a {what}",
+            f"{remedy}, or set pipeline.consistency to `key`",
+        )
     return Check("records", OK, f"all decode as {choice.name}: {said}")
 
 
@@ -146,7 +153,7 @@ def _undecodable(definition: Definition, batches: list[pa.RecordBatch], message:
 
 def _fits(name: str, batches: list[pa.RecordBatch]) -> bool:
     try:
-        read = reader(name, {})
+        read = Reader(name, {})
         return not any(read(batch).dead for batch in batches)
     except ConfigError:
         return False

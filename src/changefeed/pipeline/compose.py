@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from changefeed.pipeline import barrier as marks
+from changefeed.pipeline import transactions
 from changefeed.pipeline.actions import AddColumns, AnyAction, Copy, Create, Merge, Plan, Rewrite, chains
-from changefeed.pipeline.barrier import absorbed, barrier, still_pending
+from changefeed.pipeline.barrier import absorbed, still_pending
 from changefeed.pipeline.dead_letters import DeadLetters
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.failpoint import failpoint
@@ -26,12 +28,16 @@ from changefeed.pipeline.state import Hold, State
 from changefeed.protocols import protocol
 from changefeed.sinks.delta.log import Stamp
 from changefeed.sinks.delta.table import Writer
-from changefeed.stages.changes import Window, changes, count
+from changefeed.stages.changes import Told, Window, changes, count
 from changefeed.stages.decode import decode
 from changefeed.stages.latest import latest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+# Where to stop: a commit_ts, or the upstream's name of a transaction or of a mark.
+Until = int | str | None
 
 
 @dataclass(slots=True)
@@ -46,13 +52,15 @@ class Flow:
     root: str
 
     def batch(
-        self, records: DataFrame, folder: str, token: str, partitions: set[tuple[str, int]], until: int | None
+        self, records: DataFrame, folder: str, token: str, partitions: set[tuple[str, int]], until: Until
     ) -> None:
         """Takes one batch of records all the way: to the tables what the barrier covers, the rest to the pending store."""
         choice = self.definition.source.protocol
         # records -> chunks, on disk before anything else
         failpoint("stage.before")
-        self.pending.stage(decode(records, choice.name, choice.options), folder)
+        waiting = self.ledger.state.waiting
+        left = self.pending.waiting(waiting) if waiting is not None else None
+        self.pending.stage(decode(records, choice.name, choice.options, self.ledger.state.resolved, left), folder)
         failpoint("stage.after")
         fresh = self.pending.index([folder])
         # chunks that say what could not be decoded -> dead letters, and the policy
@@ -72,18 +80,23 @@ class Flow:
             self.finish(plan)
         return plan is not None
 
-    def step(self, state: State, partitions: set[tuple[str, int]], until: int | None) -> None:
-        """Moves all tables to the barrier that `state` allows, and publishes it."""
-        chunks = self.pending.index(state.pending)
-        upto = None
+    def step(self, before: State, partitions: set[tuple[str, int]], until: Until, *, settled: bool = False) -> None:
+        """Moves all tables to the barrier that `before` allows, and publishes it.
+
+        `settled` tells that the source had nothing more to read.
+        """
+        chunks = self.pending.index(before.pending)
+        state, upto = before, None
         if self.definition.pipeline.consistency == "transaction":
-            upto = barrier(state, partitions, until)
-            if upto is None or (upto == state.barrier and not any(h.released for h in state.held.values())):
-                self.ledger.finish(state)
+            state = self._cut(before, chunks, partitions, until, settled)
+            upto = state.barrier
+            if upto is None or (upto == before.barrier and not any(h.released for h in state.held.values())):
+                if state != self.ledger.state:
+                    self.ledger.finish(state)
                 return
         # chunks -> the writes that bring every table there
         rules = rules_of(self.definition)
-        after = state.barrier if upto is not None else None
+        after = before.barrier if upto is not None else None
         planned = make(state, chunks, after, upto, rules)
         applied = self._rows(state.pending, chunks, after, upto, state.held)
         for name, hold in state.held.items():
@@ -93,12 +106,36 @@ class Flow:
         reached = replace(
             planned.reached(state),
             barrier=upto,
-            pending=still_pending(state.pending, chunks, upto, planned.held),
+            pending=still_pending(state, chunks, planned.held),
         )
         reached = replace(reached, counts=replace(reached.counts, applied=reached.counts.applied + applied))
         plan = Plan(actions=planned.actions, folders=state.pending, state=reached, notes=planned.notes)
         self.ledger.begin(plan)
         self.finish(plan)
+
+    def _cut(
+        self, state: State, chunks: list[ChunkInfo], partitions: set[tuple[str, int]], until: Until, settled: bool
+    ) -> State:
+        """The state with the barrier that the protocol's way of telling allows."""
+        if self.cuts == "transactions":
+            return transactions.barrier(state, chunks, until, settled=settled)
+        point = marks.named(chunks, until) if isinstance(until, str) else until
+        at = marks.barrier(state, partitions, point)
+        return replace(state, barrier=at, mark=marks.name_of(chunks, at) if at != state.barrier else state.mark)
+
+    def is_reached(self, until: Until) -> bool:
+        """Whether the tables are at `until`, or beyond."""
+        state = self.ledger.state
+        if isinstance(until, int):
+            return state.barrier is not None and state.barrier >= until
+        if until is None or self.cuts == "transactions":
+            return until is not None and transactions.is_reached(state, until)
+        return until == state.mark
+
+    @property
+    def cuts(self) -> str:
+        """What tells how far all tables may move; see `protocols.base.Capabilities`."""
+        return protocol(self.definition.source.protocol.name).capabilities.cuts
 
     def finish(self, plan: Plan) -> None:
         """Does what a begun step still lacks, and publishes its cut."""
@@ -161,7 +198,9 @@ class Flow:
     def _merge(self, action: Merge, plan: Plan, path: str, stamp: Stamp, note: str) -> None:
         # chunks -> typed changes of this table -> the last one of every key
         chunks = self.pending.table(plan.folders, action.source, action.after, action.upto)
-        typed = changes(chunks, action.table, Window(action.after, action.upto), self.definition.sink.irregular)
+        choice, window = self.definition.source.protocol, Window(action.after, action.upto)
+        told = Told(choice.name, choice.options) if action.declared else None
+        typed = changes(chunks, action.table, window, self.definition.sink.irregular, told)
         if not action.table.keys:
             write = self.writer.load if action.load else self.writer.append
             write(path, action.table, typed, stamp, note)

@@ -20,13 +20,22 @@ from changefeed.pipeline.paths import own_folder, tables_folder
 from changefeed.pipeline.pending import ChunkInfo, chunk_info
 from changefeed.pipeline.plan import make
 from changefeed.pipeline.state import State, TableState
+from changefeed.pipeline.transactions import is_waiting
 from changefeed.protocols import protocol
 from changefeed.sources import source
-from changefeed.stages.decode import reader
+from changefeed.stages.decode import Reader
 
+_BY_KEY = "each batch is applied at once, ordered per key; tables may be ahead of each other"
 _BARRIERS = {
-    "transaction": "all tables move together to the smallest resolved mark over all partitions; what is above it waits",
-    "key": "each batch is applied at once, ordered per key; tables may be ahead of each other",
+    "marks": "all tables move together to the smallest resolved mark over all partitions; what is above it waits",
+    "transactions": "all tables move together behind whole transactions; one that is not complete waits, with all after it",
+    "nothing": "nothing: the protocol does not say what is complete; use consistency `key`",
+}
+# What lets tables move, and what sees to it that the producer sends it.
+TELLING = {
+    "marks": ("resolved mark", "every partition needs one: see that the producer sends them"),
+    "transactions": ("end of a transaction", "set the connector's provide.transaction.metadata=true"),
+    "nothing": ("promise", "the protocol has none"),
 }
 _SCHEMA = {
     "evolve": "schema changes are applied; one that cannot be stops the pipeline",
@@ -55,11 +64,13 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
     tables = planned.tables | state.tables  # what a run has reached counts more than how the source begins
     notes = list(planned.notes)
     seen = absorbed(State(), chunks, "", "", 0, quarantine=False)
-    resolved = bool(seen.resolved)
-    if behaviour.consistency == "transaction" and seen.counts.records and not resolved:
+    told_by = protocol(definition.source.protocol.name).capabilities.cuts
+    told = bool(seen.resolved) or any(is_waiting(chunk, -1) for chunk in chunks)
+    if behaviour.consistency == "transaction" and seen.counts.records and not told:
+        what, remedy = TELLING[told_by]
         notes.append(
-            f"no resolved mark in the first {seen.counts.records} records: with consistency `transaction` nothing is applied "
-            "until every partition has one"
+            f"no {what} in the first {seen.counts.records} records: with consistency `transaction` nothing is applied "
+            f"without ({remedy})"
         )
     return {
         "pipeline": behaviour.name,
@@ -67,7 +78,7 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
         "records": seen.counts.records,
         "rows": seen.counts.rows,
         "dead_letters": seen.counts.dead,
-        "barrier": _BARRIERS[behaviour.consistency],
+        "barrier": _BY_KEY if behaviour.consistency == "key" else _BARRIERS[told_by],
         "schema_changes": _SCHEMA[behaviour.schema_change_behavior],
         "guarantee": protocol(definition.source.protocol.name).title
         + " sends at least once; each change is applied once",
@@ -78,13 +89,14 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
 
 def _chunks(definition: Definition, limit: int) -> Iterator[ChunkInfo]:
     choice = definition.source.protocol
-    decode = reader(choice.name, choice.options)
+    decode = Reader(choice.name, choice.options)
+    transactions = protocol(choice.name).capabilities.cuts == "transactions"
     found = source(definition.source)
     missing = found.missing()
     if missing is not None:
         raise SourceError(str(missing))
     for records in found.sample(limit):
-        for row in pack(decode(records), records).to_pylist():
+        for row in pack(decode(records), records, transactions=transactions).to_pylist():
             yield chunk_info("", row)
 
 

@@ -12,7 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from changefeed.frames.chunks import CHUNKS_DDL, schema_from_dict
+import pyarrow as pa
+
+from changefeed.frames.chunks import CHUNKS_DDL, unpack_records
+from changefeed.frames.payloads import schema_from_dict
 from changefeed.model.event import SchemaChange
 from changefeed.spark.files import file_system
 
@@ -22,7 +25,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChunkInfo:
-    """A chunk without its payload: what planning needs."""
+    """A chunk without its payload: what planning needs.
+
+    Attributes:
+        event: of a schema change.
+        transactions: of a `transactions` chunk: its columns are drawn in `frames.chunks`.
+        mark: the upstream's own name for the point of a `resolved` chunk.
+    """
 
     folder: str
     kind: str
@@ -37,6 +46,8 @@ class ChunkInfo:
     first: int
     last: int
     event: SchemaChange | None = None
+    transactions: pa.RecordBatch | None = None
+    mark: str | None = None
 
     @property
     def name(self) -> str:
@@ -57,13 +68,14 @@ class PendingStore:
         chunks.write.mode("overwrite").option("compression", "zstd").parquet(f"{self.path}/{folder}")
 
     def index(self, folders: Iterable[str]) -> list[ChunkInfo]:
-        """The chunks of the folders, without payloads; schema changes come as events."""
+        """The chunks of the folders, without the payloads of rows and dead letters."""
         found: list[ChunkInfo] = []
         for folder in folders:
             if folder not in self._indexes:
                 rows = self.read([folder]).selectExpr(
                     "kind", "database", "`table`", "shape", "rows", "min_commit_ts", "max_commit_ts", "topic", "partition",
-                    "first_offset", "last_offset", "CASE WHEN kind = 'schema' THEN payload END AS payload",
+                    "first_offset", "last_offset",
+                    "CASE WHEN kind NOT IN ('rows', 'dead', 'waiting') THEN payload END AS payload",
                 )  # fmt: skip
                 self._indexes[folder] = [chunk_info(folder, row) for row in rows.collect()]
             found.extend(self._indexes[folder])
@@ -84,6 +96,10 @@ class PendingStore:
             found = found.where(F.col("max_commit_ts") > after)
         return found if upto is None else found.where(F.col("min_commit_ts") <= upto)
 
+    def waiting(self, folder: str) -> DataFrame:
+        """The chunks of records whose remainder has not come yet."""
+        return self.read([folder]).where("kind = 'waiting'")
+
     def delete_all_but(self, folders: Iterable[str]) -> None:
         """Deletes every folder that is not named."""
         keep = set(folders)
@@ -97,9 +113,16 @@ class PendingStore:
 
 
 def chunk_info(folder: str, row: Any) -> ChunkInfo:
-    """A chunk's plain columns, and the event of a schema change; `row` has the columns of `frames.chunks` by name."""
-    event = schema_from_dict(json.loads(row["payload"])) if row["kind"] == "schema" else None
+    """A chunk's plain columns and what planning needs of its payload; `row` has the columns of `frames.chunks` by name."""
+    said: dict[str, Any] = {}
+    match row["kind"]:
+        case "schema":
+            said["event"] = schema_from_dict(json.loads(row["payload"]))
+        case "resolved":
+            said["mark"] = json.loads(row["payload"])["name"]
+        case "transactions":
+            said["transactions"] = unpack_records(row["payload"])
     return ChunkInfo(
         folder, row["kind"], row["database"], row["table"], row["shape"], row["rows"], row["min_commit_ts"],
-        row["max_commit_ts"], row["topic"], row["partition"], row["first_offset"], row["last_offset"], event,
+        row["max_commit_ts"], row["topic"], row["partition"], row["first_offset"], row["last_offset"], **said,
     )  # fmt: skip

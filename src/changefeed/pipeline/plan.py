@@ -142,6 +142,8 @@ class _Planner:
             raise UnsupportedError(
                 f"a schema change without commit_ts has no place among rows: {event.ddl} at {event.place}"
             )
+        if event.type == "truncate_table" and not event.ddl:
+            return [said.TruncateTable(*_named(event))]
         try:
             return ddl.parse(event.ddl or "", event.database, restored=self.rules.restored_ddl)
         except (SchemaError, UnsupportedError) as error:

@@ -37,9 +37,10 @@ from changefeed.pipeline.ledger import cuts
 from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.run import open_flow
 from changefeed.pipeline.state import State
+from changefeed.protocols import protocol
 from changefeed.sinks.delta.read import query
 from changefeed.sources import source
-from changefeed.stages.decode import reader
+from changefeed.stages.decode import Reader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,14 +103,15 @@ def look(definition: Definition, positions: Sequence[str] = (), state: State | N
     chosen = _chosen(waiting, positions)
     passed = [letter for letter in chosen if _passed(letter, state)]
     found = Found(unread=len(chosen) - len(passed), unfinished=bool(state.replayed))
-    read = reader(definition.source.protocol.name, definition.source.protocol.options)
+    read = Reader(definition.source.protocol.name, definition.source.protocol.options)
+    transactions = protocol(definition.source.protocol.name).capabilities.cuts == "transactions"
     late = _Late(state, definition.pipeline.consistency, found)
     for records, at in _records(passed):
         decoded = read(records)
         good = _decodable(at, decoded.dead, found)
         kept = late.split(_only(decoded, good))
         found.rows += sum(len(table) for table in kept.tables)
-        found.chunks.append(pack(kept, records.slice(0, 0)))
+        found.chunks.append(pack(kept, records, records.slice(0, 0), transactions=transactions))
     found.released = _released(definition, waiting, state, set(found.letters))
     return found
 
@@ -157,7 +159,7 @@ def _taken(flow: Flow, found: Found) -> State:
         failpoint("stage.after")
         fresh = flow.pending.index([folder])
     late = sum(found.late.values())
-    after = absorbed(state, fresh, folder, state.source or "", late, quarantine=False)
+    after = replace(absorbed(state, fresh, folder, state.source or "", late, quarantine=False), waiting=state.waiting)
     counts = replace(after.counts, rows=after.counts.rows + late, dead=after.counts.dead - len(found.letters))
     held = {name: replace(h, released=h.released or name in found.released) for name, h in after.held.items()}
     return replace(after, source=state.source, counts=counts, held=held, replayed=tuple(found.letters))

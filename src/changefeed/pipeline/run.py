@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import ConfigError
-from changefeed.pipeline.compose import Flow, token_text
+from changefeed.pipeline.compose import Flow, Until, token_text
 from changefeed.pipeline.dead_letters import DeadLetters
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.edge import as_ours
@@ -51,7 +51,7 @@ def run(
     spark: SparkSession,
     *,
     once: bool = False,
-    until: int | None = None,
+    until: Until = None,
     progress: Progress | None = None,
     stopping: Callable[[], bool] | None = None,
 ) -> Summary:
@@ -61,7 +61,7 @@ def run(
         definition: the pipeline.
         spark: a session with Delta.
         once: stop after what is there now.
-        until: a commit_ts; every table ends at exactly this point.
+        until: a commit_ts, or the upstream's name of a transaction or mark; every table ends at exactly this point.
         progress: called after every step with the state it reached.
         stopping: asked every second; once it says so, the run ends with the step that it is at.
 
@@ -100,7 +100,7 @@ class _Runner:
         definition: Definition,
         spark: SparkSession,
         once: bool,
-        until: int | None,
+        until: Until,
         progress: Progress | None,
         stopping: Callable[[], bool] | None,
     ) -> None:
@@ -120,8 +120,10 @@ class _Runner:
         self.flow.letters.settle(self.ledger.state.positions)
         if not self._done():
             self._stream()
+        if self.once and not self._done():
+            self._settle()
         state = self.ledger.state
-        reached = None if self.until is None else state.barrier is not None and state.barrier >= self.until
+        reached = None if self.until is None else self.flow.is_reached(self.until)
         return Summary(self.ledger.epoch, self.ledger.step - first, before, state, reached)
 
     def _recover(self) -> None:
@@ -129,14 +131,22 @@ class _Runner:
         if self.flow.recover():
             self._tell()
         state = self.ledger.state
-        if self.until is not None and state.barrier is not None and state.barrier > self.until:
+        if isinstance(self.until, int) and state.barrier is not None and state.barrier > self.until:
             raise ConfigError(
                 f"--until {self.until}: the tables are at {state.barrier} already. Read the cut at {self.until} from the "
                 "ledger (changefeed status --json), or start a new pipeline in an empty folder"
             )
+        self._step(settled=False)
+
+    def _settle(self) -> None:
+        """Takes in what had to wait only as long as there was more to read."""
+        if self.flow.cuts == "transactions":
+            self._step(settled=True)
+
+    def _step(self, *, settled: bool) -> None:
+        state, before = self.ledger.state, self.ledger.step
         if state.pending and self.definition.pipeline.consistency == "transaction" and state.source is not None:
-            before = self.ledger.step
-            self.flow.step(state, self.source.partitions(state.source), self.until)
+            self.flow.step(state, self.source.partitions(state.source), self.until, settled=settled)
             if self.ledger.step != before:
                 self._tell()
 
@@ -180,6 +190,7 @@ class _Runner:
         try:
             while query.isActive and self.error is None and not self.ended and not self._done():
                 query.awaitTermination(1)
+                self._settle_if_idle(query)
         finally:
             with self.at_work:
                 self.ended = True
@@ -191,11 +202,18 @@ class _Runner:
         if failed is not None:
             raise failed
 
+    def _settle_if_idle(self, query: StreamingQuery) -> None:
+        """Settles when the last trigger looked, and found nothing new."""
+        with self.at_work:
+            status, looked = query.status, query.lastProgress
+            at_rest = not (status["isDataAvailable"] or status["isTriggerActive"])
+            if self.error is None and at_rest and looked is not None and looked["numInputRows"] == 0:
+                self._settle()
+
     def _done(self) -> bool:
         if self.stopping():
             return True
-        barrier = self.ledger.state.barrier
-        return self.until is not None and barrier is not None and barrier >= self.until
+        return self.flow.is_reached(self.until)
 
     def _tell(self) -> None:
         if self.progress is not None:

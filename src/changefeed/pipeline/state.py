@@ -75,10 +75,14 @@ class State:
         barrier: commit_ts up to which all tables have been applied; None before the first cut.
         schema_ts: commit_ts of the newest schema change that has been applied.
         schema_texts: the statements of that commit_ts.
+        mark: the upstream's name for the barrier: of its last transaction, or of a mark that has a name.
+        reached: who counts transactions -> the number of the last one below the barrier, where no marks are sent.
+        ended: offset of the last end of a transaction below the barrier.
         resolved: topic -> partition -> the highest mark seen there.
         positions: topic -> partition -> offset of the next record to read.
         source: where the source goes on, in its own words; None before the first batch.
         tables: `database.table` -> what lies downstream.
+        waiting: folder of the pending store with the records whose remainder was not read yet, if there are any.
         pending: folders of the pending store that still hold changes above the barrier, oldest first.
         held: tables in quarantine.
         replayed: positions of dead letters whose changes are in this state, while the letters do not say so yet.
@@ -87,10 +91,14 @@ class State:
     barrier: int | None = None
     schema_ts: int | None = None
     schema_texts: tuple[str, ...] = ()
+    mark: str | None = None
+    reached: dict[str, int] = field(default_factory=dict)
+    ended: int = -1
     resolved: Positions = field(default_factory=dict)
     positions: Positions = field(default_factory=dict)
     source: str | None = None
     tables: dict[str, TableState] = field(default_factory=dict)
+    waiting: str | None = None
     pending: tuple[str, ...] = ()
     held: dict[str, Hold] = field(default_factory=dict)
     replayed: tuple[str, ...] = ()

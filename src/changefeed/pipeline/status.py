@@ -17,8 +17,9 @@ from changefeed.sinks.delta.read import query
 def status(definition: Definition) -> dict[str, Any]:
     """Positions, cuts, and where everything that was read has gone, as JSON values.
 
-    `cuts` has one entry a barrier, oldest first: its commit_ts and the version of every table that belongs to it. Cuts
-    whose tables have expired are left out.
+    `cuts` has one entry a barrier, oldest first: its commit_ts, its name (the last transaction's GTID, or a checkpoint's GTID
+    set) where the upstream has names instead, and the version of every table that belongs to it. Cuts whose tables have
+    expired are left out.
     `counts` adds up: rows = applied + repeated + pending.
 
     Raises:
@@ -33,7 +34,8 @@ def status(definition: Definition) -> dict[str, Any]:
     for cut in (cut for cut in found if readable(cut, expired)):
         if cut.state.barrier is not None or cut.state.tables:
             key = cut.state.barrier if cut.state.barrier is not None else cut.step
-            published[key] = {"commit_ts": cut.state.barrier, "tables": cut.state.versions()}
+            name = {"name": cut.state.mark} if cut.state.mark else {}
+            published[key] = {"commit_ts": cut.state.barrier, **name, "tables": cut.state.versions()}
     return {
         "pipeline": definition.pipeline.name,
         "epoch": epoch(f"{folder}/ledger"),

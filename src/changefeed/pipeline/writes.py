@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from changefeed.errors import SchemaError, UnsupportedError
-from changefeed.frames.chunks import read_shape
+from changefeed.frames.payloads import read_shape
 from changefeed.model.definition import Table
 from changefeed.model.table import TableShape
 from changefeed.pipeline.actions import AddColumns, AnyAction, Copy, Create, Merge, Rewrite
@@ -82,7 +82,7 @@ class Writes:
         partial = any(columns - {c.name.lower() for c in s.after_columns} for s in shapes)
         self.add(Merge(
             path=here.path, number=0, table=here.table, source=(database, table), after=after, upto=upto,
-            partial=partial and bool(here.table.keys),
+            partial=partial and bool(here.table.keys), declared=here.declared,
         ))  # fmt: skip
 
     def learn(self, name: str, shapes: Iterable[TableShape]) -> None:

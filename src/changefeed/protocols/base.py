@@ -8,14 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Literal, runtime_checkable
 from typing import Protocol as Interface
 
 import msgspec
 import pyarrow as pa
+from msgspec import Meta
 
 from changefeed.errors import ConfigError, unknown_name
 from changefeed.model.batch import Decoded
+from changefeed.model.event import DeadLetter
+from changefeed.model.position import Place
+from changefeed.model.types import ColumnType
+
+# The type that a record told, and the one that DDL defines -> what takes ready values of the one to those of the other.
+# It raises SchemaError for a value that means nothing there, IrregularError for one that the type cannot hold.
+Redefine = Callable[[ColumnType, ColumnType], Callable[[Any], Any]]
 
 
 class Decoder(Interface):
@@ -27,6 +35,34 @@ class Decoder(Interface):
         Never raises for what a record holds: a record that contradicts the protocol is in `Decoded.dead`.
         """
         ...
+
+
+@runtime_checkable
+class FragmentDecoder(Decoder, Interface):
+    """A decoder of a protocol in which an event may lie in several records.
+
+    Records whose remainder has not come yet stay for the next `decode` of the same decoder.
+    """
+
+    def waiting(self) -> pa.RecordBatch:
+        """The records that wait, in the order in which they came.
+
+        A new decoder that is fed these records, and then what follows, says what this one would have said.
+        """
+        ...
+
+
+def unfinished(decoder: Decoder, protocol: str) -> list[DeadLetter]:
+    """A dead letter for each record that still waits for its remainder where the records end."""
+    if not isinstance(decoder, FragmentDecoder):
+        return []
+    letters = []
+    for row, record in enumerate(decoder.waiting().to_pylist()):
+        place = Place(record["topic"], record["partition"], record["offset"], None, row)
+        error = f"{protocol}: the log ends inside of the group of records that this one belongs to ({place})"
+        headers = tuple((header["key"], header["value"]) for header in record["headers"] or ())
+        letters.append(DeadLetter("incomplete-group", error, protocol, place, record["key"], record["value"], headers))
+    return letters
 
 
 class Encoder(Interface):
@@ -41,8 +77,70 @@ class Encoder(Interface):
         ...
 
 
+@runtime_checkable
+class ClosingEncoder(Encoder, Interface):
+    """An encoder that has something to say when there are no more changes."""
+
+    def finish(self) -> pa.RecordBatch:
+        """The last records."""
+        ...
+
+
 class Options(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
     """Base of every protocol's options. Names and values are the producer's own; fields carry a description."""
+
+
+def _named(name: str, default: Any = None) -> Any:
+    return msgspec.field(name=name, default=default)
+
+
+class RegistryOptions(Options, frozen=True):
+    """Base of the options of protocols whose schemas lie in a schema registry; the dotted names are Confluent's own."""
+
+    schema_registry: Annotated[
+        str | None,
+        Meta(
+            description="http(s) URL of the schema registry, several with commas between, user:password in them; or "
+            "the path of a file (or of a folder of such) that lists id, subject and schema"
+        ),
+    ] = None
+    basic_auth_user_info: Annotated[str | None, Meta(description="user:password for the schema registry")] = _named(
+        "basic.auth.user.info"
+    )
+    bearer_auth_token: Annotated[str | None, Meta(description="bearer token for the schema registry")] = _named(
+        "bearer.auth.token"
+    )
+    bearer_auth_logical_cluster: Annotated[
+        str, Meta(description="the schema registry's cluster id, which Confluent Cloud asks for beside a token")
+    ] = _named("bearer.auth.logical.cluster", "")
+    bearer_auth_identity_pool_id: Annotated[
+        str | None, Meta(description="identity pool of the token, in Confluent Cloud")
+    ] = _named("bearer.auth.identity.pool.id")
+    ssl_ca_location: Annotated[str | None, Meta(description="file or folder of trusted certificates")] = _named(
+        "ssl.ca.location"
+    )
+    ssl_certificate_location: Annotated[str | None, Meta(description="file of the client's certificate")] = _named(
+        "ssl.certificate.location"
+    )
+    ssl_key_location: Annotated[str | None, Meta(description="file of the client's private key")] = _named(
+        "ssl.key.location"
+    )
+    ssl_key_password: Annotated[str | None, Meta(description="password of the private key")] = _named(
+        "ssl.key.password"
+    )
+    timeout: Annotated[float, Meta(description="seconds that one request to the schema registry may take", gt=0)] = 30.0
+    max_retries: Annotated[int, Meta(description="how often a request is tried again where that may help", ge=0)] = (
+        _named("max.retries", 3)
+    )
+    retries_wait_ms: Annotated[
+        int, Meta(description="longest wait before the second try; it doubles with each further one", ge=0)
+    ] = _named("retries.wait.ms", 1000)
+    retries_max_wait_ms: Annotated[int, Meta(description="longest wait before any try", ge=0)] = _named(
+        "retries.max.wait.ms", 20000
+    )
+    cache_capacity: Annotated[int, Meta(description="schemas that are kept in memory", gt=0)] = _named(
+        "cache.capacity", 1000
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +150,16 @@ class Stores:
     Attributes:
         get_body: name of a claim-check file -> its bytes; None when no store is configured.
         put_body: the same way out.
+        get_schema: id -> the text of the schema. LookupError when the schema registry does not know the id,
+            SchemaRegistryError when it cannot be asked.
+        register_schema: (subject, text) -> id; a text that is there already keeps its id. SchemaRegistryError when the
+            schema registry refuses it or cannot be asked.
     """
 
     get_body: Callable[[str], bytes] | None = None
     put_body: Callable[[str, bytes], None] | None = None
+    get_schema: Callable[[int], str] | None = None
+    register_schema: Callable[[str, str], int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +170,11 @@ class Capabilities:
         carries: keys of events that survive a trip through the protocol, as `before`, `commit_ts`, `schema.ddl`.
         ops: the ops it can tell apart.
         resolved, transactions, heartbeats, schema_changes: whether such events exist.
+        cuts: what tells that everything up to some point was sent: `marks` in every partition (resolved events, or
+            heartbeats with a sequence), whole `transactions`, or nothing.
+        undated: some rows have neither commit_ts nor sequence; what stands around them bounds when they happened.
         headers: whether the protocol says something in record headers.
+        fragments: an event may lie in several records; the decoder is a `FragmentDecoder`.
         restored_ddl: TiDB wrote the text of the schema changes, from what it had parsed; see `wire.ddl.parse`.
     """
 
@@ -76,13 +184,21 @@ class Capabilities:
     resolved: bool = False
     transactions: bool = False
     heartbeats: bool = False
+    cuts: Literal["marks", "transactions", "nothing"] = "nothing"
+    undated: bool = False
     headers: bool = False
+    fragments: bool = False
     restored_ddl: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """One of the languages in which changes are spoken."""
+    """One of the languages in which changes are spoken.
+
+    Attributes:
+        redefine: what values are under the types that DDL defines, by the protocol's options; None where records tell
+            enough of their own types.
+    """
 
     name: str
     title: str
@@ -91,6 +207,7 @@ class Protocol:
     decoder: Callable[[Any, Stores], Decoder]
     encoder: Callable[[Any, Stores], Encoder]
     notes: Mapping[str, str] = field(default_factory=dict)
+    redefine: Callable[[Any], Redefine] | None = None
 
     def read_options(self, given: Mapping[str, Any]) -> Options:
         """The options, checked. Values may be texts, as they come from a command line or a URI.

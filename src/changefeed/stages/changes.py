@@ -16,8 +16,8 @@ irregular.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
@@ -25,12 +25,12 @@ import pyarrow.compute as pc
 
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.frames.chunks import unpack
-from changefeed.frames.convert import convert
 from changefeed.frames.types import sink_type
 from changefeed.model.batch import TableBatch
 from changefeed.model.definition import Table
-from changefeed.model.position import Place
-from changefeed.model.table import Column
+from changefeed.protocols import protocol
+from changefeed.protocols.base import Redefine
+from changefeed.stages.image import BEFORE, Image, named, place
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,7 +50,6 @@ _PLACE = [
     ("_op", pa.string(), "string"),
     ("_time", pa.timestamp("us", tz="UTC"), "timestamp"),
 ]
-_BEFORE = "before."
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,9 @@ class Window:
         return None if inside is None else pc.fill_null(inside, False)
 
 
-def changes(chunks: DataFrame, table: Table, window: Window, irregular: str = "null") -> DataFrame:
+def changes(
+    chunks: DataFrame, table: Table, window: Window, irregular: str = "null", told: Told | None = None
+) -> DataFrame:
     """The typed changes of `table` in the window; `chunks` holds its `rows` chunks.
 
     Args:
@@ -79,8 +80,9 @@ def changes(chunks: DataFrame, table: Table, window: Window, irregular: str = "n
         table: the columns and keys of the result.
         window: which changes.
         irregular: the sink's policy for values a column cannot hold; `fail` stops at the first.
+        told: the protocol that told the rows, where the table's types come from DDL.
     """
-    return chunks.select("payload").mapInArrow(worker(table, window, irregular), schema_ddl(table))
+    return chunks.select("payload").mapInArrow(worker(table, window, irregular, told), schema_ddl(table))
 
 
 def count(chunks: DataFrame, window: Window) -> int:
@@ -102,7 +104,7 @@ def schema_ddl(table: Table) -> str:
 
 
 def worker(
-    table: Table, window: Window, irregular: str = "null"
+    table: Table, window: Window, irregular: str = "null", told: Told | None = None
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that runs in Spark's Python workers.
 
@@ -112,13 +114,27 @@ def worker(
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        redefine = told.redefine() if told else None
         for batch in batches:
             for payload in batch.column(0):
                 rows = _inside(unpack(payload.as_py()), window)
                 if len(rows):
-                    yield from _typed(rows, table, irregular)
+                    yield from _typed(rows, table, irregular, redefine)
 
     return run
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Who told the rows: a protocol and its options."""
+
+    protocol: str
+    options: Mapping[str, Any]
+
+    def redefine(self) -> Redefine | None:
+        """What the protocol makes of values under the types that DDL defines."""
+        spoken = protocol(self.protocol)
+        return None if spoken.redefine is None else spoken.redefine(spoken.read_options(self.options))
 
 
 def _inside(table: TableBatch, window: Window) -> TableBatch:
@@ -126,59 +142,7 @@ def _inside(table: TableBatch, window: Window) -> TableBatch:
     return table if mask is None else TableBatch(table.shape, table.rows.filter(mask))
 
 
-@dataclass(slots=True)
-class _Image:
-    """One image of some rows: arrays and columns by lower-case name, and what of it is irregular, by row."""
-
-    rows: pa.RecordBatch
-    arrays: dict[str, pa.Array]
-    columns: dict[str, Column]
-    irregular: dict[int, dict[str, str]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, rows: pa.RecordBatch, name: str, columns: Iterable[Column]) -> _Image:
-        """The image `before` or `after` of the rows."""
-        column = rows.column(name)
-        names = [f.name.lower() for f in column.type]
-        return cls(rows, dict(zip(names, column.flatten(), strict=True)), {c.name.lower(): c for c in columns})
-
-    def column(self, column: Column, table: Table) -> pa.Array:
-        """A column of the table in the sink's type, NULL everywhere where the image does not carry it."""
-        name = column.name.lower()
-        if name not in self.columns:
-            return pa.nulls(self.rows.num_rows, sink_type(column.type).arrow)
-        try:
-            converted = convert(self.arrays[name], self.columns[name].type, column.type)
-        except SchemaError as error:
-            raise SchemaError(f"{_named(table, column.name)}: {error} (from {_place(self.rows, 0)})") from error
-        for row, text in converted.irregular.items():
-            self.irregular.setdefault(row, {})[column.name] = text
-        return converted.array
-
-    def key(self, column: Column, table: Table) -> pa.Array:
-        """The same for a column of the key, which must have a value in every row."""
-        if column.name.lower() not in self.columns:
-            raise UnsupportedError(
-                f"{table.database}.{table.name}: the change at {_place(self.rows, 0)} does not carry its key column "
-                f"{column.name}"
-            )
-        array = self.column(column, table)
-        if array.null_count:
-            self._no_key(column, table, pc.indices_nonzero(pc.is_null(array))[0].as_py())
-        return array
-
-    def _no_key(self, column: Column, table: Table, row: int) -> NoReturn:
-        said = dict(self.rows.column("irregular")[row].as_py() or ())
-        text = said.get(_BEFORE + column.name, said.get(column.name))
-        found = self.irregular.get(row, {}).get(column.name) if text is None else text.decode(errors="replace")
-        raise UnsupportedError(
-            f"{_named(table, column.name)} is in the key and holds {'NULL' if found is None else repr(found)} at "
-            f"{_place(self.rows, row)}, which {sink_type(column.type).sql} cannot hold: the row cannot be found again. "
-            "Change the column upstream, or leave the table out"
-        )
-
-
-def _typed(batch: TableBatch, table: Table, irregular: str) -> Iterator[pa.RecordBatch]:
+def _typed(batch: TableBatch, table: Table, irregular: str, redefine: Redefine | None) -> Iterator[pa.RecordBatch]:
     shape, rows = batch.shape, batch.rows
     deleted = pc.equal(rows.column("op"), "delete")
     gone = rows.filter(deleted)
@@ -186,10 +150,10 @@ def _typed(batch: TableBatch, table: Table, irregular: str) -> Iterator[pa.Recor
     if not table.keys:
         _only_inserts(rows, table)
     if gone.num_rows:
-        yield _keys_alone(_Image.of(gone, "before", shape.before_columns), table)
+        yield _keys_alone(Image.of(gone, "before", shape.before_columns, redefine), table)
     if kept.num_rows:
-        yield from _old_keys(batch, kept, table)
-        yield _whole(_Image.of(kept, "after", shape.after_columns), table, irregular)
+        yield from _old_keys(batch, kept, table, redefine)
+        yield _whole(Image.of(kept, "after", shape.after_columns, redefine), table, irregular)
 
 
 def _only_inserts(rows: pa.RecordBatch, table: Table) -> None:
@@ -197,15 +161,17 @@ def _only_inserts(rows: pa.RecordBatch, table: Table) -> None:
     if pc.any(changing).as_py():
         row = pc.indices_nonzero(changing)[0].as_py()
         raise UnsupportedError(
-            f"{table.database}.{table.name} has no handle key, so the {rows.column('op')[row]} at {_place(rows, row)} cannot "
+            f"{table.database}.{table.name} has no handle key, so the {rows.column('op')[row]} at {place(rows, row)} cannot "
             "be applied: it names no row. Give the table a primary key upstream, or leave it out"
         )
 
 
-def _old_keys(batch: TableBatch, rows: pa.RecordBatch, table: Table) -> Iterator[pa.RecordBatch]:
+def _old_keys(
+    batch: TableBatch, rows: pa.RecordBatch, table: Table, redefine: Redefine | None
+) -> Iterator[pa.RecordBatch]:
     """The keys that updates have left behind, as deletes."""
-    before = _Image.of(rows, "before", batch.shape.before_columns)
-    after = _Image.of(rows, "after", batch.shape.after_columns)
+    before = Image.of(rows, "before", batch.shape.before_columns, redefine)
+    after = Image.of(rows, "after", batch.shape.after_columns, redefine)
     moved = pa.repeat(pa.scalar(False), rows.num_rows)
     for name in (n.lower() for n in table.keys):
         if name in before.arrays and name in after.arrays:
@@ -215,8 +181,8 @@ def _old_keys(batch: TableBatch, rows: pa.RecordBatch, table: Table) -> Iterator
     if pc.any(moved).as_py():
         left = rows.filter(moved)
         _only_whole(left, batch, table)
-        old = _Image.of(left, "after", batch.shape.after_columns)
-        older = _Image.of(left, "before", batch.shape.before_columns)
+        old = Image.of(left, "after", batch.shape.after_columns, redefine)
+        older = Image.of(left, "before", batch.shape.before_columns, redefine)
         old.arrays |= older.arrays  # a partial before image leaves out what did not change
         old.columns |= older.columns
         yield _keys_alone(old, table)
@@ -226,12 +192,12 @@ def _only_whole(rows: pa.RecordBatch, batch: TableBatch, table: Table) -> None:
     missing = [c.name for c in batch.shape.columns if c not in batch.shape.after_columns]
     if missing:
         raise UnsupportedError(
-            f"{table.database}.{table.name}: the update at {_place(rows, 0)} changes the key and does not carry "
+            f"{table.database}.{table.name}: the update at {place(rows, 0)} changes the key and does not carry "
             f"{', '.join(missing)}: what the row held there is under the old key. Let the producer send whole rows"
         )
 
 
-def _keys_alone(image: _Image, table: Table) -> pa.RecordBatch:
+def _keys_alone(image: Image, table: Table) -> pa.RecordBatch:
     arrays = [
         image.key(c, table) if c.name in table.keys else pa.nulls(image.rows.num_rows, sink_type(c.type).arrow)
         for c in table.columns
@@ -239,7 +205,7 @@ def _keys_alone(image: _Image, table: Table) -> pa.RecordBatch:
     return _assembled(image.rows, arrays, deleted=True, has=None, irregular={})
 
 
-def _whole(image: _Image, table: Table, policy: str) -> pa.RecordBatch:
+def _whole(image: Image, table: Table, policy: str) -> pa.RecordBatch:
     image.irregular = _told(image.rows, table)
     arrays = [image.key(c, table) if c.name in table.keys else image.column(c, table) for c in table.columns]
     if policy == "fail" and image.irregular:
@@ -260,30 +226,22 @@ def _told(rows: pa.RecordBatch, table: Table) -> dict[int, dict[str, str]]:
         row: {
             names.get(name.lower(), name): text.decode(errors="replace")
             for name, text in texts
-            if not name.startswith(_BEFORE)
+            if not name.startswith(BEFORE)
         }
         for row, texts in zip(found.to_pylist(), column.take(found).to_pylist(), strict=True)
     }
     return {row: texts for row, texts in told.items() if texts}
 
 
-def _fail(image: _Image, table: Table) -> NoReturn:
+def _fail(image: Image, table: Table) -> NoReturn:
     row = min(image.irregular)
     name, text = next(iter(image.irregular[row].items()))
     column = table.column(name)
     raise SchemaError(
-        f"{_named(table, name)} holds {text!r} at {_place(image.rows, row)}, which "
+        f"{named(table, name)} holds {text!r} at {place(image.rows, row)}, which "
         f"{column.type if column else 'its type'} cannot hold downstream, and `irregular: fail` is set. Correct it upstream, "
         "or set sink.irregular to `keep` or `null`"
     )
-
-
-def _named(table: Table, column: str) -> str:
-    return f"{table.database}.{table.name}.{column}"
-
-
-def _place(rows: pa.RecordBatch, row: int) -> Place:
-    return Place(*(rows.column(name)[row].as_py() for name in ("topic", "partition", "offset", "index")))
 
 
 def _assembled(

@@ -7,6 +7,10 @@ The trip into Python costs by the column: one of NULLs takes a tenth as long as 
 a record's timestamp, so that stays behind. NULLs in a column of lists take Spark's Arrow writer time that grows with the
 square of the batch: three times as long as all the rest. So headers travel as lists, without NULL, where the protocol
 says something in them; else only dead letters want them, and the few that there are travel as text behind the topic.
+
+Where an event may lie in several records, or a row's place in the order follows from those around it (`undated`), a task
+has whole partitions, in order. What the batch before left waiting comes first, and what waits at the end leaves as chunks
+for the next one.
 """
 
 from __future__ import annotations
@@ -19,25 +23,64 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changefeed.frames.chunks import CHUNKS_DDL, pack
+from changefeed.frames.chunks import CHUNKS_DDL, RECORDS_DDL, pack, pack_waiting, unpack_records
 from changefeed.kernel import decoder
-from changefeed.model.batch import RECORDS, Decoded, TableBatch
+from changefeed.model.batch import RECORDS, Decoded, TableBatch, record_batch
 from changefeed.model.event import Control, DeadLetter, Heartbeat, Resolved, SchemaChange
 from changefeed.model.position import Place
 from changefeed.protocols import protocol as spoken
+from changefeed.protocols.base import FragmentDecoder, unfinished
+from changefeed.stages.undated import Dates
 from changefeed.stores import stores_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_NO_MARKS: Mapping[str, Mapping[int, int]] = {}  # shipped, so no proxy of one
 _COLUMNS = ("key", "value", "topic", "partition", "offset")
+_SQL = dict(part.split(" ", 1) for part in RECORDS_DDL.split(", ", 7))
+_AGAIN = "again"  # the record came with the batch before
 _BEHIND = "\x00"  # no topic has it
 _KEY_ONLY = '"ohk":true'
 
 
-def decode(records: DataFrame, protocol: str, options: Mapping[str, Any]) -> DataFrame:
-    """The chunks that the records mean; `records` has the columns of Spark's Kafka source with headers."""
-    return _travelling(records, protocol).mapInArrow(worker(protocol, dict(options)), CHUNKS_DDL)
+def decode(
+    records: DataFrame,
+    protocol: str,
+    options: Mapping[str, Any],
+    marks: Mapping[str, Mapping[int, int]] = _NO_MARKS,
+    waiting: DataFrame | None = None,
+) -> DataFrame:
+    """The chunks that the records mean.
+
+    Args:
+        records: with the columns of Spark's Kafka source with headers.
+        protocol, options: what they are in.
+        marks: the last resolved mark of each partition before these records.
+        waiting: the `waiting` chunks that the batch before has left, if any.
+    """
+    travelling, can = _travelling(records, protocol), spoken(protocol).capabilities
+    if can.fragments or can.undated:
+        travelling = _in_order(travelling, waiting)
+    return travelling.mapInArrow(worker(protocol, dict(options), marks), CHUNKS_DDL)
+
+
+def _in_order(records: DataFrame, waiting: DataFrame | None) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    found = records
+    if waiting is not None:
+        found = records.withColumn(_AGAIN, f.lit(False))
+        columns = ", ".join(f"{name} {_SQL[name]}" for name in (*_COLUMNS, "headers"))
+        again = waiting.select("payload").mapInArrow(_unpacked, columns)
+        found = found.unionByName(again.withColumn(_AGAIN, f.lit(True)))
+    return found.repartition("topic", "partition").sortWithinPartitions("topic", "partition", "offset")
+
+
+def _unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for payload in batch.column(0):
+            yield unpack_records(payload.as_py()).select([*_COLUMNS, "headers"])
 
 
 def _travelling(records: DataFrame, protocol: str) -> DataFrame:
@@ -49,14 +92,19 @@ def _travelling(records: DataFrame, protocol: str) -> DataFrame:
     return records.select(*(topic.alias(name) if name == "topic" else name for name in _COLUMNS))
 
 
-def worker(protocol: str, options: Mapping[str, Any]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def worker(
+    protocol: str, options: Mapping[str, Any], marks: Mapping[str, Mapping[int, int]] = _NO_MARKS
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that runs in Spark's Python workers; it ships a name and options, nothing else."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        read = reader(protocol, options)
+        read = Reader(protocol, options, marks)
+        transactions = spoken(protocol).capabilities.cuts == "transactions"
         for batch in batches:
             records = arrived(batch)
-            yield pack(read(records), records)
+            fresh = records.filter(pc.invert(batch.column(_AGAIN))) if _AGAIN in batch.schema.names else None
+            yield pack(read(records), records, fresh, transactions=transactions)
+        yield pack_waiting(read.waiting())
 
     return run
 
@@ -95,11 +143,31 @@ class _Header(msgspec.Struct):
     value: bytes | None = None
 
 
-def reader(protocol: str, options: Mapping[str, Any]) -> Callable[[pa.RecordBatch], Decoded]:
-    """The function that decodes records where it is called, claim checks included."""
-    chosen = spoken(protocol).read_options(options)
-    decodes = decoder(protocol, chosen, stores_of(chosen))
-    return lambda records: _without_key_only(ordered(decodes.decode(records)), records, protocol)
+class Reader:
+    """Decodes records where it is called, claim checks and schema registry included; `protocol` says in what language."""
+
+    def __init__(
+        self, protocol: str, options: Mapping[str, Any], marks: Mapping[str, Mapping[int, int]] = _NO_MARKS
+    ) -> None:
+        chosen = spoken(protocol).read_options(options)
+        self._protocol = protocol
+        self._dates = Dates(marks) if spoken(protocol).capabilities.undated else None
+        self._decoder = decoder(protocol, chosen, stores_of(chosen))
+
+    def __call__(self, records: pa.RecordBatch) -> Decoded:
+        """What the records mean, all of it with its place in one order: see `ordered`."""
+        decoded = ordered(self._decoder.decode(records))
+        if self._dates is not None:
+            decoded = self._dates.date(decoded)
+        return _without_key_only(decoded, records, self._protocol)
+
+    def waiting(self) -> pa.RecordBatch:
+        """The records whose remainder has not come yet."""
+        return self._decoder.waiting() if isinstance(self._decoder, FragmentDecoder) else record_batch([])
+
+    def unfinished(self) -> list[DeadLetter]:
+        """The letters that they are when nothing more comes."""
+        return unfinished(self._decoder, self._protocol)
 
 
 def ordered(decoded: Decoded) -> Decoded:

@@ -56,6 +56,19 @@ def read(data: bytes, what: str, *, pairs: bool = False) -> Any:
         raise _bad(f"{what} is nested too deeply", text, 0) from error
 
 
+def unmarked(text: str) -> tuple[str, list[int]]:
+    r"""The text with U+FFFD for each `\ufffd` that the producer escaped, and which of its U+FFFD those are, from 0."""
+    found = [char for char in text if char in (REPLACED, "\ufffd")]
+    return text.replace(REPLACED, "\ufffd"), [place for place, char in enumerate(found) if char == REPLACED]
+
+
+def marked(text: str, places: list[int]) -> str:
+    """The way back: the U+FFFD at these places as bytes that are not UTF-8."""
+    parts = text.split("\ufffd")
+    joints = (REPLACED if place in places else "\ufffd" for place in range(len(parts)))
+    return "".join(part + joint for part, joint in zip(parts, joints, strict=True)).removesuffix("\ufffd")
+
+
 class _NoNumber(Exception):
     """NaN or Infinity, on the way out of the standard library."""
 

@@ -4,7 +4,8 @@
     protocols/<name>/vectors/histories.json    {"<file in tests/data>": {"options", "events": {kind: count}, "sha256"}}
 
 A case's `records` are lines of a record log, its `events` lines of the canonical text. `"encodes": false` says that
-the records are not what a producer writes with these options; `why` tells the reader.
+the records are not what a producer writes with these options; `why` tells the reader. The option `schema-registry` is a
+file of schemas beside the vectors, or in tests/data; without it, schemas are kept in memory.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from changefeed.model import text
 from changefeed.model.batch import Decoded, record_batch
 from changefeed.model.table import canonical
 from changefeed.protocols import PROTOCOLS, protocol
-from changefeed.protocols.base import Decoder, Protocol, Stores
+from changefeed.protocols.base import Decoder, FragmentDecoder, Options, Protocol, Stores
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -65,6 +66,38 @@ class History:
         return self.file
 
 
+class Schemas:
+    """A schema registry in memory; it begins with the schemas of a file, if one is named."""
+
+    def __init__(self, file: str | None = None) -> None:
+        listed = json.loads(Path(file).read_text()) if file else []
+        self._texts: dict[int, str] = {entry["id"]: entry["schema"] for entry in listed}
+        self._ids: dict[tuple[str, str], int] = {(e["subject"], e["schema"]): e["id"] for e in listed}
+
+    def get(self, schema_id: int) -> str:
+        return self._texts[schema_id]
+
+    def register(self, subject: str, schema: str) -> int:
+        if (subject, schema) not in self._ids:
+            self._ids[subject, schema] = max(self._texts, default=0) + 1
+            self._texts[self._ids[subject, schema]] = schema
+        return self._ids[subject, schema]
+
+
+_schemas = cache(Schemas)
+
+
+def stores(options: Options) -> Stores:
+    """What decoders and encoders are given: schemas of the file that the options name, and no I/O."""
+    found = _schemas(getattr(options, "schema_registry", None))
+    return Stores(get_schema=found.get, register_schema=found.register)
+
+
+def _located(options: dict[str, Any], beside: Path) -> dict[str, Any]:
+    file = options.get("schema-registry")
+    return options if file is None else {**options, "schema-registry": str(beside / file)}
+
+
 @cache
 def _history_records(file: str) -> pa.RecordBatch:
     return pa.Table.from_batches(record_log.read(DATA / file)).combine_chunks().to_batches()[0]
@@ -85,7 +118,7 @@ def cases() -> Iterator[Case]:
                 yield Case(
                     name,
                     f"{path.stem}-{case['name']}",
-                    case.get("options", {}),
+                    _located(case.get("options", {}), path.parent),
                     records(case["records"]),
                     tuple(canonical(event) for event in case["events"]),
                     case.get("encodes", True),
@@ -97,27 +130,47 @@ def histories() -> Iterator[History]:
     for name in PROTOCOLS:
         path = folder(name) / "vectors" / "histories.json"
         for file, history in json.loads(path.read_text()).items() if path.exists() else ():
-            yield History(name, file, history["options"], history["events"], history["sha256"])
+            yield History(name, file, _located(history["options"], DATA), history["events"], history["sha256"])
 
 
 def records(lines: list[dict[str, Any]]) -> pa.RecordBatch:
     """Records from lines of a record log."""
-    binary = dict.fromkeys(("key", "value"), base64.b64decode)
     return record_batch(
-        {name: binary[name](value) if name in binary and value is not None else value for name, value in line.items()}
-        for line in lines
+        {name.removesuffix("_text"): _member(name, value) for name, value in line.items()} for line in lines
     )
+
+
+def _member(name: str, value: Any) -> Any:
+    if value is None:
+        return None
+    if name == "headers":
+        return [{"key": key, "value": _member("value", given)} for key, given in value]
+    if name in ("key_text", "value_text"):
+        return value.encode()
+    return base64.b64decode(value) if name in ("key", "value") else value
 
 
 def reference(case: Case | History) -> Decoder:
     """A new reference decoder with the case's options."""
     spoken = protocol(case.protocol)
-    return spoken.decoder(spoken.read_options(case.options), Stores())
+    options = spoken.read_options(case.options)
+    return spoken.decoder(options, stores(options))
 
 
 def decode(case: Case | History, batch: pa.RecordBatch | None = None) -> Decoded:
     """What a new reference decoder makes of a case's records, or of others."""
     return reference(case).decode(case.records if batch is None else batch)
+
+
+def decode_in_parts(case: Case | History, size: int) -> list[Decoded]:
+    """The records a few at a time, each part by a new decoder that is fed what the one before it left waiting."""
+    parts, waiting = [], case.records.slice(0, 0)
+    for at in range(0, case.records.num_rows, size):
+        decoder = reference(case)
+        part = case.records.slice(at, size)
+        parts.append(decoder.decode(pa.concat_batches([waiting, part]) if len(waiting) else part))
+        waiting = decoder.waiting() if isinstance(decoder, FragmentDecoder) else waiting
+    return parts
 
 
 def compiled(case: Case | History) -> Decoder:
@@ -131,14 +184,15 @@ def compiled(case: Case | History) -> Decoder:
 def encode(case: Case | History, changes: list[Decoded]) -> list[dict[str, Any]]:
     """What the encoder makes of changes, one dict a record."""
     spoken = protocol(case.protocol)
-    encoder = spoken.encoder(spoken.read_options(case.options), Stores())
+    options = spoken.read_options(case.options)
+    encoder = spoken.encoder(options, stores(options))
     return [record for decoded in changes for record in bytes_of(encoder.encode(decoded))]
 
 
 def bytes_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     """The part of records that an encoder answers for."""
-    rows: list[dict[str, Any]] = batch.select(["topic", "partition", "offset", "key", "value"]).to_pylist()
-    return rows
+    rows: list[dict[str, Any]] = batch.select(["topic", "partition", "offset", "key", "value", "headers"]).to_pylist()
+    return [{**row, "headers": row["headers"] or []} for row in rows]
 
 
 def lines(decoded: Decoded) -> list[str]:

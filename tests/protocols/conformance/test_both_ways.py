@@ -9,7 +9,18 @@ from collections import Counter
 import pytest
 
 from changefeed.model import text
-from tests.protocols.conformance.cases import Case, History, bytes_of, cases, compiled, decode, encode, histories, lines
+from tests.protocols.conformance.cases import (
+    Case,
+    History,
+    bytes_of,
+    cases,
+    compiled,
+    decode,
+    decode_in_parts,
+    encode,
+    histories,
+    lines,
+)
 
 CASES = list(cases())
 HISTORIES = list(histories())
@@ -56,9 +67,7 @@ def test_history_is_written_from_its_canonical_text(history: History) -> None:
 
 @pytest.mark.parametrize("history", HISTORIES, ids=str)
 def test_history_in_small_batches_is_the_same_bytes(history: History) -> None:
-    records = history.records
-    parts = [decode(history, records.slice(at, 100)) for at in range(0, records.num_rows, 100)]
-    assert encode(history, parts) == bytes_of(records)
+    assert encode(history, decode_in_parts(history, 100)) == bytes_of(history.records)
 
 
 @pytest.mark.parametrize("history", HISTORIES, ids=str)

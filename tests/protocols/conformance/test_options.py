@@ -10,8 +10,8 @@ import pytest
 
 from changefeed.errors import ConfigError
 from changefeed.protocols import PROTOCOLS, protocol
-from changefeed.protocols.base import Protocol, Stores
-from tests.protocols.conformance.cases import Case, cases, encode, lines, spoken
+from changefeed.protocols.base import Protocol
+from tests.protocols.conformance.cases import Case, cases, decode, encode, lines, spoken, stores
 
 PROTOCOLS_SPOKEN = [pytest.param(p, id=p.name) for p in spoken()]
 
@@ -25,13 +25,13 @@ def test_options_survive_pickling(spoken: Protocol) -> None:
 @pytest.mark.parametrize("case", list(cases()), ids=str)
 def test_a_decoder_made_from_pickled_options_reads_the_same(case: Case) -> None:
     options = pickle.loads(pickle.dumps(protocol(case.protocol).read_options(case.options)))
-    assert lines(protocol(case.protocol).decoder(options, Stores()).decode(case.records)) == list(case.events)
+    assert lines(protocol(case.protocol).decoder(options, stores(options)).decode(case.records)) == list(case.events)
 
 
 @pytest.mark.parametrize("spoken", PROTOCOLS_SPOKEN)
 def test_decoded_changes_survive_pickling(spoken: Protocol) -> None:
     case = next(case for case in cases() if case.protocol == spoken.name and case.encodes)
-    decoded = spoken.decoder(spoken.read_options(case.options), Stores()).decode(case.records)
+    decoded = decode(case)
     assert encode(case, [pickle.loads(pickle.dumps(decoded))]) == encode(case, [decoded])
 
 

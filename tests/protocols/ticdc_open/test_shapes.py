@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from changefeed.protocols.ticdc_open import shapes
+from changefeed.wire import digits
 from tests.protocols.ticdc_open.messages import ID, decode, errors, insert, key, record, rows
 
 
@@ -59,7 +59,7 @@ def test_columns_described_otherwise_are_another_shape() -> None:
 
 
 def test_the_table_of_shapes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shapes, "_SHAPES_IN_FAMILY", 2)
+    monkeypatch.setattr(digits, "_SHAPES", 2)
     assert stamped(DAY + ".1", DAY + ".12", DAY + ".123", "null", DAY + ".1") == [
         "datetime(1)",
         "datetime(2)",

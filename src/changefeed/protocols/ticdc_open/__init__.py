@@ -26,6 +26,7 @@ PROTOCOL = Protocol(
         ops=frozenset({"insert", "update", "delete", "upsert"}),
         schema_changes=True,
         resolved=True,
+        cuts="marks",
         restored_ddl=True,
     ),
     options=Options,

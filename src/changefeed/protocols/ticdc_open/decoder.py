@@ -16,7 +16,6 @@ Rule 4. An old value without its column's name (see `envelope`, rule 2) belongs 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -30,12 +29,14 @@ from changefeed.model.position import Place
 from changefeed.model.table import canonical
 from changefeed.protocols.base import Stores
 from changefeed.protocols.ticdc_open import claim_check, envelope, framing, partial
-from changefeed.protocols.ticdc_open.actions import action
 from changefeed.protocols.ticdc_open.envelope import Described, EventKey, Image, Nameless
 from changefeed.protocols.ticdc_open.images import Images
 from changefeed.protocols.ticdc_open.options import Options
 from changefeed.protocols.ticdc_open.shapes import LIMIT, Compiled, Family, compile_column, wire_text
 from changefeed.wire import compression, tso
+from changefeed.wire.ddl_actions import action
+from changefeed.wire.records import dead_letter, each_record
+from changefeed.wire.strict_json import unmarked
 from changefeed.wire.zone import zone
 
 NAME = "ticdc-open"
@@ -59,11 +60,11 @@ class Decoder:
         rows = BatchBuilder()
         control: list[Control] = []
         dead: list[DeadLetter] = []
-        for place, key, value, headers in _records(records):
+        for place, key, value, headers in each_record(records):
             try:
                 messages = framing.split(key, value)
             except ProtocolError as error:
-                dead.append(_dead(error, place, key, value, headers, _HINT))
+                dead.append(dead_letter(NAME, error, place, key, value, headers, _HINT))
                 continue
             for index, message in enumerate(messages):
                 several = len(messages) > 1
@@ -72,7 +73,7 @@ class Decoder:
                     self._message(message, at, rows, control)
                 except ProtocolError as error:
                     within = f" in message {index + 1} of {len(messages)}" if several else ""
-                    letter = _dead(error, at, key, value, headers, within=within)
+                    letter = dead_letter(NAME, error, at, key, value, headers, within=within)
                     database, table = _named(message.key)
                     dead.append(replace(letter, database=database, table=table))
         return Decoded(rows.build(), control, dead)
@@ -208,7 +209,7 @@ def _resolved(key: EventKey, value: bytes, place: Place) -> Resolved:
 
 def _schema_change(key: EventKey, value: bytes, place: Place) -> SchemaChange:
     query, code = envelope.read_ddl(value)
-    query, replaced = envelope.unmarked(query)
+    query, replaced = unmarked(query)
     return SchemaChange(
         action(code),
         key.schema or None,
@@ -237,28 +238,3 @@ def _named(key: bytes) -> tuple[str | None, str | None]:
     except ProtocolError:
         return None, None
     return found.schema or None, found.table or None
-
-
-Headers = tuple[tuple[str, bytes | None], ...]
-
-
-def _records(records: pa.RecordBatch) -> Iterator[tuple[Place, bytes | None, bytes | None, Headers]]:
-    columns = [records.column(name).to_pylist() for name in ("topic", "partition", "offset", "key", "value", "headers")]
-    for row, (topic, partition, offset, key, value, headers) in enumerate(zip(*columns, strict=True)):
-        found = tuple((header["key"], header["value"]) for header in headers or ())
-        yield Place(topic, partition, offset, None, row), key, value, found
-
-
-def _dead(
-    error: ProtocolError,
-    place: Place,
-    key: bytes | None,
-    value: bytes | None,
-    headers: Headers,
-    hint: str = "",
-    within: str = "",
-) -> DeadLetter:
-    at = "" if error.byte is None else f" at byte {error.byte}"
-    where = f"{place.topic}:{place.partition}:{place.offset}"
-    text = f"{NAME}: {error}{within}{at} ({where}){'.' if hint else ''}{hint}"
-    return DeadLetter(error.reason, text, NAME, place, key, value, headers, error.byte)

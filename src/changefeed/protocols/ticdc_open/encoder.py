@@ -2,7 +2,7 @@
 
     changes ─ wire.events ─▶ row ─ rows ─▶ message ─ too large? ─▶ batching ─▶ framing ─▶ records
                           └▶ schema change, resolved mark ────────────┘
-                                              where to: routing
+                                              where to: wire.routing
 
 What has no place in the protocol (heartbeats, transaction marks, dead letters) is not written: see `Capabilities`.
 """
@@ -16,13 +16,16 @@ from changefeed.model.batch import Decoded, record_batch
 from changefeed.model.event import Resolved, SchemaChange
 from changefeed.protocols.base import Stores
 from changefeed.protocols.ticdc_open import claim_check, envelope, framing
-from changefeed.protocols.ticdc_open.actions import CODES
 from changefeed.protocols.ticdc_open.batching import Batches, alone
 from changefeed.protocols.ticdc_open.options import Options
-from changefeed.protocols.ticdc_open.routing import Offsets, Router
 from changefeed.protocols.ticdc_open.rows import RowWriter, commit_ts
 from changefeed.wire import compression, tso
+from changefeed.wire.ddl_actions import CODES
+from changefeed.wire.dispatch import Dispatcher
 from changefeed.wire.events import Row, in_order
+from changefeed.wire.routing import Offsets, Router
+from changefeed.wire.strict_json import marked
+from changefeed.wire.zone import zone
 
 
 class Encoder:
@@ -33,7 +36,7 @@ class Encoder:
         self._options = options
         self._stores = stores
         self._rows = RowWriter(options)
-        self._router = Router(options)
+        self._router = Router(options.topic, _dispatcher(options), options.dispatch_rules())
         self._offsets = Offsets() if options.partition_num is not None else None
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
@@ -112,7 +115,7 @@ class Encoder:
         key = envelope.EventKey(ts, envelope.DDL, event.database or "", event.table or "")
         query = event.ddl
         if self._rows.classic and "replaced" in event.origin:
-            query = envelope.marked(query, event.origin["replaced"])
+            query = marked(query, event.origin["replaced"])
         value = envelope.write_ddl(query, code, self._rows.json).encode("utf-8", "surrogateescape")
         value = compression.deflate(value, self._options.large_message_handle_compression)
         for place in self._router.schema_change(event):
@@ -124,3 +127,11 @@ class Encoder:
 
     def _key(self, key: envelope.EventKey) -> bytes:
         return envelope.write_key(key, self._rows.json, classic=self._rows.classic).encode("utf-8", "surrogateescape")
+
+
+def _dispatcher(options: Options) -> Dispatcher | None:
+    if options.partition_num is None:
+        return None
+    null = b"null" if options.profile == "classic" else None
+    where = zone(options.time_zone)
+    return Dispatcher(options.partition, options.partition_num, options.dispatched_columns, null, where)

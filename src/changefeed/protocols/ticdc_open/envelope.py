@@ -20,7 +20,8 @@ from typing import Any
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.wire import strict_json
 from changefeed.wire.go_json import Writer
-from changefeed.wire.strict_json import REPLACED, Number
+from changefeed.wire.json_form import integer, mapping, refuse_others, show, string, unicode_name
+from changefeed.wire.strict_json import Number
 
 ROW, DDL, RESOLVED = 1, 2, 3
 _KEY_MEMBERS = {
@@ -85,24 +86,24 @@ def read_key(data: bytes) -> EventKey:
     Raises:
         ProtocolError: it is not JSON, or not an event key.
     """
-    found = _object(strict_json.read(data, "event key"), "event key")
+    found = mapping(strict_json.read(data, "event key"), "event key")
     kind = integer(found, "t", (0, 255))
     if kind not in _KEY_MEMBERS:
         message = f"message type {kind} is unknown, expected 1 row, 2 DDL or 3 resolved"
         raise ProtocolError(message, reason="unknown-kind")
-    _refuse_others(found, _KEY_MEMBERS[kind], "event key")
+    refuse_others(found, _KEY_MEMBERS[kind], "event key")
     ohk = found.get("ohk", False)
     if not isinstance(ohk, bool):
         raise SchemaError(f"{show(ohk)} is not a boolean - at `ohk`")
     key = EventKey(
         ts=integer(found, "ts", _UINT64),
         kind=kind,
-        schema=_name(found, "scm") if "scm" in found else "",
-        table=_name(found, "tbl") if "tbl" in found else "",
+        schema=string(found, "scm") if "scm" in found else "",
+        table=string(found, "tbl") if "tbl" in found else "",
         rid=integer(found, "rid", _INT64) if "rid" in found else None,
         ptn=integer(found, "ptn", _INT64) if "ptn" in found else None,
         ohk=ohk,
-        ccl=_name(found, "ccl") if "ccl" in found else None,
+        ccl=string(found, "ccl") if "ccl" in found else None,
     )
     if kind == ROW and not (key.schema and key.table):
         raise SchemaError('row without "scm" or "tbl"')
@@ -111,8 +112,8 @@ def read_key(data: bytes) -> EventKey:
 
 def read_ddl(data: bytes) -> tuple[str, int]:
     """Statement and action code of a DDL value. Codes are not checked against a list: there will be more."""
-    found = _object(strict_json.read(data, "DDL"), "DDL")
-    _refuse_others(found, {"q", "t"}, "DDL")
+    found = mapping(strict_json.read(data, "DDL"), "DDL")
+    refuse_others(found, {"q", "t"}, "DDL")
     query = found.get("q")
     if type(query) is not str:
         raise SchemaError(f"{show(query)} is not a string - at `q`")
@@ -125,8 +126,8 @@ def read_row(data: bytes) -> RowValue:
     Raises:
         ProtocolError: it is not JSON, or not a row.
     """
-    found = _object(strict_json.read(data, "row"), "row")
-    _refuse_others(found, {"u", "p", "d"}, "row")
+    found = mapping(strict_json.read(data, "row"), "row")
+    refuse_others(found, {"u", "p", "d"}, "row")
     if ("d" in found) == ("u" in found) or ("p" in found and "u" not in found):
         raise SchemaError(f'row has {" and ".join(sorted(found)) or "nothing"}, expected "u", "u" and "p", or "d"')
     if "d" in found:
@@ -134,7 +135,7 @@ def read_row(data: bytes) -> RowValue:
     new = _image(found["u"], "u")
     if "p" not in found:
         return RowValue(new, None, None)
-    old = _object(found["p"], "row", "p")
+    old = mapping(found["p"], "row", "p")
     if any(type(old.get(member)) is not dict for member in ("t", "f", "v") if member in old):
         members, nameless = _take_nameless(data)
         return RowValue(new, _columns(members.items(), "p"), None, nameless)
@@ -162,7 +163,7 @@ def _nameless(members: dict[str, Any]) -> Nameless:
 
 
 def _image(found: Any, where: str) -> Image:
-    columns = _object(found, "row", where)
+    columns = mapping(found, "row", where)
     if not columns:
         raise SchemaError(f"row has no columns - at `{where}`")
     return _columns(columns.items(), where)
@@ -172,7 +173,7 @@ def _columns(items: Any, where: str) -> Image:
     described, values = [], []
     for name, members in items:
         if not name.isascii():
-            _unicode(name, where)
+            unicode_name(name, where)
         if type(members) is not dict:
             raise SchemaError(f"{show(members)} is not a column - at `{where}.{name}`")
         t, h, f, value = _members(members, f"{where}.{name}")
@@ -186,73 +187,9 @@ def _members(members: dict[str, Any], where: str) -> tuple[Number, bool | None, 
     if type(t) is not Number or not (f is None or type(f) is Number) or not (h is None or isinstance(h, bool)):
         raise SchemaError(f"column needs a number t and may have a number f and a boolean h - at `{where}`")
     if "v" not in members or not members.keys() <= _COLUMN_MEMBERS:
-        _refuse_others(members, _COLUMN_MEMBERS, "column", where)
+        refuse_others(members, _COLUMN_MEMBERS, "column", where)
         raise SchemaError(f"column has no value - at `{where}`")
     return t, h, f, members["v"]
-
-
-def integer(members: dict[str, Any], name: str, limits: tuple[int, int]) -> int:
-    """The member as an integer within limits."""
-    value = members.get(name)
-    if type(value) is Number and len(value) <= 20 and not _FRACTION.intersection(value):
-        number = int(value)
-        if limits[0] <= number <= limits[1]:
-            return number
-    raise SchemaError(f"{show(value)} is not an integer from {limits[0]} to {limits[1]} - at `{name}`")
-
-
-_FRACTION = frozenset(".eE")
-
-
-def _object(value: Any, what: str, where: str = "") -> dict[str, Any]:
-    if type(value) is not dict:
-        raise SchemaError(f"{what} is {show(value)}, expected an object" + (f" - at `{where}`" if where else ""))
-    return value
-
-
-def _refuse_others(found: dict[str, Any], known: Any, what: str, where: str = "") -> None:
-    for name in found:
-        if name not in known:
-            raise SchemaError(f"{what} has an unknown member {show(name)}" + (f" - at `{where}`" if where else ""))
-
-
-def _name(members: dict[str, Any], member: str) -> str:
-    value = members[member]
-    if type(value) is not str:
-        raise SchemaError(f"{show(value)} is not a string - at `{member}`")
-    return _unicode(value, member)
-
-
-def _unicode(name: str, where: str) -> str:
-    try:
-        name.encode()
-    except UnicodeEncodeError as error:
-        raise SchemaError(f"name {name!r} is not UTF-8 - at `{where}`") from error
-    return name
-
-
-def unmarked(text: str) -> tuple[str, list[int]]:
-    r"""The text with U+FFFD for each `\ufffd` that the producer escaped, and which of its U+FFFD those are, from 0."""
-    found = [char for char in text if char in (REPLACED, "\ufffd")]
-    return text.replace(REPLACED, "\ufffd"), [place for place, char in enumerate(found) if char == REPLACED]
-
-
-def marked(text: str, places: list[int]) -> str:
-    """The way back: the U+FFFD at these places as bytes that are not UTF-8."""
-    parts = text.split("\ufffd")
-    joints = (REPLACED if place in places else "\ufffd" for place in range(len(parts)))
-    return "".join(part + joint for part, joint in zip(parts, joints, strict=True)).removesuffix("\ufffd")
-
-
-def show(value: Any) -> str:
-    """A JSON value as an error shows it: short, and one line."""
-    if type(value) is Number:
-        text = str(value)
-    elif value is None or isinstance(value, bool):
-        text = {None: "null", True: "true", False: "false"}[value]
-    else:
-        text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "…"
 
 
 def write_key(key: EventKey, json: Writer, *, classic: bool) -> str:

@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from changefeed.errors import ProtocolError, SchemaError
-from changefeed.protocols.ticdc_open import envelope
 from changefeed.protocols.ticdc_open.shapes import Compiled
-from changefeed.protocols.ticdc_open.values import Irregular, Moment
-from changefeed.wire.strict_json import REPLACED
+from changefeed.wire.strict_json import REPLACED, unmarked
+from changefeed.wire.texts import Irregular, Moment
 
 Values = dict[str, Any]
 
@@ -46,7 +45,7 @@ class Images:
                 image[name] = None
                 continue
             if type(value) is str and REPLACED in value:
-                value, self.replaced.setdefault(where, {})[name] = envelope.unmarked(value)
+                value, self.replaced.setdefault(where, {})[name] = unmarked(value)
             try:
                 ready = compiled.read(value)
             except ProtocolError as error:

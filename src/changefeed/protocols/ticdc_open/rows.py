@@ -28,6 +28,7 @@ from changefeed.protocols.ticdc_open.values import writer
 from changefeed.wire import compression, mysql, tso
 from changefeed.wire.events import Row
 from changefeed.wire.go_json import W_HTML, W_RAW
+from changefeed.wire.strict_json import marked
 from changefeed.wire.zone import zone
 
 
@@ -192,7 +193,7 @@ def _marked(row: Row) -> Row:
 def _marked_image(image: dict[str, Any] | None, places: dict[str, list[int]]) -> dict[str, Any] | None:
     if image is None:
         return None
-    texts = {name: envelope.marked(image[name], at) for name, at in places.items() if isinstance(image.get(name), str)}
+    texts = {name: marked(image[name], at) for name, at in places.items() if isinstance(image.get(name), str)}
     return {**image, **texts}
 
 

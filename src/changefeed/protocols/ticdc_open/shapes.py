@@ -1,10 +1,6 @@
 """From described columns to table shapes: compiled once, then looked up.
 
-Rule 1. Rows that describe the same columns in the same way are one family; a family has one shape for each set of
-        fraction digits that its datetimes and timestamps were sent with: `datetime(3)`, and `datetime` for none.
-Rule 2. A NULL says nothing of its digits: a row joins the first shape of its family that agrees where it is not NULL.
-        A row of NULLs alone makes or joins `datetime`.
-Rule 3. The table of shapes is bounded; a shape made again is equal to the one forgotten.
+Rows that describe the same columns in the same way are one family; its shapes differ by fraction digits: `wire.digits`.
 
 The wire text of a shape is `{"columns":[{"t":8,"h":true,"f":11},…]}`, one entry a column, members only if they were
 sent. When `p` describes columns otherwise than `u`, its own list stands in `before`.
@@ -19,14 +15,14 @@ from typing import Any
 
 from changefeed.errors import SchemaError
 from changefeed.model.table import Column, TableShape, canonical
-from changefeed.model.types import ColumnType
 from changefeed.protocols.ticdc_open.envelope import Described
-from changefeed.protocols.ticdc_open.values import TEMPORAL, Read, reader
+from changefeed.protocols.ticdc_open.values import Read, reader
 from changefeed.wire import mysql
+from changefeed.wire.digits import ShapesByDigits, with_digits
 from changefeed.wire.strict_json import Number
+from changefeed.wire.texts import TEMPORAL
 
 LIMIT = 4096
-_SHAPES_IN_FAMILY = 64
 _MAX_FLAGS = 2**63 - 1
 
 
@@ -73,28 +69,19 @@ class Family:
     after: tuple[str, ...] | None
     wire: str
     temporal: tuple[str, ...]
-    shapes: list[tuple[tuple[int, ...], TableShape]] = field(default_factory=list)
+    shapes: ShapesByDigits = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.shapes = ShapesByDigits(self._make)
 
     def shape(self, digits: Sequence[int | None]) -> TableShape:
         """The shape of a row; `digits` are those of its temporal columns in order, None for NULL."""
-        for known, shape in self.shapes:
-            if all(sent is None or sent == have for sent, have in zip(digits, known, strict=True)):
-                return shape
-        made = tuple(sent or 0 for sent in digits)
-        shape = self._make(made)
-        self.shapes.append((made, shape))
-        del self.shapes[:-_SHAPES_IN_FAMILY]
-        return shape
+        return self.shapes.shape(digits)
 
     def _make(self, digits: tuple[int, ...]) -> TableShape:
         left = iter(digits)
-        columns = tuple(_with_digits(c.column, next(left)) if c.temporal else c.column for c in self.columns)
+        columns = tuple(with_digits(c.column, next(left)) if c.temporal else c.column for c in self.columns)
         return TableShape(self.database, self.table, columns, self.before, self.after, self.wire)
-
-
-def _with_digits(column: Column, digits: int) -> Column:
-    kind = ColumnType(column.type.name, length=digits or None)
-    return Column(column.name, kind, column.nullable, column.key)
 
 
 def wire_text(columns: Sequence[Described], before: Sequence[Described] | None = None) -> str:

@@ -16,15 +16,13 @@ r"""Column values: JSON `v` ⇄ ready values (see `model.values`), one case a ty
     binary, varbinary         15 253 254 + f&1  what `strconv.Quote` prints, see `wire.go_quote`
 
 Rule 1. A value of another form than its type's is an error, never converted.
-Rule 2. One of the form that the type cannot hold (0000-00-00, a local time that the zone skips, text that is not UTF-8)
-        is `Irregular`: NULL in the column, its bytes beside it.
+Rule 2. One of the form that the type cannot hold is `wire.texts.Irregular`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import tzinfo
 from functools import lru_cache
 from typing import Any
@@ -32,31 +30,14 @@ from typing import Any
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model import values as model
 from changefeed.model.types import BINARIES, INTEGERS, TEXTS, ColumnType
-from changefeed.protocols.ticdc_open.envelope import show
-from changefeed.wire import base64_text, go_quote, strict_json
+from changefeed.wire import base64_text, go_quote
 from changefeed.wire.floats import fixed, float32
 from changefeed.wire.go_json import Writer
+from changefeed.wire.json_form import show
 from changefeed.wire.mysql import TEXT_CODES
 from changefeed.wire.strict_json import Number
-from changefeed.wire.zone import to_local, to_utc
-
-TEMPORAL = frozenset({"datetime", "timestamp"})
-
-
-@dataclass(frozen=True, slots=True)
-class Irregular:
-    """What the column's type cannot hold, word for word."""
-
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """A date and time with the number of fraction digits that were sent: together they tell `datetime(3)`."""
-
-    us: int
-    digits: int
-
+from changefeed.wire.texts import TEMPORAL, Irregular, moment, or_irregular, read_string, read_vector
+from changefeed.wire.zone import to_local
 
 Read = Callable[[Any], Any]
 Write = Callable[[Any], str]
@@ -82,11 +63,11 @@ def reader(t: ColumnType, code: int, zone: tzinfo, legacy: bool) -> Read:
     if name in ("float", "double"):
         return _read_float if name == "float" else _read_double
     if name in ("decimal", "date", "time"):
-        return _text(t, _or_irregular(model.reader(t)))
+        return _text(t, or_irregular(model.reader(t)))
     if name in TEMPORAL:
-        return _text(t, _moment(zone if name == "timestamp" else None))
+        return _text(t, moment(zone if name == "timestamp" else None))
     if name == "vector":
-        return _text(t, _read_vector)
+        return _text(t, read_vector)
     if code in TEXT_CODES and name in BINARIES and not legacy:
         return _text(t, _read_quoted)
     if name in BINARIES:
@@ -94,7 +75,7 @@ def reader(t: ColumnType, code: int, zone: tzinfo, legacy: bool) -> Read:
     if name in TEXTS and (code not in TEXT_CODES or legacy):
         return _text(t, lambda text: _decoded(base64_text.read(text)))
     if name in TEXTS or name == "json":
-        return _text(t, _read_string)
+        return _text(t, read_string)
     return model.reader(t)  # null has no values
 
 
@@ -143,39 +124,6 @@ def _text(t: ColumnType, then: Read) -> Read:
     return read
 
 
-def _or_irregular(then: Read) -> Read:
-    def read(text: str) -> Any:
-        try:
-            return then(text)
-        except model.IrregularError:
-            return Irregular(text.encode())
-
-    return read
-
-
-def _moment(zone: tzinfo | None) -> Read:
-    def read(text: str) -> Any:
-        if len(text) < 19 or text[10] != " " or text[-1] == "Z":
-            raise SchemaError(f"{text!r:.60} is not a date and time")
-        us, digits = model.read_datetime(text)
-        if zone is not None:
-            utc = to_utc(us, zone)
-            return Irregular(text.encode()) if utc is None else Moment(utc, digits)
-        return Moment(us, digits)
-
-    return _or_irregular(read)
-
-
-def _read_string(text: str) -> Any:
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return Irregular(text.encode("utf-8", "surrogateescape"))
-    return text
-
-
 def _decoded(data: bytes) -> Any:
     try:
         return data.decode()
@@ -185,13 +133,6 @@ def _decoded(data: bytes) -> Any:
 
 def _read_quoted(text: str) -> bytes:
     return go_quote.unquote(text)
-
-
-def _read_vector(text: str) -> list[float]:
-    items = strict_json.read(text.encode("utf-8", "surrogateescape"), "vector")
-    if type(items) is not list:
-        raise SchemaError(f"{text!r:.60} is not a vector")
-    return [_read_float(item) for item in items]
 
 
 @lru_cache(maxsize=4096)

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 
 from changefeed.errors import ConfigError
 from changefeed.wire.dispatch.matcher import TableFilter
-from changefeed.wire.dispatch.partition import RULES, known_rule
+from changefeed.wire.dispatch.partition import RULES, Dispatcher, known_rule
 from changefeed.wire.dispatch.topic import check_topic
 
 _log = logging.getLogger(__name__)
@@ -44,12 +45,12 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unk
             ConfigError: the rule cannot work.
         """
         if self.partition and self.dispatcher:
-            raise ConfigError(f"{self._name}: `dispatcher` is the old name of `partition`, give one of them")
+            raise ConfigError(f"{self.name}: `dispatcher` is the old name of `partition`, give one of them")
         if self.topic:
             check_topic(self.topic)
         check_index(self.index)
         if (self.rule == "columns") != bool(self.columns):
-            raise ConfigError(f'{self._name}: partition "columns" and `columns` need each other')
+            raise ConfigError(f'{self.name}: partition "columns" and `columns` need each other')
 
     @property
     def rule(self) -> str:
@@ -58,7 +59,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unk
         return said if known_rule(said) else "default"
 
     @property
-    def _name(self) -> str:
+    def name(self) -> str:
+        """For messages: the option, and whose rule."""
         return f"dispatchers: rule of {', '.join(self.matcher)}"
 
     def warn(self) -> None:
@@ -66,7 +68,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unk
         said = self.partition or self.dispatcher
         if said and not known_rule(said):
             _log.warning(
-                "%s: partition %s is unknown, so it is `default`. Known: %s", self._name, said, ", ".join(RULES)
+                "%s: partition %s is unknown, so it is `default`. Known: %s", self.name, said, ", ".join(RULES)
             )
 
 
@@ -90,6 +92,23 @@ class Dispatchers:
         if name not in self._known:
             self._known[name] = next((rule for tables, rule in self._rules if tables.matches(schema, table)), None)
         return self._known[name]
+
+    def ways(self, default: Dispatcher | None) -> dict[Rule | None, Dispatcher]:
+        """Rule -> what it does, None -> what is done with all other tables; empty when partitions are kept.
+
+        Raises:
+            ConfigError: a rule chooses among partitions, and there is no default that knows how many there are.
+        """
+        rules = [rule for _, rule in self._rules]
+        if default is None:
+            named = next((rule for rule in rules if rule.partition or rule.dispatcher), None)
+            if named is not None:
+                raise ConfigError(f"{named.name} chooses among partitions: say how many with partition-num")
+            return {}
+        for rule in rules:
+            rule.warn()
+        found: dict[Rule | None, Dispatcher] = {None: default}
+        return found | {rule: replace(default, rule=rule.rule, columns=rule.columns) for rule in rules}
 
 
 def check_index(index: str | None) -> None:

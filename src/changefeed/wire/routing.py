@@ -16,31 +16,34 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterator
 
-from changefeed.errors import ConfigError, SchemaError, UnsupportedError
+from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.event import Resolved, SchemaChange
 from changefeed.model.position import Place
-from changefeed.protocols.ticdc_open.options import Options
 from changefeed.wire import ddl
 from changefeed.wire.ddl import statements as said
-from changefeed.wire.dispatch import Dispatcher, Rule, topic_name
+from changefeed.wire.dispatch import Dispatcher, Dispatchers, topic_name
 from changefeed.wire.events import Row
-from changefeed.wire.zone import zone
 
 _REMEMBERED = 4096
 
 
 class Router:
-    """Chooses topic, partition and offset of what is written.
+    """Chooses topic and partition of what is written.
+
+    Args:
+        topic: a name or an expression; None keeps the change's own.
+        dispatcher: chooses the partitions of rows anew; None keeps the change's own.
+        rules: topics and partition rules of some tables; the two above are for all others.
 
     Raises:
-        ConfigError: a rule of `dispatchers` names a partition rule, and nobody says how many partitions there are.
+        ConfigError: one of `rules` chooses among partitions, and nobody says how many there are.
     """
 
-    def __init__(self, options: Options) -> None:
-        self._topic = options.topic
-        self._rules = options.dispatch_rules()
-        self._partitions = options.partition_num
-        self._dispatcher = _dispatchers(options)
+    def __init__(self, topic: str | None, dispatcher: Dispatcher | None, rules: Dispatchers | None = None) -> None:
+        self._topic = topic
+        self._rules = rules or Dispatchers(())
+        self._partitions = None if dispatcher is None else dispatcher.partitions
+        self._ways = self._rules.ways(dispatcher)
         self._topics: OrderedDict[str, None] = OrderedDict()
         self._marks: dict[tuple[str, int], int] = {}
         self._resolved = 0
@@ -54,7 +57,7 @@ class Router:
             return Place(topic, row.place.partition, row.place.offset)
         self._marks.setdefault((row.place.topic, row.place.partition), 0)
         image = row.after if row.after is not None else row.before or {}
-        dispatcher = self._dispatcher[self._rules.rule(database, table)]
+        dispatcher = self._ways[self._rules.rule(database, table)]
         return Place(topic, dispatcher.partition(row.shape, image, row.irregular, commit_ts), 0)
 
     def schema_change(self, event: SchemaChange) -> Iterator[Place]:
@@ -139,23 +142,3 @@ class Offsets:
         offset = self._next[place.topic, place.partition]
         self._next[place.topic, place.partition] += 1
         return offset
-
-
-def _dispatchers(options: Options) -> dict[Rule | None, Dispatcher]:
-    """Rule of `dispatchers` -> what it does; None -> what is done with all other tables."""
-    if options.partition_num is None:
-        named = next((rule for rule in options.dispatchers if rule.partition or rule.dispatcher), None)
-        if named is not None:
-            raise ConfigError(
-                f"dispatchers: the rule of {', '.join(named.matcher)} chooses among partitions: say how many with partition-num"
-            )
-        return {}
-    for rule in options.dispatchers:
-        rule.warn()
-    null = b"null" if options.profile == "classic" else None
-    ways: list[tuple[Rule | None, str, tuple[str, ...]]] = [
-        (rule, rule.rule, rule.columns) for rule in options.dispatchers
-    ]
-    ways.append((None, options.partition, options.dispatched_columns))
-    where = zone(options.time_zone)
-    return {rule: Dispatcher(way, options.partition_num, columns, null, where) for rule, way, columns in ways}

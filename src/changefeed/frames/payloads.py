@@ -1,0 +1,72 @@
+"""What a chunk says beside its columns, as JSON: shapes, schema changes, dead letters."""
+
+from __future__ import annotations
+
+import base64
+import json
+from functools import lru_cache
+from typing import Any
+
+from changefeed.model.event import DeadLetter, SchemaChange
+from changefeed.model.position import Place
+from changefeed.model.table import Column, TableShape, canonical
+from changefeed.model.types import ColumnType
+
+
+@lru_cache(maxsize=4096)
+def write_shape(shape: TableShape) -> str:
+    """A shape as JSON text."""
+    columns = [[c.name, str(c.type), c.nullable, c.key] for c in shape.columns]
+    return canonical([shape.database, shape.table, columns, shape.before, shape.after, shape.wire])
+
+
+@lru_cache(maxsize=4096)
+def read_shape(text: str) -> TableShape:
+    """The shape that `write_shape` wrote."""
+    database, table, columns, before, after, wire = json.loads(text)
+    return TableShape(
+        database,
+        table,
+        tuple(Column(name, ColumnType.parse(kind), nullable, key) for name, kind, nullable, key in columns),
+        None if before is None else tuple(before),
+        None if after is None else tuple(after),
+        wire,
+    )
+
+
+def schema_to_dict(event: SchemaChange) -> dict[str, Any]:
+    """A schema change as a JSON object."""
+    return {
+        "type": event.type,
+        "database": event.database,
+        "table": event.table,
+        "ddl": event.ddl,
+        "place": [event.place.topic, event.place.partition, event.place.offset, event.place.index],
+        "commit_ts": event.commit_ts,
+    }
+
+
+def schema_from_dict(said: dict[str, Any]) -> SchemaChange:
+    """The schema change that `schema_to_dict` wrote."""
+    return SchemaChange(
+        said["type"], said["database"], said["table"], said["ddl"], Place(*said["place"]), commit_ts=said["commit_ts"]
+    )
+
+
+def dead_to_dict(letter: DeadLetter) -> dict[str, Any]:
+    """A dead letter as a JSON object, bytes in base64."""
+    return {
+        "reason": letter.reason,
+        "error": letter.error,
+        "protocol": letter.protocol,
+        "index": letter.place.index,
+        "byte": letter.byte,
+        "schema_id": letter.schema_id,
+        "key": _text(letter.key),
+        "value": _text(letter.value),
+        "headers": [[k, _text(v)] for k, v in letter.headers],
+    }
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else base64.b64encode(value).decode()

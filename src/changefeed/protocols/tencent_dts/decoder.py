@@ -1,0 +1,277 @@
+r"""Records to changes: the reference. One record at a time, every check made, nothing guessed.
+
+    record ─ fragments ─▶ group ─ entries ─▶ entry ─▶ control event
+                │            │                 └─ images, shapes ─▶ rows ─▶ table batches
+                │            └─ an entry that fails is a dead letter, the others of its group are read
+                └─ repetitions are passed over; gaps, broken groups: dead letters of all their records
+
+Rule 1. An event lies where the record lies that completed its group. The index counts the events of the group, a dead
+        entry among them as one.
+Rule 2. One row is one event; rows of one entry have their number in the origin's `row`, from 0, when they are several.
+Rule 3. The first event of a group has in its origin's `envelopes` what the group's records do not have in common with
+        those that would be written: see `grouping`.
+Rule 4. An incomplete group stays for the next batch; `waiting` has its records. A decoder that is fed them, and then what
+        follows, is in the same place.
+Rule 5. A dead entry of a group of several records leaves all of its records as dead letters: one alone says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from changefeed.errors import ProtocolError, SchemaError
+from changefeed.model.batch import RECORDS, BatchBuilder, Decoded
+from changefeed.model.event import Control, DeadLetter, Heartbeat, Instant, SchemaChange, TransactionMark
+from changefeed.model.position import Place
+from changefeed.model.table import TableShape, canonical
+from changefeed.protocols.base import Stores
+from changefeed.protocols.tencent_dts import messages as m
+from changefeed.protocols.tencent_dts.entries import Entry, keep_unknown, read_entry
+from changefeed.protocols.tencent_dts.fragments import Group, Lanes, Record, Refused
+from changefeed.protocols.tencent_dts.grouping import envelopes_of, lane_of
+from changefeed.protocols.tencent_dts.images import Row, Span, read_row
+from changefeed.protocols.tencent_dts.options import Options
+from changefeed.protocols.tencent_dts.shapes import LIMIT, Described, Family, WireColumn, describe, wire_columns
+from changefeed.protocols.tencent_dts.statements import describe as describe_statement
+from changefeed.wire import protobuf
+
+NAME = "tencent-dts"
+_HINT = ' Is "protocol" right for this topic?'
+_MAX_DEAD = 100
+_PLACELESS = Place("", 0, 0)
+_UNIT = "s"
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A row with what its entry says."""
+
+    op: str
+    row: Row
+    commit_time: int | None
+    transaction: dict[str, Any] | None
+    sequence: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """An entry that cannot be read; `number` counts from 1."""
+
+    error: ProtocolError
+    number: int
+    table: tuple[str | None, str | None]
+
+
+Found = Changed | Control | Dead
+
+
+class Decoder:
+    """Decodes records in the order in which they lie. Remembers open groups, numbers and shapes."""
+
+    def __init__(self, options: Options, stores: Stores) -> None:
+        self._options = options
+        self._lanes = Lanes(options)
+        self._waiting = pa.RecordBatch.from_pylist([], schema=RECORDS)
+        self._describe = lru_cache(LIMIT)(describe)
+        self._wire = lru_cache(LIMIT)(self._wire_columns)
+        self._family = lru_cache(LIMIT)(Family)
+
+    def decode(self, records: pa.RecordBatch) -> Decoded:
+        """What the records mean; see `protocols.base.Decoder`."""
+        rows = BatchBuilder(_UNIT)
+        control: list[Control] = []
+        dead: list[DeadLetter] = []
+        for record in _records(records, len(self._waiting)):
+            for found in self._lanes.add(record):
+                if isinstance(found, Refused):
+                    dead += self._letters(found)
+                else:
+                    self._group(found, rows, control, dead)
+        self._keep(records)
+        return Decoded(rows.build(), control, dead)
+
+    def waiting(self) -> pa.RecordBatch:
+        """The records of incomplete groups; see `protocols.base.FragmentDecoder`."""
+        return self._waiting
+
+    def _keep(self, records: pa.RecordBatch) -> None:
+        """Lets go of all records but those that wait."""
+        rows = [record.row for record in self._lanes.open()]
+        before = len(self._waiting)
+        if rows or before:
+            old = self._waiting.take(pa.array([row for row in rows if row < before], pa.int64()))
+            new = records.take(pa.array([row - before for row in rows if row >= before], pa.int64()))
+            self._waiting = pa.concat_batches([old, new.select(RECORDS.names).cast(RECORDS)])
+            self._lanes.renumber({row: number for number, row in enumerate(rows)})
+
+    def _group(self, group: Group, rows: BatchBuilder, control: list[Control], dead: list[DeadLetter]) -> None:
+        try:
+            data, start, end = group.data()
+            entries = protobuf.read(m.ENTRIES, data, start, end)
+            if start < end and "items" not in entries:
+                raise SchemaError("data without an entry", byte=start)
+            found = list(self._events(data, entries.get("items", [])))
+        except ProtocolError as error:
+            whole = ProtocolError(str(error), reason=error.reason, byte=_byte(error, group))
+            dead += self._letters(Refused(group.records, whole), _HINT)
+            return
+        last = group.records[-1]
+        there = [event for event in found if not isinstance(event, Dead)]
+        lane, envelopes = lane_of(group), envelopes_of(group, entries, self._options.max_data_bytes)
+        for index, event in enumerate(found):
+            place = replace(last.place, index=index) if len(found) > 1 else last.place
+            extra = {**lane, **({"envelopes": envelopes} if envelopes and event is there[0] else {})} if there else {}
+            match event:
+                case Dead():
+                    dead.append(_entry_letter(event, last, place, group))
+                case Changed():
+                    _add_row(rows, event, place, extra)
+                case _:
+                    control.append(replace(event, place=place, origin={**event.origin, **extra}))
+        if len(group.records) > 1 and len(there) < len(found):
+            text = f"an entry of its group is dead, which ends at {last.place}"
+            rest = Refused(group.records[:-1], ProtocolError(text, reason="incomplete-group"))
+            dead += self._letters(rest)
+
+    def _letters(self, refused: Refused, hint: str = "") -> Iterator[DeadLetter]:
+        """A letter for each record; those that were waiting lie before all others."""
+        for record in refused.records:
+            before = record.row < len(self._waiting)
+            yield _letter(refused.error, record, replace(record.place, record=0) if before else record.place, hint)
+
+    def _events(self, data: bytes, spans: list[Span]) -> Iterator[Found]:
+        """The events of an Entries; those of an entry all or not at all."""
+        failed = 0
+        for number, span in enumerate(spans, 1):
+            header: dict[str, Any] = {}
+            try:
+                entry = read_entry(data, *span)
+                header = entry.header
+                events = list(self._entry(entry, data))
+            except ProtocolError as error:
+                failed += 1
+                if failed > _MAX_DEAD:
+                    text = f"more than {_MAX_DEAD} entries cannot be read, the last: {error}"
+                    raise ProtocolError(text, reason="too-large", byte=error.byte) from error
+                events = [Dead(error, number, (header.get("schemaName"), header.get("tableName")))]
+            yield from events
+
+    def _entry(self, entry: Entry, data: bytes) -> Iterator[Found]:
+        header, body, origin = entry.header, entry.body, entry.origin
+        seconds, gtid = header.get("timestamp") or None, header.get("gtid", "")
+        time = None if seconds is None else Instant(seconds * 1_000_000, 0)
+        sequence = header.get("seqId") or None
+        if entry.kind != m.DML:
+            origin |= {name: header[name] for name in ("schemaName", "tableName") if name in header}
+        match entry.kind:
+            case m.DML:
+                yield from self._rows(entry, data, seconds, sequence)
+            case m.DDL:
+                yield _schema_change(header, body, origin, time, sequence)
+            case m.BEGIN | m.COMMIT:
+                origin |= {name: body[name] for name in ("transactionId", "threadId") if body.get(name)}
+                status = "begin" if entry.kind == m.BEGIN else "end"
+                mark = gtid or body.get("transactionId", "")
+                yield TransactionMark(status, mark, _PLACELESS, commit_time=time, origin=origin)
+            case m.HEARTBEAT:
+                origin |= {"epoch": body.get("epoch", 0)}
+                yield Heartbeat(_PLACELESS, time, origin)
+            case m.CHECKPOINT:
+                origin["checkpoint"] = {
+                    "syncedGtid": body.get("syncedGtid", ""),
+                    "fakeGtid": bool(body.get("fakeGtid", 0)),
+                    "fileName": body.get("fileName", ""),
+                    "position": body.get("position", 0),
+                }
+                yield Heartbeat(_PLACELESS, time, origin, sequence)
+
+    def _rows(self, entry: Entry, data: bytes, seconds: int | None, sequence: int | None) -> Iterator[Changed]:
+        event = protobuf.read(m.DML_EVENT, data, *entry.body)
+        kind, header = event.get("dmlEventType", m.INSERT), entry.header
+        if kind not in m.OPS:
+            raise ProtocolError(f"DML type {kind} is unknown", reason="unknown-kind", byte=entry.body[0])
+        keep_unknown(entry.origin, "body", event)
+        columns = self._columns(data, event.get("columns", []))
+        postgres = header.get("sourceType", 0) == m.SOURCES["pgsql"]
+        names = header.get("schemaName", ""), header.get("tableName", "")
+        transaction = {"id": header["gtid"]} if header.get("gtid") else None
+
+        def family(before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> Family:
+            return self._family(*names, columns, postgres, before, after)
+
+        spans: list[Span] = event.get("rows", [])
+        for number, span in enumerate(spans):
+            row = read_row(data, span, kind, columns, family, self._wire)
+            row.origin = {**entry.origin, **({"row": number} if len(spans) > 1 else {}), **row.origin}
+            yield Changed(m.OPS[kind], row, seconds, transaction, sequence)
+
+    def _columns(self, data: bytes, spans: list[Span]) -> tuple[Described, ...]:
+        try:
+            return self._describe(tuple(data[start:end] for start, end in spans))
+        except ProtocolError as error:
+            raise type(error)(str(error), reason=error.reason, byte=spans[0][0]) from error
+
+    def _wire_columns(self, shape: TableShape) -> tuple[WireColumn, ...]:
+        return wire_columns(shape, self._options)
+
+
+def _schema_change(
+    header: dict[str, Any], body: dict[str, Any], origin: dict[str, Any], time: Instant | None, sequence: int | None
+) -> SchemaChange:
+    database = body.get("schemaName") or header.get("schemaName") or None
+    if body.get("schemaName", "") != (database or ""):
+        origin["ddlEvent"] = {"schemaName": ""}
+    if body.get("executionTime"):
+        origin["executionTime"] = body["executionTime"]
+    text = body.get("sql", "")
+    kind, table = describe_statement(text, database)
+    return SchemaChange(kind, database, table, text, _PLACELESS, commit_time=time, origin=origin, sequence=sequence)
+
+
+def _add_row(rows: BatchBuilder, event: Changed, place: Place, extra: dict[str, Any]) -> None:
+    row = event.row
+    rows.add(
+        row.shape,
+        place,
+        event.op,
+        before=row.before,
+        after=row.after,
+        sequence=event.sequence,
+        commit_time=event.commit_time,
+        transaction=event.transaction,
+        origin=canonical({**row.origin, **extra}),
+        irregular=row.irregular,
+    )
+
+
+def _records(records: pa.RecordBatch, first: int) -> Iterator[Record]:
+    names = ("topic", "partition", "offset", "key", "value", "headers")
+    columns = [records.column(name).to_pylist() for name in names]
+    for row, (topic, partition, offset, key, value, headers) in enumerate(zip(*columns, strict=True)):
+        found = tuple((header["key"], header["value"]) for header in headers or ())
+        yield Record(first + row, Place(topic, partition, offset, None, row), key, value, found)
+
+
+def _byte(error: ProtocolError, group: Group) -> int | None:
+    """Where in the record's value; nowhere when the data of several were joined."""
+    return error.byte if len(group.records) == 1 else None
+
+
+def _entry_letter(dead: Dead, last: Record, place: Place, group: Group) -> DeadLetter:
+    error = ProtocolError(
+        f"{dead.error} in entry {dead.number}", reason=dead.error.reason, byte=_byte(dead.error, group)
+    )
+    database, table = dead.table
+    return replace(_letter(error, last, place), database=database or None, table=table or None)
+
+
+def _letter(error: ProtocolError, record: Record, place: Place, hint: str = "") -> DeadLetter:
+    at = "" if error.byte is None else f" at byte {error.byte}"
+    where = f"{place.topic}:{place.partition}:{place.offset}"
+    text = f"{NAME}: {error}{at} ({where}){'.' if hint else ''}{hint}"
+    return DeadLetter(error.reason, text, NAME, place, record.key, record.value, record.headers, error.byte)

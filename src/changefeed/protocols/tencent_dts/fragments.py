@@ -1,0 +1,232 @@
+"""Records to groups: the envelopes that carry one Entries, and the numbers by which records follow each other.
+
+    record      08 01 │ 10 03 │ 18 01 │ 22 … data          version 1, total 3, index 1
+    header      ps = "117"                                 sequence number in its partition, or in its shard of it
+
+Rule 1. A lane is a topic, a partition and, where the header ShardId is, a shard. Numbers and groups are a lane's own.
+Rule 2. A record whose ps has been seen is a repetition and says nothing. One that leaves numbers out is refused: records
+        are missing; with on_gap=warn it goes on. In a shard ps may begin again with 1. Without ps nothing is checked.
+Rule 3. The data of index 0 … total - 1 follow each other in a lane. Anything else refuses the group that is open, and the
+        record too unless it begins a group. Envelopes that no group waits for are refused up to the next index 0.
+Rule 4. total 0 with index 0 is read as total 1.
+Rule 5. A group has at most max_group_bytes of data and 65 536 records; there are as many lanes at most.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from changefeed.errors import ProtocolError, SchemaError
+from changefeed.model.position import Place
+from changefeed.protocols.tencent_dts.messages import ENVELOPE
+from changefeed.protocols.tencent_dts.options import Options
+from changefeed.wire import protobuf
+
+MAX_RECORDS = MAX_LANES = 65_536
+PS, SHARD = "ps", "ShardId"
+_PS = re.compile(rb"\d{1,20}", re.ASCII)
+_log = logging.getLogger(__name__)
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record. `row` counts those that still wait from before, then those of the batch."""
+
+    row: int
+    place: Place
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+    def header(self, name: str) -> bytes | None:
+        """The value of a header; None when it is not there.
+
+        Raises:
+            ProtocolError: it is there more than once.
+        """
+        found = [value for key, value in self.headers if key == name]
+        if len(found) > 1:
+            raise ProtocolError(f"the header {name} stands {len(found)} times", reason="ps")
+        return found[0] if found else None
+
+
+@dataclass(slots=True)
+class Group:
+    """The records so far, and their envelopes."""
+
+    total: int
+    records: list[Record] = field(default_factory=list)
+    envelopes: list[dict[str, Any]] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, record: Record, envelope: dict[str, Any]) -> None:
+        """Takes the next envelope in."""
+        self.records.append(record)
+        self.envelopes.append(envelope)
+        start, end = envelope.get("data", (0, 0))
+        self.size += end - start
+
+    @property
+    def complete(self) -> bool:
+        """Whether all its envelopes are there."""
+        return len(self.records) >= self.total
+
+    def data(self) -> tuple[bytes, int, int]:
+        """The bytes of the Entries: in what, from where, to where."""
+        parts = [
+            (record.value or b"", *e.get("data", (0, 0)))
+            for record, e in zip(self.records, self.envelopes, strict=True)
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        whole = b"".join(value[start:end] for value, start, end in parts)
+        return whole, 0, len(whole)
+
+    @property
+    def sizes(self) -> list[int]:
+        """Bytes of data of each envelope."""
+        return [end - start for start, end in (e.get("data", (0, 0)) for e in self.envelopes)]
+
+
+@dataclass(slots=True)
+class Refused:
+    """Records that are refused, and why."""
+
+    records: list[Record]
+    error: ProtocolError
+
+
+@dataclass(slots=True)
+class Lane:
+    """The state of one sequence of records."""
+
+    last: int | None = None
+    group: Group | None = None
+
+
+class Lanes:
+    """All sequences of records that have been seen."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._lanes: dict[tuple[str, int, bytes | None], Lane] = {}
+
+    def add(self, record: Record) -> Iterator[Group | Refused]:
+        """What a record completes: a group, or the refusal of one, or of the record itself."""
+        try:
+            shard = record.header(SHARD)
+            lane = self._lane((record.place.topic, record.place.partition, shard))
+            number = self._number(record)
+            if number is not None and self._repeated(lane, number, shard):
+                return
+        except ProtocolError as error:
+            yield Refused([record], error)
+            return
+        expected, lane.last = lane.last, lane.last if number is None else number
+        if None not in (expected, number) and number != 1 and number != (expected or 0) + 1:
+            text = f"ps is {number} after {expected}: records are missing"
+            if self._options.on_gap == "error":
+                yield from _refused(lane, record, ProtocolError(text, reason="ps-gap"))
+                return
+            _log.warning("tencent-dts: %s (%s)", text, record.place)
+        yield from self._join(lane, record)
+
+    def open(self) -> list[Record]:
+        """The records of groups that are not complete, in the order in which they came."""
+        groups = (lane.group for lane in self._lanes.values() if lane.group is not None)
+        return sorted((record for group in groups for record in group.records), key=lambda record: record.row)
+
+    def renumber(self, rows: dict[int, int]) -> None:
+        """Gives the records of open groups other row numbers."""
+        for lane in self._lanes.values():
+            if lane.group is not None:
+                lane.group.records = [
+                    Record(rows[r.row], r.place, r.key, r.value, r.headers) for r in lane.group.records
+                ]
+
+    def _lane(self, key: tuple[str, int, bytes | None]) -> Lane:
+        lane = self._lanes.get(key)
+        if lane is None:
+            if len(self._lanes) == MAX_LANES:
+                raise ProtocolError(f"more than {MAX_LANES} partitions and shards", reason="too-large")
+            lane = self._lanes[key] = Lane()
+        return lane
+
+    def _number(self, record: Record) -> int | None:
+        given = record.header(PS)
+        if given is None:
+            if self._options.require_ps:
+                raise ProtocolError("the header ps is missing", reason="ps")
+            return None
+        if not _PS.fullmatch(given) or int(given) >= 2**64:
+            raise ProtocolError(f"the header ps is {given[:40]!r}, expected a number", reason="ps")
+        return int(given)
+
+    @staticmethod
+    def _repeated(lane: Lane, number: int, shard: bytes | None) -> bool:
+        return lane.last is not None and number <= lane.last and not (shard is not None and number == 1)
+
+    def _join(self, lane: Lane, record: Record) -> Iterator[Group | Refused]:
+        try:
+            envelope = _read_envelope(record)
+        except ProtocolError as error:
+            yield Refused([record], error)
+            return
+        total, index = envelope.get("total", 0) or 1, envelope.get("index", 0)
+        group = lane.group
+        if index == 0:
+            if group is not None:
+                yield Refused(group.records, _contradiction(group, "the next one begins", record))
+            group = lane.group = Group(total)
+        elif group is None:
+            text = f"envelope {index + 1} of {total} without the ones before it"
+            yield Refused([record], ProtocolError(text, reason="incomplete-group"))
+            return
+        elif total != group.total or index != len(group.records):
+            yield from _refused(lane, record, _contradiction(group, f"envelope {index + 1} of {total} follows", record))
+            return
+        group.add(record, envelope)
+        if group.size > self._options.max_group_bytes:
+            lane.group = None
+            text = f"a group of envelopes with more than {self._options.max_group_bytes} bytes (max_group_bytes)"
+            yield Refused(group.records, ProtocolError(text, reason="too-large"))
+        elif group.complete:
+            lane.group = None
+            yield group
+
+
+def _refused(lane: Lane, record: Record, error: ProtocolError) -> Iterator[Refused]:
+    """The record, with the group that it has broken."""
+    before = lane.group.records if lane.group is not None else []
+    lane.group = None
+    yield Refused([*before, record], error)
+
+
+def _contradiction(group: Group, what: str, record: Record) -> ProtocolError:
+    text = f"{len(group.records)} of {group.total} envelopes of a group are there, then {what}"
+    return ProtocolError(f"{text} at {record.place}", reason="incomplete-group")
+
+
+def _read_envelope(record: Record) -> dict[str, Any]:
+    if record.value is None:
+        raise SchemaError("the record has no value")
+    if record.value[:1] == b"{":
+        text = "the record is JSON: only subscriptions in ProtoBuf format can be read"
+        raise ProtocolError(text, reason="bad-protobuf", byte=0)
+    envelope = protobuf.read(ENVELOPE, record.value)
+    version = envelope.get("version", 0)
+    if version != 1:
+        raise ProtocolError(f"envelope has version {version}, expected 1", reason="version")
+    total, index = envelope.get("total", 0), envelope.get("index", 0)
+    if index >= max(total, 1):
+        raise ProtocolError(f"envelope has index {index} of {total}", reason="incomplete-group")
+    if total > 1 and "data" not in envelope:
+        raise SchemaError(f"envelope {index + 1} of {total} has no data")
+    if total > MAX_RECORDS:
+        raise ProtocolError(f"a group of {total} envelopes, at most {MAX_RECORDS}", reason="too-large")
+    return envelope

@@ -1,0 +1,163 @@
+"""Entries to records and back: how their bytes are cut, and what of the records is not plain.
+
+    ps = 116           ps = 117           ps = 118
+    08 01 10 03 22 …   08 01 10 03 18 01 22 …   08 01 10 03 18 02 22 …       max_data_bytes of data in all but the last
+
+Rule 1. Plain is: data cut at max_data_bytes, offsets and ps that count up to those of the last record, the headers ps and
+        then ShardId, no key, no properties. What is not plain of a group is in `envelopes` of its first event's origin:
+
+            total        how many records it had, if not one; 0 as it was sent
+            sizes        bytes of data of each, where they were cut elsewhere
+            offsets  keys  headers  properties  unknown      of each record
+            entries      fields of the Entries that nobody knows
+
+Rule 2. Written are the same records again, if the entries still make as many. Else their partition counts on by itself from
+        there, as one does that is written anew.
+Rule 3. The records of a partition leave in the order of their offsets.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from changefeed.model.position import Place
+from changefeed.protocols.tencent_dts.entries import Origin, write_pairs
+from changefeed.protocols.tencent_dts.fragments import MAX_RECORDS, PS, SHARD, Group
+from changefeed.protocols.tencent_dts.messages import ENVELOPE
+from changefeed.protocols.tencent_dts.shapes import pairs
+from changefeed.wire import protobuf
+
+
+def cut(size: int, most: int) -> list[int]:
+    """The sizes of the pieces of so many bytes."""
+    whole, rest = divmod(size, most)
+    return [most] * whole + ([rest] if rest or not whole else [])
+
+
+def lane_of(group: Group) -> Origin:
+    """What the origin of a group's events has of its last record's headers."""
+    last = group.records[-1]
+    number, shard = last.header(PS), last.header(SHARD)
+    lane: Origin = {} if number is None else {PS: int(number)}
+    return lane if shard is None else {**lane, SHARD: _text(shard)}
+
+
+def envelopes_of(group: Group, entries: dict[str, Any], most: int) -> Origin:
+    """What is not plain of a group's records, and of the Entries that they carry."""
+    records, sizes, count = group.records, group.sizes, len(group.records)
+    found: Origin = {}
+    if count > 1 or not group.envelopes[0].get("total"):
+        found["total"] = count if count > 1 else 0
+    if sizes != cut(sum(sizes), most):
+        found["sizes"] = sizes
+    offsets, last = [r.place.offset for r in records], records[-1].place.offset
+    if offsets != list(range(last - count + 1, last + 1)):
+        found["offsets"] = offsets
+    if any(r.key is not None for r in records):
+        found["keys"] = [_text(r.key) for r in records]
+    plain = _plain_headers(lane_of(group), count)
+    if [list(r.headers) for r in records] != plain:
+        found["headers"] = [[[key, _text(value)] for key, value in r.headers] for r in records]
+    if any("properties" in e for e in group.envelopes):
+        found["properties"] = [pairs(e.get("properties", [])) for e in group.envelopes]
+    if any(protobuf.UNKNOWN in e for e in group.envelopes):
+        found["unknown"] = [base64.b64encode(e.get(protobuf.UNKNOWN, b"")).decode() for e in group.envelopes]
+    if protobuf.UNKNOWN in entries:
+        found["entries"] = base64.b64encode(entries[protobuf.UNKNOWN]).decode()
+    return found
+
+
+def _plain_headers(lane: Origin, count: int) -> list[list[tuple[str, bytes]]]:
+    """The headers of so many records, of which the last has this number."""
+    shard = [(SHARD, _bytes(lane[SHARD]))] if lane.get(SHARD) is not None else []
+    if PS not in lane:
+        return [shard] * count
+    return [[(PS, str(lane[PS] - count + number).encode()), *shard] for number in range(1, count + 1)]
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("utf-8", "surrogateescape")
+
+
+def _bytes(value: str | None) -> bytes:
+    return (value or "").encode("utf-8", "surrogateescape")
+
+
+@dataclass(slots=True)
+class Numbers:
+    """Where a partition stands, and the ps of each of its shards; `counts` from when on it goes by itself."""
+
+    offset: int = -1
+    ps: defaultdict[str | None, int] = field(default_factory=lambda: defaultdict(int))
+    counts: bool = False
+
+
+class Cutter:
+    """Writes groups; remembers where each partition stands."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._numbers: defaultdict[tuple[str, int], Numbers] = defaultdict(Numbers)
+
+    def records(self, place: Place, data: bytes, lane: Origin, said: Origin | None) -> list[dict[str, Any]]:
+        """The records of a group; `said` is what was not plain of those it was read from, None for one that is new."""
+        numbers, shard = self._numbers[place.topic, place.partition], lane.get(SHARD)
+        sizes = (said or {}).get("sizes") or []
+        if sum(sizes) != len(data) or min(sizes, default=0) < 0:
+            sizes = cut(len(data), self._most)
+        count = len(sizes)
+        if count > MAX_RECORDS:
+            raise ValueError(f"{count} envelopes for one group, at most {MAX_RECORDS}: raise max_data_bytes")
+        if said is None or numbers.counts or count != (said.get("total", 1) or 1):
+            numbers.counts = True
+            if said is None or PS in lane:
+                lane = {**lane, PS: numbers.ps[shard] + count}
+            said, place = {}, Place(place.topic, place.partition, numbers.offset + count)
+        numbers.offset = max(numbers.offset, place.offset)
+        numbers.ps[shard] = lane.get(PS, numbers.ps[shard])
+        return self._written(place, data, sizes, lane, said)
+
+    def _written(self, place: Place, data: bytes, sizes: list[int], lane: Origin, said: Origin) -> list[dict[str, Any]]:
+        count, at, records = len(sizes), 0, []
+        offsets = said.get("offsets") or range(place.offset - count + 1, place.offset + 1)
+        keys, headers = said.get("keys") or [None] * count, _plain_headers(lane, count)
+        if "headers" in said:
+            headers = [[(key, value and _bytes(value)) for key, value in of_one] for of_one in said["headers"]]
+        properties, unknown = said.get("properties") or [[]] * count, said.get("unknown") or [""] * count
+        for index, size in enumerate(sizes):
+            envelope = {
+                "version": 1,
+                "total": 0 if said.get("total") == 0 else count,
+                "index": index,
+                "data": data[at : at + size] or None,
+                "properties": write_pairs(properties[index]),
+                protobuf.UNKNOWN: base64.b64decode(unknown[index], validate=True),
+            }
+            at += size
+            records.append(
+                {
+                    "topic": place.topic,
+                    "partition": place.partition,
+                    "offset": offsets[index],
+                    "key": None if keys[index] is None else _bytes(keys[index]),
+                    "value": protobuf.write(ENVELOPE, envelope),
+                    "headers": [{"key": key, "value": value} for key, value in headers[index]],
+                }
+            )
+        return records
+
+
+def in_place(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The records with those of each partition in the order of their offsets: groups of several shards interleave."""
+    places: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+    for at, record in enumerate(records):
+        places[record["topic"], record["partition"]].append(at)
+    ordered = list(records)
+    for found in places.values():
+        by_offset = sorted((records[at] for at in found), key=lambda record: int(record["offset"]))
+        for at, record in zip(found, by_offset, strict=True):
+            ordered[at] = record
+    return ordered

@@ -1,0 +1,207 @@
+r"""One row: the two images of a RowChange, and back.
+
+    RowChange   0a 00 │ 0a 05 08 0a 1a 01 31 │ 12 02 08 0e
+                old: NULL, FLOAT64 "1"         new: NA          one Data a column, by its place
+
+Rule 1. An insert has new columns, a delete old ones, an update both; another image is an error.
+Rule 2. NIL is NULL, NA is absent. Columns beyond the last Data are absent; more Data than columns are an error.
+Rule 3. Data that are not the bytes which would be written for their value are kept word for word: `data` in the origin, by
+        column, old columns of an update with `before.` in front. They are written again for the same value only.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from changefeed.errors import ProtocolError, SchemaError, UnsupportedError
+from changefeed.model.table import TableShape
+from changefeed.model.values import IrregularError
+from changefeed.protocols.tencent_dts import types
+from changefeed.protocols.tencent_dts.messages import CHANGE, DATA, DELETE, INSERT, UPDATE
+from changefeed.protocols.tencent_dts.shapes import Described, Family, WireColumn, pairs
+from changefeed.protocols.tencent_dts.types import Manner
+from changefeed.protocols.tencent_dts.values import kept, reader, write_irregular
+from changefeed.wire import protobuf
+
+NULL, ABSENT = b"", b"\x08\x0e"
+Span = tuple[int, int]
+Wire = Callable[[TableShape], tuple[WireColumn, ...]]
+MakeFamily = Callable[[tuple[str, ...] | None, tuple[str, ...] | None], Family]
+_IMAGES = {INSERT: ("newColumns",), DELETE: ("oldColumns",), UPDATE: ("newColumns", "oldColumns")}
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """The Data of one image, as many as were sent, and their bytes."""
+
+    data: list[dict[str, Any]]
+    raw: list[bytes]
+
+    def carried(self, columns: tuple[Described, ...]) -> tuple[str, ...] | None:
+        """Names of the columns that are there; None for all of them."""
+        names = tuple(c.name for c, d in zip(columns, self.data, strict=False) if d.get("dataType") != types.NA)
+        return None if len(names) == len(columns) else names
+
+
+@dataclass(slots=True)
+class Row:
+    """What a RowChange says: the images by column, ready, and what else there is to keep."""
+
+    shape: TableShape
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    irregular: dict[str, bytes]
+    origin: dict[str, Any]
+
+
+def read_row(data: bytes, span: Span, op: int, columns: tuple[Described, ...], family: MakeFamily, wire: Wire) -> Row:
+    """The row of one RowChange.
+
+    Raises:
+        ProtocolError: the bytes contradict the columns, or themselves.
+    """
+    change = protobuf.read(CHANGE, data, *span)
+    images = {side: _image(data, change.pop(side, []), side, columns) for side in _IMAGES[op]}
+    for side in ("oldColumns", "newColumns"):
+        if side in change:
+            raise SchemaError(f"rows of this kind have no {side}", byte=span[0])
+    old, new = images.get("oldColumns"), images.get("newColumns")
+    found = family(None if old is None else old.carried(columns), None if new is None else new.carried(columns))
+    shape = found.shape([_manner(i, old, new) for i in range(len(columns))])
+    row = Row(shape, None, None, {}, {})
+    writers = wire(shape)
+    if old is not None:
+        row.before = _values(old, "before." if new else "", found, writers, row)
+    if new is not None:
+        row.after = _values(new, "", found, writers, row)
+    short = {side: len(image.data) for side, image in images.items() if len(image.data) < len(columns)}
+    if short:
+        row.origin["short"] = short
+    if "properties" in change:
+        row.origin["rowProperties"] = pairs(change["properties"])
+    if protobuf.UNKNOWN in change:
+        row.origin["rowUnknown"] = base64.b64encode(change[protobuf.UNKNOWN]).decode()
+    return row
+
+
+def _image(data: bytes, spans: list[Span], side: str, columns: tuple[Described, ...]) -> Image:
+    if len(spans) > len(columns):
+        raise SchemaError(f"{side} has {len(spans)} values for {len(columns)} columns", byte=spans[len(columns)][0])
+    if columns and not spans:
+        raise SchemaError(f"a row without {side}")
+    return Image([protobuf.read(DATA, data, *span) for span in spans], [data[start:end] for start, end in spans])
+
+
+def _manner(index: int, old: Image | None, new: Image | None) -> Manner | None:
+    """How the value of a column was sent; None when no image has one."""
+    for image in (new, old):
+        if image is not None and index < len(image.data):
+            sent = image.data[index].get("dataType", types.NIL)
+            if sent not in (types.NIL, types.NA):
+                return sent, image.data[index].get("charset", "")
+    return None
+
+
+def _values(image: Image, prefix: str, family: Family, columns: tuple[WireColumn, ...], row: Row) -> dict[str, Any]:
+    """The ready values of an image by column; what they cannot hold, and other bytes than usual, go into `row`."""
+    values: dict[str, Any] = {}
+    for data, raw, column, described in zip(image.data, image.raw, columns, family.columns, strict=False):
+        name, sent = column.column.name, data.get("dataType", types.NIL)
+        irregular = None
+        if sent not in (types.NIL, types.NA):
+            try:
+                _check(data, sent, described, column, family.postgres)
+                values[name] = reader(column.column.type, sent, data.get("charset", ""))(data)
+            except IrregularError:
+                values[name] = None
+                irregular = row.irregular[prefix + name] = kept(data)
+            except ProtocolError as error:
+                raise SchemaError(f"{error} - at `{'old.' if prefix else ''}{name}`") from error
+        elif sent == types.NIL:
+            values[name] = None
+        if not _is_usual(raw, column, name in values, values.get(name), irregular):
+            row.origin.setdefault("data", {})[prefix + name] = base64.b64encode(raw).decode()
+    return values
+
+
+def _is_usual(raw: bytes, column: WireColumn, there: bool, value: Any, irregular: bytes | None) -> bool:
+    """Whether a Data is the one that would be written; the column's manner may be that of the other image."""
+    try:
+        return raw == _usual(column, there, value, irregular)
+    except UnsupportedError:
+        return False
+
+
+def _usual(column: WireColumn, there: bool, value: Any, irregular: bytes | None) -> bytes:
+    """The Data that is written for a value."""
+    if irregular is not None:
+        return protobuf.write(DATA, write_irregular(*_manner_of(column), irregular))
+    if value is None:
+        return NULL if there else ABSENT
+    return protobuf.write(DATA, column.write(value))
+
+
+def _check(data: dict[str, Any], sent: int, described: Described, column: WireColumn, postgres: bool) -> None:
+    if types.column_type(described.original, (sent, data.get("charset", "")), postgres) != column.column.type:
+        raise SchemaError(f"data type {sent} beside {column.manner}: the two images contradict each other")
+    wrong = "bv" if sent in types.NUMBERS else "sv"
+    if wrong in data and 0 <= sent <= types.NA:
+        raise SchemaError(f"a value of data type {sent} in {wrong}")
+
+
+def write_image(
+    values: dict[str, Any],
+    prefix: str,
+    columns: Sequence[WireColumn],
+    irregular: dict[str, bytes],
+    origin: dict[str, Any],
+) -> Iterator[bytes]:
+    """The Data of an image, one a column.
+
+    Raises:
+        UnsupportedError: a value cannot be said.
+    """
+    same = origin.get("data") or {}
+    for wire in columns:
+        name = wire.column.name
+        value, kept_bytes = values.get(name), irregular.get(prefix + name)
+        given = _decoded(same[prefix + name]) if prefix + name in same else None
+        if given is not None and _says(given, wire, name in values, value, kept_bytes):
+            yield given
+        else:
+            yield _usual(wire, name in values, value, kept_bytes)
+
+
+def _manner_of(wire: WireColumn) -> Manner:
+    if wire.manner is None:
+        raise UnsupportedError(f"a value in the column {wire.column.name} of type {wire.column.type}")
+    return wire.manner
+
+
+def _decoded(text: Any) -> bytes | None:
+    """The bytes of a member of `data`; None when it is not base64 of a Data."""
+    try:
+        raw = base64.b64decode(text, validate=True)
+        protobuf.read(DATA, raw)
+    except (TypeError, ValueError, binascii.Error, ProtocolError):
+        return None
+    return raw
+
+
+def _says(raw: bytes, wire: WireColumn, there: bool, value: Any, irregular: bytes | None) -> bool:
+    """Whether a Data says this value."""
+    data = protobuf.read(DATA, raw)
+    sent = data.get("dataType", types.NIL)
+    if sent in (types.NIL, types.NA):
+        return there == (sent == types.NIL) and value is None and irregular is None
+    try:
+        found = reader(wire.column.type, sent, data.get("charset", ""))(data)
+    except IrregularError:
+        return kept(data) == irregular
+    except ProtocolError:
+        return False
+    return bool(found == value or (found != found and value != value))

@@ -1,0 +1,101 @@
+"""Options of `tencent-dts`: one set for both directions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from changefeed.errors import ConfigError, unknown_name
+from changefeed.protocols import base
+from changefeed.protocols.tencent_dts.messages import SOURCES
+from changefeed.protocols.tencent_dts.rules import Rule, read_rule
+from changefeed.wire import charsets
+
+
+class Options(base.Options, frozen=True, rename=str):  # the names as they stand, with underscores
+    """What both directions need to know of the subscription."""
+
+    require_ps: Annotated[bool, Meta(description="a record without the header `ps` is refused")] = False
+    on_gap: Annotated[
+        Literal["error", "warn"], Meta(description="a record that does not follow the last one by its `ps`")
+    ] = "error"
+    max_group_bytes: Annotated[int, Meta(description="groups of envelopes that grow beyond this are refused")] = (
+        268_435_456
+    )
+    max_data_bytes: Annotated[int, Meta(description="data in one envelope at most; more is split")] = 998_976
+    merge_entries: Annotated[bool, Meta(description="write entries that follow each other into one envelope")] = True
+    checkpoint_interval: Annotated[
+        int, Meta(description="seconds of event time between the checkpoints that are written; 0 writes none")
+    ] = 10
+    partitions: Annotated[
+        int | None,
+        Meta(
+            description="partitions to dispatch all changes over anew. None leaves those that were read from this "
+            "protocol where they were, and sends all others to partition 0"
+        ),
+    ] = None
+    partition_rule: Annotated[
+        Literal["table", "pk"], Meta(description="rows are dispatched by their table, or by table and primary key")
+    ] = "table"
+    custom_rules: Annotated[
+        str | tuple[dict[str, Any], ...],
+        Meta(
+            description="rules tried before partition_rule, in order: a list of {DbPattern, TablePattern, RuleType, "
+            "Columns}, as JSON on a command line; RuleType is table, pk or cols"
+        ),
+    ] = ()
+    charset: Annotated[str, Meta(description="MySQL character set of text from other protocols")] = "utf8"
+    binary_as: Annotated[
+        Literal["bytes", "string"], Meta(description="DataType of BINARY and VARBINARY from other protocols")
+    ] = "bytes"
+    bit64_signed: Annotated[bool, Meta(description="BIT(64) with its top bit set is a negative number")] = True
+    source_type: Annotated[
+        int | str,
+        Meta(description="sourceType of changes from other protocols: a number, or mysql, mariadb, pgsql, oracle"),
+    ] = "mysql"
+    shard_id: Annotated[
+        str | None, Meta(description="header ShardId of records that are dispatched anew, or come from other protocols")
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Checks what a type alone does not.
+
+        Raises:
+            ConfigError: an option cannot work.
+        """
+        for name in ("max_group_bytes", "max_data_bytes"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"invalid {name} {getattr(self, name)}")
+        if self.checkpoint_interval < 0:
+            raise ConfigError(f"invalid checkpoint_interval {self.checkpoint_interval}")
+        if self.partitions is not None and not 0 < self.partitions < 2**31:
+            raise ConfigError(f"invalid partitions {self.partitions}")
+        if charsets.known(self.charset) in (None, charsets.BINARY):
+            raise unknown_name("character set", self.charset, set(charsets.NAMES) - {charsets.BINARY})
+        self.source_number  # noqa: B018 - refuses a name that nobody knows
+        self.rules  # noqa: B018 - refuses rules that are none
+
+    @property
+    def source_number(self) -> int:
+        """The number that `source_type` stands for."""
+        given = self.source_type
+        if isinstance(given, int) or given.isdigit():
+            if not 0 <= int(given) < 2**31:
+                raise ConfigError(f"invalid source_type {given}")
+            return int(given)
+        if given.lower() not in SOURCES:
+            raise unknown_name("source_type", given, SOURCES)
+        return SOURCES[given.lower()]
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The custom rules, whichever way they were written."""
+        given: Any = self.custom_rules
+        if isinstance(given, str):
+            try:
+                given = msgspec.json.decode(given, type=tuple[dict[str, Any], ...])
+            except msgspec.MsgspecError as error:
+                raise ConfigError(f"custom_rules: {error}") from error
+        return tuple(map(read_rule, given))

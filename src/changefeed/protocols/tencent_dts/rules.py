@@ -1,0 +1,85 @@
+"""Which partition a row goes to.
+
+    table   crc32("shop" 00 "orders") mod n
+    pk      crc32("shop" 00 "orders" 00 "7" …) mod n       the text of each key column's value
+    cols    the same with the columns that the rule names, in any case
+
+Rule 1. Custom rules are tried from the first to the last; the first whose patterns are both found in the names decides. Then
+        comes the default rule.
+Rule 2. A table without a key goes by its name. NULL and absent are written as nothing.
+
+The service's own hash is not published: nobody may compute a partition to find a row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+from changefeed.errors import ConfigError, UnsupportedError, unknown_name
+
+RULES = ("table", "pk", "cols")
+_MEMBERS = ("DbPattern", "TablePattern", "RuleType", "Columns")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule, and the tables it is for."""
+
+    database: re.Pattern[str]
+    table: re.Pattern[str]
+    kind: str
+    columns: tuple[str, ...] = ()
+
+
+def read_rule(given: Mapping[str, Any]) -> Rule:
+    """A custom rule as it is written in the options.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    for name in given:
+        if name not in _MEMBERS:
+            raise unknown_name("member of a custom rule", name, _MEMBERS)
+    kind, columns = given.get("RuleType", "table"), given.get("Columns", ())
+    if kind not in RULES:
+        raise unknown_name("RuleType", str(kind), RULES)
+    if isinstance(columns, str) or (kind == "cols") != bool(columns):
+        raise ConfigError('RuleType "cols" and a list "Columns" need each other')
+    try:
+        patterns = [re.compile(str(given.get(name, ""))) for name in ("DbPattern", "TablePattern")]
+    except re.error as error:
+        raise ConfigError(f"custom_rules: {error.pattern!r} is no regular expression: {error}") from error
+    return Rule(patterns[0], patterns[1], kind, tuple(map(str, columns)))
+
+
+def columns_of(
+    rules: Sequence[Rule], default: str, database: str, table: str, names: Sequence[str], keys: Sequence[str]
+) -> list[str]:
+    """The columns whose values decide, of a table with these columns and keys.
+
+    Raises:
+        UnsupportedError: the rule names a column that the table does not have.
+    """
+    kind, wanted = default, tuple(keys)
+    for rule in rules:
+        if rule.database.search(database) and rule.table.search(table):
+            kind, wanted = rule.kind, rule.columns or wanted
+            break
+    if kind == "table":
+        return []
+    by_lower = {name.lower(): name for name in names}
+    missing = [name for name in wanted if name.lower() not in by_lower]
+    if missing:
+        raise UnsupportedError(
+            f"tencent-dts: {database}.{table} has no column {missing[0]}, which its partition rule names"
+        )
+    return [by_lower[name.lower()] for name in wanted]
+
+
+def partition(database: str, table: str, values: Sequence[bytes], count: int) -> int:
+    """The partition, of so many."""
+    return crc32(b"\0".join((database.encode(), table.encode(), *values))) % count

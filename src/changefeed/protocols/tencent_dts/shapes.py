@@ -1,0 +1,195 @@
+"""From described columns to table shapes, and from shapes to how their columns are written.
+
+    Column   0a 02 "id" │ 12 07 "int(11)" │ 18 01                  name, originalType, isKey
+
+Rule 1. Rows whose event describes the same columns, and whose images carry the same of them, are one family; a family
+        has one shape for each manner of sending: the dataType and the charset of each column.
+Rule 2. A NULL says nothing of the manner: a row joins the first shape of its family that agrees where it is not NULL.
+        A shape that is made from a NULL takes the usual manner of the column's type.
+Rule 3. The table of shapes is bounded; a shape made again is equal to the one forgotten.
+
+The wire text of a shape is `{"tencent-dts":{"id":{"originalType":"int(11)"}}}`: of each column what its name, type and key
+do not tell: `originalType` as sent, `dataType` and `charset` where they are not the usual ones, `properties`, `unknown` fields.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from changefeed.errors import SchemaError, UnsupportedError
+from changefeed.model.table import Column, TableShape, canonical
+from changefeed.model.types import ColumnType
+from changefeed.protocols.tencent_dts import types
+from changefeed.protocols.tencent_dts.messages import COLUMN
+from changefeed.protocols.tencent_dts.options import Options
+from changefeed.protocols.tencent_dts.types import Manner
+from changefeed.protocols.tencent_dts.values import Write, writer
+from changefeed.wire import charsets, protobuf
+
+LIMIT = 4096
+_SHAPES_IN_FAMILY = 64
+_NAME = "tencent-dts"
+_UTF8 = "utf8"
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A column as a DMLEvent describes it; `rest` is canonical text of what is neither name, type nor key."""
+
+    name: str
+    original: str
+    key: bool
+    rest: str
+
+
+def describe(columns: Sequence[bytes]) -> tuple[Described, ...]:
+    """The columns of an event.
+
+    Raises:
+        ProtocolError: the bytes are no Column, or a name stands twice.
+    """
+    found = tuple(_described(protobuf.read(COLUMN, column)) for column in columns)
+    if len({d.name for d in found}) != len(found):
+        names = [d.name for d in found]
+        raise SchemaError(f"column {next(n for n in names if names.count(n) > 1)!r} stands twice")
+    return found
+
+
+def _described(column: dict[str, Any]) -> Described:
+    rest: dict[str, Any] = {}
+    if "properties" in column:
+        rest["properties"] = pairs(column["properties"])
+    if protobuf.UNKNOWN in column:
+        rest["unknown"] = base64.b64encode(column[protobuf.UNKNOWN]).decode()
+    original = column.get("originalType", "")
+    return Described(column.get("name", ""), original, bool(column.get("isKey")), canonical(rest))
+
+
+def pairs(properties: list[dict[str, Any]]) -> list[list[str]]:
+    """Properties as the origin has them: `[["key", "value"]]`."""
+    return [[pair.get("key", ""), pair.get("value", "")] for pair in properties]
+
+
+def usual(t: ColumnType) -> Manner | None:
+    """How values of a type are sent, unless something else is said; None for a type that has no values."""
+    sent = types.data_type(t)
+    return None if sent is None else (sent, _UTF8 if sent == types.STRING else "")
+
+
+@dataclass(slots=True)
+class Family:
+    """Rows described in the same way; `before` and `after` are None when the images have all columns."""
+
+    database: str
+    table: str
+    columns: tuple[Described, ...]
+    postgres: bool
+    before: tuple[str, ...] | None
+    after: tuple[str, ...] | None
+    shapes: list[tuple[tuple[Manner | None, ...], TableShape]] = field(default_factory=list)
+
+    def shape(self, manners: Sequence[Manner | None]) -> TableShape:
+        """The shape of a row; `manners` are those of its columns in order, None for NULL."""
+        for known, shape in self.shapes:
+            if all(sent is None or sent == have for sent, have in zip(manners, known, strict=True)):
+                return shape
+        sent_types = [
+            types.column_type(d.original, m, self.postgres) for d, m in zip(self.columns, manners, strict=True)
+        ]
+        made = tuple(m or usual(t) for m, t in zip(manners, sent_types, strict=True))
+        shape = self._make(sent_types, made)
+        self.shapes.append((made, shape))
+        del self.shapes[:-_SHAPES_IN_FAMILY]
+        return shape
+
+    def _make(self, sent_types: list[ColumnType], manners: Sequence[Manner | None]) -> TableShape:
+        wire = {}
+        for described, t, manner in zip(self.columns, sent_types, manners, strict=True):
+            members = _members(described, t, manner)
+            if members:
+                wire[described.name] = members
+        columns = tuple(Column(d.name, t, None, d.key) for d, t in zip(self.columns, sent_types, strict=True))
+        return TableShape(self.database, self.table, columns, self.before, self.after, canonical({_NAME: wire}))
+
+
+def _members(described: Described, t: ColumnType, manner: Manner | None) -> dict[str, Any]:
+    members: dict[str, Any] = {} if described.original == str(t) else {"originalType": described.original}
+    if manner is not None:
+        sent, charset = usual(t) or (0, "")
+        if manner[0] != sent:
+            members["dataType"] = manner[0]
+        if manner[1] != (charset if manner[0] == sent else ""):
+            members["charset"] = manner[1]
+    return {**members, **json.loads(described.rest)}
+
+
+@dataclass(frozen=True, slots=True)
+class WireColumn:
+    """How one column of a shape is written.
+
+    Attributes:
+        described: the bytes of its Column.
+        manner: the dataType and the charset of its values; None when it has none.
+        write: ready value -> Data.
+    """
+
+    column: Column
+    described: bytes
+    manner: Manner | None
+    write: Write
+
+
+def is_ours(shape: TableShape) -> bool:
+    """Whether the shape was read from this protocol."""
+    return shape.wire.startswith(f'{{"{_NAME}":')
+
+
+def wire_columns(shape: TableShape, options: Options) -> tuple[WireColumn, ...]:
+    """How the columns of a shape are written.
+
+    Raises:
+        UnsupportedError: it has a column of a type that the protocol does not have, or its wire text is none of ours.
+    """
+    try:
+        said = json.loads(shape.wire)[_NAME] if is_ours(shape) else None
+        return tuple(
+            _wire_column(shape, c, None if said is None else said.get(c.name, {}), options) for c in shape.columns
+        )
+    except (AttributeError, KeyError, TypeError, ValueError, binascii.Error) as error:
+        name = f"{shape.database}.{shape.table}"
+        raise UnsupportedError(f"{_NAME}: the wire text of {name} is not one of this protocol: {error}") from error
+
+
+def _wire_column(shape: TableShape, column: Column, said: dict[str, Any] | None, options: Options) -> WireColumn:
+    t = column.type
+    members = said or {}
+    manner = usual(t) if said is not None else _new(t, options)
+    if manner is None and t.name != "null" and "dataType" not in members:
+        raise UnsupportedError(f"{_NAME} cannot carry {shape.database}.{shape.table}.{column.name} of type {t}")
+    if "dataType" in members:
+        manner = (int(members["dataType"]), str(members.get("charset", "")))
+    elif manner is not None:
+        manner = (manner[0], str(members.get("charset", manner[1])))
+    described = {
+        "name": column.name,
+        "originalType": members.get("originalType", "tinyint(1)" if t.name == "boolean" else str(t)),
+        "isKey": bool(column.key),
+        "properties": [{"key": key, "value": value} for key, value in members.get("properties", ())],
+        protobuf.UNKNOWN: base64.b64decode(members.get("unknown", ""), validate=True),
+    }
+    write = writer(t, *(manner or (types.NIL, "")), options.bit64_signed)
+    return WireColumn(column, protobuf.write(COLUMN, described), manner, write)
+
+
+def _new(t: ColumnType, options: Options) -> Manner | None:
+    """The manner of a column from elsewhere."""
+    if t.name in types.WITH_CHARSET:
+        return types.STRING, options.charset
+    if t.name in ("binary", "varbinary") and options.binary_as == "string":
+        return types.STRING, charsets.BINARY
+    return usual(t)

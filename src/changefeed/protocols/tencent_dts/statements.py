@@ -1,0 +1,60 @@
+"""What a DDL statement does and to which table, as far as its text tells: the protocol sends text alone.
+
+A statement that is not understood is `other`, its table unknown; the text goes on as it came.
+"""
+
+from __future__ import annotations
+
+from changefeed.errors import UnsupportedError
+from changefeed.wire.ddl import statements as ddl
+from changefeed.wire.ddl.parser import parse
+
+_LONGEST = 262_144  # characters that are looked into
+_CHANGES: dict[type, str] = {
+    ddl.AddColumn: "add_column",
+    ddl.DropColumn: "drop_column",
+    ddl.ModifyColumn: "modify_column",
+    ddl.RenameColumn: "modify_column",
+    ddl.SetDefault: "set_default_value",
+    ddl.AddKey: "add_index",
+    ddl.DropKey: "drop_index",
+    ddl.RenameKey: "rename_index",
+}
+
+
+def describe(text: str, database: str | None) -> tuple[str, str | None]:
+    """Type and table of a statement; of a renamed table its new name."""
+    if len(text) > _LONGEST:
+        return "other", None
+    try:
+        found = parse(text, database)
+    except UnsupportedError:
+        return "other", None
+    match found[-1] if isinstance(found[-1], ddl.CreateTable | ddl.CreateDatabase) else found[0]:
+        case ddl.CreateDatabase():
+            return "create_database", None
+        case ddl.DropDatabase():
+            return "drop_database", None
+        case ddl.CreateTable(table=table):
+            return "create_table", table
+        case ddl.DropTable(table=table):
+            return "drop_table", table
+        case ddl.TruncateTable(table=table):
+            return "truncate_table", table
+        case ddl.AlterTable(table=table, changes=changes):
+            return _alter([_CHANGES[type(change)] for change in changes]), table
+        case ddl.RenameTable(to_table=table):
+            return "rename_table", table
+        case ddl.Unapplied(kind=kind, tables=tables):
+            return kind, tables[0][1] if tables else None
+        case ddl.Passed(kind=kind):
+            return kind, None
+
+
+def _alter(changes: list[str]) -> str:
+    """The one thing that an ALTER TABLE does, or that it does several."""
+    kinds = set(changes)
+    if len(changes) == 1:
+        return changes[0]
+    several = {"add_column": "add_columns", "drop_column": "drop_columns"}
+    return several.get(changes[0], "multi_schema_change") if len(kinds) == 1 else "multi_schema_change"

@@ -1,0 +1,125 @@
+"""Options of `ticdc-avro`. Names and meanings are TiCDC's own; decoder and encoder share them."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from changefeed.errors import ConfigError
+from changefeed.protocols import base
+from changefeed.protocols.ticdc_avro.names import TopicRule, check_topic
+from changefeed.wire.dispatch import Dispatcher
+from changefeed.wire.zone import zone
+
+NAME = "ticdc-avro"
+NO_REGISTRY = (
+    'Avro protocol requires parameter "schema-registry" or "glue-schema-registry" to specify the schema registry; '
+    'changefeed knows "schema-registry"'
+)
+
+
+class Options(base.RegistryOptions, frozen=True):
+    """What both directions need to know of the producer."""
+
+    profile: Annotated[
+        Literal["classic", "newarch"], Meta(description="which producer's bytes to write; both are read")
+    ] = "newarch"
+    time_zone: Annotated[str, Meta(description="zone of TIMESTAMP text, the TiCDC server's `tz`")] = "UTC"
+    enable_tidb_extension: Annotated[
+        bool, Meta(description="rows carry op, commit ts and its wall clock; without them a row is an upsert")
+    ] = False
+    avro_decimal_handling_mode: Annotated[
+        str, Meta(description="DECIMAL: precise (unscaled integer, needs the precision) or string")
+    ] = "precise"
+    avro_bigint_unsigned_handling_mode: Annotated[
+        str, Meta(description="BIGINT UNSIGNED: long (values from 2^63 on wrap to negative) or string")
+    ] = "long"
+    avro_enable_watermark: Annotated[
+        bool, Meta(description="with the extension: DDL and resolved messages; newarch deletes carry their commit ts")
+    ] = False
+    avro_include_before_value: Annotated[
+        bool, Meta(description="the old row in `_ticdc_before`; deletes then have a value")
+    ] = False
+    integrity_check_level: Annotated[
+        Literal["none", "correctness"], Meta(description="correctness: rows carry a checksum; read ones are verified")
+    ] = "none"
+    corruption_handle_level: Annotated[
+        Literal["warn", "error"],
+        Meta(description="a row that is damaged or does not match its checksum: warn marks it, error refuses it"),
+    ] = "warn"
+    namespace: Annotated[
+        str, Meta(description="first part of the records' namespace: the changefeed's namespace or keyspace")
+    ] = "default"
+    max_message_bytes: Annotated[int, Meta(description="limit of one Kafka message")] = 10_485_760
+    output_raw_change_event: Annotated[
+        bool, Meta(description="an update that changes the key stays one update; else it is a delete and an insert")
+    ] = False
+    bug_compat: Annotated[bool, Meta(description="reproduce the producer's known defects")] = False
+    topic: Annotated[
+        str | None,
+        Meta(
+            description="topic rule, as {schema}_{table}. Rows are written to that topic, and a row read from such a "
+            "topic is of the table that the topic names. None keeps the change's own topic, and the record's names"
+        ),
+    ] = None
+    partition_num: Annotated[
+        int | None, Meta(description="partitions of the topic: rows are dispatched anew. None keeps the change's own")
+    ] = None
+    partition: Annotated[str, Meta(description="dispatcher: default, table, ts, index-value, columns")] = "default"
+    index: Annotated[str | None, Meta(description="unique index of index-value; changes do not carry indexes")] = None
+    columns: Annotated[str | tuple[str, ...], Meta(description="columns of the columns dispatcher")] = ()
+
+    def __post_init__(self) -> None:
+        """Checks what a type alone does not.
+
+        Raises:
+            ConfigError: an option cannot work.
+        """
+        zone(self.time_zone)
+        if self.avro_decimal_handling_mode not in ("precise", "string"):
+            raise ConfigError('avro-decimal-handling-mode value could only be "string" or "precise"')
+        if self.avro_bigint_unsigned_handling_mode not in ("long", "string"):
+            raise ConfigError('avro-bigint-unsigned-handling-mode value could only be "long" or "string"')
+        if self.checksums and not (
+            self.enable_tidb_extension
+            and self.avro_decimal_handling_mode == "string"
+            and self.avro_bigint_unsigned_handling_mode == "string"
+        ):
+            raise ConfigError(
+                'Avro protocol with row level checksum, should set "enable-tidb-extension" to "true", and set '
+                '"avro-decimal-handling-mode" to "string" and "avro-bigint-unsigned-handling-mode" to "string"'
+            )
+        for name in ("max_message_bytes", "partition_num"):
+            if getattr(self, name) is not None and getattr(self, name) <= 0:
+                raise ConfigError(f"invalid {name.replace('_', '-')} {getattr(self, name)}")
+        if self.topic is not None:
+            check_topic(self.topic)
+        if self.index is not None:
+            raise ConfigError(
+                f'index "{self.index}": changes do not carry indexes; use partition "columns" with its columns'
+            )
+        Dispatcher(self.partition, 1, self.dispatched_columns, None, UTC)
+
+    @property
+    def checksums(self) -> bool:
+        """Whether rows are written with a checksum."""
+        return self.integrity_check_level == "correctness"
+
+    @property
+    def watermarks(self) -> bool:
+        """Whether DDL and resolved messages exist."""
+        return self.enable_tidb_extension and self.avro_enable_watermark
+
+    @property
+    def topic_rule(self) -> TopicRule | None:
+        """The topic rule, where there is one."""
+        return None if self.topic is None else TopicRule(self.topic)
+
+    @property
+    def dispatched_columns(self) -> tuple[str, ...]:
+        """The option `columns` as names; a text holds them separated by commas."""
+        if isinstance(self.columns, str):
+            return tuple(name.strip() for name in self.columns.split(",") if name.strip())
+        return self.columns

@@ -1,0 +1,255 @@
+"""Row events to key and value, in either profile.
+
+    insert, update   key │ columns of the new row, what the options add
+    delete           key │ none; newarch with watermarks: 03 and the commit ts; with `_ticdc_before`: the old row, op d
+
+Rule 1. A shape that was read from this protocol carries its schemas: they are written as they were. Others get theirs
+        from the shape and the options (`schema_text`); what is written is compiled from the text either way.
+Rule 2. Schemas are registered under the subjects of the topic, once for each subject and text. An id that was read is
+        used again when the topic is still the same and the schema registry has the same text under it.
+Rule 3. The value's columns are those of the new row, the key's those of the handle key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from changefeed.errors import ConfigError, ProtocolError, UnsupportedError
+from changefeed.model.table import Column, TableShape
+from changefeed.protocols.base import Stores
+from changefeed.protocols.ticdc_avro import marks
+from changefeed.protocols.ticdc_avro.checksum import checksum
+from changefeed.protocols.ticdc_avro.families import schemas_of
+from changefeed.protocols.ticdc_avro.names import full_namespace, sanitise, subject
+from changefeed.protocols.ticdc_avro.options import NAME, NO_REGISTRY, Options
+from changefeed.protocols.ticdc_avro.schema_text import (
+    BEFORE,
+    CHECKSUM,
+    COMMIT_TS,
+    CORRUPTED,
+    OP,
+    PHYSICAL,
+    VERSION,
+    key_text,
+    value_text,
+)
+from changefeed.protocols.ticdc_avro.schemas import RowSchema, understand
+from changefeed.protocols.ticdc_avro.values import Write, write_irregular, writer
+from changefeed.wire import avro, confluent, tso
+from changefeed.wire.events import Row
+from changefeed.wire.zone import zone
+
+Text = tuple[int | None, str]  # a schema's text, with the id it was read with
+_OPS = {"insert": "c", "read": "c", "update": "u", "upsert": "u", "delete": "d"}
+_CHECKSUM_VERSION = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnWriter:
+    """One column on its way out: `field` is its name in the schema."""
+
+    field: str
+    column: Column
+    write: Write
+    write_irregular: Callable[[bytes], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """How a key or a value is written; `known_id` is the id its schema was read with, if it was."""
+
+    schema: RowSchema
+    columns: tuple[ColumnWriter, ...]
+    write: avro.Write
+    known_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeWriter:
+    """How the rows of a shape are written; `ours`: the shape was read from this protocol."""
+
+    key: Part | None
+    value: Part | None
+    ours: bool
+
+
+class RowWriter:
+    """Writes rows; remembers how each shape is written and the ids of schemas."""
+
+    def __init__(self, options: Options, stores: Stores) -> None:
+        if stores.get_schema is None or stores.register_schema is None:
+            raise ConfigError(NO_REGISTRY)
+        self._options = options
+        self._get, self._register = stores.get_schema, stores.register_schema
+        self._classic = options.profile == "classic"
+        self._zone = zone(options.time_zone)
+        self.shape = lru_cache(4096)(self._shape)
+        self._id = lru_cache(4096)(self._schema_id)
+
+    def key(self, row: Row, topic: str) -> bytes | None:
+        """The key of a row; None for a table without a handle key."""
+        part = self.shape(row.shape, row.after is None).key
+        if part is None:
+            return None
+        image = row.after if row.after is not None else row.before or {}
+        values = self._columns(part, row, image, "")
+        return self._datum(part, values, row, topic, "key")
+
+    def value(self, row: Row, topic: str, ts: int | None) -> bytes | None:
+        """The value of a row; None for a delete that tells its key alone."""
+        if (row.after is None) != (row.op == "delete"):
+            raise self._unsupported(row, "a delete has no new row, and nothing else has none")
+        part = self.shape(row.shape, row.after is None).value
+        if row.after is None and (part is None or BEFORE not in part.schema.own):
+            marker = self._options.watermarks and not self._classic and not self._options.avro_include_before_value
+            return marks.write_ts(marks.DELETE, self._needed(row, ts, tso.LIMIT)) if marker else None
+        if part is None:
+            raise self._unsupported(row, "its shape has no schema of a value")
+        image = row.after if row.after is not None else row.before or {}
+        values = self._columns(part, row, image, "")
+        own = part.schema.own
+        if BEFORE in own:
+            values[BEFORE] = self._old(part, row)
+        if OP in own:
+            values[OP] = _OPS[row.op]
+        if COMMIT_TS in own:
+            values[COMMIT_TS] = self._needed(row, ts)
+        if PHYSICAL in own:
+            values[PHYSICAL] = tso.milliseconds(self._needed(row, ts))
+        if own & {CHECKSUM, CORRUPTED, VERSION}:
+            values |= self._integrity(part, row, image)
+        return self._datum(part, values, row, topic, "value")
+
+    def _old(self, part: Part, row: Row) -> dict[str, Any] | None:
+        if row.before is None:
+            return None
+        return self._columns(part, row, row.before, "before." if row.after is not None else "")
+
+    def _columns(self, part: Part, row: Row, image: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+        return {c.field: self._column(c, row, image, prefix) for c in part.columns}
+
+    def _column(self, column: ColumnWriter, row: Row, image: Mapping[str, Any], prefix: str) -> Any:
+        name = column.column.name
+        if name not in image:
+            raise self._unsupported(row, f"its image has no column {name}")
+        value, irregular = image[name], row.irregular.get(prefix + name)
+        try:
+            if value is not None:
+                return column.write(value)
+            return None if irregular is None else column.write_irregular(irregular)
+        except UnsupportedError as error:
+            raise self._unsupported(row, f"{error} - at `{name}`") from error
+
+    def _integrity(self, part: Part, row: Row, image: Mapping[str, Any]) -> dict[str, Any]:
+        """The checksum as it was read; of a row from elsewhere as its columns give it."""
+        names = (CHECKSUM, CORRUPTED, VERSION)
+        if all(name in row.origin for name in names):
+            return {name: row.origin[name] for name in names}
+        found = checksum((c.column for c in part.columns), image, row.irregular)
+        if found is None:
+            raise self._unsupported(row, "a member of an enum or a set is not among those of its type")
+        return {CHECKSUM: str(found), CORRUPTED: False, VERSION: _CHECKSUM_VERSION}
+
+    def _datum(self, part: Part, values: dict[str, Any], row: Row, topic: str, what: str) -> bytes:
+        known = part.known_id if topic == row.place.topic else None
+        out = bytearray(confluent.header(self._id(subject(topic, what), part.schema.text, known)))
+        try:
+            part.write(values, out)
+        except UnsupportedError as error:
+            raise self._unsupported(row, str(error)) from error
+        return bytes(out)
+
+    def _schema_id(self, name: str, text: str, known: int | None) -> int:
+        try:
+            if known is not None and self._get(known) == text:
+                return known
+        except (LookupError, ProtocolError):
+            pass  # another schema registry than the one that the shape was read with
+        return self._register(name, text)
+
+    def _needed(self, row: Row, ts: int | None, limit: int = 2**63) -> int:
+        if ts is None or ts >= limit:
+            raise self._unsupported(row, "it needs a commit_ts or a commit time")
+        return ts
+
+    def _unsupported(self, row: Row, why: str) -> UnsupportedError:
+        return UnsupportedError(f"{NAME} cannot carry {named(row)}: {why}")
+
+    def _shape(self, shape: TableShape, old: bool) -> ShapeWriter:
+        """The writers of a shape; `old`: of its before image, for deletes."""
+        found = schemas_of(shape)
+        columns = shape.before_columns if old else shape.after_columns
+        if found is not None:
+            key, value = found
+            try:
+                return ShapeWriter(self._part(key, columns, True), self._part(value, columns, False), True)
+            except ProtocolError as error:
+                raise UnsupportedError(f"{NAME} cannot write {shape.database}.{shape.table}: {error}") from error
+        try:
+            key_schema, value_schema = self._texts(shape, columns, old)
+        except UnsupportedError as error:
+            raise UnsupportedError(f"{NAME} cannot carry {shape.database}.{shape.table}: {error}") from error
+        return ShapeWriter(self._part(key_schema, columns, True), self._part(value_schema, columns, False), False)
+
+    def _texts(self, shape: TableShape, columns: Sequence[Column], old: bool) -> tuple[Text | None, Text | None]:
+        """The schemas of key and value as shape and options give them; None for the one that is not written."""
+        if not shape.table:
+            raise UnsupportedError("a table without a name")
+        if not columns:
+            raise UnsupportedError("a table without columns")
+        _check_names(columns)
+        namespace = full_namespace(self._options.namespace, shape.database)
+        keys = [c for c in columns if c.key]
+        key = (None, key_text(shape.table, namespace, keys, self._options)) if keys else None
+        if old and not self._options.avro_include_before_value:
+            return key, None
+        return key, (None, value_text(shape.table, namespace, columns, self._options))
+
+    def _part(self, schema: Text | None, columns: Sequence[Column], is_key: bool) -> Part | None:
+        if schema is None:
+            return None
+        known_id, text = schema
+        understood = understand(known_id or 0, text, key=is_key)
+        own = [c for c in columns if c.key] if is_key else columns
+        by_field = {sanitise(c.name): c for c in own}
+        writers = []
+        for c in understood.columns:
+            column = by_field.get(c.column.name)
+            if column is None:
+                raise UnsupportedError(f"{NAME}: schema has the column {c.column.name}, its shape has not")
+            write = writer(column.type, c.kind, c.scale, self._zone, classic=self._classic)
+            writers.append(_column_writer(column, c.column.name, write, c.kind, c.scale))
+        return Part(understood, tuple(writers), avro.writer(understood.record), known_id)
+
+
+def _column_writer(column: Column, field: str, write: Write, kind: str, scale: int) -> ColumnWriter:
+    return ColumnWriter(field, column, write, lambda data: write_irregular(data, column.type, kind, scale))
+
+
+def _check_names(columns: Sequence[Column]) -> None:
+    """Two columns with one name in Avro: both producers fail at the first row."""
+    seen: dict[str, str] = {}
+    for column in columns:
+        field = sanitise(column.name)
+        if not field:
+            raise UnsupportedError("a column without a name")
+        if field in seen:
+            raise UnsupportedError(
+                f"columns {seen[field]} and {column.name} are both {field} in Avro (ErrAvroSchemaAPIError)"
+            )
+        seen[field] = column.name
+
+
+def commit_ts(row: Row) -> int | None:
+    """The row's commit ts; of a row from elsewhere its commit time as TiDB would write it."""
+    if row.commit_ts is not None:
+        return row.commit_ts
+    return tso.at(row.commit_ms) if row.commit_ms is not None and row.commit_ms >= 0 else None
+
+
+def named(row: Row) -> str:
+    """The row as errors name it."""
+    return f"{row.op} of {row.shape.database}.{row.shape.table} ({row.place})"

@@ -1,0 +1,37 @@
+"""The schema registry: schema text by id, and ids for schema texts; over HTTP, or from files for work without one.
+
+    http://…, https://…    Confluent's API: `http`
+    a path                 a file or folder of files: `files`
+
+Either way two plain functions come out; they are made where they are used, and not shared between processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from changefeed.errors import ConfigError
+from changefeed.protocols.base import RegistryOptions
+from changefeed.schema_registry import files, http
+
+Get = Callable[[int], str]
+Register = Callable[[str, str], int]
+
+
+def connect(where: str, options: RegistryOptions) -> tuple[Get, Register]:
+    """The functions `get(id)` and `register(subject, schema)`; see `protocols.base.Stores`.
+
+    Args:
+        where: URLs or a path.
+        options: how to reach it.
+
+    Raises:
+        ConfigError: the URL cannot work; MissingExtraError when the HTTP client is not installed.
+    """
+    if "://" not in where or where.startswith("file://"):
+        chosen = files.Files(where.removeprefix("file://"))
+        return chosen.get, chosen.register
+    if not where.lower().startswith(("http://", "https://")):
+        raise ConfigError(f"schema-registry {where.partition('://')[0]}://…: expected http, https or a path")
+    client = http.Client(where, options)
+    return client.get, client.register

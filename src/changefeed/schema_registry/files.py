@@ -1,0 +1,119 @@
+r"""A schema registry that is a file, or a folder of files, for logs that carry their schemas along.
+
+    [{"id": 5, "subject": "shop_items-key", "schema": "{\"type\":\"record\",…}"}, …]
+
+Rule 1. As in Confluent's schema registry one text has one id, whatever the subjects it is registered under.
+Rule 2. An id that is not known is looked for in the files again before it is refused, if they have changed: they may
+        grow while they are read.
+Rule 3. A new schema gets the next id. It is written to the file, or to `registered.json` of the folder, in one go. Two
+        encoders at once would take the same id: one writer at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from changefeed.errors import SchemaRegistryError
+
+_REGISTERED = "registered.json"
+
+
+class Files:
+    """Schemas in files."""
+
+    def __init__(self, where: str) -> None:
+        self._where = Path(where)
+        self._seen: tuple[tuple[str, int, int], ...] | None = None
+        self._texts: dict[int, str] = {}
+        self._ids: dict[tuple[str, str], int] = {}
+        self._ids_of_texts: dict[str, int] = {}
+
+    def get(self, schema_id: int) -> str:
+        """The text of a schema.
+
+        Raises:
+            LookupError: no file has the id.
+            SchemaRegistryError: a file cannot be read.
+        """
+        if schema_id not in self._texts:
+            self._refresh()
+        if schema_id not in self._texts:
+            raise LookupError(f"{self._where} has no schema {schema_id}")
+        return self._texts[schema_id]
+
+    def register(self, subject: str, schema: str) -> int:
+        """The id of a schema text; a new one is written down.
+
+        Raises:
+            SchemaRegistryError: a file cannot be read or written.
+        """
+        if (subject, schema) not in self._ids:
+            self._refresh(new=True)
+        known = self._ids.get((subject, schema), self._ids_of_texts.get(schema))
+        if known is not None:
+            return known
+        schema_id = max(self._texts, default=0) + 1
+        self._append({"id": schema_id, "subject": subject, "schema": schema})
+        self._add(schema_id, subject, schema)
+        return schema_id
+
+    def _refresh(self, *, new: bool = False) -> None:
+        """Reads the files if they have changed; `new` says that there need not be one yet."""
+        try:
+            paths = sorted(self._where.glob("*.json")) if self._where.is_dir() else [self._where]
+            if new and not self._where.exists():
+                paths = []
+            seen = tuple((str(p), p.stat().st_mtime_ns, p.stat().st_size) for p in paths)
+            if seen == self._seen:
+                return
+            for path in paths:
+                self._read(path)
+        except OSError as error:
+            raise SchemaRegistryError(f"schema registry {self._where}: {error.strerror}") from error
+        self._seen = seen
+
+    def _read(self, path: Path) -> None:
+        for entry in _entries(path):
+            self._add(entry["id"], entry["subject"], entry["schema"])
+
+    def _add(self, schema_id: int, subject: str, schema: str) -> None:
+        if self._texts.setdefault(schema_id, schema) != schema:
+            raise SchemaRegistryError(f"schema registry {self._where}: two schemas have the id {schema_id}")
+        self._ids.setdefault((subject, schema), schema_id)
+        self._ids_of_texts.setdefault(schema, schema_id)
+
+    def _append(self, entry: dict[str, Any]) -> None:
+        path = self._where / _REGISTERED if self._where.is_dir() else self._where
+        try:
+            entries = [*(_entries(path) if path.exists() else ()), entry]
+            with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".", delete=False, encoding="utf-8") as file:
+                json.dump(entries, file, ensure_ascii=False, indent=1)
+            os.chmod(file.name, path.stat().st_mode if path.exists() else 0o644)
+            os.replace(file.name, path)
+        except OSError as error:
+            raise SchemaRegistryError(f"schema registry {path}: {error.strerror}") from error
+
+
+def _entries(path: Path) -> list[dict[str, Any]]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise SchemaRegistryError(f"schema registry {path}: {error}") from error
+    if not isinstance(found, list) or not all(_is_entry(entry) for entry in found):
+        raise SchemaRegistryError(
+            f"schema registry {path}: expected a list of {{id, subject, schema}}, the id a number, the others texts"
+        )
+    return found
+
+
+def _is_entry(entry: Any) -> bool:
+    return (
+        isinstance(entry, dict)
+        and type(entry.get("id")) is int
+        and isinstance(entry.get("subject"), str)
+        and isinstance(entry.get("schema"), str)
+    )

@@ -1,0 +1,148 @@
+"""The schema registry over HTTP: Confluent's own client, with its errors translated and its gaps closed.
+
+    get         GET  /schemas/ids/7                 {"schema": "…"}       404 with 40403: LookupError
+    register    POST /subjects/shop_items-key/versions  {"schema": "…"}   {"id": 7}
+
+The client tries again with growing waits (408, 429, 5xx, no connection), then the next URL, and keeps what it has
+learned in a bounded cache. Added here:
+
+Rule 1. A request has a time limit; the client's own default is none.
+Rule 2. User and password may stand in the URL, as on a TiCDC command line. They are taken out of it, so that no error
+        shows them, and sent to all URLs.
+Rule 3. An id that was refused is not asked for again for five seconds: a damaged topic must not become a flood.
+Rule 4. The id 0 is none, a schema in another language or one that refers to others is of no use here.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from changefeed.errors import ConfigError, MissingExtraError, SchemaError, SchemaRegistryError
+from changefeed.protocols.base import RegistryOptions
+
+_UNKNOWN_SCHEMA = 40403
+_RETRIABLE = (408, 429, 500, 502, 503, 504)
+_REFUSED_FOR_S = 5.0
+_MAX_REFUSED = 10_000
+_T = TypeVar("_T")
+
+
+class Client:
+    """One schema registry, behind one or more URLs."""
+
+    def __init__(self, where: str, options: RegistryOptions) -> None:
+        try:
+            from confluent_kafka import schema_registry as confluent
+        except ImportError as error:
+            raise MissingExtraError("schema-registry over HTTP", "schema-registry") from error
+        self._confluent = confluent
+        self._urls, user_info = _urls(where, options.basic_auth_user_info)
+        try:
+            self._client = confluent.SchemaRegistryClient(_settings(self._urls, user_info, options))
+        except (ValueError, TypeError, OSError) as error:
+            raise ConfigError(f"schema-registry {self._urls}: {error}") from error
+        weakref.finalize(self, self._client.close)
+        self._refused: OrderedDict[int, float] = OrderedDict()
+
+    def get(self, schema_id: int) -> str:
+        """The text of a schema.
+
+        Raises:
+            LookupError: the schema registry does not know the id.
+            SchemaError: the schema is not Avro's, or refers to others.
+            SchemaRegistryError: it cannot be asked.
+        """
+        if time.monotonic() - self._refused.get(schema_id, -_REFUSED_FOR_S) < _REFUSED_FOR_S:
+            raise LookupError(f"schema registry {self._urls} has no schema {schema_id}")
+        try:
+            found = self._ask(f"schema {schema_id}", lambda: self._client.get_schema(schema_id))
+        except LookupError:
+            self._refused[schema_id] = time.monotonic()
+            while len(self._refused) > _MAX_REFUSED:
+                self._refused.popitem(last=False)
+            raise
+        if found.references:
+            raise SchemaError(f"schema {schema_id} refers to others", reason="bad-schema")
+        if (found.schema_type or "AVRO") != "AVRO":
+            raise SchemaError(f"schema {schema_id} is {found.schema_type}, expected AVRO", reason="bad-schema")
+        return found.schema_str or ""
+
+    def register(self, subject: str, schema: str) -> int:
+        """The id of a schema text under a subject.
+
+        Raises:
+            SchemaRegistryError: the schema registry refuses it, or cannot be asked.
+        """
+        asked = self._confluent.Schema(schema, "AVRO")
+        try:
+            found = self._ask(f"subject {subject}", lambda: self._client.register_schema(subject, asked))
+        except LookupError as error:
+            raise SchemaRegistryError(str(error)) from error
+        if not found or found < 0:  # typed int, but None where the answer has none
+            raise SchemaRegistryError(f"schema registry {self._urls} gave {subject} the id {found}")
+        return found
+
+    def _ask(self, what: str, ask: Callable[[], _T]) -> _T:
+        try:
+            return ask()
+        except self._confluent.SchemaRegistryError as error:
+            status = error.http_status_code
+            if status == 404 and error.error_code == _UNKNOWN_SCHEMA:
+                raise LookupError(f"schema registry {self._urls} has no {what}") from error
+            message = f"schema registry {self._urls} answered {status} for {what}: {error.error_message}"
+            raise SchemaRegistryError(message, transient=status in _RETRIABLE) from error
+        except Exception as error:  # of whichever HTTP library the client brings along: no answer, or none in JSON
+            said = str(error) or type(error).__name__
+            message = f"schema registry {self._urls} cannot be asked for {what}: {said}"
+            raise SchemaRegistryError(message, transient=True) from error
+
+
+def _urls(where: str, user_info: str | None) -> tuple[str, str | None]:
+    """The URLs without users and passwords, and the one user:password that they or the option name."""
+    urls, users = [], {user_info} if user_info else set()
+    for url in where.split(","):
+        try:
+            parts = urlsplit(url.strip())
+            host = parts.netloc.rpartition("@")[2]
+            valid = parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0)
+        except ValueError:
+            valid = False
+        if not valid:
+            raise ConfigError(f"schema-registry: {url.rpartition('@')[2]!r:.80} is no URL of a host")
+        if parts.username is not None:
+            users.add(f"{unquote(parts.username)}:{unquote(parts.password or '')}")
+        urls.append(urlunsplit((parts.scheme, host, parts.path.rstrip("/"), parts.query, "")))
+    if len(users) > 1:
+        raise ConfigError("schema-registry: its URLs and basic.auth.user.info name several users, expected one")
+    return ",".join(urls), next(iter(users), None)
+
+
+def _settings(urls: str, user_info: str | None, options: RegistryOptions) -> dict[str, Any]:
+    settings: dict[str, Any] = {
+        "url": urls,
+        "basic.auth.user.info": user_info,
+        "ssl.ca.location": options.ssl_ca_location,
+        "ssl.certificate.location": options.ssl_certificate_location,
+        "ssl.key.location": options.ssl_key_location,
+        "ssl.key.password": options.ssl_key_password,
+        "timeout": options.timeout,
+        "max.retries": options.max_retries,
+        "retries.wait.ms": options.retries_wait_ms,
+        "retries.max.wait.ms": options.retries_max_wait_ms,
+        "cache.capacity": options.cache_capacity,
+    }
+    if options.bearer_auth_token:
+        if user_info:
+            raise ConfigError("schema-registry: expected a user or bearer.auth.token, not both")
+        settings |= {
+            "bearer.auth.credentials.source": "STATIC_TOKEN",
+            "bearer.auth.token": options.bearer_auth_token,
+            "bearer.auth.logical.cluster": options.bearer_auth_logical_cluster,
+            "bearer.auth.identity.pool.id": options.bearer_auth_identity_pool_id,
+        }
+    return {name: value for name, value in settings.items() if value is not None}

@@ -1,0 +1,84 @@
+"""One image of some rows of a table: its columns in the sink's types, and what of them is irregular."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changefeed.errors import SchemaError, UnsupportedError
+from changefeed.frames.convert import convert
+from changefeed.frames.types import sink_type
+from changefeed.model.definition import Table
+from changefeed.model.position import Place
+from changefeed.model.table import Column
+from changefeed.protocols.base import Redefine
+
+BEFORE = "before."  # in front of the names of irregular columns of a before image
+
+
+@dataclass(slots=True)
+class Image:
+    """One image of some rows: arrays and columns by lower-case name, and what of it is irregular, by row."""
+
+    rows: pa.RecordBatch
+    arrays: dict[str, pa.Array]
+    columns: dict[str, Column]
+    redefine: Redefine | None = None
+    irregular: dict[int, dict[str, str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rows: pa.RecordBatch, name: str, columns: Iterable[Column], redefine: Redefine | None) -> Image:
+        """The image `before` or `after` of the rows."""
+        column = rows.column(name)
+        names = [f.name.lower() for f in column.type]
+        arrays = dict(zip(names, column.flatten(), strict=True))
+        return cls(rows, arrays, {c.name.lower(): c for c in columns}, redefine)
+
+    def column(self, column: Column, table: Table) -> pa.Array:
+        """A column of the table in the sink's type, NULL everywhere where the image does not carry it."""
+        name = column.name.lower()
+        if name not in self.columns:
+            return pa.nulls(self.rows.num_rows, sink_type(column.type).arrow)
+        try:
+            converted = convert(self.arrays[name], self.columns[name].type, column.type, self.redefine)
+        except SchemaError as error:
+            raise SchemaError(f"{named(table, column.name)}: {error} (from {place(self.rows, 0)})") from error
+        for row, text in converted.irregular.items():
+            self.irregular.setdefault(row, {})[column.name] = text
+        return converted.array
+
+    def key(self, column: Column, table: Table) -> pa.Array:
+        """The same for a column of the key, which must have a value in every row."""
+        if column.name.lower() not in self.columns:
+            raise UnsupportedError(
+                f"{table.database}.{table.name}: the change at {place(self.rows, 0)} does not carry its key column "
+                f"{column.name}"
+            )
+        array = self.column(column, table)
+        if array.null_count:
+            self._no_key(column, table, pc.indices_nonzero(pc.is_null(array))[0].as_py())
+        return array
+
+    def _no_key(self, column: Column, table: Table, row: int) -> NoReturn:
+        said = dict(self.rows.column("irregular")[row].as_py() or ())
+        text = said.get(BEFORE + column.name, said.get(column.name))
+        found = self.irregular.get(row, {}).get(column.name) if text is None else text.decode(errors="replace")
+        raise UnsupportedError(
+            f"{named(table, column.name)} is in the key and holds {'NULL' if found is None else repr(found)} at "
+            f"{place(self.rows, row)}, which {sink_type(column.type).sql} cannot hold: the row cannot be found again. "
+            "Change the column upstream, or leave the table out"
+        )
+
+
+def place(rows: pa.RecordBatch, row: int) -> Place:
+    """Where a row's record lies."""
+    return Place(*(rows.column(name)[row].as_py() for name in ("topic", "partition", "offset", "index")))
+
+
+def named(table: Table, column: str) -> str:
+    """`database.table.column`."""
+    return f"{table.database}.{table.name}.{column}"

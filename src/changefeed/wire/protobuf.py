@@ -1,0 +1,232 @@
+r"""Protocol Buffers by hand: fields off bytes, and messages by their tables, both ways.
+
+    field     tag │ value                 tag = number << 3 | wire type, a varint
+    varint    7 bits a byte, low first, 0x80 on all but the last: ac 02 = 300; at most ten bytes
+    wire type 0 varint │ 1 eight bytes │ 2 length, bytes │ 5 four bytes │ 3 4 groups: refused
+
+Rule 1. Every length is checked before a slice. A message is read to its end or not at all.
+Rule 2. A known field has its own wire type, stands once unless it is repeated, and its number fits its kind.
+Rule 3. Fields that the table does not have are skipped, and kept as they came, to be written behind the others.
+Rule 4. Written are the fields in ascending order, those with a zero value left out: the bytes are determined.
+Rule 5. Bytes are counted from the beginning of the outermost message: an error names the very place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from changefeed.errors import ProtocolError, TruncatedError
+
+VARINT, EIGHT_BYTES, SIZED, FOUR_BYTES = 0, 1, 2, 5
+UNKNOWN = "?"  # the member of a message that has its unknown fields
+_FIXED = {EIGHT_BYTES: 8, FOUR_BYTES: 4}
+_MAX_TAG = 2**32 - 1
+_INTEGERS = {
+    "bool": (0, 1),
+    "int32": (-(2**31), 2**31 - 1),
+    "int64": (-(2**63), 2**63 - 1),
+    "uint32": (0, 2**32 - 1),
+    "uint64": (0, 2**64 - 1),
+}
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a message.
+
+    Attributes:
+        kind: an integer's, `string`, `bytes`, the message in it, or `span`: bytes that are not copied; read, they are
+            the place where they begin and the one where they end.
+        most: how often a repeated field may stand; 0 for one that is not repeated.
+    """
+
+    number: int
+    name: str
+    kind: str | Message
+    most: int = 0
+
+    @property
+    def is_message(self) -> bool:
+        """Whether it is written when it is empty: of a message its being there says something."""
+        return self.kind == "span" or isinstance(self.kind, Message)
+
+    @cached_property
+    def tag(self) -> int:
+        """Number and wire type in one."""
+        return self.number << 3 | (VARINT if self.kind in _INTEGERS else SIZED)
+
+
+@dataclass(frozen=True)
+class Message:
+    """The table of a message."""
+
+    name: str
+    fields: tuple[Field, ...] = ()
+
+    @cached_property
+    def by_number(self) -> dict[int, Field]:
+        """The fields by their numbers."""
+        return {f.number: f for f in self.fields}
+
+
+def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """The unsigned number at a place, and the place behind it.
+
+    Raises:
+        ProtocolError: it ends early, or is more than 64 bits.
+    """
+    if at < end and data[at] < 0x80:
+        return data[at], at + 1
+    value = shift = 0
+    start = at
+    while at < end:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value >= 2**64:
+                break
+            return value, at
+        shift += 7
+        if shift > 63:
+            break
+    else:
+        raise TruncatedError("a number ends early", byte=start)
+    raise ProtocolError("a number has more than 64 bits", reason="bad-protobuf", byte=start)
+
+
+def fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """The fields of a message: tag, where the field begins, value, where it ends.
+
+    The value of a varint is the number, of all others the place where their bytes begin.
+
+    Raises:
+        ProtocolError: the bytes are no message.
+    """
+    while at < end:
+        begin = at
+        tag, at = varint(data, at, end)
+        kind = tag & 7
+        if tag > _MAX_TAG or tag < 8:
+            raise ProtocolError(f"field number {tag >> 3}", reason="bad-protobuf", byte=begin)
+        if kind == VARINT:
+            value, at = varint(data, at, end)
+        elif kind == SIZED:
+            size, value = varint(data, at, end)
+            at = _past(value, size, end)
+        elif kind in _FIXED:
+            value, at = at, _past(at, _FIXED[kind], end)
+        else:
+            raise ProtocolError(f"field {tag >> 3} has wire type {kind}", reason="bad-protobuf", byte=begin)
+        yield tag, begin, value, at
+
+
+def _past(at: int, size: int, end: int) -> int:
+    if size > end - at:
+        raise TruncatedError(f"{size} bytes are announced, {end - at} are there", byte=at)
+    return at + size
+
+
+def read(message: Message, data: bytes, at: int = 0, end: int | None = None) -> dict[str, Any]:
+    """The members of a message that are there, by name; repeated ones as lists.
+
+    Raises:
+        ProtocolError: the bytes are not such a message; the error says where.
+    """
+    found: dict[str, Any] = {}
+    for tag, begin, value, after in fields(data, at, len(data) if end is None else end):
+        known = message.by_number.get(tag >> 3)
+        if known is None:
+            found[UNKNOWN] = found.get(UNKNOWN, b"") + data[begin:after]
+            continue
+        if tag != known.tag:
+            text = f"{message.name}.{known.name} has wire type {tag & 7}"
+            raise ProtocolError(text, reason="bad-protobuf", byte=begin)
+        ready = _value(message, known, data, begin, value, after)
+        if known.most:
+            several = found.setdefault(known.name, [])
+            if len(several) == known.most:
+                text = f"{message.name} has more than {known.most} {known.name}"
+                raise ProtocolError(text, reason="too-large", byte=begin)
+            several.append(ready)
+        elif known.name in found:
+            raise ProtocolError(f"{message.name}.{known.name} stands twice", reason="bad-protobuf", byte=begin)
+        else:
+            found[known.name] = ready
+    return found
+
+
+def _value(message: Message, known: Field, data: bytes, begin: int, value: int, after: int) -> Any:
+    if isinstance(known.kind, Message):
+        return read(known.kind, data, value, after)
+    if known.kind == "span":
+        return value, after
+    if known.kind == "bytes":
+        return data[value:after]
+    if known.kind == "string":
+        return text(data, value, after, f"{message.name}.{known.name}")
+    low, high = _INTEGERS[known.kind]
+    if low < 0 and value >= 2**63:
+        value -= 2**64
+    if not low <= value <= high:
+        raise ProtocolError(f"{message.name}.{known.name} is {value}", reason="bad-protobuf", byte=begin)
+    return value
+
+
+def text(data: bytes, at: int, end: int, what: str) -> str:
+    """A string field's text.
+
+    Raises:
+        ProtocolError: it is not UTF-8.
+    """
+    try:
+        return data[at:end].decode()
+    except UnicodeDecodeError as error:
+        raise ProtocolError(f"{what} is not UTF-8", reason="bad-utf8", byte=at + error.start) from error
+
+
+def write_varint(value: int) -> bytes:
+    """The bytes of a number; a negative one takes ten."""
+    value &= 2**64 - 1
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def sized(number: int, data: bytes) -> bytes:
+    """The field of this number that has these bytes."""
+    return write_varint(number << 3 | SIZED) + write_varint(len(data)) + data
+
+
+def write(message: Message, members: dict[str, Any]) -> bytes:
+    """The bytes of a message; members of the value None are not there.
+
+    Raises:
+        AttributeError, TypeError, ValueError: a member is not of its field's kind.
+    """
+    out = bytearray()
+    for known in message.fields:
+        given = members.get(known.name)
+        for value in given or () if known.most else (given,):
+            if value or known.most or (value is not None and known.is_message):
+                out += _written(known, value)
+    return bytes(out + members.get(UNKNOWN, b""))
+
+
+def _written(known: Field, value: Any) -> bytes:
+    if isinstance(known.kind, Message):
+        return sized(known.number, write(known.kind, value))
+    if known.kind == "string":
+        return sized(known.number, value.encode())
+    if known.kind in ("bytes", "span"):
+        return sized(known.number, value)
+    low, high = _INTEGERS[known.kind]
+    if not low <= value <= high:
+        raise ValueError(f"{value!r} is no {known.name}")
+    return write_varint(known.tag) + write_varint(int(value))

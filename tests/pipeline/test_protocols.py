@@ -1,0 +1,91 @@
+"""The same history in every protocol becomes the same tables: at the end, at each named cut, in batches of any size."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.run import run
+from changefeed.pipeline.status import status
+from tests.pipeline.running import SHOP, check_expected, definition
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Log:
+    """A recorded history; `only` the tables that it can show."""
+
+    protocol: str
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+    only: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.name
+
+    def pipeline(self, lake: Path, **said: Any) -> Definition:
+        spoken = {"name": self.protocol, **self.options}
+        return definition(SHOP / self.protocol / f"{self.name}.jsonl.gz", lake, protocol=spoken, **said)
+
+    @property
+    def cuts(self) -> dict[str, int | str]:
+        found: dict[str, int | str] = json.loads((SHOP / self.protocol / f"{self.name}.cuts.json").read_text())
+        return found
+
+
+def avro(name: str) -> dict[str, str]:
+    return {"schema-registry": str(SHOP / "ticdc-avro" / f"{name}.schemas.json")}
+
+
+# Avro has no words for a table without a key, so `audit` is in neither of its logs.
+WATERMARKS = Log(
+    "ticdc-avro",
+    "avro-watermark.classic",
+    avro("avro-watermark.classic"),
+    only=("customers", "orders", "items", "order_items", "refunds"),
+)
+EXTENSION = Log(
+    "ticdc-avro",
+    "avro-ext.newarch",
+    {**avro("avro-ext.newarch"), "avro-bigint-unsigned-handling-mode": "string"},
+    only=("customers", "refunds"),
+)
+LOGS = [
+    WATERMARKS,
+    Log("ticdc-debezium", "dbz-schema.classic"),
+    Log("ticdc-debezium", "dbz-noschema.newarch"),
+    Log("tencent-dts", "one-partition"),
+    Log("tencent-dts", "four-partitions-split"),
+]
+
+
+@pytest.mark.parametrize("log", LOGS, ids=str)
+def test_the_whole_history_in_one_batch(log: Log, spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = log.pipeline(tmp_path)
+    run(pipeline, spark, once=True)
+    check_expected(pipeline, "final", log.only)
+    counts = status(pipeline)["counts"]
+    assert (counts["dead"], counts["rows"]) == (0, counts["applied"] + counts["repeated"])
+
+
+@pytest.mark.parametrize("log", LOGS, ids=str)
+def test_until_each_named_cut_then_on_to_the_end(log: Log, spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = log.pipeline(tmp_path, limit=1500)
+    for cut, until in log.cuts.items():
+        assert run(pipeline, spark, once=True, until=until).reached, cut
+        check_expected(pipeline, cut, log.only)
+    run(pipeline, spark, once=True)
+    check_expected(pipeline, "final", log.only)
+
+
+def test_rows_without_schema_changes_and_marks_show_what_they_carry(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = EXTENSION.pipeline(tmp_path, consistency="key")
+    run(pipeline, spark, once=True)
+    check_expected(pipeline, "final", EXTENSION.only)

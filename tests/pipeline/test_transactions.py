@@ -1,0 +1,130 @@
+"""The barrier by whole transactions: none is passed that lacks an event, and none twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from changefeed.errors import UnsupportedError
+from changefeed.frames.chunks import TRANSACTIONS
+from changefeed.pipeline.pending import ChunkInfo
+from changefeed.pipeline.state import State
+from changefeed.pipeline.transactions import barrier, is_reached, is_waiting
+
+Line = dict[str, Any]
+
+
+def row(number: int, order: int, place: int, source: str = "0-1") -> Line:
+    return {"id": f"{source}-{number}", "order": order, "commit_ts": place}
+
+
+def end(number: int, events: int, source: str = "0-1") -> Line:
+    return {"id": f"{source}-{number}", "events": events, "mark": 2 * number}
+
+
+def ddl(number: int | None, place: int) -> Line:
+    return {"id": None if number is None else f"0-1-{number}", "events": 0, "commit_ts": place}
+
+
+def loose(place: int) -> Line:
+    return {"commit_ts": place}
+
+
+def chunk(lines: list[Line]) -> ChunkInfo:
+    known = pa.RecordBatch.from_pylist(lines, schema=TRANSACTIONS)
+    return ChunkInfo("1", "transactions", None, None, None, 0, None, None, "t", 0, 0, 0, transactions=known)
+
+
+def reach(state: State, *lines: Line, until: int | str | None = None, settled: bool = False) -> State:
+    return barrier(state, [chunk([line]) for line in lines], until, settled=settled)
+
+
+BEGUN = State(barrier=5, mark="0-1-1", reached={"0": 1}, ended=2)
+
+
+@pytest.mark.parametrize(
+    "lines, settled, place, number",
+    [
+        ([row(2, 1, 10), row(2, 2, 12), end(2, 2)], False, 12, 2),
+        ([row(2, 1, 10), end(2, 2)], True, 5, 1),
+        ([row(2, 1, 10), row(2, 1, 10), end(2, 2)], True, 5, 1),
+        ([row(2, 1, 10), row(2, 2, 12)], True, 5, 1),
+        ([end(2, 1), row(3, 1, 20), end(3, 1)], True, 5, 1),
+        ([row(2, 1, 10), end(2, 1), row(3, 1, 20), end(3, 1)], False, 20, 3),
+        ([row(3, 1, 20), end(3, 1)], False, 5, 1),
+        ([row(3, 1, 20), end(3, 1)], True, 20, 3),
+        ([ddl(2, 10), row(3, 1, 20), end(3, 1)], False, 20, 3),
+        ([row(3, 1, 20), ddl(2, 10)], True, 10, 2),
+        ([row(2, 1, 10), end(2, 1), ddl(3, 20), ddl(5, 30)], False, 20, 3),
+        ([loose(7), row(2, 1, 10), end(2, 1)], False, 10, 2),
+        ([loose(7)], False, 5, 1),
+        ([loose(7)], True, 7, 1),
+        ([loose(30), row(2, 1, 10), end(2, 2)], True, 5, 1),
+        ([end(2, 0)], False, 5, 2),
+    ],
+    ids=[
+        "whole",
+        "an event is missing",
+        "an event came twice and another is missing",
+        "it has not ended",
+        "one before it is missing",
+        "two",
+        "something between may be missing",
+        "nothing more was there to read",
+        "a schema change fills the gap",
+        "a schema change before one that has not ended",
+        "a schema change at the end, and one behind a gap",
+        "a snapshot before",
+        "a snapshot may go on",
+        "a snapshot is over",
+        "a transaction that is not whole holds all that is later",
+        "no event",
+    ],
+)
+def test_the_barrier_stands_behind_the_last_whole_transaction(
+    lines: list[Line], settled: bool, place: int, number: int
+) -> None:
+    found = reach(BEGUN, *lines, settled=settled)
+    assert (found.barrier, found.reached) == (place, {"0": number})
+
+
+def test_the_first_transaction_waits_for_silence() -> None:
+    lines = [ddl(None, 3), ddl(4, 7), row(5, 1, 10), end(5, 1)]
+    assert reach(State(), *lines).barrier is None
+    found = reach(State(), *lines, settled=True)
+    assert (found.barrier, found.mark, found.reached, found.ended) == (10, "0-1-5", {"0": 5}, 10)
+
+
+def test_what_is_sent_again_is_passed_over() -> None:
+    first = reach(BEGUN, row(2, 1, 10), row(2, 2, 12), end(2, 2))
+    again = [row(2, 2, 12), {**end(2, 2), "mark": 9}]
+    found = reach(first, row(2, 1, 10), row(2, 2, 12), end(2, 2), *again, row(3, 1, 20), {**end(3, 1), "mark": 11})
+    assert (found.barrier, found.reached, found.ended) == (20, {"0": 3}, 11)
+
+
+@pytest.mark.parametrize("until, place", [("0-1-3", 20), ("0-9-3", 20), (20, 20), (25, 20), ("0-1-9", 40), (None, 40)])
+def test_until_is_the_last_one_taken_in(until: int | str | None, place: int) -> None:
+    lines = [row(2, 1, 10), end(2, 1), ddl(3, 20), row(4, 1, 30), row(4, 2, 40), end(4, 2)]
+    found = reach(BEGUN, *lines, until=until, settled=True)
+    assert found.barrier == place
+    if isinstance(until, str):
+        assert is_reached(found, until) == (until != "0-1-9")
+
+
+def test_another_binlog_is_refused() -> None:
+    with pytest.raises(UnsupportedError) as error:
+        reach(replace(BEGUN, barrier=100), row(2, 1, 10), end(2, 1), settled=True)
+    assert str(error.value) == (
+        "transaction 0-1-2 lies before what has been applied by its place in the binlog, and after it by its name: the "
+        "upstream has begun another binlog (a failover, RESET MASTER), and its changes have no order with those before. "
+        "Start a new pipeline from a snapshot"
+    )
+
+
+def test_a_folder_is_kept_for_the_ends_in_it() -> None:
+    assert is_waiting(chunk([end(2, 1)]), 3)
+    assert not is_waiting(chunk([end(2, 1)]), 4)
+    assert not is_waiting(chunk([row(2, 1, 10)]), -1)

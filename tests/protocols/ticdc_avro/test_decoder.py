@@ -1,0 +1,131 @@
+"""What the decoder does beside the vectors: schemas that change, registries that fail, bombs."""
+
+from __future__ import annotations
+
+import json
+import time
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from changefeed.errors import SchemaRegistryError
+from changefeed.model.batch import record_batch
+from changefeed.protocols.base import Stores
+from tests.protocols.conformance.cases import Schemas
+from tests.protocols.ticdc_avro.messages import AVRO, INT, datum, decode, read, record, rows, schema
+
+ONE = schema({"name": "id", "type": INT})
+TWO = schema({"name": "id", "type": INT}, {"default": 7, "name": "n", "type": [INT, "null"]})
+
+
+def test_a_schema_that_is_new_in_mid_stream_is_asked_for() -> None:
+    schemas = Schemas()
+    decoder = AVRO.decoder(read({}), Stores(get_schema=schemas.get, register_schema=schemas.register))
+    first = datum(schemas, ONE, b"\x02")
+    later = first[:4] + bytes([first[4] + 1]) + b"\x02\x02"
+    found = decoder.decode(record_batch([record(first, first), record(None, later)]))
+    assert [letter.reason for letter in found.dead] == ["unknown-schema"]
+    assert found.dead[0].schema_id == 2
+    schemas.register("later", TWO)
+    found = decoder.decode(record_batch([record(None, later), record(first, first)]))
+    assert [(len(t), [c.name for c in t.shape.columns]) for t in found.tables] == [(1, ["id", "n"]), (1, ["id"])]
+    assert rows(found)[0].after == {"id": 1, "n": None}
+
+
+def test_a_registry_that_cannot_be_asked_stops_the_decoder() -> None:
+    def away(schema_id: int) -> str:
+        raise SchemaRegistryError("the schema registry is away", transient=True)
+
+    decoder = AVRO.decoder(read({}), Stores(get_schema=away))
+    with pytest.raises(SchemaRegistryError) as caught:
+        decoder.decode(record_batch([record(None, b"\0\0\0\0\x07\x02")]))
+    assert caught.value.transient
+
+
+def test_schemas_are_asked_for_once() -> None:
+    schemas, asked = Schemas(), []
+    data = datum(schemas, ONE, b"\x02")
+
+    def get(schema_id: int) -> str:
+        asked.append(schema_id)
+        return schemas.get(schema_id)
+
+    decoder = AVRO.decoder(read({}), Stores(get_schema=get))
+    for _ in range(3):
+        decoder.decode(record_batch([record(data, data)] * 5))
+    assert asked == [1, 1]  # as a value's, and as a key's
+
+
+def test_a_bad_schema_is_read_once() -> None:
+    asked = []
+
+    def get(schema_id: int) -> str:
+        asked.append(schema_id)
+        return "{"
+
+    decoder = AVRO.decoder(read({}), Stores(get_schema=get))
+    found = decoder.decode(record_batch([record(None, b"\0\0\0\0\x07\x02")] * 50))
+    assert (len(found.dead), asked) == (50, [7])
+
+
+def test_dead_letters_name_the_table_and_the_schema() -> None:
+    schemas = Schemas()
+    data = datum(schemas, ONE, b"\x02")
+    found = decode(schemas, record(data, data + b"\0"), record(data + b"\0", None), record(data, b"\x03\0"))
+    assert [(letter.database, letter.table, letter.schema_id) for letter in found.dead] == [("shop", "t", 1)] * 3
+
+
+def test_classics_zero_on_a_split_insert_is_no_mismatch() -> None:
+    extension: list[dict[str, Any]] = [
+        {"name": "_tidb_op", "type": "string"},
+        {"name": "_tidb_row_level_checksum", "type": "string"},
+    ]
+    schemas = Schemas()
+    data = datum(schemas, schema({"name": "id", "type": INT}, *extension), b"\x02\x02c\x020")
+    assert [row.origin for row in rows(decode(schemas, record(None, data)))] == [{"_tidb_row_level_checksum": "0"}]
+
+
+def deep(levels: int) -> str:
+    return '{"type":"array","items":' * levels + '"int"' + "}" * levels
+
+
+BOMBS = {
+    "nested schema": schema({"name": "a", "type": INT}).replace(json.dumps(INT, separators=(",", ":")), deep(20_000)),
+    "many fields": schema(*({"name": f"f{n}", "type": INT} for n in range(30_000))),
+    "many commas": "[" + "0," * 300_000 + "0]",
+    "long text": '"' + "x" * 20_000_000 + '"',
+    "brackets": "[" * 70_000,
+    "digits": schema({"name": "a", "type": {"type": "fixed", "name": "F", "size": 10}}).replace("10", "9" * 100_000),
+}
+
+
+@pytest.mark.parametrize("text", BOMBS.values(), ids=BOMBS)
+def test_a_schema_that_is_a_bomb_is_refused_quickly(text: str) -> None:
+    check_quick(lambda: Stores(get_schema=lambda schema_id: text), b"\0\0\0\0\x07\x02")
+
+
+def test_a_length_or_a_count_that_is_a_bomb_is_refused_quickly() -> None:
+    text = {"type": "string", "connect.parameters": {"tidb_type": "TEXT"}}
+    vector = {"type": "string", "connect.parameters": {"tidb_type": "TiDBVECTORFloat32"}}
+    huge = b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01"
+    for kind, data in ((text, huge), (vector, b"\x80\x89\x7a" + b"[" * 1_000_000)):
+        one = schema({"name": "v", "type": kind})
+        check_quick(lambda one=one: Stores(get_schema=lambda _: one), b"\0\0\0\0\x07" + data)
+
+
+def check_quick(stores: Callable[[], Stores], data: bytes) -> None:
+    batch = record_batch([record(None, data)])
+    decoder = AVRO.decoder(read({}), stores())
+    started = time.process_time()
+    found = decoder.decode(batch)
+    seconds = time.process_time() - started
+    decoder = AVRO.decoder(read({}), stores())
+    tracemalloc.start()
+    decoder.decode(batch)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [letter.error[:12] for letter in found.dead] == ["ticdc-avro: "]
+    assert seconds < 0.1
+    assert peak < 64 * 2**20

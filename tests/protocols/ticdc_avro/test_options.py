@@ -1,0 +1,77 @@
+"""Options against the producer's own cases (`tests/data/ticdc/config_cases.json`) and messages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+from changefeed.errors import ConfigError
+from changefeed.protocols.ticdc_avro.options import NO_REGISTRY
+from tests.protocols.ticdc_avro.messages import AVRO
+
+ALL_CASES = json.loads((Path(__file__).parents[2] / "data/ticdc/config_cases.json").read_text())["cases"]
+CASES = [c for c in ALL_CASES if "protocol=avro" in c.get("uri", "") and "force-replicate" not in c.get("config", {})]
+CHECKSUM = (
+    'Avro protocol with row level checksum, should set "enable-tidb-extension" to "true", and set '
+    '"avro-decimal-handling-mode" to "string" and "avro-bigint-unsigned-handling-mode" to "string"'
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c["uri"])
+def test_the_producers_cases(case: dict[str, Any]) -> None:
+    given = {**dict(parse_qsl(urlsplit(case["uri"]).query)), **case.get("config", {})}
+    given.pop("protocol")
+    if case.get("schema_registry"):
+        given["schema-registry"] = case["schema_registry"]
+    elif "error" in case:
+        assert NO_REGISTRY.startswith(case["error"])
+        return
+    if "error" in case:
+        with pytest.raises(ConfigError) as caught:
+            AVRO.read_options(given)
+        assert str(caught.value) == (CHECKSUM if case["error"] == "ErrCodecInvalidConfig" else case["error"])
+    else:
+        options = AVRO.read_options(given)
+        for name, value in case.get("expect", {}).items():
+            assert getattr(options, name.replace("-", "_")) == value
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        (
+            {"integrity-check-level": "correctness"},
+            CHECKSUM,
+        ),
+        ({"partition-num": 0}, "invalid partition-num 0"),
+        ({"max-message-bytes": -1}, "invalid max-message-bytes -1"),
+        (
+            {"topic": "x_{table}"},
+            "invalid topic expression: x_{table}: topic rule for Avro must contain {schema} and {table}",
+        ),
+        (
+            {"topic": "{sch}"},
+            "invalid topic expression: {sch}; expected letters, digits, . _ - and {schema} before {table}",
+        ),
+        (
+            {"index": "PRIMARY"},
+            'index "PRIMARY": changes do not carry indexes; use partition "columns" with its columns',
+        ),
+        ({"timeout": 0}, "ticdc-avro: Expected `float` > 0.0 - at `$.timeout`"),
+        ({"max.retries": "many"}, "ticdc-avro: Expected `int`, got `str` - at `$.max.retries`"),
+    ],
+    ids=str,
+)
+def test_options_that_cannot_work_say_why(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        AVRO.read_options(given)
+    assert str(caught.value) == message
+
+
+def test_texts_become_values() -> None:
+    options: Any = AVRO.read_options({"enable-tidb-extension": "true", "max.retries": "5", "ssl.ca.location": "/ca"})
+    assert (options.enable_tidb_extension, options.max_retries, options.ssl_ca_location) == (True, 5, "/ca")

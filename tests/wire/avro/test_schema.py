@@ -1,0 +1,96 @@
+"""Schema text: what is understood, and what is refused before it costs anything."""
+
+from __future__ import annotations
+
+import json
+import time
+import tracemalloc
+from typing import Any
+
+import pytest
+
+from changefeed.errors import SchemaError
+from changefeed.wire.avro import parse
+
+
+def record(*fields: Any, name: str = "t") -> str:
+    return json.dumps({"type": "record", "name": name, "namespace": "default.shop", "fields": fields})
+
+
+def test_a_record_keeps_names_order_and_attributes() -> None:
+    text = record(
+        {"name": "id", "type": {"type": "long", "connect.parameters": {"tidb_type": "BIGINT"}}},
+        {"name": "v", "default": None, "type": ["null", {"type": "bytes", "logicalType": "decimal", "scale": 2}]},
+    )
+    found = parse(text)
+    assert (found.kind, found.name, found.namespace) == ("record", "default.shop.t", "default.shop")
+    assert [field.name for field in found.fields] == ["id", "v"]
+    assert found.fields[0].type.attributes == {"connect.parameters": {"tidb_type": "BIGINT"}}
+    assert found.fields[1].attributes == {"default": None}
+    assert found.fields[1].type.other.attributes == {"logicalType": "decimal", "scale": "2"}
+
+
+def test_a_name_stands_for_the_type_it_was_given_to() -> None:
+    inner = {"type": "record", "name": "Value", "fields": [{"name": "a", "type": "int"}]}
+    found = parse(record({"name": "before", "type": ["null", inner]}, {"name": "after", "type": ["null", "Value"]}))
+    assert found.fields[0].type.other is found.fields[1].type.other
+    assert found.fields[0].type.other.name == "default.shop.Value"
+
+
+@pytest.mark.parametrize(
+    "text, error",
+    [
+        ("{", "schema is not JSON: expecting property name enclosed in double quotes"),
+        ('"decimal"', "'decimal' is no type"),
+        ("7", "7 is no type"),
+        ('["null","int","long"]', "['null', 'int', 'long'] is not a union of null and one other type"),
+        ('{"type":"array","items":"null"}', "array of items that take no bytes"),
+        ('{"type":"fixed","name":"f","size":9999999}', "f has the size 9999999"),
+        ('{"type":"enum","name":"e","symbols":["A","A"]}', "e has no list of different symbols"),
+        (record({"name": "a b", "type": "int"}), "default.shop.t has a field without a name of its own: 'a b'"),
+        (
+            record({"name": "a", "type": "int"}, {"name": "a", "type": "int"}),
+            "default.shop.t has a field without a name of its own: 'a'",
+        ),
+        (record({"name": "a", "type": ["null", "t"]}), "default.shop.t holds itself"),
+        (record(name="1"), "'default.shop.1' is no name of a type"),
+        (
+            '{"type":' * 40 + '"int"' + "}" * 40,
+            "{'type': {'type': {'type': {'type': {'type': {'type': {'t… is no type",
+        ),
+        ('{"type":"array","items":' * 40 + '"int"' + "}" * 40, "schema is nested deeper than 32"),
+        ("[" * 70_000, "schema is nested too deeply"),
+        ("[" * 300_000, "schema is larger than 4194304 characters or 120000 parts"),
+        ('["a"' + ',"a"' * 900_000 + "]", "schema is larger than 4194304 characters or 120000 parts"),
+        (" " * 5_000_000, "schema is larger than 4194304 characters or 120000 parts"),
+    ],
+    ids=lambda text: text[:40],
+)
+def test_what_is_no_schema_is_refused(text: str, error: str) -> None:
+    with pytest.raises(SchemaError) as caught:
+        parse(text)
+    assert (str(caught.value), caught.value.reason) == (error, "bad-schema")
+
+
+def test_records_that_name_each_other_do_not_explode() -> None:
+    fields: list[Any] = [
+        {"name": "a0", "type": {"type": "record", "name": "R0", "fields": [{"name": "a", "type": "null"}]}}
+    ]
+    for level in range(1, 40):
+        inner = [{"name": f"f{i}", "type": f"R{level - 1}"} for i in range(10)]
+        fields.append({"name": f"a{level}", "type": {"type": "record", "name": f"R{level}", "fields": inner}})
+    tracemalloc.start()
+    started = time.process_time()
+    with pytest.raises(SchemaError) as caught:
+        parse(record(*fields))
+    assert str(caught.value) == "default.shop.t has more than 10000 fields in all"
+    assert time.process_time() - started < 0.1
+    assert tracemalloc.get_traced_memory()[1] < 64 * 2**20
+    tracemalloc.stop()
+
+
+def test_commas_in_a_string_are_no_parts() -> None:
+    members = ",".join(map(str, range(65_535)))
+    attributes = {"type": "string", "connect.parameters": {"allowed": members}}
+    found = parse(record({"name": "a", "type": attributes}, {"name": "b", "type": attributes}))
+    assert found.fields[1].type.attributes == {"connect.parameters": {"allowed": members}}
