@@ -10,7 +10,7 @@ from msgspec import Meta
 from changefeed.errors import ConfigError
 from changefeed.protocols import base
 from changefeed.wire.compression import COMPRESSIONS
-from changefeed.wire.dispatch import Dispatcher, Dispatchers, Rule, check_index, check_topic
+from changefeed.wire.dispatch import CaseSensitive, Dispatcher, Dispatchers, Rules, check_index, check_topic, heard
 from changefeed.wire.zone import zone
 
 LARGE = ("none", "handle-key-only", "claim-check")
@@ -57,14 +57,9 @@ class Options(base.Options, frozen=True):
     ] = None
     partition: Annotated[str, Meta(description="dispatcher: default, table, ts, index-value, columns")] = "default"
     index: Annotated[str | None, Meta(description="unique index of index-value; changes do not carry indexes")] = None
-    dispatchers: Annotated[
-        tuple[Rule, ...],
-        Meta(
-            description="TiCDC's rules `{matcher, topic, partition, columns}`; with `-o` a changefeed's TOML or JSON file"
-        ),
-    ] = ()
-    case_sensitive: Annotated[bool, Meta(description="matchers of `dispatchers` regard case")] = False
     columns: Annotated[str | tuple[str, ...], Meta(description="columns of the columns dispatcher")] = ()
+    dispatchers: Rules = ()
+    case_sensitive: CaseSensitive = False
 
     def __post_init__(self) -> None:
         """Checks what a type alone does not.
@@ -98,9 +93,10 @@ class Options(base.Options, frozen=True):
         self.dispatch_rules()
 
     def dispatch_rules(self) -> Dispatchers:
-        """The option `dispatchers`, ready to be asked. newarch has no ear for `case-sensitive`."""
-        deaf = self.profile == "newarch" and self.bug_compat
-        return Dispatchers(self.dispatchers, case_sensitive=self.case_sensitive and not deaf)
+        """The option `dispatchers`, ready to be asked."""
+        return heard(
+            self.dispatchers, case_sensitive=self.case_sensitive, profile=self.profile, bug_compat=self.bug_compat
+        )
 
     @property
     def dispatched_columns(self) -> tuple[str, ...]:
