@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,11 +67,18 @@ def test_a_dropped_table_comes_again_while_its_old_folder_goes(spark: SparkSessi
     whole.replace(tmp_path / "app.jsonl")
     waited: list[bool] = []
 
+    def begun() -> bool:
+        return max(plans(f"{own_folder(pipeline)}/ledger")) > published(pipeline)[-1].step
+
     def finish() -> None:
-        waited.append(any(step > published(pipeline)[-1].step for step in plans(f"{own_folder(pipeline)}/ledger")))
+        until = time.monotonic() + 300
+        while not begun() and time.monotonic() < until:
+            time.sleep(0.2)
+        time.sleep(2)
+        waited.append(begun())
         notes.carry_out(note)
 
-    later = threading.Timer(8, finish)
+    later = threading.Thread(target=finish)
     later.start()
     run(pipeline, spark, once=True)
     later.join()
