@@ -84,10 +84,16 @@ def time_reader(unit: str) -> Callable[[int], str | Irregular]:
 
 
 def time_writer(unit: str) -> Callable[[str], Number]:
-    """The function canonical text of a TIME -> number."""
+    """The function canonical text of a TIME -> number.
+
+    Raises:
+        UnsupportedError: of the function, for a time that 32 bits of milliseconds do not reach.
+    """
 
     def write(text: str) -> Number:
         us = time_us(text)
+        if unit == "ms" and abs(us) >= 2**31 * 1000:  # the connector writes null
+            raise UnsupportedError(f"debezium-mysql cannot carry a TIME of {text} in milliseconds")
         return Number(us * 1000 if unit == "ns" else us // UNITS_US[unit])
 
     return write
