@@ -42,8 +42,16 @@ def check_expected(pipeline: Definition, cut: str, only: Collection[str] = ()) -
     wanted &= set(only or wanted)
     assert set(found) >= wanted if only else set(found) == wanted
     for name in wanted:
-        lies = rows(f"{pipeline.sink.path}/{found[name].path}", found[name].version, found[name].table)
-        assert not (said := same_rows(lies, _expected(cut, name))), f"{name}: {said}"
+        table = found[name].table
+        lies = rows(f"{pipeline.sink.path}/{found[name].path}", found[name].version, table)
+        documents = {c.name for c in table.columns if c.type.name == "json"}
+        said = same_rows(_spaced(lies, documents), _spaced(_expected(cut, name), documents))
+        assert not said, f"{name}: {said}"
+
+
+def _spaced(found: list[dict[str, Any]], documents: set[str]) -> list[dict[str, Any]]:
+    """The rows with their documents in one spelling: MySQL's binlog has lost the upstream's spaces."""
+    return [{n: json.loads(v) if n in documents and v is not None else v for n, v in row.items()} for row in found]
 
 
 def _expected(cut: str, table: str) -> list[dict[str, Any]]:
