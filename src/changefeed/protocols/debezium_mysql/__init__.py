@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from changefeed.protocols.base import Capabilities, Protocol
 from changefeed.protocols.debezium_mysql.decoder import NAME, Decoder
+from changefeed.protocols.debezium_mysql.definition import redefine
 from changefeed.protocols.debezium_mysql.encoder import Encoder
 from changefeed.protocols.debezium_mysql.options import Options
 
@@ -33,4 +34,5 @@ PROTOCOL = Protocol(
     options=Options,
     decoder=Decoder,
     encoder=Encoder,
+    redefine=redefine,
 )
