@@ -89,6 +89,16 @@ class ClosingEncoder(Encoder, Interface):
 class Options(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
     """Base of every protocol's options. Names and values are the producer's own; fields carry a description."""
 
+    @property
+    def dispatches(self) -> tuple[str, ...]:
+        """The options among these that send rows to other topics or partitions than the changes' own."""
+        return ()
+
+    @property
+    def one_writer(self) -> bool:
+        """Whether only one encoder at a time can work with these."""
+        return False
+
 
 def _named(name: str, default: Any = None) -> Any:
     return msgspec.field(name=name, default=default)
@@ -141,6 +151,11 @@ class RegistryOptions(Options, frozen=True):
     cache_capacity: Annotated[int, Meta(description="schemas that are kept in memory", gt=0)] = _named(
         "cache.capacity", 1000
     )
+
+    @property
+    def one_writer(self) -> bool:
+        """Whether new schemas go into a file."""
+        return self.schema_registry is not None and not self.schema_registry.startswith(("http://", "https://"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,13 @@ class Options(base.RegistryOptions, frozen=True):
         Dispatcher(self.partition, 1, self.dispatched_columns, None, UTC)
 
     @property
+    def dispatches(self) -> tuple[str, ...]:
+        """The options among these that send rows to other topics or partitions than the changes' own."""
+        return tuple(
+            name for name, value in (("topic", self.topic), ("partition-num", self.partition_num)) if value is not None
+        )
+
+    @property
     def checksums(self) -> bool:
         """Whether rows are written with a checksum."""
         return self.integrity_check_level == "correctness"
