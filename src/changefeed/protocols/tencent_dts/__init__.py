@@ -6,6 +6,7 @@ from changefeed.protocols.base import Capabilities, Protocol
 from changefeed.protocols.tencent_dts.decoder import NAME, Decoder
 from changefeed.protocols.tencent_dts.encoder import Encoder
 from changefeed.protocols.tencent_dts.options import Options
+from changefeed.protocols.tencent_dts.recognize import recognize
 
 PROTOCOL = Protocol(
     name=NAME,
@@ -28,4 +29,5 @@ PROTOCOL = Protocol(
     options=Options,
     decoder=Decoder,
     encoder=Encoder,
+    recognize=recognize,
 )

@@ -6,6 +6,7 @@ from changefeed.protocols.base import Capabilities, Protocol
 from changefeed.protocols.ticdc_avro.decoder import Decoder
 from changefeed.protocols.ticdc_avro.encoder import Encoder
 from changefeed.protocols.ticdc_avro.options import NAME, Options
+from changefeed.protocols.ticdc_avro.recognize import likely, recognize
 
 _ROWS = frozenset({"op.delete", "op.upsert", "keys", "after", "delete.keys", "members", "irregular"})
 _EXTENSION = frozenset({"op.insert", "op.update", "commit_ts", "commit_time", "commit_time.ms"})
@@ -52,4 +53,6 @@ PROTOCOL = Protocol(
         {**_MARKED, "avro-include-before-value": "true"},
     ),
     self_telling=True,
+    recognize=recognize,
+    likely=likely,
 )

@@ -6,6 +6,7 @@ from changefeed.protocols.base import Capabilities, Protocol
 from changefeed.protocols.ticdc_open.decoder import NAME, Decoder
 from changefeed.protocols.ticdc_open.encoder import Encoder
 from changefeed.protocols.ticdc_open.options import Options
+from changefeed.protocols.ticdc_open.recognize import likely, recognize
 
 _CARRIES = frozenset(
     {
@@ -40,4 +41,6 @@ PROTOCOL = Protocol(
     encoder=Encoder,
     carries=_carries,
     variants=({"output-old-value": "false"}, {"delete-only-output-handle-key-columns": "true"}),
+    recognize=recognize,
+    likely=likely,
 )
