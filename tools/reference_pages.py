@@ -50,9 +50,9 @@ REASONS = {
     "too-large": "A value inflates beyond `max-inflated-bytes`, a group of records grows beyond `max_group_bytes`, or there is more of something than a record may hold.",
     "trailing-bytes": "The record goes on after its last message.",
     "truncated": "The record ends early.",
-    "unknown-kind": "A message is of a kind that its protocol does not have.",
+    "unknown-kind": "A message is of a kind that its protocol does not have, or another connector's.",
     "unknown-schema": "The schema registry does not know the record's schema id. Is it the one that the producer uses?",
-    "unknown-type": "A column has a type number that nobody knows.",
+    "unknown-type": "A column has a type, or the number of one, that nobody knows.",
     "version": "The record's version is not 1. Is the protocol right?",
 }
 NO_LETTER = {"dead-letters"}  # reasons of errors that are about letters, not in them

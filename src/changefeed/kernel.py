@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed.errors import ConfigError
-from changefeed.model.batch import TRANSACTION, Decoded, TableBatch, table_schema
+from changefeed.model.batch import Decoded, TableBatch, table_schema
 from changefeed.model.event import Control, DeadLetter
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape
@@ -183,19 +183,19 @@ def _description(shape: TableShape) -> str:
 
 
 def _completed(shape: TableShape, rows: pa.RecordBatch, records: pa.RecordBatch) -> TableBatch:
-    """The kernel's rows with the columns that follow from the record and from commit_ts."""
-    schema, count = table_schema(shape), len(rows)
-    milliseconds = pc.shift_right(rows.column("commit_ts"), pa.scalar(tso.LOGICAL_BITS, pa.uint64())).cast(pa.int64())
-    ends = pa.repeat(pa.scalar(0, pa.int32()), count + 1)
-    columns = {
-        "sequence": pa.nulls(count, pa.uint64()),
-        **{name: rows.column(name) for name in rows.schema.names},
-        **{name: _of_records(name, rows, records, schema) for name in ("topic", "partition", "offset")},
-        "commit_time": milliseconds.cast(schema.field("commit_time").type),
-        "transaction": pa.nulls(count, TRANSACTION),
-        "irregular": pa.MapArray.from_arrays(ends, pa.array([], pa.string()), pa.array([], pa.binary())),
-    }
-    return TableBatch(shape, pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema))
+    """The kernel's rows with the columns that it leaves out: what follows from the record and from commit_ts, or is empty."""
+    there = {name: rows.column(name) for name in rows.schema.names}
+    unit, count = there["commit_time"].type.unit if "commit_time" in there else "ms", len(rows)
+    schema = table_schema(shape, unit)
+    columns = there | {name: _of_records(name, rows, records, schema) for name in ("topic", "partition", "offset")}
+    if "commit_time" not in there:
+        ts = pc.shift_right(there["commit_ts"], pa.scalar(tso.LOGICAL_BITS, pa.uint64())).cast(pa.int64())
+        columns["commit_time"] = ts.cast(schema.field("commit_time").type)
+    if "irregular" not in there:
+        ends = pa.repeat(pa.scalar(0, pa.int32()), count + 1)
+        columns["irregular"] = pa.MapArray.from_arrays(ends, pa.array([], pa.string()), pa.array([], pa.binary()))
+    arrays = [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in schema]
+    return TableBatch(shape, pa.RecordBatch.from_arrays(arrays, schema=schema))
 
 
 def _of_records(name: str, rows: pa.RecordBatch, records: pa.RecordBatch, schema: pa.Schema) -> pa.Array:

@@ -374,3 +374,14 @@ def test_a_damaged_line_is_refused_or_read_never_a_crash(events: Decoded, data: 
     text[row] = text[row][:at] + bytes([byte]) + text[row][at + 1 :]
     with suppress(SchemaError):
         list(parse(text))
+
+
+@pytest.mark.parametrize("key", ["origin", "wire"])
+def test_bytes_that_are_not_utf8_in_what_is_passed_on_are_refused(key: str) -> None:
+    shape = b'{"kind":"shape","shape":"s","database":"d","table":"t","columns":[],"wire":{"a":"\xff"}}'
+    row = b'{"kind":"row","op":"insert","database":"d","table":"t","after":{"id":1},"origin":{"a":"\xff"}}'
+    with pytest.raises(SchemaError) as caught:
+        list(parse([shape if key == "wire" else row], name="e"))
+    assert str(caught.value) == (
+        f"e:1: not a line of JSON: 'utf-8' codec can't decode byte 0xff in position 6: invalid start byte - at `$.{key}`"
+    )

@@ -92,12 +92,12 @@ def pack(
     Raises:
         UnsupportedError: a commit_ts is beyond 2^63 - 1, which Spark's bigint cannot hold.
     """
-    partitions = list(_by_partition(records))
-    chunks = [_read(*part) for part in (partitions if fresh is None else _by_partition(fresh))]
+    partitions = list(by_partition(records))
+    chunks = [_read(*part) for part in (partitions if fresh is None else by_partition(fresh))]
     cuts = sorted({e.commit_ts for e in decoded.control if isinstance(e, SchemaChange) and e.commit_ts is not None})
     for table in decoded.tables:
         only = len(partitions) == 1
-        chunks.extend(_rows(table, [(*partitions[0][:2], table.rows)] if only else _by_partition(table.rows), cuts))
+        chunks.extend(_rows(table, [(*partitions[0][:2], table.rows)] if only else by_partition(table.rows), cuts))
     for event in decoded.control:
         if isinstance(event, SchemaChange):
             chunks.append(
@@ -181,7 +181,7 @@ def _transactions(decoded: Decoded) -> Iterator[dict[str, Any]]:
         parts.append(pa.RecordBatch.from_pylist([said], schema=_MEMBERS))
     if not parts:
         return
-    for topic, partition, rows in _by_partition(pa.concat_batches(parts)):
+    for topic, partition, rows in by_partition(pa.concat_batches(parts)):
         payload = _plain_stream(rows.select(TRANSACTIONS.names))
         yield {"kind": "transactions", "rows": rows.num_rows, "payload": payload} | _at(topic, partition, 0, 0)
 
@@ -215,7 +215,7 @@ def unpack_records(payload: bytes) -> pa.RecordBatch:
 def pack_waiting(records: pa.RecordBatch) -> pa.RecordBatch:
     """The chunks that keep records until their remainder comes."""
     chunks = []
-    for topic, partition, rows in _by_partition(records):
+    for topic, partition, rows in by_partition(records):
         low, high = _ends(rows.column("offset"))
         here = _at(topic, partition, low, high) | {"rows": rows.num_rows, "payload": _plain_stream(rows)}
         chunks.append({"kind": "waiting"} | here)
@@ -240,7 +240,7 @@ def _at(topic: str, partition: int, first: int, last: int) -> dict[str, Any]:
     return {"topic": topic, "partition": partition, "first_offset": first, "last_offset": last}
 
 
-def _by_partition(rows: pa.RecordBatch) -> Iterator[_Part]:
+def by_partition(rows: pa.RecordBatch) -> Iterator[_Part]:
     """The rows of each (topic, partition), in the order of their first row."""
     if rows.num_rows == 0:
         return

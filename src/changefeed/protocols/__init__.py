@@ -12,6 +12,8 @@ from changefeed.protocols.base import Protocol
 PROTOCOLS: dict[str, str] = {
     "ticdc-open": "changefeed.protocols.ticdc_open",
     "ticdc-avro": "changefeed.protocols.ticdc_avro",
+    "ticdc-debezium": "changefeed.protocols.ticdc_debezium",
+    "debezium-mysql": "changefeed.protocols.debezium_mysql",
     "tencent-dts": "changefeed.protocols.tencent_dts",
 }
 

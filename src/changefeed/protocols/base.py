@@ -196,6 +196,7 @@ class Capabilities:
         rests: key -> the key without which an event loses it, as an update that is told by its old row alone.
         cuts: what tells that everything up to some point was sent: `marks` in every partition (resolved events, or
             heartbeats with a sequence), whole `transactions`, or nothing.
+        undated: some rows have neither commit_ts nor sequence; what stands around them bounds when they happened.
         headers: whether the protocol says something in record headers.
         fragments: an event may lie in several records; the decoder is a `FragmentDecoder`.
         restored_ddl: TiDB wrote the text of the schema changes, from what it had parsed; see `wire.ddl.parse`.
@@ -204,6 +205,7 @@ class Capabilities:
     carries: frozenset[str]
     rests: Mapping[str, str] = field(default_factory=dict)
     cuts: Literal["marks", "transactions", "nothing"] = "nothing"
+    undated: bool = False
     headers: bool = False
     fragments: bool = False
     restored_ddl: bool = False

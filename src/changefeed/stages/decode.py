@@ -8,8 +8,9 @@ a record's timestamp, so that stays behind. NULLs in a column of lists take Spar
 square of the batch: three times as long as all the rest. So headers travel as lists, without NULL, where the protocol
 says something in them; else only dead letters want them, and the few that there are travel as text behind the topic.
 
-Where an event may lie in several records, a task has whole partitions, in order: what the batch before left waiting comes
-first, and what waits at the end leaves as chunks for the next one.
+Where an event may lie in several records, or a row's place in the order follows from those around it (`undated`), a task
+has whole partitions, in order. What the batch before left waiting comes first, and what waits at the end leaves as chunks
+for the next one.
 """
 
 from __future__ import annotations
@@ -22,48 +23,60 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changefeed.frames.chunks import CHUNKS_DDL, RECORDS_DDL, pack, pack_waiting, unpack_records
+from changefeed.frames.chunks import CHUNKS_DDL, pack, pack_waiting, unpack_records
 from changefeed.kernel import decoder
 from changefeed.model.batch import RECORDS, Decoded, TableBatch, record_batch
 from changefeed.model.event import Control, DeadLetter, Heartbeat, Resolved, SchemaChange
 from changefeed.model.position import Place
 from changefeed.protocols import protocol as spoken
 from changefeed.protocols.base import FragmentDecoder, unfinished
+from changefeed.stages.undated import Dates
 from changefeed.stores import stores_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_NO_MARKS: Mapping[str, Mapping[int, int]] = {}  # shipped, so no proxy of one
 _COLUMNS = ("key", "value", "topic", "partition", "offset")
-_SQL = dict(part.split(" ", 1) for part in RECORDS_DDL.split(", ", 7))
+_WAITING_DDL = (
+    "key binary, value binary, topic string, partition int, offset bigint, "
+    "headers array<struct<key: string, value: binary>>"
+)
 _AGAIN = "again"  # the record came with the batch before
 _BEHIND = "\x00"  # no topic has it
 _KEY_ONLY = '"ohk":true'
 
 
 def decode(
-    records: DataFrame, protocol: str, options: Mapping[str, Any], waiting: DataFrame | None = None
+    records: DataFrame,
+    protocol: str,
+    options: Mapping[str, Any],
+    marks: Mapping[str, Mapping[int, int]] = _NO_MARKS,
+    waiting: DataFrame | None = None,
 ) -> DataFrame:
     """The chunks that the records mean.
 
     Args:
         records: with the columns of Spark's Kafka source with headers.
         protocol, options: what they are in.
+        marks: the last resolved mark of each partition before these records.
         waiting: the `waiting` chunks that the batch before has left, if any.
     """
-    travelling = _travelling(records, protocol)
-    if spoken(protocol).capabilities.fragments:
+    can = spoken(protocol).capabilities
+    in_order = can.fragments or can.undated
+    travelling = _travelling(records, lists=can.headers or in_order)
+    if in_order:
         travelling = _in_order(travelling, waiting)
-    return travelling.mapInArrow(worker(protocol, dict(options)), CHUNKS_DDL)
+    return travelling.mapInArrow(worker(protocol, dict(options), marks), CHUNKS_DDL)
 
 
 def _in_order(records: DataFrame, waiting: DataFrame | None) -> DataFrame:
     from pyspark.sql import functions as f
 
-    found = records.withColumn(_AGAIN, f.lit(False))
+    found = records
     if waiting is not None:
-        columns = ", ".join(f"{name} {_SQL[name]}" for name in (*_COLUMNS, "headers"))
-        again = waiting.select("payload").mapInArrow(_unpacked, columns)
+        found = records.withColumn(_AGAIN, f.lit(False))
+        again = waiting.select("payload").mapInArrow(_unpacked, _WAITING_DDL)
         found = found.unionByName(again.withColumn(_AGAIN, f.lit(True)))
     return found.repartition("topic", "partition").sortWithinPartitions("topic", "partition", "offset")
 
@@ -74,20 +87,22 @@ def _unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield unpack_records(payload.as_py()).select([*_COLUMNS, "headers"])
 
 
-def _travelling(records: DataFrame, protocol: str) -> DataFrame:
+def _travelling(records: DataFrame, *, lists: bool) -> DataFrame:
     from pyspark.sql import functions as f
 
-    if spoken(protocol).capabilities.headers:
+    if lists:
         return records.select(*_COLUMNS, f.expr("coalesce(headers, array())").alias("headers"))
     topic = f.expr(f"if(size(headers) > 0, concat(topic, '{_BEHIND}', to_json(headers)), topic)")
     return records.select(*(topic.alias(name) if name == "topic" else name for name in _COLUMNS))
 
 
-def worker(protocol: str, options: Mapping[str, Any]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def worker(
+    protocol: str, options: Mapping[str, Any], marks: Mapping[str, Mapping[int, int]] = _NO_MARKS
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that runs in Spark's Python workers; it ships a name and options, nothing else."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        read = Reader(protocol, options)
+        read = Reader(protocol, options, marks)
         transactions = spoken(protocol).capabilities.cuts == "transactions"
         for batch in batches:
             records = arrived(batch)
@@ -135,14 +150,20 @@ class _Header(msgspec.Struct):
 class Reader:
     """Decodes records where it is called, claim checks and schema registry included; `protocol` says in what language."""
 
-    def __init__(self, protocol: str, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, protocol: str, options: Mapping[str, Any], marks: Mapping[str, Mapping[int, int]] = _NO_MARKS
+    ) -> None:
         chosen = spoken(protocol).read_options(options)
         self._protocol = protocol
+        self._dates = Dates(marks) if spoken(protocol).capabilities.undated else None
         self._decoder = decoder(protocol, chosen, stores_of(chosen))
 
     def __call__(self, records: pa.RecordBatch) -> Decoded:
         """What the records mean, all of it with its place in one order: see `ordered`."""
-        return _without_key_only(ordered(self._decoder.decode(records)), records, self._protocol)
+        decoded = ordered(self._decoder.decode(records))
+        if self._dates is not None:
+            decoded = self._dates.date(decoded)
+        return _without_key_only(decoded, records, self._protocol)
 
     def waiting(self) -> pa.RecordBatch:
         """The records whose remainder has not come yet."""

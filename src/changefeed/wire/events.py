@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow as pa
 
 from changefeed.model.batch import Decoded, TableBatch
-from changefeed.model.event import Control
+from changefeed.model.event import Control, Instant
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape
 
-_TO_MS = {"s": 1000, "ms": 1, "us": 1}
+_DIGITS = {"s": 0, "ms": 3, "us": 6}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,8 @@ class Row:
     """One row of a table batch.
 
     Attributes:
-        commit_ms: the commit time in milliseconds since the epoch, or None.
+        commit_time: None where nobody said.
+        transaction: what is known of `id`, `order` and `table_order`, or None.
         before, after: ready values by column name; None for no image.
         irregular: as in the batch: names of the before image carry `before.` when both images are there.
     """
@@ -35,11 +36,17 @@ class Row:
     place: Place
     op: str
     commit_ts: int | None
-    commit_ms: int | None
+    commit_time: Instant | None
+    transaction: dict[str, Any] | None
     origin: dict[str, Any]
     before: dict[str, Any] | None
     after: dict[str, Any] | None
     irregular: dict[str, bytes]
+
+    @property
+    def commit_ms(self) -> int | None:
+        """The commit time in milliseconds since the epoch, or None."""
+        return None if self.commit_time is None else self.commit_time.us // 1000
 
 
 def in_order(changes: Decoded) -> list[Row | Control]:
@@ -54,18 +61,22 @@ def rows(batch: TableBatch) -> Iterator[Row]:
     """The rows of one table batch."""
     table = batch.rows
     unit = table.schema.field("commit_time").type.unit
-    plain = ("record", "topic", "partition", "offset", "index", "op", "commit_ts", "origin", "irregular")
+    digits = _DIGITS[unit]
+    plain = ("record", "topic", "partition", "offset", "index", "op", "commit_ts", "transaction", "origin", "irregular")
     columns = {name: table.column(name).to_pylist() for name in plain}
     times = table.column("commit_time").cast(pa.int64()).to_pylist()
     images = zip(_image(table.column("before")), _image(table.column("after")), strict=True)
     for i, (before, after) in enumerate(images):
-        record, topic, partition, offset, index, op, commit_ts, origin, irregular = (columns[n][i] for n in plain)
+        record, topic, partition, offset, index, op, commit_ts, transaction, origin, irregular = (
+            columns[n][i] for n in plain
+        )
         yield Row(
             batch.shape,
             Place(topic, partition, offset, index, record),
             op,
             commit_ts,
-            None if times[i] is None else times[i] * _TO_MS[unit] // (1000 if unit == "us" else 1),
+            None if times[i] is None else Instant(times[i] * 10 ** (6 - digits), digits),
+            transaction,
             json.loads(origin) if origin else {},
             before,
             after,

@@ -66,5 +66,8 @@ def show(value: Any) -> str:
     elif value is None or isinstance(value, bool):
         text = {None: "null", True: "true", False: "false"}[value]
     else:
-        text = repr(value)
+        try:
+            text = repr(value)
+        except RecursionError:
+            text = "something nested too deeply"
     return text if len(text) <= 60 else text[:57] + "…"

@@ -135,13 +135,19 @@ def histories() -> Iterator[History]:
 
 def records(lines: list[dict[str, Any]]) -> pa.RecordBatch:
     """Records from lines of a record log."""
-    return record_batch({name: _member(name, value) for name, value in line.items()} for line in lines)
+    return record_batch(
+        {name.removesuffix("_text"): _member(name, value) for name, value in line.items()} for line in lines
+    )
 
 
 def _member(name: str, value: Any) -> Any:
+    if value is None:
+        return None
     if name == "headers":
         return [{"key": key, "value": _member("value", given)} for key, given in value]
-    return base64.b64decode(value) if name in ("key", "value") and value is not None else value
+    if name in ("key_text", "value_text"):
+        return value.encode()
+    return base64.b64decode(value) if name in ("key", "value") else value
 
 
 def reference(case: Case | History) -> Decoder:

@@ -158,6 +158,18 @@ class Here:
         return SchemaError(f"{self.name}:{number or self.number}: {message}{at}")
 
 
+def raw_text(raw: msgspec.Raw, here: Here, path: str, number: int | None = None) -> str:
+    """The text of `origin` or `wire`, which msgspec has not looked into.
+
+    Raises:
+        SchemaError: it is not UTF-8.
+    """
+    try:
+        return bytes(raw).decode()
+    except UnicodeDecodeError as error:
+        raise here.error(f"not a line of JSON: {error}", path, number=number) from error
+
+
 def read_form(line: str | bytes, here: Here) -> AnyForm:
     """What the line says, its keys and their types checked.
 

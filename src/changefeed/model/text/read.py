@@ -27,6 +27,7 @@ from changefeed.model.text.forms import (
     RowForm,
     SchemaForm,
     ShapeForm,
+    raw_text,
     read_form,
 )
 from changefeed.model.text.infer import infer
@@ -118,7 +119,7 @@ class _Reader:
         return Decoded(batches, taken.control, taken.dead)
 
     def _read_shape(self, form: ShapeForm) -> TableShape:
-        wire = bytes(form.wire).decode()
+        wire = raw_text(form.wire, self._here, "$.wire")
         columns = self._columns(form.columns)
         if len({c.name for c in columns}) != len(columns):
             raise self._here.error("a column name stands twice", "$.columns")

@@ -13,7 +13,7 @@ from changefeed.model.batch import IRREGULAR, TRANSACTION, UNITS, TableBatch, ta
 from changefeed.model.event import Instant
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape
-from changefeed.model.text.forms import Here, RowForm
+from changefeed.model.text.forms import Here, RowForm, raw_text
 from changefeed.model.text.write import PER_SECOND
 from changefeed.model.types import ColumnType
 from changefeed.model.values import IrregularError, reader
@@ -151,12 +151,12 @@ def _transactions(rows: list[Row], here: Here) -> pa.Array:
 
 
 def _origin(row: Row, here: Here) -> str | None:
-    text = bytes(row.form.origin)
-    if text == b"null":
+    text = raw_text(row.form.origin, here, "$.origin", row.number)
+    if text == "null":
         return None
-    if text[:1] != b"{":
+    if text[:1] != "{":
         raise here.error("Expected `object | null`", "$.origin", number=row.number)
-    return text.decode()
+    return text
 
 
 def _irregular(row: Row, here: Here) -> list[tuple[str, bytes]]:

@@ -40,6 +40,7 @@ PROTOCOL = Protocol(
     capabilities=Capabilities(
         carries=_ROWS | _EXTENSION | _MARKS | _DELETES | _OLD,
         cuts="marks",
+        undated=True,
         restored_ddl=True,
     ),
     options=Options,

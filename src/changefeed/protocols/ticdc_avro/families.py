@@ -3,7 +3,7 @@
 A row that is deleted with its key alone has the key's columns and no value schema. The wire text of a shape keeps both
 schemas with their ids, so that the same bytes can be written again:
 
-    {"key":{"id":5,"schema":"…"},"value":{"id":6,"schema":"…"}}
+    {"ticdc-avro":{"key":{"id":5,"schema":"…"},"value":{"id":6,"schema":"…"}}}
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.table import TableShape, canonical
+from changefeed.protocols.ticdc_avro.options import NAME
 from changefeed.protocols.ticdc_avro.schemas import RowSchema
 from changefeed.protocols.ticdc_avro.values import Read, reader
 from changefeed.wire.digits import ShapesByDigits, with_digits
@@ -45,7 +46,7 @@ class Family:
         self.columns = tuple(replace(c.column, key=said and c.column.name in self.key_names) for c in row.columns)
         self._readers = tuple((c.column.name, reader(c.column.type, c.kind, c.scale, zone)) for c in row.columns)
         self._temporal = tuple(c.name for c in self.columns if c.type.name in TEMPORAL)
-        self._wire = canonical({"key": _wire(key), "value": _wire(value)})
+        self._wire = canonical({NAME: {"key": _wire(key), "value": _wire(value)}})
         self._shapes = ShapesByDigits(self._make)
 
     def read(self, values: Mapping[str, Any], image: Image, prefix: str = "") -> dict[str, Any]:
@@ -86,13 +87,12 @@ def _wire(schema: RowSchema | None) -> dict[str, Any] | None:
 
 def schemas_of(shape: TableShape) -> tuple[tuple[int, str] | None, tuple[int, str] | None] | None:
     """Key's and value's schema, id and text, of a shape that was read from this protocol; None for another."""
-    if not shape.wire:
+    wire = json.loads(shape.wire) if shape.wire else None
+    parts = wire.get(NAME) if isinstance(wire, dict) else None
+    if not isinstance(parts, dict):
         return None
-    wire = json.loads(shape.wire)
-    if not isinstance(wire, dict) or wire.keys() != {"key", "value"}:
-        return None
-    found = [_schema(wire[part]) for part in ("key", "value")]
-    return None if found == [None, None] else (found[0], found[1])
+    key, value = _schema(parts.get("key")), _schema(parts.get("value"))
+    return None if key is None and value is None else (key, value)
 
 
 def _schema(entry: Any) -> tuple[int, str] | None:

@@ -1,0 +1,168 @@
+"""The schema blocks that are the same for every record of a connector, as each version writes them.
+
+≤ 2.5  envelope version 1, no ts_us and ts_ns, source without version, 4 snapshot marks
+2.6    envelope version 2, with them
+3.0    7 snapshot marks
+3.6    source version 1: 3.5.0 has it, 3.0.7 has not; 3.1 to 3.4 are taken to have it
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+PROFILES = ("2.3", "2.6", "3.0", "3.6")
+_VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})", re.ASCII)
+_MARKS = {"2.3": "true,last,false,incremental", "2.6": "true,last,false,incremental"}
+_ALL_MARKS = "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"
+_STRING = '{{"type":"string","optional":{},"field":"{}"}}'
+
+TRANSACTION_KEY = (
+    '{"type":"struct","fields":[{"type":"string","optional":false,"field":"id"}],"optional":false,'
+    '"name":"io.debezium.connector.common.TransactionMetadataKey","version":1}'
+)
+TRANSACTION = (
+    '{"type":"struct","fields":[{"type":"string","optional":false,"field":"status"},'
+    '{"type":"string","optional":false,"field":"id"},{"type":"int64","optional":true,"field":"event_count"},'
+    '{"type":"array","items":{"type":"struct","fields":[{"type":"string","optional":false,"field":"data_collection"},'
+    '{"type":"int64","optional":false,"field":"event_count"}],"optional":true,"name":"event.collection","version":1},'
+    '"optional":true,"field":"data_collections"},{"type":"int64","optional":false,"field":"ts_ms"}],"optional":false,'
+    '"name":"io.debezium.connector.common.TransactionMetadataValue","version":1}'
+)
+HEARTBEAT_KEY = (
+    '{"type":"struct","fields":[{"type":"string","optional":false,"field":"serverName"}],"optional":false,'
+    '"name":"io.debezium.connector.common.ServerNameKey","version":1}'
+)
+HEARTBEAT = (
+    '{"type":"struct","fields":[{"type":"int64","optional":false,"field":"ts_ms"}],"optional":false,'
+    '"name":"io.debezium.connector.common.Heartbeat","version":1}'
+)
+_COLUMN = (
+    '{"type":"struct","fields":[{"type":"string","optional":false,"field":"name"},'
+    '{"type":"int32","optional":false,"field":"jdbcType"},{"type":"int32","optional":true,"field":"nativeType"},'
+    '{"type":"string","optional":false,"field":"typeName"},{"type":"string","optional":true,"field":"typeExpression"},'
+    '{"type":"string","optional":true,"field":"charsetName"},{"type":"int32","optional":true,"field":"length"},'
+    '{"type":"int32","optional":true,"field":"scale"},{"type":"int32","optional":false,"field":"position"},'
+    '{"type":"boolean","optional":true,"field":"optional"},{"type":"boolean","optional":true,"field":"autoIncremented"},'
+    '{"type":"boolean","optional":true,"field":"generated"},{"type":"string","optional":true,"field":"comment"},'
+    '{"type":"string","optional":true,"field":"defaultValueExpression"},'
+    '{"type":"array","items":{"type":"string","optional":false},"optional":true,"field":"enumValues"}],'
+    '"optional":false,"name":"io.debezium.connector.schema.Column","version":1}'
+)
+_TABLE_CHANGES = (
+    '{"type":"array","items":{"type":"struct","fields":[{"type":"string","optional":false,"field":"type"},'
+    '{"type":"string","optional":false,"field":"id"},{"type":"struct","fields":['
+    '{"type":"string","optional":true,"field":"defaultCharsetName"},'
+    '{"type":"array","items":{"type":"string","optional":false},"optional":true,"field":"primaryKeyColumnNames"},'
+    f'{{"type":"array","items":{_COLUMN},"optional":false,"field":"columns"}},'
+    '{"type":"string","optional":true,"field":"comment"}],"optional":true,"name":"io.debezium.connector.schema.Table",'
+    '"version":1,"field":"table"}],"optional":false,"name":"io.debezium.connector.schema.Change","version":1},'
+    '"optional":false,"field":"tableChanges"}'
+)
+CHANGE_MEMBERS = ("source", "ts_ms", "databaseName", "schemaName", "ddl", "tableChanges")
+
+
+@cache
+def source_members(profile: str) -> tuple[str, ...]:
+    """The members of the source block, in order."""
+    fine = () if profile == "2.3" else ("ts_us", "ts_ns")
+    head = ("version", "connector", "name", "ts_ms", "snapshot", "db", "sequence", *fine)
+    return (*head, "table", "server_id", "gtid", "file", "pos", "row", "thread", "query")
+
+
+@cache
+def envelope_members(profile: str) -> tuple[str, ...]:
+    """The members of a row's envelope, in order."""
+    if profile == "2.3":
+        return ("before", "after", "source", "op", "ts_ms", "transaction")
+    if profile == "2.6":
+        return ("before", "after", "source", "op", "ts_ms", "ts_us", "ts_ns", "transaction")
+    return ("before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns")
+
+
+def profile_of(version: object) -> str:
+    """The profile whose bytes a connector of this version writes."""
+    found = _VERSION.match(version) if isinstance(version, str) else None
+    if found is None:
+        return PROFILES[-1]
+    major, minor = int(found[1]), int(found[2])
+    if major >= 3:
+        return "3.0" if (major, minor) == (3, 0) else "3.6"
+    return "2.6" if (major, minor) >= (2, 6) else "2.3"
+
+
+@cache
+def source(connector: str, profile: str) -> str:
+    """The schema of the source block, as a field."""
+    marks = _MARKS.get(profile, _ALL_MARKS)
+    snapshot = (
+        '{"type":"string","optional":true,"name":"io.debezium.data.Enum","version":1,'
+        f'"parameters":{{"allowed":"{marks}"}},"default":"false","field":"snapshot"}}'
+    )
+    fields = []
+    for name in source_members(profile):
+        if name == "snapshot":
+            fields.append(snapshot)
+        else:
+            kind = {"server_id": "int64", "pos": "int64", "row": "int32", "thread": "int64"}.get(name, "string")
+            kind = "int64" if name.startswith("ts_") else kind
+            optional = name in ("sequence", "ts_us", "ts_ns", "table", "gtid", "thread", "query")
+            fields.append(f'{{"type":"{kind}","optional":{_bool(optional)},"field":"{name}"}}')
+    version = '"version":1,' if profile == "3.6" else ""
+    return (
+        f'{{"type":"struct","fields":[{",".join(fields)}],"optional":false,'
+        f'"name":"io.debezium.connector.{connector}.Source",{version}"field":"source"}}'
+    )
+
+
+def _bool(value: bool) -> str:
+    return "true" if value else "false"
+
+
+@cache
+def change_key(connector: str) -> str:
+    """The schema of a schema change's key."""
+    return (
+        '{"type":"struct","fields":[{"type":"string","optional":false,"field":"databaseName"}],"optional":false,'
+        f'"name":"io.debezium.connector.{connector}.SchemaChangeKey","version":1}}'
+    )
+
+
+@cache
+def change(connector: str, profile: str) -> str:
+    """The schema of a schema change."""
+    texts = ",".join(_STRING.format("true", name) for name in ("databaseName", "schemaName", "ddl"))
+    return (
+        f'{{"type":"struct","fields":[{source(connector, profile)},'
+        f'{{"type":"int64","optional":false,"field":"ts_ms"}},{texts},{_TABLE_CHANGES}],"optional":false,'
+        f'"name":"io.debezium.connector.{connector}.SchemaChangeValue","version":1}}'
+    )
+
+
+@cache
+def envelope(name: str, row: str, connector: str, profile: str) -> str:
+    """The schema of a row's envelope.
+
+    Args:
+        name: what `.Envelope` and `.Value` follow, as `srv1.inv.customers`, as JSON text without quotes.
+        row: the fields of the row, separated by commas.
+        connector: `mysql` or `mariadb`.
+        profile: whose bytes.
+    """
+    image = '{{"type":"struct","fields":[{}],"optional":true,"name":"{}.Value","field":"{}"}}'
+    fields = {
+        "before": image.format(row, name, "before"),
+        "after": image.format(row, name, "after"),
+        "source": source(connector, profile),
+        "transaction": (
+            '{"type":"struct","fields":[{"type":"string","optional":false,"field":"id"},'
+            '{"type":"int64","optional":false,"field":"total_order"},'
+            '{"type":"int64","optional":false,"field":"data_collection_order"}],"optional":true,'
+            '"name":"event.block","version":1,"field":"transaction"}'
+        ),
+        "op": _STRING.format("false", "op"),
+        **{n: f'{{"type":"int64","optional":true,"field":"{n}"}}' for n in ("ts_ms", "ts_us", "ts_ns")},
+    }
+    shown = ",".join(fields[member] for member in envelope_members(profile))
+    version = 1 if profile == "2.3" else 2
+    return f'{{"type":"struct","fields":[{shown}],"optional":false,"name":"{name}.Envelope","version":{version}}}'

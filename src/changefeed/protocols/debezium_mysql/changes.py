@@ -1,0 +1,145 @@
+"""Schema changes, both directions: records of the schema-change topic, and rows with op `t`.
+
+    {"source":{…},"ts_ms":…,"databaseName":"shop","schemaName":null,"ddl":"ALTER TABLE …","tableChanges":[{…}]}
+    {"before":null,"after":null,"source":{…},"transaction":…,"op":"t",…}            TRUNCATE, as an event of its table
+
+Rule 1. `tableChanges` become the event's columns where they are about one table, and stay in the origin as they are.
+Rule 2. A truncate has no statement but the source's query; its `wire` in the origin is that of its table's rows.
+Rule 3. Without schema, members in another order than the version's own are the origin's `layout`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from changefeed.errors import SchemaError
+from changefeed.model.event import SchemaChange
+from changefeed.model.position import Place
+from changefeed.protocols.debezium_mysql import blocks, definitions, envelope, java_json
+from changefeed.protocols.debezium_mysql.control import Record, joined, key_origin, sides
+from changefeed.protocols.debezium_mysql.parts import Part
+from changefeed.protocols.debezium_mysql.reading import show
+from changefeed.protocols.debezium_mysql.times import as_number
+from changefeed.wire.ddl.kind import kind
+from changefeed.wire.strict_json import Number
+
+_DEEPEST = 8
+
+
+def read(key: Part | None, value: Part, place: Place, more: dict[str, Any]) -> SchemaChange:
+    """A record of the schema-change topic; `more` is what the headers add to its origin.
+
+    Raises:
+        SchemaError: a member is not what it should be.
+    """
+    tree = value.payload
+    source = envelope.read_source(tree["source"])
+    ddl, name = envelope.text(tree, "ddl", "value"), envelope.text(tree, "databaseName", "value")
+    profile, connector = _standard(source.origin)
+    origin = {
+        **source.origin,
+        "envelope": {"ts_ms": envelope.integer(tree, "ts_ms", "value")},
+        "tableChanges": _table_changes(tree.get("tableChanges", [])),
+        **sides(key, value, blocks.change_key(connector), blocks.change(connector, profile)),
+        **key_origin(key, {"databaseName": name}),
+        **_layout(value, profile),
+        **_names(tree, name, source.database),
+        **more,
+    }
+    others = {f"value.{n}": java_json.write(v) for n, v in tree.items() if n not in blocks.CHANGE_MEMBERS}
+    if source.sent or others:
+        origin["sent"] = source.sent | others
+    return SchemaChange(
+        kind(ddl or "", source.database or None),
+        source.database or None,
+        source.table,
+        ddl,
+        place,
+        definitions.columns(origin["tableChanges"], source.database, source.table),
+        commit_time=source.time,
+        origin=origin,
+        sequence=source.sequence,
+    )
+
+
+def _table_changes(tree: Any) -> list[Any]:
+    if not isinstance(tree, list) or not all(isinstance(change, dict) for change in tree):
+        raise SchemaError(f"{show(tree)} is no list of table changes - at `tableChanges`")
+    return [plain(change) for change in tree]
+
+
+def _names(tree: dict[str, Any], name: str | None, database: str) -> dict[str, Any]:
+    """The names that do not follow from the source block."""
+    found = {"databaseName": name} if name != database else {}
+    schema = envelope.text(tree, "schemaName", "value")
+    return found if schema is None else found | {"schemaName": schema}
+
+
+def _standard(origin: dict[str, Any]) -> tuple[str, str]:
+    connector = origin.get("connector")
+    return blocks.profile_of(origin.get("version")), str(connector or "mysql")
+
+
+def _layout(value: Part, profile: str) -> dict[str, Any]:
+    members, source = tuple(value.payload), tuple(value.payload["source"])
+    if value.schema is not None:
+        members = value.schema.names
+        source = value.schema.by_name["source"].names
+    if members == blocks.CHANGE_MEMBERS and source == blocks.source_members(profile):
+        return {}
+    return {"layout": {"value": list(members), "source": list(source)}}
+
+
+def plain(tree: Any, depth: int = 0) -> Any:
+    """A tree with integers for numbers.
+
+    Raises:
+        SchemaError: a number is no integer of 64 bits, or the tree is too deep.
+    """
+    if depth > _DEEPEST:
+        raise SchemaError(f"tableChanges are nested more than {_DEEPEST} deep")
+    if type(tree) is Number:
+        if not as_number(tree):
+            raise SchemaError(f"{show(tree)} is no integer - at `tableChanges`")
+        return int(tree)
+    if isinstance(tree, dict):
+        return {name: plain(value, depth + 1) for name, value in tree.items()}
+    return [plain(item, depth + 1) for item in tree] if isinstance(tree, list) else tree
+
+
+def write(event: SchemaChange) -> Record:
+    """Key and value of a schema change whose origin is complete."""
+    origin = event.origin
+    profile, connector = _standard(origin)
+    layout = origin.get("layout", {})
+    database = event.database or ""
+    names = layout.get("source", blocks.source_members(profile))
+    known: dict[str, Any] = {
+        "source": envelope.write_source(names, database, event.table, event.commit_time, origin),
+        "ts_ms": origin.get("envelope", {}).get("ts_ms"),
+        "databaseName": origin.get("databaseName", database),
+        "schemaName": origin.get("schemaName"),
+        "ddl": event.ddl,
+        "tableChanges": origin.get("tableChanges", []),
+    }
+    sent = origin.get("sent", {})
+    value = {
+        name: known[name] if name in known else java_json.read(sent.get(f"value.{name}", "null").encode(), "origin")
+        for name in layout.get("value", blocks.CHANGE_MEMBERS)
+    }
+    key = {"databaseName": known["databaseName"]}
+    return joined(origin, key, value, blocks.change_key(connector), blocks.change(connector, profile))
+
+
+def truncate(source: envelope.Source, place: Place, origin: dict[str, Any]) -> SchemaChange:
+    """A row with op `t`; `origin` is complete. Its schema says less of the columns than a definition: none are told."""
+    return SchemaChange(
+        "truncate_table",
+        source.database or None,
+        source.table,
+        source.origin.get("query"),
+        place,
+        commit_time=source.time,
+        origin=origin,
+        sequence=source.sequence,
+    )

@@ -1,0 +1,176 @@
+"""Transaction marks and heartbeats, both directions.
+
+    topic                          key               value
+    <prefix>.transaction           {"id":…}          {"status":"BEGIN","id":…,"event_count":…,"data_collections":…,"ts_ms":…}
+    __debezium-heartbeat.<prefix>  {"serverName":…}  {"ts_ms":…}
+
+Rule 1. The origin's `schemas` says which of key and value had a schema: `true` for the block in front that every
+        connector writes, else the block itself, of Avro with its id.
+Rule 2. The origin's `key` is there where the key is not the one that follows from the value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from changefeed.errors import SchemaError, UnsupportedError
+from changefeed.model.event import Heartbeat, Instant, TransactionMark
+from changefeed.model.position import Place
+from changefeed.protocols.debezium_mysql import blocks, java_json
+from changefeed.protocols.debezium_mysql.envelope import integer, required, text
+from changefeed.protocols.debezium_mysql.parts import Block, Part
+from changefeed.protocols.debezium_mysql.reading import show
+
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+TRANSACTION_MEMBERS = ("status", "id", "event_count", "data_collections", "ts_ms")
+
+
+def instant(tree: dict[str, Any], path: str) -> Instant:
+    """The time of `ts_ms`.
+
+    Raises:
+        SchemaError: there is none, or it lies outside of the calendar.
+    """
+    ms = required(integer(tree, "ts_ms", path), "ts_ms", path)
+    if not _FIRST_MS <= ms <= _LAST_MS:
+        raise SchemaError(f"the time lies outside of the years 1 to 9999 - at `{path}.ts_ms`")
+    return Instant(ms * 1000, 3)
+
+
+def sides(key: Part | None, value: Part, key_block: str, block: str) -> dict[str, Any]:
+    """The origin's `schemas`, in an object."""
+    found: dict[str, Any] = {}
+    if key is not None and key.block.text:
+        found["key"] = _side(key.block, key_block)
+    if value.block.text:
+        found["value"] = _side(value.block, block)
+    return {"schemas": found}
+
+
+def _side(block: Block, standard: str) -> Any:
+    if block.avro:
+        return {"avro": block.id, "schema": block.text}
+    return block.text == standard or block.text
+
+
+def key_origin(key: Part | None, expected: dict[str, Any]) -> dict[str, Any]:
+    """The origin's `key`, in an object; nothing when the key is the expected one."""
+    if key is not None and key.payload == expected:
+        return {}
+    return {"key": None if key is None else java_json.write(key.payload)}
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record to be written: trees and their schemas; no key where `key_block` is None."""
+
+    key: Any
+    key_block: Block | None
+    value: Any
+    block: Block
+
+
+def joined(origin: dict[str, Any], key: dict[str, Any], value: dict[str, Any], key_block: str, block: str) -> Record:
+    """Key and value of a record, as the origin's `schemas` and `key` want them."""
+    schemas = origin.get("schemas", {})
+    shown: Any = key
+    of_key: Block | None = _block(schemas.get("key"), key_block)
+    if "key" in origin:
+        if origin["key"] is None:
+            of_key = None
+        else:
+            shown = java_json.read(origin["key"].encode(), "origin")
+    return Record(shown, of_key, value, _block(schemas.get("value"), block))
+
+
+def _block(found: Any, standard: str) -> Block:
+    if isinstance(found, dict):
+        return Block(str(found.get("schema")), True, found.get("avro"))
+    return Block(standard if found is True else found if isinstance(found, str) else "")
+
+
+def read_transaction(key: Part | None, value: Part, place: Place) -> TransactionMark:
+    """A transaction mark.
+
+    Raises:
+        SchemaError: it is none.
+    """
+    tree = value.payload
+    if tree.keys() != set(TRANSACTION_MEMBERS):
+        raise SchemaError(f"transaction mark has {', '.join(tree)}, expected {', '.join(TRANSACTION_MEMBERS)}")
+    status = tree["status"]
+    if status not in ("BEGIN", "END"):
+        raise SchemaError(f"{show(status)} is no status - at `status`")
+    known = required(text(tree, "id", "transaction"), "id", "transaction")
+    return TransactionMark(
+        status.lower(),
+        known,
+        place,
+        integer(tree, "event_count", "transaction"),
+        _tables(tree["data_collections"]),
+        instant(tree, "transaction"),
+        {
+            **sides(key, value, blocks.TRANSACTION_KEY, blocks.TRANSACTION),
+            **key_origin(key, {"id": known}),
+        },
+    )
+
+
+def _tables(tree: Any) -> dict[str, int] | None:
+    if tree is None:
+        return None
+    found: dict[str, int] = {}
+    for item in tree if isinstance(tree, list) else [tree]:
+        if not isinstance(item, dict) or item.keys() != {"data_collection", "event_count"}:
+            raise SchemaError(f"{show(item)} is no count of a table - at `data_collections`")
+        name = text(item, "data_collection", "data_collections")
+        count = integer(item, "event_count", "data_collections")
+        if name is None or count is None or name in found:
+            raise SchemaError(f"{show(item)} is no count of a table - at `data_collections`")
+        found[name] = count
+    return found
+
+
+def write_transaction(mark: TransactionMark) -> Record:
+    """Key and value of a transaction mark.
+
+    Raises:
+        UnsupportedError: it has no time.
+    """
+    if mark.commit_time is None:
+        raise UnsupportedError(f"debezium-mysql: transaction {mark.status} at {mark.place} needs a commit time")
+    tables = mark.tables
+    value = {
+        "status": mark.status.upper(),
+        "id": mark.id,
+        "event_count": mark.event_count,
+        "data_collections": None
+        if tables is None
+        else [{"data_collection": name, "event_count": count} for name, count in tables.items()],
+        "ts_ms": mark.commit_time.us // 1000,
+    }
+    return joined(mark.origin, {"id": mark.id}, value, blocks.TRANSACTION_KEY, blocks.TRANSACTION)
+
+
+def read_heartbeat(key: Part | None, value: Part, place: Place) -> Heartbeat:
+    """A heartbeat."""
+    origin = sides(key, value, blocks.HEARTBEAT_KEY, blocks.HEARTBEAT)
+    name = key.payload.get("serverName") if key is not None and isinstance(key.payload, dict) else None
+    if type(name) is str:
+        origin["serverName"] = name
+    origin |= key_origin(key, {"serverName": name})
+    return Heartbeat(place, instant(value.payload, "heartbeat"), origin)
+
+
+def write_heartbeat(event: Heartbeat, name: str) -> Record:
+    """Key and value of a heartbeat; `name` is the logical name where its origin does not say.
+
+    Raises:
+        UnsupportedError: it has no time.
+    """
+    if event.commit_time is None:
+        raise UnsupportedError(f"debezium-mysql: heartbeat at {event.place} needs a commit time")
+    value = {"ts_ms": event.commit_time.us // 1000}
+    key = {"serverName": event.origin.get("serverName", name)}
+    return joined(event.origin, key, value, blocks.HEARTBEAT_KEY, blocks.HEARTBEAT)

@@ -1,0 +1,296 @@
+r"""Records to changes: the reference. One record at a time, every check made, nothing guessed.
+
+    record ─ parts.read ─▶ key, value ─ members ─▶ row ─ shapes, images ─▶ table batches
+                │                           ├────▶ schema change, transaction mark, heartbeat
+                │                           └────▶ notification: nothing
+                ├─ no value: a tombstone, nothing
+                └─ whatever fails: a dead letter
+
+Rule 1. Members tell what a record is, not its topic: `op` and `source` a row; `ddl`, `source` and `databaseName` a schema
+        change; `status` and `event_count` a transaction mark; `aggregate_type` a notification; `ts_ms` alone a heartbeat.
+Rule 2. A value that would not be written as it was sent, a double in the digits of an old Java or a label with its
+        escapes, is kept beside the row: the origin's `sent` has its JSON.
+Rule 3. The key is part of the row; where it is not the row's own (a column that is not in the row, a mask), the
+        origin's `key` has its JSON.
+Rule 4. A delete without `before` has the key's columns; the origin's `absent` says that they were not sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from changefeed.errors import ProtocolError, SchemaError
+from changefeed.model.batch import BatchBuilder, Decoded
+from changefeed.model.event import Control, DeadLetter, Instant, SchemaChange
+from changefeed.model.position import Place
+from changefeed.model.table import canonical
+from changefeed.protocols.base import Stores
+from changefeed.protocols.debezium_mysql import changes, control, envelope, headers, java_json, parts, shapes, unwrapped
+from changefeed.protocols.debezium_mysql.images import Images
+from changefeed.protocols.debezium_mysql.options import Options
+from changefeed.protocols.debezium_mysql.parts import Part, check_struct
+from changefeed.protocols.debezium_mysql.reading import show
+from changefeed.protocols.debezium_mysql.schema import MOST_FIELDS, Node
+from changefeed.protocols.debezium_mysql.shapes import Family, Field
+from changefeed.wire import confluent
+from changefeed.wire.records import Headers, dead_letter, each_record
+
+NAME = "debezium-mysql"
+_CHANGE, _MARK = {"ddl", "source", "databaseName"}, {"status", "event_count"}
+_HINT = ' Is "protocol" right for this topic?'
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What is said of a row besides its images; `sent` becomes a part of the origin."""
+
+    place: Place
+    op: str
+    time: Instant | None
+    sequence: int | None
+    transaction: dict[str, Any] | None
+    origin: dict[str, Any]
+    sent: dict[str, str]
+
+    def whole_origin(self) -> dict[str, Any]:
+        """The origin, with the values that would be written otherwise than they were sent."""
+        return self.origin | {"sent": self.sent} if self.sent else self.origin
+
+
+class Decoder:
+    """Decodes records of any version and mode. Remembers the shapes it has seen; not shared between threads."""
+
+    def __init__(self, options: Options, stores: Stores) -> None:
+        self._options = options
+        self._parts = parts.Reader(stores)
+        self._family = lru_cache(shapes.LIMIT)(_family)
+
+    def decode(self, records: pa.RecordBatch) -> Decoded:
+        """What the records mean; see `protocols.base.Decoder`."""
+        rows = {3: BatchBuilder("ms"), 6: BatchBuilder("us")}
+        events: list[Control] = []
+        dead: list[DeadLetter] = []
+        for place, key, value, found in each_record(records):
+            if value is None:
+                continue  # a tombstone
+            try:
+                self._record(place, key, value, found, rows, events)
+            except ProtocolError as error:
+                hint = _HINT if error.reason in ("bad-json", "unknown-kind") else ""
+                letter = dead_letter(NAME, error, place, key, value, found, hint)
+                database, table = self._table(value)
+                dead.append(replace(letter, schema_id=_schema_id(value), database=database, table=table))
+        return Decoded([batch for builder in rows.values() for batch in builder.build()], events, dead)
+
+    def _table(self, value: bytes) -> tuple[str | None, str | None]:
+        """The table that a value is for, where that much can be read."""
+        try:
+            source = self._parts.read(value, "value").payload["source"]
+            return envelope.text(source, "db", "source"), envelope.text(source, "table", "source")
+        except (ProtocolError, LookupError, TypeError, AttributeError):
+            return None, None
+
+    def _record(
+        self,
+        place: Place,
+        key: bytes | None,
+        value: bytes,
+        found: Headers,
+        rows: dict[int, BatchBuilder],
+        events: list[Control],
+    ) -> None:
+        said = self._parts.read(value, "value")
+        named = None if key is None else self._parts.read(key, "key")
+        tree = said.payload
+        if not isinstance(tree, dict):
+            raise SchemaError("value is no object")
+        if "op" in tree and "source" in tree:
+            self._row(place, named, said, found, rows, events)
+        elif tree.keys() >= _CHANGE:
+            source = tree["source"] if isinstance(tree["source"], dict) else {}
+            events.append(changes.read(named, said, place, headers.read(found, source)))
+        elif tree.keys() >= _MARK:
+            events.append(control.read_transaction(named, said, place))
+        elif tree.keys() == {"ts_ms"}:
+            events.append(control.read_heartbeat(named, said, place))
+        elif self._options.unwrap:
+            self._unwrapped(place, named, said, found, rows)
+        elif "aggregate_type" not in tree:
+            members = ", ".join(tree)
+            raise ProtocolError(f"value is no event: it has {members[:80] or 'nothing'}", reason="unknown-kind")
+
+    def _row(
+        self,
+        place: Place,
+        key: Part | None,
+        value: Part,
+        found: Headers,
+        rows: dict[int, BatchBuilder],
+        events: list[Control],
+    ) -> None:
+        tree = value.payload
+        source = envelope.read_source(tree["source"])
+        _check_members(value)
+        op = envelope.OPS.get(tree["op"]) if type(tree["op"]) is str else None
+        if op is None:
+            raise ProtocolError(f"op {show(tree['op'])} is unknown, expected c, u, d, r or t", reason="unknown-kind")
+        if source.table is None:
+            raise SchemaError("row without a table - at `source.table`")
+        if key is not None and not isinstance(key.payload, dict):
+            raise SchemaError("key is no object")
+        around = Around(
+            place,
+            op,
+            source.time,
+            source.sequence,
+            envelope.read_transaction(tree.get("transaction")),
+            {**source.origin, "envelope": envelope.read_clock(tree), **headers.read(found, source.origin)},
+            source.sent | _unknown(tree),
+        )
+        if op == "truncate":
+            events.append(self._truncate(key, value, source, around))
+        else:
+            self._add(around, *self._images(op, key, value, source, around.origin), rows)
+
+    def _unwrapped(
+        self, place: Place, key: Part | None, value: Part, found: Headers, rows: dict[int, BatchBuilder]
+    ) -> None:
+        row = unwrapped.read(value, place.topic)
+        names = () if row.schema is not None else tuple(row.row)
+        keys = None if key is None else tuple(key.payload)
+        family = self._family(row.database, row.table, row.schema, names, keys, unwrapped.wire_text(key, value))
+        origin: dict[str, Any] = {"unwrapped": row.added, **headers.read(found, {})}
+        if key is not None and not _is_own(key.payload, row.row):
+            origin["key"] = java_json.write(key.payload)
+        images = Images(self._options.unavailable_value_placeholder)
+        images.tell(names, [row.row])
+        if row.op == "delete":
+            images.before = images.read(family.fields, row.row, "before", "")
+        else:
+            images.after = images.read(family.fields, row.row, "after", "")
+        self._add(Around(place, row.op, row.time, None, None, origin, {}), images, family, rows)
+
+    def _add(self, around: Around, images: Images, family: Family, rows: dict[int, BatchBuilder]) -> None:
+        """Adds a row to the batch of its shape."""
+        shape, time = images.shape(family), around.time
+        around.sent.update(images.differing(family, shape, self._options.decimal_format == "NUMERIC"))
+        rows[6 if time is None else time.digits].add(
+            shape,
+            around.place,
+            around.op,
+            before=images.before,
+            after=images.after,
+            sequence=around.sequence,
+            commit_time=None if time is None else time.us if time.digits == 6 else time.us // 1000,
+            transaction=around.transaction,
+            origin=canonical(around.whole_origin()),
+            irregular=images.irregular,
+        )
+
+    def _images(
+        self, op: str, key: Part | None, value: Part, source: envelope.Source, origin: dict[str, Any]
+    ) -> tuple[Images, Family]:
+        before, after = _trees(op, value.payload)
+        if op == "delete" and before is None and key is not None:
+            origin["absent"] = "before"
+            before = key.payload
+        present = [tree for tree in (before, after) if tree is not None]
+        if not present:
+            raise SchemaError(f"{op} without an image")
+        if len(present[-1]) > MOST_FIELDS:
+            raise SchemaError(f"row has {len(present[-1])} columns, expected at most {MOST_FIELDS}")
+        family = self._compiled(key, value, source, tuple(present[-1]))
+        if key is not None and ("absent" in origin or not _is_own(key.payload, present[-1])):
+            origin["key"] = java_json.write(key.payload)
+        images = Images(self._options.unavailable_value_placeholder)
+        if value.schema is None:
+            if any(tree.keys() != present[-1].keys() for tree in present):
+                raise SchemaError("before and after have other columns")
+            images.tell(present[-1], present)
+        fields = family.fields
+        if "absent" in origin:
+            fields = tuple(f for f in fields if f.column.name in (before or {}))
+        if before is not None:
+            prefix = "before." if after is not None else ""
+            images.before = images.read(fields, before, "before", prefix)
+        if after is not None:
+            images.after = images.read(family.fields, after, "after", "")
+        return images, family
+
+    def _compiled(self, key: Part | None, value: Part, source: envelope.Source, names: tuple[str, ...]) -> Family:
+        row = _row_schema(value)
+        keys = None if key is None else tuple(key.payload)
+        return self._family(
+            source.database, source.table or "", row, () if row else names, keys, shapes.wire_text(key, value)
+        )
+
+    def _truncate(self, key: Part | None, value: Part, source: envelope.Source, around: Around) -> SchemaChange:
+        if value.payload.get("before") is not None or value.payload.get("after") is not None:
+            raise SchemaError("truncate with an image")
+        family = self._compiled(key, value, source, ())
+        origin = around.whole_origin() | {"wire": family.wire}
+        if key is not None:
+            origin["key"] = java_json.write(key.payload)
+        if around.transaction is not None:
+            origin["transaction"] = around.transaction
+        return changes.truncate(source, around.place, origin)
+
+
+def _schema_id(value: bytes) -> int | None:
+    """The id of the schema of a value in Avro."""
+    is_avro = value[:1] == b"\0" and len(value) >= confluent.HEADER
+    return confluent.open_datum(value, "value")[0] if is_avro else None
+
+
+def _family(
+    database: str,
+    table: str,
+    row: Node | None,
+    names: tuple[str, ...],
+    keys: tuple[str, ...] | None,
+    wire: str,
+) -> Family:
+    fields: tuple[Field, ...]
+    fields = shapes.without_schema(names, keys) if row is None else shapes.with_schema(row, keys)
+    return Family(database, table, fields, wire)
+
+
+def _row_schema(value: Part) -> Node | None:
+    """The struct of the images; None without schema."""
+    return None if value.schema is None else value.schema.row
+
+
+def _check_members(value: Part) -> None:
+    """Checks images and source block against the schema."""
+    if value.schema is not None:
+        for name in ("before", "after", "source"):
+            node = value.schema.by_name.get(name)
+            if node is not None:
+                check_struct(value.payload[name], node, name)
+
+
+def _trees(op: str, tree: dict[str, Any]) -> tuple[Any, Any]:
+    before, after = tree.get("before"), tree.get("after")
+    for side, image in (("before", before), ("after", after)):
+        if image is not None and not isinstance(image, dict):
+            raise SchemaError(f"{side} is no object")
+    wrong = after if op == "delete" else before if op != "update" else None
+    if wrong is not None:
+        raise SchemaError(f"{op} with {'an after' if op == 'delete' else 'a before'} image")
+    if after is None and op != "delete":
+        raise SchemaError(f"{op} without an after image")
+    return before, after
+
+
+def _is_own(key: dict[str, Any], image: dict[str, Any]) -> bool:
+    """Whether a key follows from its row."""
+    return all(name in image and java_json.write(image[name]) == java_json.write(key[name]) for name in key)
+
+
+def _unknown(tree: dict[str, Any]) -> dict[str, str]:
+    names = [name for name in tree if name not in envelope.ENVELOPE]
+    return {f"envelope.{name}": java_json.write(tree[name]) for name in names}

@@ -1,0 +1,102 @@
+r"""Tables as the schema-change topic has them: `tableChanges` -> columns with their full types.
+
+    {"type":"ALTER","id":"\"shop\".\"orders\"","table":{"primaryKeyColumnNames":["id"],"columns":[
+      {"name":"total","jdbcType":3,"typeName":"DECIMAL","length":20,"scale":4,"position":4,"optional":true, …}]}}
+
+Rule 1. A type that nobody knows makes the columns unknown as a whole: half a table is no table.
+Rule 2. `length` is a display width for integers, which only tells TINYINT(1); a fraction of no digits is null.
+Rule 3. `defaultValueExpression` has lost its quotes: text, date and time get them back. CURRENT_TIMESTAMP has become
+        1970-01-01 00:00:00 at the producer.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from changefeed.errors import SchemaError
+from changefeed.model.table import Column
+from changefeed.model.types import INTEGERS, ColumnType
+
+_ALIASES = {
+    "uuid": "char(36)",
+    "inet4": "varchar",
+    "inet6": "varchar",
+    "serial": "bigint unsigned",
+    "boolean": "tinyint(1)",
+    "bool": "tinyint(1)",
+    "character": "char",
+    "character varying": "varchar",
+    "long varchar": "mediumtext",
+    "long varbinary": "mediumblob",
+    "long": "mediumtext",
+}
+_ESCAPE = re.compile(r"''|\\(.)", re.DOTALL)
+_ATTRIBUTES = re.compile(r"\b(?:unsigned|signed|zerofill|national|precision|(?<=\w )binary)\b")
+_SIZED = frozenset({"char", "varchar", "binary", "varbinary", "vector", "datetime", "timestamp", "time"})
+_BINARY = {"char": "binary", "varchar": "varbinary"} | {
+    size + "text": size + "blob" for size in ("", "tiny", "medium", "long")
+}
+_NUMBERS = frozenset({*INTEGERS, "decimal", "float", "double", "year"})
+
+
+def columns(changes: list[dict[str, Any]], database: str | None, table: str | None) -> tuple[Column, ...] | None:
+    """The columns of the table that the changes are about; None where they do not say."""
+    tables = [change["table"] for change in changes if isinstance(change.get("table"), dict)]
+    if len(changes) > 1:
+        named = f'"{database}"."{table}"'
+        tables = [c["table"] for c in changes if c.get("id") == named and isinstance(c.get("table"), dict)]
+    if len(tables) != 1:
+        return None
+    keys = tables[0].get("primaryKeyColumnNames") or ()
+    try:
+        return tuple(_column(column, keys) for column in tables[0]["columns"])
+    except (SchemaError, KeyError, TypeError, AttributeError, ValueError):  # another shape of table than ours
+        return None
+
+
+def _column(described: dict[str, Any], keys: Any) -> Column:
+    t = column_type(described["typeName"], described["length"], described["scale"], described.get("enumValues"))
+    if described.get("charsetName") == "binary":
+        t = ColumnType(_BINARY.get(t.name, t.name), length=t.length)
+    name, default = described["name"], described.get("defaultValueExpression")
+    if not isinstance(name, str):
+        raise SchemaError("column without a name")
+    return Column(name, t, bool(described["optional"]), name in keys, None if default is None else _sql(default, t))
+
+
+def column_type(name: str, length: int | None, scale: int | None, members: list[str] | None) -> ColumnType:
+    """The type that the connector describes like this.
+
+    Raises:
+        SchemaError: nobody knows it.
+    """
+    base = " ".join(_ATTRIBUTES.sub(" ", name.lower()).split())
+    t = ColumnType.parse(_ALIASES.get(base, base))
+    unsigned = t.unsigned or "unsigned" in name.lower() or "zerofill" in name.lower()
+    if t.name in INTEGERS:
+        return ColumnType(t.name, unsigned, 1 if t.length == 1 or (t.name, length) == ("tinyint", 1) else None)
+    if t.name == "decimal":
+        return ColumnType("decimal", unsigned, length or 10, scale or 0)
+    if t.name in ("float", "double"):
+        wide = t.name == "double" or ((length or 0) > 24 and scale is None)
+        known = (length, scale) if length is not None and scale is not None else (None, None)
+        return ColumnType("double" if wide else "float", unsigned, *known)
+    if t.name == "bit":
+        return ColumnType("bit", length=length or 1)
+    if t.name in ("enum", "set"):
+        return ColumnType(t.name, members=None if members is None else tuple(map(_member, members)))
+    return ColumnType(t.name, length=(length or None) if t.name in _SIZED and t.length is None else t.length)
+
+
+def _member(quoted: str) -> str:
+    inside = quoted[1:-1] if quoted[:1] == quoted[-1:] == "'" and len(quoted) > 1 else quoted
+    return _ESCAPE.sub(lambda found: found[1] or "'", inside)
+
+
+def _sql(default: str, t: ColumnType) -> str:
+    if t.name in _NUMBERS:
+        return default
+    if t.name == "bit":
+        return f"b'{default}'"
+    return "'" + default.replace("\\", "\\\\").replace("'", "''") + "'"

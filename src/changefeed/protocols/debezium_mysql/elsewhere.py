@@ -1,0 +1,203 @@
+"""Changes from elsewhere: what the connector would say around them, from options and from what their origin knows.
+
+Rule 1. The source block gets version, connector and name from the options; the other members from the origin, where it
+        has one of that name and kind, else `file` "" and numbers 0; a row that a snapshot read says so. The origin may
+        have a clock, a snapshot mark and a context too, as those of this protocol's own rows have.
+Rule 2. An update that changes the key is a delete, a tombstone and an insert, with each other's key in a header.
+Rule 3. An upsert is an insert: there is no other word for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from changefeed.errors import UnsupportedError
+from changefeed.model.event import Heartbeat, SchemaChange, TransactionMark
+from changefeed.model.position import Place
+from changefeed.model.table import TableShape
+from changefeed.protocols.debezium_mysql import avro_schema, blocks, describing, java_json, names
+from changefeed.protocols.debezium_mysql.envelope import CLOCK, INTEGERS, TEXTS
+from changefeed.protocols.debezium_mysql.headers import NEW_KEY, OLD_KEY
+from changefeed.protocols.debezium_mysql.numbers import escape_member
+from changefeed.protocols.debezium_mysql.options import Options
+from changefeed.protocols.debezium_mysql.parts import PLAIN, Block
+from changefeed.protocols.debezium_mysql.rows import LETTERS, RowWriter, row_writer
+from changefeed.wire.events import Row
+
+_PREFIX = "changefeed"
+
+
+def prefix(options: Options) -> str:
+    """The logical name."""
+    return options.topic_prefix or _PREFIX
+
+
+def schema_name(shape: TableShape, options: Options) -> str:
+    """What the names of a shape's schemas begin with."""
+    return names.topic(prefix(options), shape.database, shape.table, options.topic_delimiter)
+
+
+def writer(shape: TableShape, options: Options) -> RowWriter:
+    """How the rows of a shape from elsewhere are written.
+
+    Raises:
+        UnsupportedError: a column's type has no schema.
+    """
+    name = schema_name(shape, options)
+    made = row_writer(shape, describing.wire(shape, name, options), options)
+    if options.converter == "avro":
+        key = Block(avro_schema.text(made.key_block.text), True) if made.key_block.text else made.key_block
+        return replace(made, key_block=key, block=Block(avro_schema.text(made.block.text), True))
+    if not options.with_key_schema:
+        made = replace(made, key_block=PLAIN)
+    return made if options.with_value_schema else replace(made, block=PLAIN)
+
+
+def place_of(event: TransactionMark | Heartbeat, options: Options) -> Place:
+    """Where a mark goes: marks that were read from this protocol stay where they were."""
+    if "schemas" in event.origin or options.topic_prefix is None:
+        return event.place
+    if isinstance(event, Heartbeat):
+        return replace(event.place, topic=f"{options.topic_heartbeat_prefix}.{options.topic_prefix}")
+    return replace(event.place, topic=f"{options.topic_prefix}{options.topic_delimiter}{options.topic_transaction}")
+
+
+def source(origin: dict[str, Any], options: Options) -> dict[str, Any]:
+    """The origin of a change from elsewhere, as far as the source block has words for it."""
+    texts = set(TEXTS) - {"version", "connector", "name"}  # those are ours, whoever spoke before
+    known = {name: origin[name] for name in TEXTS if name in texts and isinstance(origin.get(name), str)}
+    known |= {name: origin[name] for name in INTEGERS if _is_integer(origin.get(name))}
+    known |= {name: content for name, content in origin.items() if name in _KINDS and _KINDS[name](content)}
+    if not options.extended_headers_enabled or options.debezium_version != "3.6":
+        known.pop("context", None)
+    if not options.include_query:
+        known.pop("query", None)
+    defaults = {"file": "", "server_id": 0, "pos": 0, "row": 0}
+    own = {"version": options.version, "connector": options.connector, "name": prefix(options)}
+    return defaults | known | own
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+
+
+def _is_clock(value: Any) -> bool:
+    return isinstance(value, dict) and value.keys() <= set(CLOCK) and all(map(_is_integer, value.values()))
+
+
+def _is_context(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(text, str | bool) for text in value.values())
+
+
+_KINDS: dict[str, Callable[[Any], bool]] = {
+    "envelope": _is_clock,
+    "snapshot": lambda value: isinstance(value, str),
+    "context": _is_context,
+}
+
+
+def rows(row: Row, options: Options) -> Iterator[Row]:
+    """The rows as which the connector would send one from elsewhere.
+
+    Raises:
+        UnsupportedError: it has no time, or no image.
+    """
+    if row.commit_time is None:
+        raise UnsupportedError(f"debezium-mysql: {_named(row)} needs a commit time")
+    if row.after is None and (row.before is None or row.op != "delete"):
+        raise UnsupportedError(f"debezium-mysql: {_named(row)} has no image to send")
+    origin = source(row.origin, options)
+    transaction = row.transaction if options.provide_transaction_metadata else None
+    if row.op == "read":
+        origin.setdefault("snapshot", "true")
+    place = row.place
+    if options.topic_prefix is not None:
+        place = replace(place, topic=schema_name(row.shape, options))
+    row = replace(row, origin=origin, transaction=transaction, place=place)
+    if options.bug_compat and row.op != "read":
+        row = replace(row, before=_leaked(row, row.before), after=_leaked(row, row.after))
+    if LETTERS[row.op] in options.skipped:
+        return
+    if row.op == "delete":
+        yield replace(row, after=None)
+    elif row.op != "update":
+        yield replace(row, before=None)
+    elif row.before is None or not _key_changes(row, options):
+        yield row
+    else:
+        yield from _split(row, options)
+
+
+def _leaked(row: Row, image: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The image with the labels of ENUM and SET as streaming connectors send them: with the escapes of `allowed`."""
+    if image is None:
+        return None
+    labels = {c.name for c in row.shape.columns if c.type.members is not None and isinstance(image.get(c.name), str)}
+    sets = {name for name in labels if row.shape.by_name[name].type.name == "set"}
+    return {
+        name: ",".join(map(_escaped, value.split(",")))
+        if name in sets
+        else _escaped(value)
+        if name in labels
+        else value
+        for name, value in image.items()
+    }
+
+
+def _escaped(label: str) -> str:
+    return escape_member(label, escapes_backslash=True)
+
+
+def _key_changes(row: Row, options: Options) -> bool:
+    before, after = row.before or {}, row.after or {}
+    return any(before.get(name) != after.get(name) for name in describing.keys(row.shape, options))
+
+
+def _split(row: Row, options: Options) -> Iterator[Row]:
+    sender = writer(row.shape, options)
+    prefixed = {n.removeprefix("before."): v for n, v in row.irregular.items() if n.startswith("before.")}
+    own = {n: v for n, v in row.irregular.items() if not n.startswith("before.")}
+    old = replace(row, op="delete", after=None, irregular=prefixed)
+    new = replace(row, op="insert", before=None, irregular=own)
+    old_key, new_key = _key_text(sender, old, options), _key_text(sender, new, options)
+    offset = row.place.offset + (2 if options.tombstones_on_delete else 1)
+    yield replace(old, origin=old.origin | {"headers": [[NEW_KEY, new_key]]})
+    place = replace(row.place, offset=offset)
+    yield replace(new, place=place, origin=new.origin | {"headers": [[OLD_KEY, old_key]]})
+
+
+def _key_text(sender: RowWriter, row: Row, options: Options) -> str:
+    """A key as the JSON converter writes it into a header."""
+    text = java_json.write(sender.key_of(row))
+    if not options.schemas_enable:
+        return text
+    return f'{{"schema":{describing.key_schema(row.shape, schema_name(row.shape, options), options)},"payload":{text}}}'
+
+
+def schema_change(event: SchemaChange, options: Options) -> SchemaChange:
+    """A schema change from elsewhere, with the origin that the connector's own would have.
+
+    Raises:
+        UnsupportedError: it has no time.
+    """
+    if event.commit_time is None:
+        raise UnsupportedError(f"debezium-mysql: {event.type} at {event.place} needs a commit time")
+    origin = source(event.origin, options) | {"tableChanges": []}
+    origin.setdefault("envelope", {"ts_ms": event.commit_time.us // 1000})
+    schemas = {"key": options.with_key_schema, "value": options.with_value_schema}
+    origin["schemas"] = {side: True for side, there in schemas.items() if there}
+    if options.converter == "avro":
+        texts = blocks.change_key(options.connector), blocks.change(options.connector, options.debezium_version)
+        found = [{"avro": None, "schema": avro_schema.text(text)} for text in texts]
+        origin["schemas"] = dict(zip(("key", "value"), found, strict=True))
+    profile = options.debezium_version
+    if blocks.profile_of(options.version) != profile:
+        raise UnsupportedError(f"debezium-mysql: source-version {options.version} is none of {profile}")
+    place = event.place if options.topic_prefix is None else replace(event.place, topic=options.topic_prefix)
+    return replace(event, origin=origin, place=place)
+
+
+def _named(row: Row) -> str:
+    return f"{row.op} of {row.shape.database}.{row.shape.table} at {row.place}"

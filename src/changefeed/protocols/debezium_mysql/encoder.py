@@ -1,0 +1,124 @@
+"""Changes to records, byte for byte as the connector writes them.
+
+    row ── its shape's wire text ──▶ rows.RowWriter ──▶ key, value, headers ──▶ after a delete: a tombstone
+     └─ from elsewhere: describing.wire, origin and clock filled in; a key that changes: delete, tombstone, insert
+    schema change, transaction mark, heartbeat ──▶ changes, control
+
+Rule 1. Rows that were read from this protocol are written as they were read; options say how others are written.
+Rule 2. A tombstone has the offset behind its delete's, and its headers.
+Rule 3. There is no clock here: without a reading in the origin the time of the change stands for it.
+Rule 4. Resolved marks have no place in the protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from changefeed.errors import ProtocolError, UnsupportedError
+from changefeed.model.batch import Decoded, record_batch
+from changefeed.model.event import Heartbeat, SchemaChange, TransactionMark
+from changefeed.model.position import Place
+from changefeed.model.table import TableShape
+from changefeed.protocols.base import Stores
+from changefeed.protocols.debezium_mysql import changes, control, elsewhere, headers, parts
+from changefeed.protocols.debezium_mysql.options import Options
+from changefeed.protocols.debezium_mysql.rows import RowWriter, is_ours, row_writer
+from changefeed.protocols.debezium_mysql.shapes import LIMIT
+from changefeed.wire.events import Row, in_order
+from changefeed.wire.records import Headers
+
+Record = dict[str, Any]
+
+
+class Encoder:
+    """Encodes in the version and modes that the options name. Remembers how shapes are written."""
+
+    def __init__(self, options: Options, stores: Stores) -> None:
+        self._options = options
+        self._parts = parts.Writer(stores)
+        self._writer = lru_cache(LIMIT)(self._make_writer)
+
+    def encode(self, changed: Decoded) -> pa.RecordBatch:
+        """The records that say `changed`; see `protocols.base.Encoder`."""
+        written: list[Record] = []
+        for event in in_order(changed):
+            try:
+                written += self._event(event)
+            except UnicodeEncodeError as error:
+                message = f"debezium-mysql cannot carry text that is not UTF-8 (at {event.place})"
+                raise UnsupportedError(message) from error
+            except ProtocolError as error:
+                raise UnsupportedError(f"debezium-mysql: {error} (at {event.place})") from error
+        return record_batch(written)
+
+    def _event(self, event: Any) -> Iterator[Record]:
+        match event:
+            case Row():
+                ours = is_ours(event.shape.wire)
+                for row in (event,) if ours else elsewhere.rows(event, self._options):
+                    yield from self._row(row)
+            case SchemaChange():
+                yield from self._schema_change(event)
+            case TransactionMark():
+                if "schemas" in event.origin or self._options.provide_transaction_metadata:
+                    yield self._control(elsewhere.place_of(event, self._options), control.write_transaction(event))
+            case Heartbeat():
+                said = control.write_heartbeat(event, elsewhere.prefix(self._options))
+                yield self._control(elsewhere.place_of(event, self._options), said)
+
+    def _row(self, row: Row) -> Iterator[Record]:
+        writer = self._writer(row.shape)
+        key, value, found = writer.key_of(row), writer.value(row), headers.write(row.origin)
+        topic = row.place.topic
+        sent_key = None if writer.key is None else self._parts.write(key, writer.key_block, f"{topic}-key")
+        yield _record(row.place, sent_key, self._parts.write(value, writer.block, f"{topic}-value"), found)
+        if row.op == "delete" and self._options.tombstones_on_delete:
+            behind = replace(row.place, offset=row.place.offset + 1)
+            yield _record(behind, sent_key, None, found)
+
+    def _control(self, place: Place, said: control.Record, found: Headers = ()) -> Record:
+        key = None
+        if said.key_block is not None:
+            key = self._parts.write(said.key, said.key_block, f"{place.topic}-key")
+        return _record(place, key, self._parts.write(said.value, said.block, f"{place.topic}-value"), found)
+
+    def _make_writer(self, shape: TableShape) -> RowWriter:
+        if is_ours(shape.wire):
+            return row_writer(shape, shape.wire, self._options)
+        return elsewhere.writer(shape, self._options)
+
+    def _schema_change(self, event: SchemaChange) -> Iterator[Record]:
+        origin = event.origin
+        if isinstance(origin.get("wire"), str) and is_ours(origin["wire"]):
+            yield self._truncate(event)
+            return
+        if "tableChanges" not in origin:
+            if not self._options.include_schema_changes:
+                return
+            event = elsewhere.schema_change(event, self._options)
+        yield self._control(event.place, changes.write(event), headers.write(event.origin))
+
+    def _truncate(self, event: SchemaChange) -> Record:
+        origin = event.origin
+        shape = TableShape(event.database or "", event.table or "", (), wire=origin["wire"])
+        writer = self._writer(shape)
+        value = writer.envelope("t", None, None, event.commit_time, origin.get("transaction"), origin)
+        key = writer.sent_key(origin)
+        said = control.Record(key, None if key is None else writer.key_block, value, writer.block)
+        return self._control(event.place, said, headers.write(origin))
+
+
+def _record(place: Place, key: bytes | None, value: bytes | None, found: Headers) -> Record:
+    return {
+        "topic": place.topic,
+        "partition": place.partition,
+        "offset": place.offset,
+        "key": key,
+        "value": value,
+        "headers": [{"key": name, "value": data} for name, data in found],
+    }

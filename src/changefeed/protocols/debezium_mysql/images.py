@@ -1,0 +1,106 @@
+"""The two images of a row while they are read: what its columns hold, and what they could not hold.
+
+A value that its type cannot hold is NULL in its image and kept in `irregular`, under the column's name; names of the
+old row of an update carry `before.`. A column whose value is the placeholder was not sent: its image does not have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from changefeed.errors import ProtocolError, SchemaError, UnsupportedError
+from changefeed.model.table import TableShape
+from changefeed.model.types import ColumnType
+from changefeed.protocols.debezium_mysql import java_json, loose
+from changefeed.protocols.debezium_mysql.shapes import Family, Field, Told
+from changefeed.protocols.debezium_mysql.times import Irregular, Moment
+from changefeed.protocols.debezium_mysql.writing import write_irregular, writing
+from changefeed.wire import base64_text
+
+Values = dict[str, Any]
+Tree = dict[str, Any]
+
+
+class Images:
+    """Ready values of both images, and what has to be kept beside them."""
+
+    __slots__ = ("_absent", "_told", "_trees", "_types", "after", "before", "irregular")
+
+    def __init__(self, placeholder: str) -> None:
+        self.before: Values | None = None
+        self.after: Values | None = None
+        self.irregular: dict[str, bytes] = {}
+        self._absent = {placeholder, base64_text.write(placeholder.encode())}
+        self._told: dict[str, Told] = {}
+        self._trees: dict[str, Tree] = {}
+        self._types: dict[str, ColumnType] = {}
+
+    def tell(self, names: Iterable[str], trees: list[Tree]) -> None:
+        """Learns the columns' types from the values of both images, where there is no schema."""
+        for name in names:
+            told = loose.tell([tree[name] for tree in trees])
+            if told is not None:
+                self._told[name] = self._types[name] = told
+
+    def read(self, fields: tuple[Field, ...], tree: Tree, side: str, prefix: str) -> Values:
+        """Ready values of one image, by name; `tree` has the members that `fields` name."""
+        image: Values = {}
+        self._trees[side] = tree
+        for f in fields:
+            name = f.column.name
+            value = tree[name]
+            if value is None:
+                image[name] = None
+            elif type(value) is not str or value not in self._absent:
+                image[name] = self._value(f, value, side, prefix)
+        return image
+
+    def _value(self, f: Field, value: Any, side: str, prefix: str) -> Any:
+        name = f.column.name
+        try:
+            ready = loose.read(value, self._types[name]) if f.read is None else f.read(value)
+        except ProtocolError as error:
+            raise SchemaError(f"{error} - at `{side}.{name}`") from error
+        if type(ready) is Moment:
+            known = self._told.get(name)
+            self._told[name] = max(ready.digits, known if isinstance(known, int) else 0)
+            return ready.us
+        if type(ready) is Irregular:
+            self.irregular[prefix + name] = ready.text.encode()
+            return None
+        return ready
+
+    def shape(self, family: Family) -> TableShape:
+        """The shape of the row."""
+        told = [self._told.get(f.column.name) for f in family.fields if f.told]
+        return family.shape(told, self._names(family, self.before), self._names(family, self.after))
+
+    def _names(self, family: Family, image: Values | None) -> tuple[str, ...] | None:
+        return None if image is None or len(image) == len(family.fields) else tuple(image)
+
+    def differing(self, family: Family, shape: TableShape, numeric: bool) -> dict[str, str]:
+        """The values that would be written otherwise than they were sent: `before.price` -> the JSON that was sent."""
+        found: dict[str, str] = {}
+        both = self.before is not None and self.after is not None
+        for side, image in (("before", self.before), ("after", self.after)):
+            prefix = "before." if both and side == "before" else ""
+            tree = self._trees.get(side, {})
+            for f in family.fields:
+                name = f.column.name
+                if image is None or name not in image or tree.get(name) is None:
+                    continue
+                t = shape.by_name[name].type
+                sent = java_json.write(tree[name])
+                if _written(f, t, image[name], self.irregular.get(prefix + name), numeric) != sent:
+                    found[f"{side}.{name}"] = sent
+        return found
+
+
+def _written(f: Field, t: ColumnType, ready: Any, irregular: bytes | None, numeric: bool) -> str | None:
+    node = f.node if f.node is not None else loose.node(t)
+    try:
+        tree = writing(t, node, numeric=numeric)(ready) if irregular is None else write_irregular(irregular, node)
+    except (UnsupportedError, ProtocolError):
+        return None
+    return java_json.write(tree)

@@ -1,0 +1,109 @@
+r"""JSON as Kafka Connect's converter prints it, text in and text out.
+
+    string       \" \\ \b \t \n \f \r; other characters below 0x20 \u00XX; above U+FFFF as a surrogate pair \uD83D\uDC1F
+                 (upper-case digits); all else as it is
+    float        Float.toString and Double.toString: 0.001 to 1e7 plain with a fraction digit, else 1.5E-7
+    white space  none
+
+A value is a *tree*: dict, list, str, bool, None, and `Number` for the text of a number, so that 18446744073709551615,
+0E-30 and 1.0E100 go out as they came in.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from changefeed.errors import ProtocolError
+from changefeed.wire import strict_json
+from changefeed.wire.floats import shortest
+from changefeed.wire.strict_json import REPLACED, Number
+
+_DEEPEST = 64
+_ESCAPED = {chr(c): f"\\u{c:04X}" for c in range(0x20)}
+_ESCAPED |= {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+_NEEDS = re.compile('[\x00-\x1f"\\\\\U00010000-\U0010ffff]')
+
+
+def read(data: bytes, what: str) -> Any:
+    """The tree that `data` holds.
+
+    Raises:
+        ProtocolError: reason `bad-json`; it is not JSON, not UTF-8, or nested too deeply.
+    """
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        raise ProtocolError(f"{what} is not UTF-8", reason="bad-json", byte=error.start) from error
+    tree = strict_json.read(data, what)
+    if data.count(b"[") + data.count(b"{") > _DEEPEST:
+        _check_depth(tree, what, 0)
+    return _unmarked(tree) if b"\\ufffd" in data else tree
+
+
+def _check_depth(tree: Any, what: str, depth: int) -> None:
+    if depth > _DEEPEST:
+        raise ProtocolError(f"{what} is nested more than {_DEEPEST} deep", reason="bad-json")
+    below = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+    for item in below:
+        if isinstance(item, dict | list):
+            _check_depth(item, what, depth + 1)
+
+
+def _unmarked(tree: Any) -> Any:
+    r"""The tree without the mark that `strict_json` puts for Go's sake: here `\ufffd` is U+FFFD."""
+    if type(tree) is str:
+        return tree.replace(REPLACED, "\ufffd")
+    if isinstance(tree, dict):
+        return {_unmarked(name): _unmarked(value) for name, value in tree.items()}
+    return [_unmarked(item) for item in tree] if isinstance(tree, list) else tree
+
+
+def write(tree: Any) -> str:
+    """The text of a tree."""
+    kind = type(tree)
+    if kind is Number:
+        return str(tree)
+    if kind is str:
+        return string(tree)
+    if tree is None:
+        return "null"
+    if kind is bool:
+        return "true" if tree else "false"
+    if kind is int:
+        return str(tree)
+    if kind is list:
+        return "[" + ",".join(map(write, tree)) + "]"
+    return "{" + ",".join(f"{string(name)}:{write(value)}" for name, value in tree.items()) + "}"
+
+
+def string(text: str) -> str:
+    """The JSON string, with its quotes."""
+    return '"' + _NEEDS.sub(_escape, text) + '"'
+
+
+def _escape(found: re.Match[str]) -> str:
+    char = found[0]
+    if char in _ESCAPED:
+        return _ESCAPED[char]
+    high, low = divmod(ord(char) - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04X}\\u{0xDC00 + low:04X}"
+
+
+def number(value: float, bits: int) -> Number | str:
+    """The JSON of a float32 or float64: a number, or a string for what JSON has no number for."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    sign = "-" if math.copysign(1, value) < 0 else ""
+    if value == 0:
+        return Number(sign + "0.0")
+    digits, exponent = shortest(abs(value), bits)
+    if not -3 <= exponent < 7:
+        return Number(f"{sign}{digits[0]}.{digits[1:] or '0'}E{exponent}")
+    if exponent < 0:
+        return Number(f"{sign}0.{'0' * (-exponent - 1)}{digits}")
+    whole = digits[: exponent + 1].ljust(exponent + 1, "0")
+    return Number(f"{sign}{whole}.{digits[exponent + 1 :] or '0'}")

@@ -1,0 +1,157 @@
+"""Options of `debezium-mysql`. Names and meanings are the connector's own; decoder and encoder share them."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from changefeed.errors import ConfigError
+from changefeed.protocols import base
+
+_ADJUSTMENT = Literal["none", "avro", "avro_unicode"]
+_VERSIONS = {"2.3": "2.3.4.Final", "2.6": "2.6.2.Final", "3.0": "3.0.7.Final", "3.6": "3.6.3.Final"}
+
+
+class Options(base.RegistryOptions, frozen=True):
+    """What both directions need to know of the producer."""
+
+    debezium_version: Annotated[
+        Literal["2.3", "2.6", "3.0", "3.6"], Meta(description="whose bytes to write; all are read")
+    ] = "3.6"
+    source_version: Annotated[
+        str | None, Meta(description="text of `source.version`; None for that of the debezium-version")
+    ] = None
+    connector: Annotated[Literal["mysql", "mariadb"], Meta(description="which connector's names to write")] = "mysql"
+    topic_prefix: Annotated[
+        str | None,
+        Meta(description="logical name; rows from elsewhere go to <prefix>.<database>.<table>. None keeps their topic"),
+    ] = msgspec.field(default=None, name="topic.prefix")
+    topic_delimiter: Annotated[str, Meta(description="between the parts of a topic's name")] = msgspec.field(
+        default=".", name="topic.delimiter"
+    )
+    decimal_handling_mode: Annotated[
+        Literal["precise", "string", "double"], Meta(description="how DECIMAL is sent")
+    ] = msgspec.field(default="precise", name="decimal.handling.mode")
+    bigint_unsigned_handling_mode: Annotated[
+        Literal["long", "precise"], Meta(description="how BIGINT UNSIGNED is sent; long wraps above 2^63-1")
+    ] = msgspec.field(default="long", name="bigint.unsigned.handling.mode")
+    time_precision_mode: Annotated[
+        Literal["adaptive_time_microseconds", "connect", "microseconds", "nanoseconds", "isostring"],
+        Meta(description="how DATE, TIME and DATETIME are sent"),
+    ] = msgspec.field(default="adaptive_time_microseconds", name="time.precision.mode")
+    binary_handling_mode: Annotated[
+        Literal["bytes", "base64", "base64-url-safe", "hex"], Meta(description="how BINARY and BLOB are sent")
+    ] = msgspec.field(default="bytes", name="binary.handling.mode")
+    converter: Annotated[
+        Literal["json", "avro"], Meta(description="how keys and values from elsewhere are written; both are read")
+    ] = "json"
+    decimal_format: Annotated[
+        Literal["BASE64", "NUMERIC"], Meta(description="the JSON converter's form of precise decimals")
+    ] = msgspec.field(default="BASE64", name="decimal.format")
+    schemas_enable: Annotated[
+        bool, Meta(description="rows from elsewhere get schemas in front of key and value; both are read")
+    ] = msgspec.field(default=True, name="schemas.enable")
+    key_schemas_enable: Annotated[bool | None, Meta(description="the same for keys alone; None as schemas.enable")] = (
+        msgspec.field(default=None, name="key.converter.schemas.enable")
+    )
+    value_schemas_enable: Annotated[
+        bool | None, Meta(description="the same for values alone; None as schemas.enable")
+    ] = msgspec.field(default=None, name="value.converter.schemas.enable")
+    replace_null_with_default: Annotated[
+        bool, Meta(description="NULL is written as the default of its field's schema, as the converters do unless told")
+    ] = False
+    topic_transaction: Annotated[
+        str, Meta(description="transaction marks from elsewhere go to <topic.prefix>.<this>")
+    ] = msgspec.field(default="transaction", name="topic.transaction")
+    topic_heartbeat_prefix: Annotated[
+        str, Meta(description="heartbeats from elsewhere go to <this>.<topic.prefix>")
+    ] = msgspec.field(default="__debezium-heartbeat", name="topic.heartbeat.prefix")
+    skipped_operations: Annotated[
+        str, Meta(description="rows from elsewhere that are not written: a list of c, u, d, t; or none")
+    ] = msgspec.field(default="t", name="skipped.operations")
+    extended_headers_enabled: Annotated[
+        bool, Meta(description="rows from elsewhere get the context headers that their origin has")
+    ] = msgspec.field(default=True, name="extended.headers.enabled")
+    message_key_columns: Annotated[
+        str | None,
+        Meta(description="keys of tables from elsewhere, and their order: <regex of db.table>:<column>,…;…"),
+    ] = msgspec.field(default=None, name="message.key.columns")
+    tombstones_on_delete: Annotated[bool, Meta(description="a record without value follows each delete")] = (
+        msgspec.field(default=True, name="tombstones.on.delete")
+    )
+    provide_transaction_metadata: Annotated[
+        bool, Meta(description="rows and marks from elsewhere get their transaction")
+    ] = msgspec.field(default=False, name="provide.transaction.metadata")
+    include_schema_changes: Annotated[bool, Meta(description="schema changes from elsewhere are written")] = (
+        msgspec.field(default=True, name="include.schema.changes")
+    )
+    include_query: Annotated[bool, Meta(description="`source.query` of rows from elsewhere, where it is known")] = (
+        msgspec.field(default=False, name="include.query")
+    )
+    schema_name_adjustment_mode: Annotated[
+        _ADJUSTMENT, Meta(description="characters of schema names that Avro does not have")
+    ] = msgspec.field(default="none", name="schema.name.adjustment.mode")
+    field_name_adjustment_mode: Annotated[_ADJUSTMENT, Meta(description="the same for names of columns")] = (
+        msgspec.field(default="none", name="field.name.adjustment.mode")
+    )
+    unwrap: Annotated[
+        bool, Meta(description="values are rows without envelope, as the transform ExtractNewRecordState leaves them")
+    ] = False
+    unavailable_value_placeholder: Annotated[str, Meta(description="what stands for a column that was not sent")] = (
+        msgspec.field(default="__debezium_unavailable_value", name="unavailable.value.placeholder")
+    )
+    bug_compat: Annotated[bool, Meta(description="reproduce the producer's known defects")] = False
+
+    def __post_init__(self) -> None:
+        """Checks what a type alone does not.
+
+        Raises:
+            ConfigError: an option cannot work.
+        """
+        keys_of(self.message_key_columns)
+        if not self.skipped <= {"c", "u", "d", "t"}:
+            raise ConfigError(f"skipped.operations {self.skipped_operations!r} is no list of c, u, d, t; or none")
+
+    @property
+    def skipped(self) -> set[str]:
+        """The letters of `skipped.operations`."""
+        return {letter.strip() for letter in self.skipped_operations.split(",")} - {"none"}
+
+    @property
+    def version(self) -> str:
+        """The text of `source.version`."""
+        return self.source_version or _VERSIONS[self.debezium_version]
+
+    @property
+    def with_key_schema(self) -> bool:
+        """Whether keys of rows from elsewhere have their schema in front."""
+        return self.schemas_enable if self.key_schemas_enable is None else self.key_schemas_enable
+
+    @property
+    def with_value_schema(self) -> bool:
+        """Whether values of rows from elsewhere have their schema in front."""
+        return self.schemas_enable if self.value_schemas_enable is None else self.value_schemas_enable
+
+
+@cache
+def keys_of(text: str | None) -> tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]:
+    """The option `message.key.columns`: patterns of `database.table`, and the columns of the key.
+
+    Raises:
+        ConfigError: the text has another form.
+    """
+    found = []
+    for entry in filter(None, (text or "").split(";")):
+        pattern, _, columns = entry.rpartition(":")
+        names = tuple(name.strip() for name in columns.split(",") if name.strip())
+        try:
+            found.append((re.compile(pattern.strip(), re.IGNORECASE), names))
+        except re.error as error:
+            raise ConfigError(f"message.key.columns: {pattern!r} is no pattern: {error}") from error
+        if not pattern or not names:
+            raise ConfigError(f"message.key.columns: {entry!r} is not <regex of db.table>:<column>,…")
+    return tuple(found)

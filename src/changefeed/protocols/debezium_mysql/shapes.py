@@ -1,0 +1,123 @@
+"""From schema blocks, or from values alone, to table shapes: compiled once, then looked up.
+
+Rule 1. Rows whose schema block has the same bytes, or whose columns have the same names where there is none, are one
+        family. A family has a shape for each set of what only values tell: the fraction digits of a ZonedTimestamp,
+        and without schema the type of every column.
+Rule 2. A NULL tells nothing: a row joins the first shape of its family that agrees where it is not NULL.
+Rule 3. The table of shapes is bounded; a shape made again is equal to the one forgotten.
+
+The wire text of a shape:
+
+    {"protocol":"debezium-mysql","key":{"schema":{…}},"value":{"schema":{…}}}                      with schemas
+    {"protocol":"debezium-mysql","key":{"fields":["id"]},"value":{"envelope":[…],"source":[…]}}    without
+    {"protocol":"debezium-mysql","key":{"avro":7,"schema":"…"},"value":{"avro":8,"schema":"…"}}    Avro
+    {"protocol":"debezium-mysql","key":null,"value":…}                                             no key
+    {"protocol":"debezium-mysql","key":…,"value":{"unwrapped":true,…}}                             no envelope
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from changefeed.model.table import Column, TableShape, canonical
+from changefeed.model.types import ColumnType
+from changefeed.protocols.debezium_mysql import loose
+from changefeed.protocols.debezium_mysql.parts import Block, Part
+from changefeed.protocols.debezium_mysql.reading import Read, reading
+from changefeed.protocols.debezium_mysql.schema import Node
+
+LIMIT = 1024
+_SHAPES_IN_FAMILY = 64
+MARK = '{"protocol":"debezium-mysql",'
+# What a value tells of its column's type: fraction digits, or without schema the type.
+Told = int | ColumnType | None
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column, understood. `node` and `read` are None without schema, `told` says that values tell the type."""
+
+    column: Column
+    node: Node | None
+    read: Read | None
+    told: bool
+
+
+@dataclass(slots=True)
+class Family:
+    """Rows described in the same way."""
+
+    database: str
+    table: str
+    fields: tuple[Field, ...]
+    wire: str
+    shapes: list[tuple[tuple[Told, ...], TableShape]] = field(default_factory=list)
+
+    def shape(self, told: Sequence[Told], before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> TableShape:
+        """The shape of a row.
+
+        Args:
+            told: what its values tell, one entry a field for which they do, None for NULL.
+            before, after: names of the columns that its images carry, None for all.
+        """
+        found = self._find(tuple(told))
+        return found if before is None and after is None else replace(found, before=before, after=after)
+
+    def _find(self, told: tuple[Told, ...]) -> TableShape:
+        for known, shape in self.shapes:
+            if all(new is None or new == old for new, old in zip(told, known, strict=True)):
+                return shape
+        shape = self._make(told)
+        self.shapes.append((told, shape))
+        del self.shapes[:-_SHAPES_IN_FAMILY]
+        return shape
+
+    def _make(self, told: tuple[Told, ...]) -> TableShape:
+        left = iter(told)
+        columns = tuple(_told(f.column, next(left)) if f.told else f.column for f in self.fields)
+        return TableShape(self.database, self.table, columns, wire=self.wire)
+
+
+def _told(column: Column, told: Told) -> Column:
+    if isinstance(told, ColumnType):
+        return replace(column, type=told)
+    if column.type == loose.NULL:
+        return column
+    return replace(column, type=ColumnType(column.type.name, length=told or None))
+
+
+def with_schema(row: Node, keys: tuple[str, ...] | None) -> tuple[Field, ...]:
+    """The columns of a row's struct; `keys` names those of the key, None where there is no key."""
+    return tuple(_field(node, keys) for node in row.fields)
+
+
+def _field(node: Node, keys: tuple[str, ...] | None) -> Field:
+    t, read = reading(node)
+    # A geometry is optional even where its column is NOT NULL.
+    nullable = None if node.optional and t.name in ("point", "geometry") else node.optional
+    column = Column(node.field, t, nullable, node.field in (keys or ()))
+    return Field(column, node, read, t.name in ("timestamp", "datetime") and t.length is None)
+
+
+def without_schema(names: tuple[str, ...], keys: tuple[str, ...] | None) -> tuple[Field, ...]:
+    """The columns of a row of which only names are known."""
+    return tuple(Field(Column(name, loose.NULL, None, name in (keys or ())), None, None, True) for name in names)
+
+
+def wire_text(key: Part | None, value: Part) -> str:
+    """The wire text of rows with this key and this value."""
+    layout = {"envelope": list(value.payload), "source": list(value.payload["source"])}
+    return f'{MARK}"key":{key_text(key)},"value":{block_text(value.block) or canonical(layout)}}}'
+
+
+def key_text(key: Part | None) -> str:
+    """A key in a wire text."""
+    return "null" if key is None else block_text(key.block) or canonical({"fields": list(key.payload)})
+
+
+def block_text(block: Block) -> str:
+    """A schema in a wire text; "" for none."""
+    if block.avro:
+        return canonical({"avro": block.id, "schema": block.text})
+    return f'{{"schema":{block.text}}}' if block.text else ""

@@ -1,0 +1,154 @@
+"""Temporal values: numbers and ISO text of every `time.precision.mode` ⇄ ready values (see `model.values`).
+
+    column            adaptive_time_microseconds   connect   microseconds     nanoseconds      isostring
+    DATE              days                         days      days             days             2018-06-20Z
+    TIME              µs                           ms        µs               ns               10:20:30.123Z
+    DATETIME(0–3)     ms                           ms        µs               ns               2018-06-20T01:02:03.9Z
+    DATETIME(4–6)     µs                           ms        µs               ns               2018-06-20T01:02:03.9Z
+    TIMESTAMP         2018-06-20T01:02:03.123456Z, in every mode
+
+Rule 1. A number tells no fraction digits: ms is datetime(3) and time(3), µs and ns are datetime(6) and time(6). A
+        definition that says fewer takes nothing away but zeros.
+Rule 2. Text tells its digits: a streamed TIMESTAMP has those of its column, a snapshot leaves zeros at the end out.
+Rule 3. What the calendar or the type does not have is `Irregular`, in the words it was sent in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from changefeed.errors import SchemaError, UnsupportedError
+from changefeed.model import values
+from changefeed.wire.strict_json import Number
+
+UNITS_US = {"ms": 1_000, "us": 1}
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+_FIRST_US, _LAST_US = _FIRST_DAY * 86_400_000_000, (_LAST_DAY + 1) * 86_400_000_000 - 1
+_LONGEST_US = 838 * 3_600_000_000 + 59 * 60_000_000 + 59_999_999
+_ISO = re.compile(r"[+-]?\d{4,9}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d(?::\d\d)?)", re.ASCII)
+_ISO_DATE = re.compile(r"[+-]?\d{4,9}-\d\d-\d\d(?:Z|[+-]\d\d:\d\d)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Irregular:
+    """What the column's type cannot hold, in the words it was sent in."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A date and time that tells its fraction digits: together they are `timestamp(6)`."""
+
+    us: int
+    digits: int
+
+
+def read_days(number: int) -> int | Irregular:
+    """A DATE from days since 1970-01-01."""
+    return number if _FIRST_DAY <= number <= _LAST_DAY else Irregular(str(number))
+
+
+def datetime_reader(unit: str) -> Callable[[int], int | Irregular]:
+    """The function number -> µs for numbers of `ms`, `us` or `ns`."""
+
+    def read(number: int) -> int | Irregular:
+        us, rest = divmod(number, 1000) if unit == "ns" else (number * UNITS_US[unit], 0)
+        return us if not rest and _FIRST_US <= us <= _LAST_US else Irregular(str(number))
+
+    return read
+
+
+def datetime_writer(unit: str) -> Callable[[int], Number]:
+    """The function µs -> number; digits that the unit does not have are cut off."""
+    if unit == "ns":
+        return lambda us: Number(us * 1000)
+    return lambda us: Number(us // UNITS_US[unit])
+
+
+def time_reader(unit: str) -> Callable[[int], str | Irregular]:
+    """The function number -> canonical text of a TIME with three digits (`ms`) or six."""
+
+    def read(number: int) -> str | Irregular:
+        us, rest = divmod(number, 1000) if unit == "ns" else (number * UNITS_US[unit], 0)
+        if rest or abs(us) > _LONGEST_US:
+            return Irregular(str(number))
+        second, fraction = divmod(abs(us), 1_000_000)
+        clock = f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
+        return f"{'-' if us < 0 else ''}{clock}.{fraction:06}"[: -3 if unit == "ms" else None]
+
+    return read
+
+
+def time_writer(unit: str) -> Callable[[str], Number]:
+    """The function canonical text of a TIME -> number."""
+
+    def write(text: str) -> Number:
+        us = time_us(text)
+        return Number(us * 1000 if unit == "ns" else us // UNITS_US[unit])
+
+    return write
+
+
+def time_us(text: str) -> int:
+    """Microseconds of a TIME.
+
+    Raises:
+        UnsupportedError: it is a negative zero, for which there is no number.
+    """
+    sign = -1 if text.startswith("-") else 1
+    clock, _, fraction = text.lstrip("-").partition(".")
+    hours, minutes, seconds = map(int, clock.split(":"))
+    us = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + int(fraction.ljust(6, "0") or 0)
+    if sign < 0 and us == 0:
+        raise UnsupportedError(f"debezium-mysql cannot carry a TIME of {text}")
+    return sign * us
+
+
+def read_moment(text: str) -> Moment | Irregular:
+    """A date and time in ISO text that ends with Z."""
+    if _ISO.fullmatch(text) is None:
+        raise SchemaError(f"{text!r:.60} is not a date and time")
+    if text[-1] != "Z" or not 20 <= len(text) <= 27 or text[0] in "+-":
+        return Irregular(text)
+    try:
+        us, digits = values.read_datetime(text)
+    except (values.IrregularError, SchemaError):
+        return Irregular(text)
+    return Moment(us, digits)
+
+
+def write_moment(us: int, digits: int, *, strip: bool = False) -> str:
+    """The text of a date and time; `strip` leaves zeros at the end of the fraction out."""
+    text = values.write_datetime(us, digits, separator="T")
+    if strip and digits:
+        text = text.rstrip("0").rstrip(".")
+    return text + "Z"
+
+
+def read_iso_date(text: str) -> int | Irregular:
+    """A DATE in ISO text."""
+    if _ISO_DATE.fullmatch(text) is None:
+        raise SchemaError(f"{text!r:.60} is not a date")
+    try:
+        return values.read_date(text.removesuffix("Z")) if text.endswith("Z") else Irregular(text)
+    except (values.IrregularError, SchemaError):
+        return Irregular(text)
+
+
+def read_iso_time(text: str) -> str:
+    """A TIME in ISO text."""
+    return values.read_time(text.removesuffix("Z"))
+
+
+def as_number(value: Any) -> bool:
+    """Whether a tree is the text of an integer that 64 bits hold."""
+    return (
+        type(value) is Number
+        and len(value) <= 20
+        and (value.isdigit() or (value[0] == "-" and value[1:].isdigit() and value != "-0"))
+        and -(2**63) <= int(value) < 2**63
+    )

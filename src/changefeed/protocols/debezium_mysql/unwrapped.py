@@ -1,0 +1,106 @@
+"""Rows without their envelope: what the transform ExtractNewRecordState leaves, by the option `unwrap`.
+
+    {"id":1,"name":"x","__deleted":"false","__op":"c","__table":"customers","__source_ts_ms":1795248617000}
+     columns           what `add.fields` and the handling of deletes have added, each with `__` in front
+
+Rule 1. `op` is that of `__op`; else `__deleted` tells deletes, and all else is an upsert. A delete has its old row.
+Rule 2. Database and table are `__db` and `__table` where they were added, else the last two parts of the topic's name,
+        which has `_` for what a topic cannot have.
+Rule 3. The time is `__source_ts_ms`, else `__ts_ms`. There is no place in the order of changes.
+Rule 4. All added members are the origin's `unwrapped`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from changefeed.errors import ProtocolError, SchemaError
+from changefeed.model.event import Instant
+from changefeed.model.table import canonical
+from changefeed.protocols.debezium_mysql import control, envelope, shapes
+from changefeed.protocols.debezium_mysql.changes import plain
+from changefeed.protocols.debezium_mysql.parts import Part
+from changefeed.protocols.debezium_mysql.reading import show
+from changefeed.protocols.debezium_mysql.schema import Node
+
+ADDED = "__"
+_DELETED = {"true": "delete", "false": "upsert", None: "upsert"}
+
+
+@dataclass(frozen=True, slots=True)
+class Unwrapped:
+    """A row without envelope, taken apart.
+
+    Attributes:
+        row: the columns' values.
+        schema: the struct of the columns alone, None without schema.
+        added: the members that are no columns.
+    """
+
+    op: str
+    database: str
+    table: str
+    time: Instant | None
+    row: dict[str, Any]
+    schema: Node | None
+    added: dict[str, Any]
+
+
+def read(value: Part, topic: str) -> Unwrapped:
+    """The row that a value is.
+
+    Raises:
+        ProtocolError: its op is unknown, or an added member is not what it should be.
+    """
+    tree = value.payload
+    row = {name: content for name, content in tree.items() if not name.startswith(ADDED)}
+    added = {name: plain(content) for name, content in tree.items() if name.startswith(ADDED)}
+    if not row:
+        raise SchemaError("row without columns")
+    parts = topic.rsplit(".", 2)
+    names = [envelope.text(tree, name, "value") for name in ("__db", "__table")]
+    if None in names and len(parts) < 3:
+        raise SchemaError("row without database and table, and the topic does not tell them")
+    return Unwrapped(
+        _op(tree),
+        names[0] if names[0] is not None else parts[-2],
+        names[1] if names[1] is not None else parts[-1],
+        _time(tree),
+        row,
+        None if value.schema is None else columns(value.schema),
+        added,
+    )
+
+
+def _op(tree: dict[str, Any]) -> str:
+    letter, deleted = tree.get("__op"), tree.get("__deleted")
+    if letter is not None:
+        op = envelope.OPS.get(letter) if type(letter) is str else None
+        if op in (None, "truncate"):
+            raise ProtocolError(f"op {show(letter)} is unknown, expected c, u, d or r", reason="unknown-kind")
+        return str(op)
+    if not isinstance(deleted, str | None) or deleted not in _DELETED:
+        raise SchemaError(f"{show(deleted)} is neither true nor false - at `__deleted`")
+    return _DELETED[deleted]
+
+
+def _time(tree: dict[str, Any]) -> Instant | None:
+    for name in ("__source_ts_ms", "__ts_ms"):
+        if tree.get(name) is not None:
+            return control.instant({"ts_ms": tree[name]}, "value")
+    return None
+
+
+@lru_cache(512)
+def columns(node: Node) -> Node:
+    """The struct of a row without the members that were added."""
+    return replace(node, fields=tuple(f for f in node.fields if not f.field.startswith(ADDED)))
+
+
+def wire_text(key: Part | None, value: Part) -> str:
+    """The wire text of rows with this key and this value; see `shapes`."""
+    shown = shapes.block_text(value.block)
+    inside = shown[1:-1] if shown else f'"fields":{canonical(list(value.payload))}'
+    return f'{shapes.MARK}"key":{shapes.key_text(key)},"value":{{"unwrapped":true,{inside}}}}}'

@@ -1,0 +1,130 @@
+r"""Schema changes: the message of a DDL statement, both ways.
+
+    key      {"payload":{"databaseName":"shop"}}
+    value    {"payload":{"source":{…},"ts_ms":…,"databaseName":"shop","schemaName":null,"ddl":"ALTER TABLE …",
+               "tableChanges":[{"type":"ALTER","id":"\"shop\".\"t\"","table":{…}}]}}
+
+Rule 1. `tableChanges` stays in the origin, word for word: what it says of columns is less than the statement says, and more
+        than an event's `columns` hold. See `table_changes` for what they are made of.
+Rule 2. Producers send messages of the changes that `actions` lists; other changes are not written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from changefeed.errors import SchemaError, UnsupportedError
+from changefeed.model.event import Instant, SchemaChange
+from changefeed.model.position import Place
+from changefeed.protocols.ticdc_debezium import actions, blocks, source, table_changes
+from changefeed.protocols.ticdc_debezium.document import Document
+from changefeed.protocols.ticdc_debezium.options import Options
+from changefeed.protocols.ticdc_debezium.source import Source
+from changefeed.wire import tso
+from changefeed.wire.go_json import W_RAW
+from changefeed.wire.json_form import INT64, integer, refuse_others, show, string
+from changefeed.wire.strict_json import REPLACED, Number
+
+_MEMBERS = frozenset({"source", "ts_ms", "databaseName", "schemaName", "ddl", "tableChanges"})
+_MOST_DEPTH = 8
+
+
+def read(place: Place, key: Document | None, value: Document, found: Source, options: Options) -> SchemaChange:
+    """The schema change of a record.
+
+    Raises:
+        ProtocolError: the payload is none.
+    """
+    payload = value.payload
+    refuse_others(payload, _MEMBERS, "payload", "payload")
+    missing = sorted(_MEMBERS - payload.keys())
+    if missing:
+        raise SchemaError(f"payload has no op and no {', '.join(missing)} - at `payload`")
+    statement = payload["ddl"]
+    if type(statement) is not str:
+        raise SchemaError(f"{show(statement)} is not a string - at `payload.ddl`")
+    database = string(payload, "databaseName", "payload.")
+    origin = source.mark(payload, found)
+    if database != found.database:
+        origin["databaseName"] = database
+    if payload["schemaName"] is not None:
+        origin["schemaName"] = string(payload, "schemaName", "payload.")
+    origin["tableChanges"] = _plain(payload["tableChanges"], "payload.tableChanges", _MOST_DEPTH)
+    if key is not None and key.payload != {"databaseName": database}:
+        refuse_others(key.payload, {"databaseName"}, "key", "key")
+        origin["key"] = {"databaseName": string(key.payload, "databaseName", "key.")}
+    statement = statement.replace(REPLACED, "\ufffd")
+    return SchemaChange(
+        actions.action(statement),
+        found.database or None,
+        found.table or None,
+        statement,
+        place,
+        table_changes.columns(origin["tableChanges"]),
+        found.commit_ts,
+        Instant(tso.milliseconds(found.commit_ts) * 1000, 3),
+        origin | blocks.unusual(key, value, blocks.ddl(options)),
+    )
+
+
+def _plain(value: Any, where: str, depth: int) -> Any:
+    """The value in Python's own types; all numbers in it are integers."""
+    if depth == 0:
+        raise SchemaError(f"{where} is nested too deeply - at `{where}`")
+    if type(value) is Number:
+        return integer({"": value}, "", INT64, where)
+    if type(value) is list:
+        return [_plain(item, where, depth - 1) for item in value]
+    if type(value) is dict:
+        return {_plain(name, where, depth): _plain(item, where, depth - 1) for name, item in value.items()}
+    return value.replace(REPLACED, "\ufffd") if type(value) is str else value
+
+
+def write(event: SchemaChange, cluster_id: str, options: Options) -> tuple[bytes | None, bytes] | None:
+    """Key and value of a schema change; None for a change that TiCDC sends no message of.
+
+    Raises:
+        UnsupportedError: it lacks what a message needs.
+    """
+    ours = event.origin.get("connector") == source.CONNECTOR
+    origin: dict[str, Any] = event.origin if ours else {}
+    if not ours and actions.change(event.type) is None:
+        return None
+    if event.ddl is None:
+        raise UnsupportedError(f"ticdc-debezium: {event.type} at {event.place} has no statement to send")
+    found = source.of(origin, event.database or "", event.table or "", commit_ts(event), cluster_id)
+    database = W_RAW.string(origin.get("databaseName", found.database))
+    changes = origin["tableChanges"] if "tableChanges" in origin else table_changes.made(event)
+    schema_name = origin.get("schemaName")
+    payload = (
+        f'{{"source":{source.write(found)},"ts_ms":{source.clock(origin, found.commit_ts)},"databaseName":{database},'
+        f'"schemaName":{"null" if schema_name is None else W_RAW.string(schema_name)},'
+        f'"ddl":{W_RAW.string(event.ddl)},"tableChanges":{_text(changes)}}}'
+    )
+    key = _text(origin.get("key") or {"databaseName": origin.get("databaseName", found.database)})
+    return blocks.documents(key, payload, origin, blocks.ddl(options), options)
+
+
+def commit_ts(event: Any) -> int:
+    """The commit ts of an event that is no row; its commit time as TiDB would write it, if it has none.
+
+    Raises:
+        UnsupportedError: it has neither.
+    """
+    if event.commit_ts is not None:
+        return int(event.commit_ts)
+    if event.commit_time is None or event.commit_time.us < 0:
+        raise UnsupportedError(f"ticdc-debezium: {event.type} at {event.place} has neither commit_ts nor commit time")
+    return tso.at(event.commit_time.us // 1000)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, str):
+        return W_RAW.string(value)
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{W_RAW.string(name)}:{_text(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_text, value)) + "]"
+    return str(int(value))

@@ -1,0 +1,181 @@
+"""Records to changes: the reference. One record at a time, every check made, nothing guessed.
+
+    record ─ document.read ─▶ payload ─ source ─▶ table, commit_ts     op c u d  row      images ─▶ shapes ─▶ table batches
+                        └─▶ schema text ─ schema ─▶ types              op m      resolved
+                                                                       no op     schema change
+    whatever fails: a dead letter
+
+Rule 1. A record is one event. `c` is an insert, `u` an update (also without the old row), `d` a delete, `m` a watermark.
+Rule 2. The handle key is what the key's payload names. Its values are the row's, or the record is refused; columns that the
+        row does not carry (a column selector took them out) are kept in the origin's `key`.
+Rule 3. What a value was sent as is never converted: see `types` and README.md for what a later definition makes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from changefeed.errors import ProtocolError, SchemaError
+from changefeed.model.batch import BatchBuilder, Decoded
+from changefeed.model.event import Control, DeadLetter, Instant, Resolved
+from changefeed.model.position import Place
+from changefeed.model.table import canonical
+from changefeed.protocols.base import Stores
+from changefeed.protocols.ticdc_debezium import blocks, ddl, document, source
+from changefeed.protocols.ticdc_debezium.document import LONGEST_KEPT, Document
+from changefeed.protocols.ticdc_debezium.images import Images, Json
+from changefeed.protocols.ticdc_debezium.options import Options
+from changefeed.protocols.ticdc_debezium.shapes import LIMIT, Described, family
+from changefeed.protocols.ticdc_debezium.source import Source
+from changefeed.wire import compression, tso
+from changefeed.wire.json_form import INT64, integer, mapping, refuse_others, show
+from changefeed.wire.records import dead_letter, each_record
+
+NAME = "ticdc-debezium"
+_HINT = ' Is "protocol" right for this topic?'
+_ROW = frozenset({"source", "ts_ms", "transaction", "op", "before", "after"})
+_WATERMARK = frozenset({"source", "ts_ms", "transaction", "op"})
+_OPS = {"c": "insert", "u": "update", "d": "delete"}
+
+
+class Decoder:
+    """Decodes records of either producer. Remembers the shapes it has seen; not shared between threads."""
+
+    def __init__(self, options: Options, stores: Stores) -> None:
+        compression.check_available(options.large_message_handle_compression)
+        self._options = options
+        self._family = lru_cache(LIMIT)(family)
+
+    def decode(self, records: pa.RecordBatch) -> Decoded:
+        """What the records mean; see `protocols.base.Decoder`."""
+        rows = BatchBuilder()
+        control: list[Control] = []
+        dead: list[DeadLetter] = []
+        for place, key, value, headers in each_record(records):
+            try:
+                self._record(place, key, value, rows, control)
+            except ProtocolError as error:
+                hint = _HINT if error.reason in ("bad-json", "unknown-kind") else ""
+                letter = dead_letter(NAME, error, place, key, value, headers, hint)
+                database, table = self._named(value)
+                dead.append(replace(letter, database=database, table=table))
+        return Decoded(rows.build(), control, dead)
+
+    def _record(
+        self, place: Place, key: bytes | None, value: bytes | None, rows: BatchBuilder, control: list[Control]
+    ) -> None:
+        found = self._document(value, "value")
+        if found is None:
+            raise SchemaError("record has no value")
+        origin = source.read(found.payload)
+        named = self._document(key, "key")
+        op = found.payload.get("op")
+        if type(op) is str and op in _OPS:
+            self._row(place, named, found, origin, rows)
+        elif op == "m":
+            control.append(_resolved(place, named, found, origin, self._options))
+        elif "op" in found.payload:
+            raise ProtocolError(f"op {show(op)} is unknown, expected c, u, d or m", reason="unknown-kind")
+        else:
+            control.append(ddl.read(place, named, found, origin, self._options))
+
+    def _named(self, value: bytes | None) -> tuple[str | None, str | None]:
+        """The table that a value is about, where that much can be read."""
+        try:
+            found = self._document(value, "value")
+            block = source.read({} if found is None else found.payload)
+        except ProtocolError:
+            return None, None
+        return block.database or None, block.table or None
+
+    def _document(self, data: bytes | None, what: str) -> Document | None:
+        if data is None:
+            return None
+        options = self._options
+        name, limit = options.large_message_handle_compression, options.max_inflated_bytes
+        return document.read(compression.inflate(data, name, limit), what)
+
+    def _row(self, place: Place, key: Document | None, value: Document, origin: Source, rows: BatchBuilder) -> None:
+        payload = value.payload
+        op, (before, after) = _OPS[payload["op"]], _images(payload)
+        described = Described(
+            origin.database,
+            origin.table,
+            value.schema,
+            None if key is None else key.schema,
+            None if key is None else tuple(key.payload),
+            tuple(after or {} if before is None else before),
+            tuple(before or {} if after is None else after),
+        )
+        if not (origin.database and origin.table):
+            raise SchemaError("row without a database or a table - at `payload.source`")
+        images = Images()
+        images.read(before, after, described.fields)
+        kept = {"ts_ms": integer(payload, "ts_ms", INT64, "payload."), **source.origin(origin)}
+        if images.sent:
+            kept["sent"] = images.sent
+        if key is not None and not _check_key(key.payload, after if after is not None else before or {}):
+            kept["key"] = document.text_of(key.payload)
+        rows.add(
+            (self._family if len(value.schema or "") <= LONGEST_KEPT else family)(described).shape(images.types),
+            place,
+            op,
+            before=images.before,
+            after=images.after,
+            commit_ts=origin.commit_ts,
+            commit_time=tso.milliseconds(origin.commit_ts),
+            transaction=None if origin.start_ts is None else {"id": str(origin.start_ts)},
+            origin=canonical(kept),
+            irregular=images.irregular,
+        )
+
+
+def _images(payload: Json) -> tuple[Json | None, Json | None]:
+    """The images that the op asks for."""
+    refuse_others(dict(payload), _ROW, "payload", "payload")
+    _no_transaction(payload)
+    op = payload["op"]
+    wanted = {"before": op != "c", "after": op != "d"}
+    found: dict[str, Json | None] = {}
+    for name, there in wanted.items():
+        image = payload.get(name)
+        optional = op == "u" and name == "before"
+        if name not in payload and not optional:
+            raise SchemaError(f"payload of op {op} has no {name} - at `payload`")
+        if not there and image is not None:
+            raise SchemaError(f"{show(image)} is not null in op {op} - at `payload.{name}`")
+        found[name] = mapping(image, name, f"payload.{name}") if there and (image is not None or not optional) else None
+        if image == {}:
+            raise SchemaError(f"row has no columns - at `payload.{name}`")
+    return found["before"], found["after"]
+
+
+def _check_key(key: Mapping[str, Any], image: Json) -> bool:
+    """Whether the row has all columns of its key, which must have the same values there."""
+    for name, value in key.items():
+        if name in image and image[name] != value:
+            raise SchemaError(f"key has {show(value)}, the row {show(image[name])} - at `key.{name}`")
+    return key.keys() <= image.keys()
+
+
+def _no_transaction(payload: Json) -> None:
+    if payload.get("transaction") is not None or "transaction" not in payload:
+        raise SchemaError(f"{show(payload.get('transaction'))} is not null - at `payload.transaction`")
+
+
+def _resolved(place: Place, key: Document | None, value: Document, found: Source, options: Options) -> Resolved:
+    refuse_others(value.payload, _WATERMARK, "payload", "payload")
+    _no_transaction(value.payload)
+    if key is not None and key.payload:
+        raise SchemaError(f"key of a watermark has the columns {', '.join(map(show, key.payload))}")
+    if found.database or found.table:
+        raise SchemaError("watermark of one table - at `payload.source`")
+    usual = blocks.watermark(found.cluster_id, options)
+    origin = source.mark(value.payload, found) | blocks.unusual(key, value, usual)
+    us = tso.milliseconds(found.commit_ts) * 1000
+    return Resolved(found.commit_ts, place, Instant(us, 3), origin)

@@ -1,0 +1,87 @@
+"""Values under a better definition: what one told as `bigint` is, once the DDL says DATETIME(3).
+
+    told as          defined as                                  the value
+    bigint           bigint unsigned                             wraps back: -1 is 18446744073709551615
+    bigint           date, datetime(p), time(p), year            counts days, ms or µs (by p), µs, years
+    double, bigint   decimal(p,s)                                the decimal with s places that is nearest to the double
+    double, bigint   float                                       its shortest digits
+    text             binary kinds, bit(n)                        its base64
+    text             timestamp(p), vector, enum, set, json, …    its text
+    datetime(3)      datetime(p)                                 the same moment; so timestamps, and times with p digits
+    null             anything                                    NULL
+
+Rule 1. A value is what its JSON text means in a column of the defined type: it is written as told and read as defined.
+Rule 2. A date or time whose kind was told is a moment already, and stays it, in whatever unit it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Context, Decimal
+from typing import Any
+
+from changefeed.model import values as model
+from changefeed.model.types import ColumnType
+from changefeed.protocols.ticdc_debezium.values import Irregular, reader, writer
+from changefeed.wire import strict_json
+
+_WIDE = Context(prec=400)
+_TINYINT = ColumnType("tinyint")
+
+
+def redefine(told: ColumnType, defined: ColumnType) -> Callable[[Any], Any]:
+    """The function that takes ready values of the type told to ready values of the type defined; not for NULL.
+
+    It raises:
+        SchemaError: the value means nothing in the defined type.
+        IrregularError: it does, but the type cannot hold it.
+    """
+    if told == defined:
+        return lambda value: value
+    if told.name == defined.name == "time":
+        return lambda value: _digits(value, defined.length or 0)
+    if told.name == defined.name in ("date", "datetime", "timestamp"):
+        return lambda value: value
+    write, read = writer(told), _reader(defined)
+    return lambda value: _reread(write(value), read)
+
+
+def _reread(text: str, read: Callable[[Any], Any]) -> Any:
+    ready = read(strict_json.read(text.encode("utf-8", "surrogateescape"), "value"))
+    if type(ready) is Irregular:
+        raise model.IrregularError(f"{ready.data.decode('utf-8', 'backslashreplace')!r:.60} is no value of the column")
+    return ready
+
+
+def _reader(defined: ColumnType) -> Callable[[Any], Any]:
+    read = reader(_TINYINT if defined.name == "boolean" else defined)
+    match defined.name:
+        case "decimal" if defined.length is not None:
+            return lambda value: _fixed(read(value), defined)
+        case "time":
+            return lambda value: _digits(read(value), defined.length or 0)
+        case "boolean":
+            return lambda value: bool(read(value))
+    return read
+
+
+def _fixed(digits: Any, defined: ColumnType) -> Any:
+    """The decimal of the type that is nearest to the double with these digits: the producer has made a double of it.
+
+    Up to 15 digits there is one such decimal. Beyond, several may have become the same double, and nobody knows which.
+    """
+    if type(digits) is Irregular:
+        return digits
+    double = float(digits)
+    found = Decimal(double).quantize(Decimal(1).scaleb(-(defined.scale or 0)), context=_WIDE)
+    if float(found) != double:
+        raise model.IrregularError(f"{digits!r:.60} is no value of the column")
+    return model.reader(defined)(format(found, "f"))
+
+
+def _digits(text: str, digits: int) -> str:
+    """A time with that many fraction digits."""
+    whole, _, fraction = text.partition(".")
+    if fraction[digits:].strip("0"):
+        raise model.IrregularError(f"{text!r} has more than {digits} fraction digits")
+    return f"{whole}.{fraction.ljust(digits, '0')[:digits]}" if digits else whole

@@ -1,0 +1,93 @@
+"""Options of `ticdc-debezium`. Names and meanings are TiCDC's own; decoder and encoder share them."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from changefeed.errors import ConfigError
+from changefeed.protocols import base
+from changefeed.wire.compression import COMPRESSIONS
+from changefeed.wire.dispatch import Dispatcher, check_topic
+from changefeed.wire.zone import zone
+
+
+class Options(base.Options, frozen=True):
+    """What both directions need to know of the producer."""
+
+    profile: Annotated[
+        Literal["classic", "newarch"], Meta(description="which producer's bytes to write; both are read")
+    ] = "newarch"
+    enable_tidb_extension: Annotated[
+        bool, Meta(description="fields say their `tidb_type`, resolved marks are sent as watermark messages")
+    ] = False
+    debezium_disable_schema: Annotated[bool, Meta(description="write no `schema` beside the `payload`")] = False
+    debezium_include_start_ts: Annotated[
+        bool, Meta(description="`source` carries `start_ts` (newarch): the transaction's id")
+    ] = False
+    output_old_value: Annotated[bool, Meta(description="updates carry the old row, `before`")] = True
+    null_with_default: Annotated[
+        Literal["producer", "null"],
+        Meta(description="a NULL in a column that has a default: as the producer the default, or null"),
+    ] = "producer"
+    bug_compat: Annotated[bool, Meta(description="reproduce the producer's known defects")] = False
+    cluster_id: Annotated[str, Meta(description="the TiCDC server's `cluster-id`, in names and `source`")] = "default"
+    time_zone: Annotated[
+        str, Meta(description="the TiCDC server's `tz`: zone of TIMESTAMP text in the hash of a dispatcher")
+    ] = "UTC"
+    large_message_handle_compression: Annotated[str, Meta(description="of keys and values: none, snappy, lz4")] = "none"
+    max_inflated_bytes: Annotated[int, Meta(description="compressed texts that grow beyond this are refused")] = (
+        268_435_456
+    )
+    max_message_bytes: Annotated[int, Meta(description="taken as TiCDC takes it; no message is too large")] = 10_485_760
+    max_batch_size: Annotated[int, Meta(description="taken as TiCDC takes it; a message is one row")] = 16
+    topic: Annotated[
+        str | None, Meta(description="topic to write to; may hold {schema} and {table}. None keeps the change's own")
+    ] = None
+    partition_num: Annotated[
+        int | None, Meta(description="partitions of the topic: rows are dispatched anew. None keeps the change's own")
+    ] = None
+    partition: Annotated[str, Meta(description="dispatcher: default, table, ts, index-value, columns")] = "default"
+    index: Annotated[str | None, Meta(description="unique index of index-value; changes do not carry indexes")] = None
+    columns: Annotated[str | tuple[str, ...], Meta(description="columns of the columns dispatcher")] = ()
+
+    def __post_init__(self) -> None:
+        """Checks what a type alone does not.
+
+        Raises:
+            ConfigError: an option cannot work.
+        """
+        zone(self.time_zone)
+        for name in ("max_message_bytes", "max_batch_size", "max_inflated_bytes"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"invalid {name.replace('_', '-')} {getattr(self, name)}")
+        if self.large_message_handle_compression not in COMPRESSIONS:
+            raise ConfigError(
+                "large message handle compression is not supported, got "
+                f"{self.large_message_handle_compression}; known: {', '.join(COMPRESSIONS)}"
+            )
+        if self.debezium_include_start_ts and self.profile == "classic":
+            raise ConfigError("debezium-include-start-ts only takes effect with profile newarch")
+        if self.partition_num is not None and self.partition_num <= 0:
+            raise ConfigError(f"invalid partition-num {self.partition_num}")
+        if self.topic is not None:
+            check_topic(self.topic)
+        if self.index is not None:
+            raise ConfigError(
+                f'index "{self.index}": changes do not carry indexes; use partition "columns" with its columns'
+            )
+        Dispatcher(self.partition, 1, self.dispatched_columns, None, UTC)
+
+    @property
+    def classic(self) -> bool:
+        """Whether the classic producer's bytes are written."""
+        return self.profile == "classic"
+
+    @property
+    def dispatched_columns(self) -> tuple[str, ...]:
+        """The option `columns` as names; a text holds them separated by commas."""
+        if isinstance(self.columns, str):
+            return tuple(name.strip() for name in self.columns.split(",") if name.strip())
+        return self.columns

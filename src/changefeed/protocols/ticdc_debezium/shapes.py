@@ -1,0 +1,143 @@
+"""From schema blocks and images to table shapes: compiled once, then looked up.
+
+Rule 1. Rows with the same schema blocks, the same key columns and the same columns in their images are one family. A family
+        has a shape for each set of types that its values alone show: digits of timestamps, and without a schema all.
+Rule 2. A NULL shows nothing: a row joins the first shape of its family that agrees where it does show something. A column
+        of NULLs alone is `timestamp`, or `null` without a schema.
+Rule 3. The table of shapes is bounded; a shape made again is equal to the one forgotten.
+Rule 4. `key` is known from the key's payload; without a Kafka key, or when it has columns that the row has not, nobody said.
+
+The wire text of a shape is `{"connector":"TiCDC","key":…,"value":…}`: the texts of the two schema blocks, null for a document
+without one; no `key` where the Kafka key was null. `keys` has the key's order where it is not the table's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from changefeed.errors import SchemaError
+from changefeed.model.table import Column, TableShape, canonical
+from changefeed.model.types import ColumnType
+from changefeed.protocols.ticdc_debezium.schema import Fields, key_schema, row_schema
+from changefeed.protocols.ticdc_debezium.source import CONNECTOR
+from changefeed.wire.json_form import show
+
+LIMIT = 1024
+_SHAPES_IN_FAMILY = 64
+_NOTHING_SHOWN = ColumnType("null")
+
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What a family of rows has in common.
+
+    Attributes:
+        value_schema, key_schema: texts of the schema blocks, None without one.
+        keys: columns of the key's payload; None without a Kafka key.
+        before, after: columns of the images; of the one there is for both.
+    """
+
+    database: str
+    table: str
+    value_schema: str | None
+    key_schema: str | None
+    keys: Names | None
+    before: Names
+    after: Names
+
+    @property
+    def fields(self) -> tuple[Fields, Fields] | None:
+        """The fields of before and after; None without a schema."""
+        if self.value_schema is None:
+            return None
+        found = row_schema(self.value_schema)
+        return found.before, found.after
+
+
+@dataclass(slots=True)
+class Family:
+    """Rows described in the same way; `open` names the columns whose types their values show."""
+
+    database: str
+    table: str
+    columns: tuple[Column, ...]
+    before: Names | None
+    after: Names | None
+    wire: str
+    open: Names
+    shapes: list[tuple[tuple[ColumnType, ...], TableShape]] = field(default_factory=list)
+
+    def shape(self, types: Mapping[str, ColumnType]) -> TableShape:
+        """The shape of a row whose values show these types."""
+        shown = [types.get(name) for name in self.open]
+        for known, shape in self.shapes:
+            if all(one is None or one == have for one, have in zip(shown, known, strict=True)):
+                return shape
+        bare = {c.name: c.type for c in self.columns}
+        made = tuple(one or bare[name] for one, name in zip(shown, self.open, strict=True))
+        shape = self._make(dict(zip(self.open, made, strict=True)))
+        self.shapes.append((made, shape))
+        del self.shapes[:-_SHAPES_IN_FAMILY]
+        return shape
+
+    def _make(self, types: Mapping[str, ColumnType]) -> TableShape:
+        columns = tuple(Column(c.name, types.get(c.name, c.type), c.nullable, c.key) for c in self.columns)
+        return TableShape(self.database, self.table, columns, self.before, self.after, self.wire)
+
+
+def family(described: Described) -> Family:
+    """The family of rows that are described like this.
+
+    Raises:
+        ProtocolError: schema blocks, key and images contradict each other.
+    """
+    here = described
+    columns, keys = _columns(here), here.keys
+    names = tuple(columns)
+    known = keys is not None and columns.keys() >= set(keys)
+    if here.key_schema is not None and tuple(key_schema(here.key_schema)) != (keys or ()):
+        raise SchemaError(f"key has the columns {_list(keys)}, its schema {_list(tuple(key_schema(here.key_schema)))}")
+    found = tuple(
+        Column(name, kind, nullable, name in (keys or ()) if known else None)
+        for name, (kind, nullable) in columns.items()
+    )
+    return Family(
+        here.database,
+        here.table,
+        found,
+        None if here.before == names else here.before,
+        None if here.after == names else here.after,
+        _wire(here, [name for name in names if name in (keys or ())]),
+        tuple(c.name for c in found if c.type.name == "timestamp" or here.value_schema is None),
+    )
+
+
+def _columns(here: Described) -> dict[str, tuple[ColumnType, bool | None]]:
+    """Type and nullability of the columns that occur, in the order of the schema, or of the images."""
+    carried = (*here.after, *here.before)
+    if here.fields is None:
+        return dict.fromkeys(carried, (_NOTHING_SHOWN, None))
+    before, after = here.fields
+    described = {**before, **after}
+    for name in carried:
+        if name in before and name in after and before[name].type != after[name].type:
+            raise SchemaError(f"{name} is {after[name].type} in `after`, {before[name].type} in `before`")
+    there = set(carried)
+    return {name: (f.type, f.nullable) for name, f in described.items() if name in there}
+
+
+def _wire(here: Described, usual: list[str]) -> str:
+    wire: dict[str, Any] = {"connector": CONNECTOR}
+    if here.keys is not None:
+        wire["key"] = here.key_schema
+        if set(here.keys) == set(usual) and list(here.keys) != usual:
+            wire["keys"] = list(here.keys)
+    return canonical(wire | {"value": here.value_schema})
+
+
+def _list(names: Names | None) -> str:
+    return ", ".join(map(show, names or ())) or "none"

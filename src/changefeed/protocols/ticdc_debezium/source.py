@@ -1,0 +1,156 @@
+"""The `source` block: which table, which transaction, which cluster.
+
+    {"version":"2.4.0.Final","connector":"TiCDC","name":"default","ts_ms":1767225607186,"snapshot":"false","db":"shop",
+     "table":"orders","server_id":0,"gtid":null,"file":"","pos":0,"row":0,"thread":0,"query":null,
+     "commit_ts":463267589570222217,["start_ts":463267589570222210,]"cluster_id":"default"}
+
+Rule 1. `ts_ms` is the millisecond of `commit_ts`, `name` is the cluster's id. All else but names and timestamps never
+        changes; a member that does is kept, in the origin.
+Rule 2. A member that is missing, or that nobody knows, is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from changefeed.errors import ProtocolError, SchemaError
+from changefeed.wire import tso
+from changefeed.wire.go_json import W_RAW
+from changefeed.wire.json_form import INT64, UINT64, integer, mapping, refuse_others, show, string
+from changefeed.wire.strict_json import REPLACED, Number
+
+CONNECTOR = "TiCDC"
+# What never changes, in the order of the block; None stands for the members between.
+_CONSTANTS: dict[str, str | int | None] = {
+    "version": "2.4.0.Final",
+    "snapshot": "false",
+    "server_id": 0,
+    "gtid": None,
+    "file": "",
+    "pos": 0,
+    "row": 0,
+    "thread": 0,
+    "query": None,
+}
+_MEMBERS = {"connector", "name", "ts_ms", "db", "table", "commit_ts", "cluster_id", *_CONSTANTS}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A source block.
+
+    Attributes:
+        others: members that differ from what producers write today.
+    """
+
+    database: str
+    table: str
+    commit_ts: int
+    cluster_id: str
+    start_ts: int | None = None
+    others: Mapping[str, str | int | None] = field(default_factory=dict)
+
+
+def read(payload: dict[str, Any]) -> Source:
+    """The source block of a payload.
+
+    Raises:
+        ProtocolError: it is none of TiCDC's.
+    """
+    found = mapping(payload.get("source"), "source", "payload.source")
+    where = "payload.source."
+    if found.get("connector") != CONNECTOR:
+        message = f"{show(found.get('connector'))} is not the connector {CONNECTOR} - at `{where}connector`"
+        raise ProtocolError(message, reason="unknown-kind")
+    refuse_others(found, _MEMBERS | {"start_ts"}, "source", "payload.source")
+    missing = sorted(_MEMBERS - found.keys())
+    if missing:
+        raise SchemaError(f"source lacks {', '.join(missing)} - at `payload.source`")
+    commit_ts = integer(found, "commit_ts", UINT64, where)
+    if integer(found, "ts_ms", INT64, where) != tso.milliseconds(commit_ts):
+        raise SchemaError(f"{found['ts_ms']} is not the millisecond of commit_ts {commit_ts} - at `{where}ts_ms`")
+    cluster_id = string(found, "cluster_id", where)
+    others = {name: _constant(found[name], where + name) for name in _CONSTANTS if _differs(found[name], name)}
+    if found["name"] != cluster_id:
+        others["name"] = string(found, "name", where)
+    return Source(
+        string(found, "db", where),
+        string(found, "table", where),
+        commit_ts,
+        cluster_id,
+        integer(found, "start_ts", UINT64, where) if "start_ts" in found else None,
+        others,
+    )
+
+
+def _differs(value: Any, name: str) -> bool:
+    usual = _CONSTANTS[name]
+    return type(value) is not Number or value != str(usual) if type(usual) is int else value != usual
+
+
+def _constant(value: Any, where: str) -> str | int | None:
+    if type(value) is Number:
+        return integer({"": value}, "", INT64, where)
+    if value is not None and type(value) is not str:
+        raise SchemaError(f"{show(value)} is neither text nor number - at `{where}`")
+    return None if value is None else value.replace(REPLACED, "\ufffd")
+
+
+def write(source: Source) -> str:
+    """The text of a source block."""
+    constant = {name: _text(source.others.get(name, usual)) for name, usual in _CONSTANTS.items()}
+    members = {
+        "version": constant.pop("version"),
+        "connector": _text(CONNECTOR),
+        "name": _text(source.others.get("name", source.cluster_id)),
+        "ts_ms": str(tso.milliseconds(source.commit_ts)),
+        "snapshot": constant.pop("snapshot"),
+        "db": _text(source.database),
+        "table": _text(source.table),
+        **constant,
+        "commit_ts": str(source.commit_ts),
+    }
+    if source.start_ts is not None:
+        members["start_ts"] = str(source.start_ts)
+    members["cluster_id"] = _text(source.cluster_id)
+    return "{" + ",".join(f'"{name}":{text}' for name, text in members.items()) + "}"
+
+
+def _text(value: str | int | None) -> str:
+    return "null" if value is None else str(value) if type(value) is int else W_RAW.string(str(value))
+
+
+def origin(source: Source) -> dict[str, Any]:
+    """What of the block no other key of a row holds."""
+    return {"cluster_id": source.cluster_id, **source.others}
+
+
+def mark(payload: dict[str, Any], source: Source) -> dict[str, Any]:
+    """The origin of an event that is no row; `connector` says whose it is, as a shape's wire text does of a row."""
+    start = {} if source.start_ts is None else {"start_ts": source.start_ts}
+    ts_ms = integer(payload, "ts_ms", INT64, "payload.")
+    return {"connector": CONNECTOR, "ts_ms": ts_ms, **origin(source), **start}
+
+
+def of(
+    origin: Mapping[str, Any], database: str, table: str, commit_ts: int, cluster_id: str, start_ts: int | None = None
+) -> Source:
+    """The source block of an event with this origin, which may say nothing; the cluster is then `cluster_id`."""
+    names = [name for name in ("name", *_CONSTANTS) if name in origin]
+    cluster, start = origin.get("cluster_id"), origin.get("start_ts", start_ts)
+    return Source(
+        database,
+        table,
+        commit_ts,
+        cluster if isinstance(cluster, str) else cluster_id,
+        start if isinstance(start, int) else None,
+        {name: origin[name] for name in names if isinstance(origin[name], str | int | None)},
+    )
+
+
+def clock(origin: Mapping[str, Any], commit_ts: int) -> int:
+    """The producer's clock, in milliseconds; the commit time, where the origin does not say."""
+    ts_ms = origin.get("ts_ms")
+    return ts_ms if isinstance(ts_ms, int) else tso.milliseconds(commit_ts)

@@ -1,0 +1,177 @@
+"""Avro: recorded JSON, turned into what the Avro converter would have written, means the same and comes back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from changefeed.errors import ConfigError, UnsupportedError
+from changefeed.model import text
+from changefeed.model.batch import Decoded, record_batch
+from changefeed.protocols.base import Stores
+from changefeed.protocols.debezium_mysql import avro_schema, parts
+from changefeed.protocols.debezium_mysql.parts import Block
+from tests.protocols.conformance.cases import Schemas
+from tests.protocols.debezium_mysql.records import (
+    DEBEZIUM,
+    SPECIFIED_ENVELOPE,
+    SPECIFIED_KEY,
+    bytes_of,
+    decode,
+    encode,
+    errors,
+    log,
+    one_insert,
+    record,
+)
+
+CASES = [
+    "mysql-crud",
+    "mariadb-types_stream",
+    "mariadb-types_snapshot",
+    "mariadb-types_time_connect",
+    "mariadb-types_bigint_unsigned_precise",
+    "mariadb-opt_tx_meta",
+    "mariadb-opt_heartbeat",
+    "mariadb-opt_src_type",
+]
+
+
+def stores() -> tuple[Schemas, Stores]:
+    schemas = Schemas()
+    return schemas, Stores(get_schema=schemas.get, register_schema=schemas.register)
+
+
+def as_avro(data: bytes | None, subject: str, writer: parts.Writer) -> bytes | None:
+    """The same part in Avro."""
+    if data is None:
+        return None
+    part = parts.Reader(Stores()).read(data, "part")
+    return writer.write(part.payload, Block(avro_schema.text(part.block.text), True), subject)
+
+
+def in_avro(name: str, given: Stores) -> list[dict[str, Any]]:
+    writer, made = parts.Writer(given), []
+    for row in log(name):
+        try:
+            key = as_avro(row["key"], f"{row['topic']}-key", writer)
+            made.append({**row, "key": key, "value": as_avro(row["value"], f"{row['topic']}-value", writer)})
+        except Exception:
+            assert "ird" in row["topic"]  # a name that Avro does not have; such a schema cannot be registered
+    return made
+
+
+def meaning(decoded: Decoded) -> list[dict[str, Any]]:
+    """The events without what is of the serialisation."""
+    events = [json.loads(line) for line in text.lines(decoded)]
+    for event in events:
+        for key in ("shape", "wire"):
+            event.pop(key, None)
+        for key in ("schemas", "wire"):
+            (event.get("origin") or {}).pop(key, None)
+    return [event for event in events if "ird" not in event.get("position", "") and event["kind"] != "shape"]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_avro_says_what_json_says(name: str) -> None:
+    _, given = stores()
+    records = in_avro(name, given)
+    found = decode(*records, stores=given)
+    assert errors(found) == []
+    assert meaning(found) == meaning(decode(*log(name)))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_avro_is_written_as_it_was_read(name: str) -> None:
+    _, given = stores()
+    records = in_avro(name, given)
+    assert bytes_of(encode(decode(*records, stores=given), stores=given)) == records
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_avro_is_written_from_its_canonical_text(name: str) -> None:
+    _, given = stores()
+    records = in_avro(name, given)
+    (changes,) = text.parse(text.lines(decode(*records, stores=given)))
+    assert bytes_of(encode(changes, stores=given)) == records
+
+
+def test_rows_from_elsewhere_are_registered_as_specified() -> None:
+    schemas, given = stores()
+    encode(one_insert(), stores=given, converter="avro", **{"topic.prefix": "p"})
+    assert [schemas.get(1), schemas.get(2)] == [SPECIFIED_KEY, SPECIFIED_ENVELOPE]
+
+
+@pytest.mark.parametrize(
+    "connect, avro",
+    [
+        (
+            '{"type":"bytes","optional":true,"name":"org.apache.kafka.connect.data.Decimal","version":1,'
+            '"parameters":{"scale":"2","connect.decimal.precision":"5"},"field":"bal"}',
+            '{"name":"bal","type":["null",{"type":"bytes","scale":2,"precision":5,"connect.version":1,'
+            '"connect.parameters":{"scale":"2","connect.decimal.precision":"5"},'
+            '"connect.name":"org.apache.kafka.connect.data.Decimal","logicalType":"decimal"}],"default":null}',
+        ),
+        (
+            '{"type":"int64","optional":false,"name":"io.debezium.time.Timestamp","version":1,"default":0,"field":"ts"}',
+            '{"name":"ts","type":{"type":"long","connect.version":1,"connect.default":0,'
+            '"connect.name":"io.debezium.time.Timestamp"},"default":0}',
+        ),
+        (
+            '{"type":"int16","optional":true,"doc":"a flag","default":1,"field":"f"}',
+            '{"name":"f","type":[{"type":"int","connect.doc":"a flag","connect.default":1,"connect.type":"int16"},"null"],'
+            '"default":1}',
+        ),
+        (
+            '{"type":"bytes","optional":false,"default":"/wA=","field":"b"}',
+            '{"name":"b","type":{"type":"bytes","connect.default":"ÿ\\u0000"},"default":"ÿ\\u0000"}',
+        ),
+    ],
+)
+def test_fields_are_derived_as_specified(connect: str, avro: str) -> None:
+    struct = f'{{"type":"struct","fields":[{connect}],"optional":false,"name":"a.T"}}'
+    expected = f'{{"type":"record","name":"T","namespace":"a","fields":[{avro}],"connect.name":"a.T"}}'
+    assert avro_schema.text(struct) == expected
+
+
+def test_avro_without_a_registry_is_dead_and_says_what_to_set() -> None:
+    assert errors(decode(record(None, b"\0\0\0\0\7\2"))) == [
+        'debezium-mysql: option "schema-registry" is not set, and the record is Avro (srv1.inv.t:0:41)'
+    ]
+
+
+def test_an_unknown_schema_is_dead_with_its_id() -> None:
+    _, given = stores()
+    found = decode(record(None, b"\0\0\0\0\7\2"), stores=given)
+    assert errors(found) == ["debezium-mysql: schema 7 is not in the schema registry (srv1.inv.t:0:41)"]
+    assert [(letter.reason, letter.schema_id) for letter in found.dead] == [("unknown-schema", 7)]
+
+
+def test_writing_avro_without_a_registry_is_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        encode(one_insert(), converter="avro")
+    assert str(caught.value) == 'option "schema-registry" is not set, and records are to be Avro'
+
+
+def test_a_name_that_avro_does_not_have_is_refused() -> None:
+    _, given = stores()
+    with pytest.raises(UnsupportedError) as caught:
+        encode(one_insert(table="we-ird"), stores=given, converter="avro")
+    assert "'changefeed.d.we-ird.Key' is no name of a type" in str(caught.value)
+    adjusted = {"schema.name.adjustment.mode": "avro"}
+    assert encode(one_insert(table="we-ird"), stores=given, converter="avro", **adjusted).num_rows == 1
+
+
+@pytest.mark.parametrize("name", ["mysql-crud", "mariadb-types_stream"])
+def test_avro_cut_anywhere_is_dead(name: str) -> None:
+    _, given = stores()
+    for row in in_avro(name, given)[-12:]:
+        if row["value"] is None:
+            continue
+        cut = [{**row, "value": row["value"][:at]} for at in range(len(row["value"]))]
+        found = DEBEZIUM.decoder(DEBEZIUM.read_options({}), given).decode(
+            record_batch([*cut, {**row, "value": row["value"] + b"\0"}])
+        )
+        assert (len(found.dead), found.tables, found.control) == (len(cut) + 1, [], [])

@@ -1,0 +1,402 @@
+"""Changes from elsewhere, written as the connector writes its own.
+
+The strictest case takes recorded rows, forgets all that their records said of the schema, gives them the types that
+the schema-change topic has, and must end at the recorded bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from changefeed.errors import ConfigError, UnsupportedError
+from changefeed.model.batch import BatchBuilder, Decoded
+from changefeed.model.event import Heartbeat, Instant, Resolved, SchemaChange, TransactionMark
+from changefeed.model.position import Place
+from changefeed.model.table import Column, TableShape, canonical
+from changefeed.model.types import ColumnType
+from changefeed.wire.events import Row, in_order
+from tests.protocols.debezium_mysql.records import TIME_US, bytes_of, decode, encode, log, one_insert
+
+PLACE = Place("e", 0, 7)
+KEYS = "inv.orders:line,order_id;inv.uk_nn:b,a"  # a shape does not have the order of its key
+
+
+def forgotten(decoded: Decoded, only: str) -> Iterator[tuple[Row, Decoded]]:
+    """Each row with columns as its table's DDL defines them, and nothing of this protocol in its shape."""
+    tables: dict[tuple[str | None, str | None], tuple[Column, ...]] = {}
+    for event in in_order(decoded):
+        if isinstance(event, SchemaChange) and event.columns is not None:
+            tables[event.database, event.table] = event.columns
+        elif isinstance(event, Row):
+            columns = tables[event.shape.database, event.shape.table]
+            if only not in event.shape.table or any(c.default is not None for c in columns):
+                continue  # the connector writes defaults, which a shape does not have
+            keyed = tuple(replace(c, key=c.name in event.shape.keys, nullable=_nullable(event, c)) for c in columns)
+            shape = TableShape(event.shape.database, event.shape.table, keyed)
+            builder = BatchBuilder("us")
+            time = None if event.commit_time is None else event.commit_time.us
+            images: dict[str, Any] = {
+                "before": _unwrapped(event.before, keyed),
+                "after": _unwrapped(event.after, keyed),
+            }
+            images["commit_time"] = time
+            images |= {"origin": canonical(event.origin), "transaction": event.transaction}
+            builder.add(shape, event.place, event.op, **images)
+            yield event, Decoded(builder.build())
+
+
+def _unwrapped(image: dict[str, Any] | None, columns: tuple[Column, ...]) -> dict[str, Any] | None:
+    """The image with the values that a bigint unsigned had before it wrapped."""
+    wide = {c.name for c in columns if c.type.unsigned}
+    return image and {n: v + 2**64 if n in wide and v is not None and v < 0 else v for n, v in image.items()}
+
+
+def _nullable(row: Row, column: Column) -> bool | None:
+    return row.shape.by_name[column.name].nullable if column.name in row.shape.by_name else column.nullable
+
+
+@pytest.mark.parametrize(
+    "name, options",
+    [
+        ("mysql-crud", {"include.query": "true", "message.key.columns": KEYS}),
+        ("mariadb-crud", {"include.query": "true", "connector": "mariadb", "message.key.columns": KEYS}),
+        ("mariadb-opt_tx_meta", {"connector": "mariadb", "provide.transaction.metadata": "true"}),
+        ("mariadb-opt_schemas_off", {"connector": "mariadb", "schemas.enable": "false"}),
+    ],
+)
+def test_recorded_rows_are_written_again_from_their_definitions(name: str, options: dict[str, str]) -> None:
+    recorded = {(r["topic"], r["offset"]): r for r in log(name)}
+    seen = 0
+    decoded = decode(*log(name))
+    # A shape has no comments, which are the fields' doc; and without schema a decimal is not known to be one.
+    only = "" if name.endswith("crud") else "trunc_me"
+    for row, changes in forgotten(decoded, only):
+        expected = recorded[row.place.topic, row.place.offset]
+        own = [h for h in expected["headers"] if not h["key"].endswith("key")]
+        (written, *_) = bytes_of(encode(changes, **{"topic.prefix": "srv1", **options}))
+        assert {**written, "offset": row.place.offset} == {**expected, "headers": own}
+        seen += 1
+    assert seen == (6 if only else 49)
+
+
+def change(t: str, value: Any, **options: Any) -> tuple[str, str]:
+    """The field's schema and JSON of a value from elsewhere."""
+    columns = (Column("v", ColumnType.parse(t), True, False),)
+    builder = BatchBuilder("us")
+    row = {"before": None, "after": {"v": value}, "commit_time": TIME_US}
+    builder.add(TableShape("d", "t", columns), PLACE, "insert", **row)
+    (record,) = bytes_of(encode(Decoded(builder.build()), **options))
+    text = record["value"].decode()
+    field = text.split('"fields":[', 2)[2].split('],"optional":true,"name":"changefeed.d.t.Value"', 1)[0]
+    return field, text.rsplit('"after":{"v":', 1)[1].split('},"source"', 1)[0]
+
+
+D, C = "io.debezium.", "org.apache.kafka.connect.data."
+
+
+@pytest.mark.parametrize(
+    "t, value, options, schema, shown",
+    [
+        ("tinyint unsigned", 255, {}, '"int16","optional":true', "255"),
+        ("smallint unsigned", 65535, {}, '"int32","optional":true', "65535"),
+        ("mediumint unsigned", 1, {}, '"int32","optional":true', "1"),
+        ("int unsigned", 2**32 - 1, {}, '"int64","optional":true', "4294967295"),
+        ("bigint unsigned", 2**64 - 1, {}, '"int64","optional":true', "-1"),
+        (
+            "bigint unsigned",
+            2**63,
+            {"bigint.unsigned.handling.mode": "precise"},
+            f'"bytes","optional":true,"name":"{C}Decimal","version":1,'
+            '"parameters":{"scale":"0","connect.decimal.precision":"20"}',
+            '"AIAAAAAAAAAA"',
+        ),
+        ("bit(1)", 1, {}, '"boolean","optional":true', "true"),
+        (
+            "bit(9)",
+            0x1FF,
+            {},
+            f'"bytes","optional":true,"name":"{D}data.Bits","version":1,"parameters":{{"length":"9"}}',
+            '"/wE="',
+        ),
+        ("float", 1.5, {}, '"float","optional":true', "1.5"),
+        ("double", 1e100, {}, '"double","optional":true', "1.0E100"),
+        ("decimal", "1.50", {}, '"string","optional":true', '"1.50"'),
+        ("binary(3)", b"\xff\0\x10", {}, '"bytes","optional":true', '"/wAQ"'),
+        ("binary(3)", b"\xff\0\x10", {"binary.handling.mode": "base64-url-safe"}, '"string","optional":true', '"_wAQ"'),
+        ("binary(3)", b"\xff\0\x10", {"binary.handling.mode": "hex"}, '"string","optional":true', '"ff0010"'),
+        (
+            "varchar(9)",
+            'a"\\\b\t\n\f\r\x01\x7f/<é🐟',
+            {},
+            '"string","optional":true',
+            '"a\\"\\\\\\b\\t\\n\\f\\r\\u0001\x7f/<é\\uD83D\\uDC1F"',
+        ),
+        ("json", '{"a":1}', {}, f'"string","optional":true,"name":"{D}data.Json","version":1', '"{\\"a\\":1}"'),
+        ("json", '{"a": 1}', {"connector": "mariadb"}, '"string","optional":true', '"{\\"a\\": 1}"'),
+        ("year", 2018, {}, f'"int32","optional":true,"name":"{D}time.Year","version":1', "2018"),
+        (
+            "enum('a','e,f','\\')",
+            "e,f",
+            {},
+            f'"string","optional":true,"name":"{D}data.Enum","version":1,"parameters":{{"allowed":"a,e\\\\,f,\\\\\\\\"}}',
+            '"e,f"',
+        ),
+        ("date", 17702, {}, f'"int32","optional":true,"name":"{D}time.Date","version":1', "17702"),
+        (
+            "date",
+            17702,
+            {"time.precision.mode": "connect"},
+            f'"int32","optional":true,"name":"{C}Date","version":1',
+            "17702",
+        ),
+        (
+            "date",
+            17702,
+            {"time.precision.mode": "isostring"},
+            f'"string","optional":true,"name":"{D}time.IsoDate","version":1',
+            '"2018-06-20Z"',
+        ),
+        (
+            "time(4)",
+            "-00:00:01.0001",
+            {},
+            f'"int64","optional":true,"name":"{D}time.MicroTime","version":1',
+            "-1000100",
+        ),
+        (
+            "time(3)",
+            "10:20:30.123",
+            {"time.precision.mode": "nanoseconds"},
+            f'"int64","optional":true,"name":"{D}time.NanoTime","version":1',
+            "37230123000000",
+        ),
+        (
+            "time(3)",
+            "10:20:30.123",
+            {"time.precision.mode": "connect"},
+            f'"int32","optional":true,"name":"{C}Time","version":1',
+            "37230123",
+        ),
+        (
+            "datetime(1)",
+            1529456523900000,
+            {},
+            f'"int64","optional":true,"name":"{D}time.Timestamp","version":1',
+            "1529456523900",
+        ),
+        ("datetime(4)", -100, {}, f'"int64","optional":true,"name":"{D}time.MicroTimestamp","version":1', "-100"),
+        (
+            "datetime(4)",
+            -100,
+            {"time.precision.mode": "connect"},
+            f'"int64","optional":true,"name":"{C}Timestamp","version":1',
+            "-1",
+        ),
+        (
+            "datetime(1)",
+            1529456523900000,
+            {"time.precision.mode": "isostring"},
+            f'"string","optional":true,"name":"{D}time.IsoTimestamp","version":1',
+            '"2018-06-20T01:02:03.9Z"',
+        ),
+        (
+            "timestamp(3)",
+            1529456523500000,
+            {},
+            f'"string","optional":true,"name":"{D}time.ZonedTimestamp","version":1',
+            '"2018-06-20T01:02:03.500Z"',
+        ),
+        (
+            "vector(2)",
+            [1.0, -2.5],
+            {},
+            f'"array","items":{{"type":"float","optional":false}},"optional":true,"name":"{D}data.FloatVector","version":1',
+            "[1.0,-2.5]",
+        ),
+    ],
+    ids=str,
+)
+def test_types_are_written_as_specified(t: str, value: Any, options: dict[str, str], schema: str, shown: str) -> None:
+    assert change(t, value, **options) == (f'{{"type":{schema},"field":"v"}}', shown)
+
+
+@pytest.mark.parametrize(
+    "precision, value, shown",
+    [
+        ("(10,2)", "12345678.90", '"SZYC0g=="'),
+        ("(10,2)", "0.00", '"AA=="'),
+        ("(10,0)", "-1", '"/w=="'),
+        ("(10,0)", "128", '"AIA="'),
+        ("(10,2)", "99999999.99", '"AlQL4/8="'),
+    ],
+)
+def test_decimals_are_written_as_specified(precision: str, value: str, shown: str) -> None:
+    assert change("decimal" + precision, Decimal(value))[1] == shown
+    assert change("decimal" + precision, Decimal(value), **{"decimal.format": "NUMERIC"})[1] == value
+    assert change("decimal" + precision, Decimal(value), **{"decimal.handling.mode": "string"})[1] == f'"{value}"'
+
+
+def test_decimals_as_doubles() -> None:
+    assert change("decimal(10,2)", Decimal("12345678.90"), **{"decimal.handling.mode": "double"})[1] == "1.23456789E7"
+
+
+@pytest.mark.parametrize(
+    "version, members",
+    [
+        ("2.3", ["before", "after", "source", "op", "ts_ms", "transaction"]),
+        ("2.6", ["before", "after", "source", "op", "ts_ms", "ts_us", "ts_ns", "transaction"]),
+        ("3.0", ["before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns"]),
+        ("3.6", ["before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns"]),
+    ],
+)
+def test_versions_order_the_envelope(version: str, members: list[str]) -> None:
+    (record,) = bytes_of(encode(one_insert(), **{"debezium-version": version}))
+    value = json.loads(record["value"])
+    assert list(value["payload"]) == members == [f["field"] for f in value["schema"]["fields"]]
+    assert value["schema"]["version"] == (1 if version == "2.3" else 2)
+    assert ("ts_us" in value["payload"]["source"]) == (version != "2.3")
+    source = next(f for f in value["schema"]["fields"] if f["field"] == "source")
+    assert source.get("version") == (1 if version == "3.6" else None)
+    assert "first" in source["fields"][4]["parameters"]["allowed"] or version < "3"
+    assert value["payload"]["source"]["version"].startswith(version)
+
+
+def moved(**options: Any) -> list[dict[str, Any]]:
+    columns = (Column("id", ColumnType("int"), False, True),)
+    builder = BatchBuilder("us")
+    images = {"before": {"id": 1003}, "after": {"id": 2003}, "commit_time": TIME_US}
+    builder.add(TableShape("inv", "customers", columns), Place("x", 0, 7), "update", **images)
+    return bytes_of(encode(Decoded(builder.build()), **{"topic.prefix": "srv1"}, **options))
+
+
+def test_a_key_that_changes_is_a_delete_a_tombstone_and_an_insert() -> None:
+    deleted, tombstone, inserted = moved()
+    schema = '{"schema":{"type":"struct","fields":[{"type":"int32","optional":false,"field":"id"}],"optional":false,'
+    schema += '"name":"srv1.inv.customers.Key"},"payload":{"id":%d}}'
+    old, new = (schema % number for number in (1003, 2003))
+    assert [r["key"].decode() for r in (deleted, tombstone, inserted)] == [old, old, new]
+    assert deleted["headers"] == tombstone["headers"] == [{"key": "__debezium.newkey", "value": new.encode()}]
+    assert inserted["headers"] == [{"key": "__debezium.oldkey", "value": old.encode()}]
+    assert tombstone["value"] is None
+    assert [(r["topic"], r["offset"]) for r in (deleted, tombstone, inserted)] == [
+        ("srv1.inv.customers", offset) for offset in (7, 8, 9)
+    ]
+    assert len(moved(**{"tombstones.on.delete": "false"})) == 2
+
+
+def test_names_are_adjusted_as_specified() -> None:
+    columns = tuple(Column(name, ColumnType("int"), True, False) for name in ("co-l", "col 2", "列", "1st"))
+    builder = BatchBuilder("us")
+    image = {c.name: 1 for c in columns}
+    builder.add(
+        TableShape("inv", "we-ird $tbl", columns), PLACE, "insert", before=None, after=image, commit_time=TIME_US
+    )
+    changes = Decoded(builder.build())
+    seen = {}
+    for mode in ("none", "avro", "avro_unicode"):
+        options = {f"{what}.name.adjustment.mode": mode for what in ("schema", "field")} | {"topic.prefix": "srv1"}
+        (record,) = bytes_of(encode(changes, **options))
+        value = json.loads(record["value"])
+        seen[mode] = [record["topic"], value["schema"]["fields"][1]["name"], *value["payload"]["after"]]
+    assert seen == {
+        "none": ["srv1.inv.we-ird__tbl", "srv1.inv.we-ird__tbl.Value", "co-l", "col 2", "列", "1st"],
+        "avro": ["srv1.inv.we-ird__tbl", "srv1.inv.we_ird__tbl.Value", "co_l", "col_2", "_", "_1st"],
+        "avro_unicode": [
+            "srv1.inv.we-ird__tbl",
+            "srv1.inv.we_u002dird_u005f_u005ftbl.Value",
+            "co_u002dl",
+            "col_u00202",
+            "_u5217",
+            "_u0031st",
+        ],
+    }
+
+
+def test_labels_leak_their_escapes_with_bug_compat() -> None:
+    assert change("enum('a','e,f')", "e,f", **{"bug-compat": "true"})[1] == '"e\\\\,f"'
+    assert change("set('a','b')", "a,b", **{"bug-compat": "true"})[1] == '"a,b"'
+
+
+def test_skipped_operations_are_not_written() -> None:
+    assert encode(one_insert(), **{"skipped.operations": "c,t"}).num_rows == 0
+    with pytest.raises(ConfigError) as caught:
+        encode(one_insert(), **{"skipped.operations": "x"})
+    assert str(caught.value) == "skipped.operations 'x' is no list of c, u, d, t; or none"
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("(:a", "message.key.columns: '(' is no pattern: missing ), unterminated subpattern at position 0"),
+        ("inv.t", "message.key.columns: 'inv.t' is not <regex of db.table>:<column>,…"),
+    ],
+)
+def test_keys_that_are_none_are_refused(text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        encode(one_insert(), **{"message.key.columns": text})
+    assert str(caught.value) == message
+
+
+def test_keys_by_option_must_be_columns() -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        encode(one_insert(), **{"message.key.columns": "d.t:nope"})
+    assert str(caught.value) == "debezium-mysql: t has no column nope for its key"
+
+
+def test_marks_from_elsewhere_follow_the_options() -> None:
+    time = Instant(TIME_US, 6)
+    marks = Decoded(control=[TransactionMark("end", "g:1", PLACE, 2, {"d.t": 2}, time), Resolved(1, PLACE)])
+    assert encode(marks).num_rows == 0
+    (record,) = bytes_of(encode(marks, **{"provide.transaction.metadata": "true"}))
+    assert (record["key"], record["value"]) == (
+        b'{"id":"g:1"}',
+        b'{"status":"END","id":"g:1","event_count":2,"data_collections":[{"data_collection":"d.t","event_count":2}],'
+        b'"ts_ms":1795248239121}',
+    )
+    (beat,) = bytes_of(encode(Decoded(control=[Heartbeat(PLACE, time)])))
+    assert (beat["key"], beat["value"]) == (b'{"serverName":"changefeed"}', b'{"ts_ms":1795248239121}')
+
+
+def test_schema_changes_from_elsewhere() -> None:
+    event = SchemaChange("add_column", "d", "t", "ALTER TABLE t ADD c INT", PLACE, commit_time=Instant(TIME_US, 6))
+    (record,) = bytes_of(encode(Decoded(control=[event]), **{"schemas.enable": "false", "topic.prefix": "p"}))
+    assert record["topic"] == "p"
+    assert json.loads(record["value"]) | {"source": None} == {
+        "source": None,
+        "ts_ms": 1795248239121,
+        "databaseName": "d",
+        "schemaName": None,
+        "ddl": "ALTER TABLE t ADD c INT",
+        "tableChanges": [],
+    }
+    assert encode(Decoded(control=[event]), **{"include.schema.changes": "false"}).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    "t, value, message",
+    [
+        ("enum", 1, "debezium-mysql cannot carry t: the members of an enum are not known"),
+        ("time", "-00:00:00", "debezium-mysql cannot carry a TIME of -00:00:00"),
+        ("point", {"srid": 0, "wkb": b"x"}, "debezium-mysql cannot carry a point whose wkb is none"),
+        ("bit(3)", 256, "debezium-mysql cannot carry 256 as bit(3)"),
+    ],
+)
+def test_what_the_protocol_has_no_words_for_is_refused(t: str, value: Any, message: str) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        change(t, value)
+    assert str(caught.value) == message
+
+
+def test_a_row_without_a_time_is_refused() -> None:
+    columns = (Column("v", ColumnType("int"), True, False),)
+    builder = BatchBuilder()
+    builder.add(TableShape("d", "t", columns), PLACE, "insert", before=None, after={"v": 1})
+    with pytest.raises(UnsupportedError) as caught:
+        encode(Decoded(builder.build()))
+    assert str(caught.value) == "debezium-mysql: insert of d.t at e:0:7 needs a commit time"

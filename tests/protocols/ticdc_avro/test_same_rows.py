@@ -1,0 +1,56 @@
+"""One upstream, two protocols: the rows of the shop are the same, in all that both protocols tell."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.protocols.conformance.cases import History, decode, histories, lines
+
+ALL = {history.file.rpartition("/")[2]: history for history in histories()}
+OURS = ["avro-ext.newarch.jsonl.gz", "avro-watermark.classic.jsonl.gz"]
+MEMBERS = {"flags": ("vip", "eu", "blocked"), "status": ("new", "paid", "shipped", "cancelled")}
+
+
+def as_numbers(image: dict[str, Any]) -> dict[str, Any]:
+    """The image as the Open Protocol tells it: places of members, not their names."""
+    told = dict(image)
+    if isinstance(flags := image.get("flags"), str):
+        told["flags"] = {"bits": sum(1 << MEMBERS["flags"].index(name) for name in flags.split(",") if name)}
+    if isinstance(status := image.get("status"), str):
+        told["status"] = {"index": MEMBERS["status"].index(status) + 1}
+    return told
+
+
+def written(history: History) -> Counter[str]:
+    """Inserts and updates, each by all keys that both protocols carry."""
+    found: Counter[str] = Counter()
+    for line in lines(decode(history)):
+        row = json.loads(line)
+        if row["kind"] == "row" and row["after"] is not None and row["keys"]:
+            kept = {k: row[k] for k in ("op", "database", "table", "keys", "commit_ts", "commit_time", "irregular")}
+            found[json.dumps({**kept, "after": as_numbers(row["after"])})] += 1
+    return found
+
+
+def deleted(history: History) -> Counter[str]:
+    """Deletes, by table and key: Avro tells no more of them."""
+    found: Counter[str] = Counter()
+    for line in lines(decode(history)):
+        row = json.loads(line)
+        if row["kind"] == "row" and row["op"] == "delete" and row["keys"]:
+            found[json.dumps([row["database"], row["table"], {name: row["before"][name] for name in row["keys"]}])] += 1
+    return found
+
+
+@pytest.mark.parametrize("file", OURS)
+def test_rows_are_those_of_the_open_protocol(file: str) -> None:
+    assert written(ALL[file]) == written(ALL["open-3.newarch.jsonl.gz"])
+
+
+@pytest.mark.parametrize("file", OURS)
+def test_deletes_are_those_of_the_open_protocol(file: str) -> None:
+    assert deleted(ALL[file]) == deleted(ALL["open-3.newarch.jsonl.gz"])

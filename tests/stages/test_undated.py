@@ -1,0 +1,67 @@
+"""A delete without commit_ts lies where the records around it in its partition allow."""
+
+from __future__ import annotations
+
+import pytest
+
+from changefeed.model.batch import BatchBuilder, Decoded
+from changefeed.model.event import Resolved, SchemaChange
+from changefeed.model.position import Place
+from changefeed.model.table import Column, TableShape
+from changefeed.model.types import ColumnType
+from changefeed.stages.undated import Dates
+
+SHAPE = TableShape("app", "t", (Column("id", ColumnType("int"), False, True),))
+
+
+def decoded(*events: tuple[str, int | None], first: int = 0, partition: int = 0) -> Decoded:
+    """A record each: `row`, `mark` or `ddl` with its commit_ts."""
+    builder, control = BatchBuilder(), []
+    for record, (kind, ts) in enumerate(events):
+        place = Place("t", partition, first + record, None, record)
+        if kind == "row":
+            builder.add(SHAPE, place, "upsert", before=None, after={"id": 1}, commit_ts=ts)
+        elif ts is not None:
+            control.append(
+                Resolved(ts, place) if kind == "mark" else SchemaChange("other", "", "", "", place, None, ts)
+            )
+    return Decoded(builder.build(), control, [])
+
+
+def dates(found: Decoded) -> list[int | None]:
+    return [ts for table in found.tables for ts in table.rows.column("commit_ts").to_pylist()]
+
+
+GONE = ("row", None)
+
+
+@pytest.mark.parametrize(
+    "events, marks, wanted",
+    [
+        ([("row", 5), GONE, ("row", 9)], {}, [5, 5, 9]),
+        ([("mark", 5), GONE, ("row", 9)], {}, [6, 9]),
+        ([("row", 3), ("mark", 5), GONE, GONE, ("mark", 9)], {}, [3, 6, 6]),
+        ([("ddl", 5), GONE], {}, [6]),
+        ([GONE, ("row", 9)], {}, [0, 9]),
+        ([GONE, ("row", 9)], {"t": {0: 7}}, [8, 9]),
+        ([GONE], {"t": {0: 7}}, [8]),
+        ([GONE], {"t": {1: 7}}, [None]),
+        ([("mark", 20), GONE, ("row", 9)], {}, [9, 9]),
+        ([("mark", 20), ("row", 8), GONE, ("row", 9)], {}, [8, 8, 9]),
+    ],
+    ids=[
+        "row before", "mark before", "two behind a mark", "schema change before", "nothing before", "a mark before the batch",
+        "nothing after", "another partition's mark", "sent again behind a mark", "sent again between rows",
+    ],
+)  # fmt: skip
+def test_a_row_is_dated_by_those_around_it(
+    events: list[tuple[str, int | None]], marks: dict[str, dict[int, int]], wanted: list[int | None]
+) -> None:
+    assert dates(Dates(marks).date(decoded(*events))) == wanted
+
+
+def test_what_came_last_is_remembered_from_batch_to_batch() -> None:
+    dating = Dates({"t": {0: 1, 1: 2}})
+    assert dates(dating.date(decoded(("row", 5), ("mark", 6)))) == [5]
+    assert dates(dating.date(decoded(GONE, first=2))) == [7]
+    assert dates(dating.date(decoded(GONE, partition=1))) == [3]
