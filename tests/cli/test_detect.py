@@ -34,10 +34,8 @@ def test_a_history_is_in_its_protocol(history: History) -> None:
         assert (topic.best.protocol, topic.best.decoded, topic.best.trouble) == (history.protocol, topic.sample, None)
         options = yaml.safe_load(topic.best.line)["protocol"]
         known = protocol(history.protocol)
-        if isinstance(options, dict):
-            told = known.read_options({name: value for name, value in options.items() if name != "name"})
-            sent = known.read_options(history.options)
-            assert known.capabilities_of(told).carries - {"op.upsert"} <= known.capabilities_of(sent).carries
+        for name, value in options.items() if isinstance(options, dict) else ():
+            assert name == "name" or str(history.options.get(name, value)).lower() == str(value).lower()
 
 
 @pytest.mark.parametrize("case", [case for case in cases() if case.encodes], ids=str)
@@ -124,5 +122,7 @@ def test_what_is_recognized_and_does_not_decode_says_why(tmp_path: Path) -> None
     assert done.return_value == 3
     first, second = done.stdout.splitlines()
     assert first == "log: no protocol of changefeed"
-    assert second.startswith('  not      ticdc-open: the key is a version 1, a length, and {"ts":…}; decodes 0 of 1 records: ')
+    assert second.startswith(
+        '  not      ticdc-open: the key is a version 1, a length, and {"ts":…}; decodes 0 of 1 records: '
+    )
     assert json.loads(_invoke("detect", log, "--json").stdout)["topics"][0]["protocol"] is None

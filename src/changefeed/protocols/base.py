@@ -193,6 +193,7 @@ class Capabilities:
 
     Attributes:
         carries: those of `model.keys.KEYS` that an event from elsewhere still has after a trip through the protocol.
+        tells: keys that its producer's records have, and that nothing from elsewhere gets.
         rests: key -> the key without which an event loses it, as an update that is told by its old row alone.
         cuts: what tells that everything up to some point was sent: `marks` in every partition (resolved events, or
             heartbeats with a sequence), whole `transactions`, or nothing.
@@ -203,6 +204,7 @@ class Capabilities:
     """
 
     carries: frozenset[str]
+    tells: frozenset[str] = frozenset()
     rests: Mapping[str, str] = field(default_factory=dict)
     cuts: Literal["marks", "transactions", "nothing"] = "nothing"
     undated: bool = False

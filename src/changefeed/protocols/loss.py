@@ -25,6 +25,7 @@ NEEDED: dict[str, str] = {
     "keys": "rows are merged by their handle key",
     "before": "a row that moves to another key leaves the old one, and a row without a key is known by its old values",
     "after": "it is what a table gets",
+    "values": "a table would have other values than the upstream",
     "delete.keys": "nobody could tell which row is gone",
     "order": "changes of several records could not be put in order",
     "schema": "tables would keep their old columns, and rows of a truncated table",
@@ -94,6 +95,7 @@ def loss(source: Protocol, source_options: Options, target: Protocol, target_opt
 def _lost(source: Protocol, source_options: Options, target: Protocol, target_options: Options) -> Iterator[str]:
     sure = source.capabilities_of(source_options).carries
     may = source.capabilities.carries if source.self_telling and source is not target else sure
+    may |= set() if source is target else source.capabilities.tells
     can = target.capabilities_of(target_options)
     for key in KEYS:
         rest = can.rests.get(key)

@@ -16,9 +16,18 @@ from changefeed.protocols.loss import loss
 from tests.protocols.conformance.carried import Trip, foreign, made, part, there
 from tests.protocols.conformance.cases import History, histories, spoken
 
-HISTORIES = list(histories())
+SHOP = [history for history in histories() if history.file.startswith("shop/")]
+HISTORIES = list({history.protocol: history for history in SHOP}.values())  # the last one of each protocol
 # Encoders may refuse a row that lacks what they cannot do without; that is no silent loss.
-REFUSALS = ("needs a commit_ts or a commit time", "its members are not known")
+REFUSALS = (
+    "needs a commit_ts or a commit time",
+    "needs a commit time",
+    "its members are not known",
+    "the members of an ",
+    "has no statement",
+    "of type null",
+    "cannot carry a column of type",
+)
 VARIANTS = [
     pytest.param(p, variant, id=" ".join([p.name, *(f"{k}={v}" for k, v in variant.items())]))
     for p in spoken()
@@ -30,11 +39,17 @@ def witnesses() -> Iterator[tuple[frozenset[str], tuple[str, ...]]]:
     """Events from everywhere, each with the keys that it can prove."""
     for history in HISTORIES:
         known = protocol(history.protocol)
-        claimed = known.capabilities_of(known.read_options(history.options)).carries
+        claimed = claims(known, history)
         for event in part(history):
             yield claimed, tuple(map(foreign, event))
     for event in made():
         yield frozenset(KEYS), event
+
+
+def claims(known: Protocol, history: History) -> frozenset[str]:
+    """What the events of a history have, as its protocol says."""
+    can = known.capabilities_of(known.read_options(history.options))
+    return can.carries | can.tells
 
 
 def travelled(
@@ -52,9 +67,10 @@ def travelled(
         try:
             after = there(trip(event))
         except UnsupportedError as error:
-            if any(words in str(error) for words in REFUSALS):
-                continue
-            raise
+            if "irregular" not in before and not any(words in str(error) for words in REFUSALS):
+                raise
+            seen, lost = seen | (keys & {"irregular"}), lost | (keys & {"irregular"})
+            continue
         seen |= keys
         lost |= {key for key in keys if not survives(key, before[key], after.get(key, set()))}
     return seen, lost
@@ -95,6 +111,6 @@ def test_a_history_loses_exactly_what_the_table_says(
     source = protocol(history.protocol)
     options = source.read_options(history.options)
     trip = Trip(target, dict(variant))
-    claimed = source.capabilities_of(options).carries
+    claimed = claims(source, history)
     seen, lost = travelled(trip, ((claimed, event) for event in part(history)), {})
     assert sorted(lost) == sorted(seen & set(loss(source, options, target, trip.options).keys))

@@ -15,7 +15,7 @@ PROTOCOL = Protocol(
         carries=frozenset(
             {
                 *("op.insert", "op.update", "op.delete"),
-                *("keys", "before", "after", "types", "members", "irregular"),
+                *("keys", "before", "after", "values", "types", "members", "irregular"),
                 *("commit_time", "order", "gtid", "transaction-mark"),
                 *("delete.keys", "delete.before", "delete.commit_time"),
                 *("schema", "schema.ddl", "schema.commit_time"),

@@ -8,7 +8,7 @@ from changefeed.protocols.ticdc_avro.encoder import Encoder
 from changefeed.protocols.ticdc_avro.options import NAME, Options
 from changefeed.protocols.ticdc_avro.recognize import likely, recognize
 
-_ROWS = frozenset({"op.delete", "op.upsert", "keys", "after", "delete.keys", "members", "irregular"})
+_ROWS = frozenset({"op.delete", "op.upsert", "keys", "after", "values", "delete.keys", "members", "irregular"})
 _EXTENSION = frozenset({"op.insert", "op.update", "commit_ts", "commit_time", "commit_time.ms"})
 _MARKS = frozenset({"schema", "schema.ddl", "schema.commit_ts", "schema.commit_time", "resolved"})
 _DELETES = frozenset({"delete.commit_ts", "delete.commit_time", "order"})
