@@ -125,6 +125,7 @@ def _fit(known: Protocol, sample: pa.RecordBatch, records: list[Record], given: 
         tried = None if isinstance(error, (ConfigError, SchemaRegistryError)) else 0
         return Fit(known.name, looks[0][1], len(looks), tried, str(error), options)
     decoded = len(records) - len({letter.place.record for letter in found.dead})
+    decoded = decoded if found.tables or found.control else 0  # records that say nothing, as tombstones, prove nothing
     trouble = found.dead[0].error if found.dead else None
     return Fit(known.name, looks[0][1], len(looks), decoded, trouble, {**options, **_carried(known, options, found)})
 

@@ -6,6 +6,7 @@ from changefeed.protocols.base import Capabilities, Protocol
 from changefeed.protocols.debezium_mysql.decoder import NAME, Decoder
 from changefeed.protocols.debezium_mysql.encoder import Encoder
 from changefeed.protocols.debezium_mysql.options import Options
+from changefeed.protocols.debezium_mysql.recognize import likely, recognize
 
 _CARRIES = frozenset(
     {
@@ -47,4 +48,6 @@ PROTOCOL = Protocol(
         {"bigint.unsigned.handling.mode": "precise", "provide.transaction.metadata": "true"},
     ),
     self_telling=True,
+    recognize=recognize,
+    likely=likely,
 )

@@ -7,6 +7,7 @@ from changefeed.protocols.ticdc_debezium.decoder import NAME, Decoder
 from changefeed.protocols.ticdc_debezium.definition import redefine
 from changefeed.protocols.ticdc_debezium.encoder import Encoder
 from changefeed.protocols.ticdc_debezium.options import Options
+from changefeed.protocols.ticdc_debezium.recognize import likely, recognize
 
 _CARRIES = frozenset(
     {
@@ -47,4 +48,6 @@ PROTOCOL = Protocol(
         {"enable-tidb-extension": "true", "debezium-include-start-ts": "true"},
     ),
     self_telling=True,
+    recognize=recognize,
+    likely=likely,
 )
