@@ -156,13 +156,13 @@ def pipeline(schema: dict[str, Any]) -> str:
     titles = {
         "FilesSource": "source: {type: files}",
         "KafkaSource": "source: {type: kafka}",
+        "UriSource": "source: {uri: kafka://…}",
         "DeltaSink": "sink: {type: delta}",
         "Behaviour": "pipeline",
         "ProtocolChoice": "protocol",
     }
     also = {
-        "KafkaSource": "\nAny name that begins with `kafka.` is a property of the Kafka client, passed on as it is. "
-        "`uri: kafka://…` takes a TiCDC sink URI in place of type, servers, topics and protocol.\n",
+        "KafkaSource": "\nAny name that begins with `kafka.` is a property of the Kafka client, passed on as it is.\n",
         "ProtocolChoice": "\nAll other names are the protocol's own options.\n",
     }
     for model in [*titles, *sorted(set(models) - set(titles))]:

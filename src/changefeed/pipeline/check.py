@@ -11,7 +11,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from glob import glob
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,7 +18,7 @@ import pyarrow as pa
 
 from changefeed.errors import ChangefeedError, ConfigError, MissingExtraError, SinkError, SourceError
 from changefeed.model.event import Resolved, SchemaChange, TransactionMark
-from changefeed.pipeline.definition import Definition, FilesSource
+from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.detect import Topic, detect
 from changefeed.pipeline.explain import TELLING
 from changefeed.pipeline.ledger import cuts, epoch
@@ -86,14 +85,13 @@ def _tried(name: str, attempt: Callable[[], str], fix: str) -> Check:
 
 
 def _source(definition: Definition, limit: int) -> Iterator[Check]:
-    section = definition.source
-    if isinstance(section, FilesSource) and not glob(section.path):
-        yield Check(
-            "source", FAIL, f"no file matches {section.path}", "correct source.path, or put the files there first"
-        )
+    found = source(definition.source)
+    missing = found.missing()
+    if missing is not None:
+        yield Check("source", FAIL, missing.what, missing.fix)
         return
     try:
-        batches = list(source(section).sample(limit))
+        batches = list(found.sample(limit))
     except MissingExtraError as error:
         yield Check("source", WARN, f"not looked at: {error}", "the message is the command; Spark itself does without")
         return
