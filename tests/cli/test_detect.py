@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from changefeed.cli import changefeed
 from changefeed.cli.output import Output
+from changefeed.errors import ConfigError
 from changefeed.pipeline.detect import detect
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Record
@@ -131,3 +132,29 @@ def test_what_is_recognized_and_does_not_decode_says_why(tmp_path: Path) -> None
         '  not      ticdc-open: the key is a version 1, a length, and {"ts":…}; decodes 0 of 1 records: '
     )
     assert json.loads(_invoke("detect", log, "--json").stdout)["topics"][0]["protocol"] is None
+
+
+def test_an_option_that_no_protocol_has_is_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        _invoke("detect", SHOP / "ticdc-open" / "open-1.classic.jsonl.gz", "-o", "schema-registri=x")
+    assert str(caught.value).startswith('unknown option "schema-registri". Did you mean "schema-registry"? Known: ')
+
+
+def test_check_names_a_format_that_nobody_reads(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text(json.dumps({"value_text": '{"id":1}'}) + "\n")
+    definition = {"source": {"type": "files", "path": "log.jsonl", "protocol": "ticdc-open"}}
+    definition |= {"sink": {"type": "delta", "path": "lake"}, "pipeline": {"name": "p"}}
+    (tmp_path / "p.yaml").write_text(yaml.safe_dump(definition))
+    checks = json.loads(_invoke("check", tmp_path / "p.yaml", "--json").stdout)["checks"]
+    records = next(check for check in checks if check["name"] == "records")
+    assert records["fix"] == "they look like plain JSON, which changefeed does not read"
+
+
+def test_check_names_the_other_protocol(tmp_path: Path) -> None:
+    log = SHOP / "tencent-dts" / "one-partition.jsonl.gz"
+    definition = {"source": {"type": "files", "path": str(log), "protocol": "ticdc-open"}}
+    definition |= {"sink": {"type": "delta", "path": "lake"}, "pipeline": {"name": "p"}}
+    (tmp_path / "p.yaml").write_text(yaml.safe_dump(definition))
+    checks = json.loads(_invoke("check", tmp_path / "p.yaml", "--json").stdout)["checks"]
+    records = next(check for check in checks if check["name"] == "records")
+    assert records["fix"] == "they decode as tencent-dts: set source.protocol to it"

@@ -135,7 +135,8 @@ def _records(definition: Definition, batches: list[pa.RecordBatch]) -> Check:
 def _undecodable(definition: Definition, batches: list[pa.RecordBatch], message: str, *, any_change: bool) -> Check:
     """The likely cause: another protocol, other options, or damage."""
     choice = definition.source.protocol
-    topics = detect(batches, {})
+    registry = {name: str(value) for name, value in choice.options.items() if name == "schema-registry"}
+    topics = detect(batches, registry)
     fitting = _fitting(topics, choice.name)
     if fitting and fitting[0] == choice.name:
         fix = f"they decode with the default options of {choice.name}: correct those in source.protocol"

@@ -17,7 +17,7 @@ from itertools import chain
 import msgspec
 import pyarrow as pa
 
-from changefeed.errors import ChangefeedError, ConfigError, SchemaRegistryError
+from changefeed.errors import ChangefeedError, ConfigError, SchemaRegistryError, unknown_name
 from changefeed.kernel import decoder
 from changefeed.model.batch import Decoded
 from changefeed.model.event import Resolved, SchemaChange
@@ -84,7 +84,14 @@ def detect(batches: Iterable[pa.RecordBatch], given: Mapping[str, str]) -> list[
     Args:
         batches: records with the columns of `model.batch.RECORDS`.
         given: options for those protocols that have them, as `schema-registry`.
+
+    Raises:
+        ConfigError: no protocol has an option of that name.
     """
+    known = sorted({f.encode_name for name in PROTOCOLS for f in msgspec.structs.fields(protocol(name).options)})
+    for name in given:
+        if name not in known:
+            raise unknown_name("option", name, known)
     return [_topic(name, sample, given) for name, sample in _samples(batches).items()]
 
 
