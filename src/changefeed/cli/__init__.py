@@ -28,6 +28,7 @@ COMMANDS: dict[str, str] = {
     "status": "changefeed.cli.status:status",
     "dlq": "changefeed.cli.dlq:dlq",
     "expire": "changefeed.cli.expire:expire",
+    "detect": "changefeed.cli.detect:detect",
     "decode": "changefeed.cli.decode:decode",
     "encode": "changefeed.cli.encode:encode",
     "transcode": "changefeed.cli.transcode:transcode",
@@ -37,7 +38,7 @@ COMMANDS: dict[str, str] = {
 # title -> the commands under it, as `changefeed --help` shows them; the rest come last
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Pipelines": ("init", "check", "explain", "run", "status", "dlq", "expire"),
-    "Record logs": ("decode", "encode", "transcode"),
+    "Record logs": ("detect", "decode", "encode", "transcode"),
 }
 
 

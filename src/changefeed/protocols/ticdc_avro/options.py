@@ -106,6 +106,13 @@ class Options(base.RegistryOptions, frozen=True):
         self.dispatch_rules()
 
     @property
+    def dispatches(self) -> tuple[str, ...]:
+        """The options among these that send rows to other topics or partitions than the changes' own."""
+        return tuple(
+            name for name, value in (("topic", self.topic), ("partition-num", self.partition_num)) if value is not None
+        )
+
+    @property
     def checksums(self) -> bool:
         """Whether rows are written with a checksum."""
         return self.integrity_check_level == "correctness"

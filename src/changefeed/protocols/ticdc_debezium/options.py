@@ -81,6 +81,13 @@ class Options(base.Options, frozen=True):
         self.dispatch_rules()
 
     @property
+    def dispatches(self) -> tuple[str, ...]:
+        """The options among these that send rows to other topics or partitions than the changes' own."""
+        return tuple(
+            name for name, value in (("topic", self.topic), ("partition-num", self.partition_num)) if value is not None
+        )
+
+    @property
     def classic(self) -> bool:
         """Whether the classic producer's bytes are written."""
         return self.profile == "classic"

@@ -99,6 +99,13 @@ class Options(base.Options, frozen=True):
         )
 
     @property
+    def dispatches(self) -> tuple[str, ...]:
+        """The options among these that send rows to other topics or partitions than the changes' own."""
+        return tuple(
+            name for name, value in (("topic", self.topic), ("partition-num", self.partition_num)) if value is not None
+        )
+
+    @property
     def dispatched_columns(self) -> tuple[str, ...]:
         """The option `columns` as names; a text holds them separated by commas."""
         if isinstance(self.columns, str):
