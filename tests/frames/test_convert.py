@@ -15,6 +15,7 @@ from changefeed.frames.convert import convert, to_canonical, to_sink
 from changefeed.frames.types import sink_type, widen
 from changefeed.model.types import ColumnType
 from changefeed.model.values import reader
+from changefeed.protocols import protocol
 from tests.frames.strategies import canonical_values, types
 
 
@@ -109,6 +110,34 @@ def test_conversion(
     source: str, target: str, values: list[Any], expected: list[Any], irregular: dict[int, str]
 ) -> None:
     assert converted(values, source, target) == (expected, irregular)
+
+
+@pytest.mark.parametrize(
+    "source, target, values, expected, irregular",
+    [
+        ("bigint", "bigint unsigned", [-1, None, 7], [2**64 - 1, None, 7], {}),
+        ("bigint", "datetime(3)", [1500, None], ["1970-01-01 00:00:01.500", None], {}),
+        ("bigint", "datetime", [1500, 2000, 1500], [None, "1970-01-01 00:00:02", None], {0: "1500", 2: "1500"}),
+        ("bigint", "date", [0, 10**7], ["1970-01-01", None], {1: "10000000"}),
+        ("bigint", "int", [5, 2**40], [5, None], {1: "1099511627776"}),
+        ("varchar", "timestamp", ["2026-01-02T03:04:05Z", None], ["2026-01-02T03:04:05Z", None], {}),
+        ("varchar", "timestamp", ["2026-01-02T03:04:05.5Z"], [None], {0: "2026-01-02T03:04:05.5Z"}),
+        ("time(6)", "time(3)", ["00:00:01.500000", "00:00:01.500500"], ["00:00:01.500", None], {1: "00:00:01.500500"}),
+        ("varbinary", "binary(3)", [{"base64": "AQ=="}, None], [{"base64": "AQAA"}, None], {}),
+        ("varbinary", "varbinary(3)", [{"base64": "AQ=="}], [{"base64": "AQ=="}], {}),
+        ("enum('a','b')", "enum('a')", ["a", "b"], ["a", None], {1: "b"}),
+        ("vector", "vector(2)", [[1.5, 2.0], None], [[1.5, 2.0], None], {}),
+    ],
+)
+def test_what_a_protocol_makes_of_a_column(
+    source: str, target: str, values: list[Any], expected: list[Any], irregular: dict[int, str]
+) -> None:
+    told, wanted = ColumnType.parse(source), ColumnType.parse(target)
+    spoken = protocol("debezium-mysql")
+    assert spoken.redefine is not None
+    redefine = spoken.redefine(spoken.read_options({}))
+    found = convert(pa.concat_arrays([decoded(values[:1], told), decoded(values, told)])[1:], told, wanted, redefine)
+    assert (to_canonical(found.array, wanted), found.irregular) == (expected, irregular)
 
 
 @pytest.mark.parametrize("target", ["int", "varchar(9)", "geometry", "enum('a')", "decimal(40,2)"])

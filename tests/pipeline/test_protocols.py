@@ -63,6 +63,12 @@ LOGS = [
     WATERMARKS,
     Log("ticdc-debezium", "dbz-schema.classic", doubles=DECIMALS),
     Log("ticdc-debezium", "dbz-noschema.newarch", doubles=DECIMALS),
+    Log("debezium-mysql", "mariadb-10.11-schema"),
+    Log(
+        "debezium-mysql",
+        "mysql-8.0.33-noschema",
+        {"decimal.handling.mode": "string", "bigint.unsigned.handling.mode": "precise"},
+    ),
     Log("tencent-dts", "one-partition"),
     Log("tencent-dts", "four-partitions-split"),
 ]

@@ -23,6 +23,7 @@ from changefeed.frames.types import SPARK_DIGITS, sink_type
 from changefeed.model.types import ColumnType
 from changefeed.model.values import IrregularError, writer
 from changefeed.protocols.base import Redefine
+from changefeed.wire.columns import ByColumn
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ def convert(array: pa.Array, source: ColumnType, target: ColumnType, redefine: R
     """
     if redefine is None or source == target or source.name == "null":
         core, irregular = reshape(array, source, target)
-    elif family(source) == family(target):
+    elif family(source) == family(target) and not _mended(array, source, target):
         core, irregular = reshape(array, source, target)
         if irregular:  # it may have been told in another form, as an unsigned bigint that wrapped
             core, irregular = _redefined(array, source, target, redefine)
@@ -55,9 +56,20 @@ def convert(array: pa.Array, source: ColumnType, target: ColumnType, redefine: R
     return Converted(to_sink(core, target), irregular)
 
 
+def _mended(array: pa.Array, source: ColumnType, target: ColumnType) -> bool:
+    """Whether values of the target's kind may have to be mended: one that wrapped, other digits of a TIME, lost zeros."""
+    if target.name == "binary":
+        shortest = pc.min(pc.binary_length(array)).as_py()
+        return shortest is not None and shortest < (target.length or 1)
+    return target.name == "time" or (target.name == source.name == "bigint" and target.unsigned)
+
+
 def _redefined(array: pa.Array, source: ColumnType, target: ColumnType, redefine: Redefine) -> Reshaped:
-    """Value by value, each distinct one once."""
+    """The whole column where the protocol knows how; else value by value, each distinct one once."""
     change, write = redefine(source, target), writer(source)
+    whole = change.column(array) if isinstance(change, ByColumn) else None
+    if whole is not None:
+        return whole, {}
     plain = pa.types.is_nested(array.type)
     encoded = None if plain else array.dictionary_encode()
     results: list[Any] = []

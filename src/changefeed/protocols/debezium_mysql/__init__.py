@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from changefeed.protocols.base import Capabilities, Protocol
 from changefeed.protocols.debezium_mysql.decoder import NAME, Decoder
+from changefeed.protocols.debezium_mysql.definition import redefine
 from changefeed.protocols.debezium_mysql.encoder import Encoder
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.recognize import likely, recognize
@@ -42,6 +43,7 @@ PROTOCOL = Protocol(
     options=Options,
     decoder=Decoder,
     encoder=Encoder,
+    redefine=redefine,
     carries=_carries,
     variants=(
         {"bigint.unsigned.handling.mode": "precise"},

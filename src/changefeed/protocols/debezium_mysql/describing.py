@@ -27,6 +27,7 @@ from changefeed.model.types import BINARIES, GEOMETRIES, ColumnType
 from changefeed.protocols.debezium_mysql import blocks, names, numbers
 from changefeed.protocols.debezium_mysql.java_json import string
 from changefeed.protocols.debezium_mysql.options import Options, keys_of
+from changefeed.protocols.debezium_mysql.schema import Node, read
 from changefeed.protocols.debezium_mysql.shapes import MARK
 
 _D, _C = "io.debezium.", "org.apache.kafka.connect.data."
@@ -105,6 +106,17 @@ def key_schema(shape: TableShape, name: str, options: Options) -> str:
     fields = _fields(shape, options)
     listed = ",".join(fields[key] for key in keys(shape, options))
     return f'{{"type":"struct","fields":[{listed}],"optional":false,"name":"{_full(name, options)}.Key"}}'
+
+
+@lru_cache(1024)
+def node(t: ColumnType, options: Options) -> Node:
+    """The schema of a field for a column of this type.
+
+    Raises:
+        UnsupportedError: the type has none.
+    """
+    column = Column("v", t)
+    return read(_field(column, options, TableShape("", "", (column,))).encode())
 
 
 def _full(name: str, options: Options) -> str:

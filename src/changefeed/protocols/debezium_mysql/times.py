@@ -24,9 +24,17 @@ from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model import values
 from changefeed.wire.strict_json import Number
 
+COUNTS = {  # the name of a field's schema -> days, or µs, that so many of its numbers stand for
+    "io.debezium.time.Date": (1, 1),
+    "org.apache.kafka.connect.data.Date": (1, 1),
+    "io.debezium.time.Timestamp": (1000, 1),
+    "org.apache.kafka.connect.data.Timestamp": (1000, 1),
+    "io.debezium.time.MicroTimestamp": (1, 1),
+    "io.debezium.time.NanoTimestamp": (1, 1000),
+}
 UNITS_US = {"ms": 1_000, "us": 1}
-_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
-_FIRST_US, _LAST_US = _FIRST_DAY * 86_400_000_000, (_LAST_DAY + 1) * 86_400_000_000 - 1
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896
+FIRST_US, LAST_US = FIRST_DAY * 86_400_000_000, (LAST_DAY + 1) * 86_400_000_000 - 1
 _LONGEST_US = 838 * 3_600_000_000 + 59 * 60_000_000 + 59_999_999
 _ISO = re.compile(r"[+-]?\d{4,9}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d(?::\d\d)?)", re.ASCII)
 _ISO_DATE = re.compile(r"[+-]?\d{4,9}-\d\d-\d\d(?:Z|[+-]\d\d:\d\d)?", re.ASCII)
@@ -49,7 +57,7 @@ class Moment:
 
 def read_days(number: int) -> int | Irregular:
     """A DATE from days since 1970-01-01."""
-    return number if _FIRST_DAY <= number <= _LAST_DAY else Irregular(str(number))
+    return number if FIRST_DAY <= number <= LAST_DAY else Irregular(str(number))
 
 
 def datetime_reader(unit: str) -> Callable[[int], int | Irregular]:
@@ -57,7 +65,7 @@ def datetime_reader(unit: str) -> Callable[[int], int | Irregular]:
 
     def read(number: int) -> int | Irregular:
         us, rest = divmod(number, 1000) if unit == "ns" else (number * UNITS_US[unit], 0)
-        return us if not rest and _FIRST_US <= us <= _LAST_US else Irregular(str(number))
+        return us if not rest and FIRST_US <= us <= LAST_US else Irregular(str(number))
 
     return read
 
@@ -84,10 +92,16 @@ def time_reader(unit: str) -> Callable[[int], str | Irregular]:
 
 
 def time_writer(unit: str) -> Callable[[str], Number]:
-    """The function canonical text of a TIME -> number."""
+    """The function canonical text of a TIME -> number.
+
+    Raises:
+        UnsupportedError: of the function, for a time that 32 bits of milliseconds do not reach.
+    """
 
     def write(text: str) -> Number:
         us = time_us(text)
+        if unit == "ms" and abs(us) >= 2**31 * 1000:  # the connector writes null
+            raise UnsupportedError(f"debezium-mysql cannot carry a TIME of {text} in milliseconds")
         return Number(us * 1000 if unit == "ns" else us // UNITS_US[unit])
 
     return write

@@ -21,12 +21,14 @@ from decimal import Context, Decimal
 from typing import Any
 
 from changefeed.model import values as model
-from changefeed.model.types import ColumnType
+from changefeed.model.types import TEXTS, ColumnType
+from changefeed.protocols.ticdc_debezium.times import DAY_US, FIRST_DAY, LAST_DAY, unit_of
 from changefeed.protocols.ticdc_debezium.values import Irregular, reader, writer
 from changefeed.wire import strict_json
+from changefeed.wire.columns import ByColumn, Column, clocks, counted, instants, wrapped
 
 _WIDE = Context(prec=400)
-_TINYINT = ColumnType("tinyint")
+_BIGINT, _TINYINT = ColumnType("bigint"), ColumnType("tinyint")
 
 
 def redefine(told: ColumnType, defined: ColumnType) -> Callable[[Any], Any]:
@@ -39,11 +41,29 @@ def redefine(told: ColumnType, defined: ColumnType) -> Callable[[Any], Any]:
     if told == defined:
         return lambda value: value
     if told.name == defined.name == "time":
-        return lambda value: _digits(value, defined.length or 0)
+        digits = defined.length or 0
+        return ByColumn(lambda value: _digits(value, digits), clocks(digits))
     if told.name == defined.name in ("date", "datetime", "timestamp"):
         return lambda value: value
     write, read = writer(told), _reader(defined)
-    return lambda value: _reread(write(value), read)
+    column = _column(told, defined)
+    return ByColumn(lambda value: _reread(write(value), read), column) if column else lambda v: _reread(write(v), read)
+
+
+def _column(told: ColumnType, defined: ColumnType) -> Column | None:
+    """What does the same for whole columns, where something does."""
+    if told.name in TEXTS and defined.name == "timestamp":
+        return instants()
+    if told != _BIGINT:
+        return None
+    match defined.name:
+        case "bigint" if defined.unsigned:
+            return wrapped
+        case "date":
+            return counted(defined.arrow, FIRST_DAY, LAST_DAY)
+        case "datetime":
+            return counted(defined.arrow, FIRST_DAY * DAY_US, (LAST_DAY + 1) * DAY_US - 1, times=unit_of(defined))
+    return None
 
 
 def _reread(text: str, read: Callable[[Any], Any]) -> Any:

@@ -16,7 +16,7 @@ from changefeed.model.types import ColumnType
 
 EPOCH_TEXT = "1970-01-01T00:00:00Z"  # what every TIMESTAMP is that is none
 _EPOCH = date(1970, 1, 1).toordinal()
-_FIRST_DAY, _LAST_DAY = 1 - _EPOCH, date.max.toordinal() - _EPOCH
+FIRST_DAY, LAST_DAY = 1 - _EPOCH, date.max.toordinal() - _EPOCH
 DAY_US = 86_400_000_000
 _MOST_TIME_US = 839 * 3_600_000_000 - 1
 _TIME_TEXT = re.compile(r"(-?)(\d+):(\d\d):(\d\d)(?:\.(\d+))?", re.ASCII)
@@ -45,8 +45,8 @@ def _time(t: ColumnType) -> Callable[[int], str]:
 
 # The type's name -> the function of the type that reads the number.
 NUMBERED: dict[str, Callable[[ColumnType], Callable[[int], int | str]]] = {
-    "date": lambda t: _within(t, _FIRST_DAY, _LAST_DAY),
-    "datetime": lambda t: _within(t, _FIRST_DAY * DAY_US, (_LAST_DAY + 1) * DAY_US - 1, unit_of(t)),
+    "date": lambda t: _within(t, FIRST_DAY, LAST_DAY),
+    "datetime": lambda t: _within(t, FIRST_DAY * DAY_US, (LAST_DAY + 1) * DAY_US - 1, unit_of(t)),
     "time": _time,
 }
 

@@ -1,0 +1,95 @@
+"""Values under a better definition: what a row told as `bigint` is, once the DDL says DATETIME(3).
+
+    told as            defined as                 the value
+    bigint             bigint unsigned            negative in mode `long`: plus 2^64
+    boolean            tinyint(1), bit(1)         1 or 0
+    datetime, time     datetime(p), time(p)       the digits behind p are zeros, or it does not fit
+    decimal            bigint unsigned            mode `precise`: the integer
+    varbinary          binary(n)                  n bytes: what is short gets its zeros back
+    varchar, bigint …  any other                  what its JSON means in the field that the options give to such a column
+
+Rule 1. What is of the column's kind already is the value, whatever the options say: a schema has told it.
+Rule 2. Anything else was told by its JSON alone. It is that JSON again, and is read as the connector's field for the type
+        is: a date by `time.precision.mode`, a decimal by `decimal.handling.mode`, a BLOB by `binary.handling.mode`.
+Rule 3. The options must be the connector's: 1000 may be ms or µs, and `1234` base64, hex or a number. Where they cannot
+        be, the error names the option.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from changefeed.errors import SchemaError
+from changefeed.model.types import ColumnType
+from changefeed.model.values import IrregularError
+from changefeed.protocols.base import Redefine
+from changefeed.protocols.debezium_mysql import describing, loose, times
+from changefeed.protocols.debezium_mysql.fitting import AS_SENT, FITS, Change, kind_of, same, unscaled
+from changefeed.protocols.debezium_mysql.options import Options
+from changefeed.protocols.debezium_mysql.reading import reading
+from changefeed.protocols.debezium_mysql.schema import Node
+from changefeed.protocols.debezium_mysql.times import Irregular, Moment
+from changefeed.protocols.debezium_mysql.writing import writing
+from changefeed.wire.columns import ByColumn, Column, counted, instants
+
+_MODES = dict.fromkeys(("date", "time", "datetime"), "time.precision.mode")
+_MODES |= {"decimal": "decimal.handling.mode", "binary": "binary.handling.mode"}
+
+
+def redefine(options: Options) -> Redefine:
+    """What values are under the types that DDL defines, in a log of a connector with these options."""
+    return lambda told, defined: _change(told, defined, options)
+
+
+def _change(told: ColumnType, defined: ColumnType, options: Options) -> Change:
+    if told == defined:
+        return same
+    fit = FITS.get((kind_of(told), kind_of(defined)))
+    if fit is not None:
+        return fit(told, defined, options)
+    if str(told) not in loose.NODES:
+        raise SchemaError(f"a column of type {defined} cannot take values of type {told}")
+    return _by_json(told, defined, options)
+
+
+def _by_json(told: ColumnType, defined: ColumnType, options: Options) -> Change:
+    node = describing.node(defined, options)
+    sent, read = reading(node)
+    if told.name == "varchar" and node.scale is not None:
+        read = unscaled(node.scale)
+    write = writing(told, loose.node(told))
+    fit = AS_SENT[kind_of(sent), kind_of(defined)](sent, defined, options)
+
+    def change(value: Any) -> Any:
+        if type(value) is float and not math.isfinite(value):
+            raise IrregularError(f"{value} does not fit {defined}")
+        try:
+            found = read(write(value))
+            if type(found) is Irregular or (type(found) is float and type(value) is int and int(found) != value):
+                raise IrregularError(f"{value!r:.60} does not fit {defined}")
+            return fit(found.us if type(found) is Moment else found)
+        except SchemaError as error:
+            raise SchemaError(f"{error}{_hint(defined)}") from error
+
+    columns = _columns(told, defined, node)
+    return change if columns is None else ByColumn(change, columns)
+
+
+def _columns(told: ColumnType, defined: ColumnType, node: Node) -> Column | None:
+    """What does the same for whole columns, where something does."""
+    step = 10 ** (6 - (defined.length or 0))
+    if (told.name, defined.name) == ("varchar", "timestamp"):
+        return instants(step)
+    if str(told) != "bigint" or node.name not in times.COUNTS:
+        return None
+    if defined.name == "date":
+        return counted(defined.arrow, times.FIRST_DAY, times.LAST_DAY)
+    up, down = times.COUNTS[node.name]
+    return counted(defined.arrow, times.FIRST_US, times.LAST_US, times=up, per=down, step=step)
+
+
+def _hint(defined: ColumnType) -> str:
+    long = defined.name == "bigint" and defined.unsigned
+    mode = "bigint.unsigned.handling.mode" if long else _MODES.get(kind_of(defined))
+    return f'; is "{mode}" right?' if mode else ""

@@ -1,0 +1,240 @@
+"""From a type that is told to the one that is defined, of the same kind or of the kind that a mode of the connector sends.
+
+Rule 1. A value stays what it is, or it does not fit: digits are dropped only where they are zeros, and nothing wraps but
+        a bigint unsigned in mode `long`.
+Rule 2. A member that the type does not have, a number out of its range or with too many digits is `IrregularError`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from changefeed.errors import SchemaError
+from changefeed.model import values
+from changefeed.model.types import BINARIES, GEOMETRIES, INTEGERS, TEXTS, ColumnType
+from changefeed.model.values import IrregularError
+from changefeed.protocols.debezium_mysql import java_json, numbers
+from changefeed.protocols.debezium_mysql.options import Options
+from changefeed.wire import base64_text
+from changefeed.wire.columns import ByColumn, clocks, wrapped
+from changefeed.wire.floats import float32
+
+Change = Callable[[Any], Any]
+_Fit = Callable[[ColumnType, ColumnType, Options], Change]
+
+_HEX = re.compile(r"(?:[0-9A-Fa-f]{2})*", re.ASCII)
+_FLOAT_DIGITS = 9  # tell any two float32 apart
+
+
+def kind_of(t: ColumnType) -> str:
+    """The kind of a type, by which its changes are chosen."""
+    if t.name in INTEGERS or t.name == "year":
+        return "integer"
+    if t.name in TEXTS or t.name == "json":
+        return "text"
+    if t.name in BINARIES:
+        return "binary"
+    if t.name in GEOMETRIES:
+        return "geometry"
+    return {"float": "real", "double": "real"}.get(t.name, t.name)
+
+
+def same(value: Any) -> Any:
+    """No change."""
+    return value
+
+
+def _stays(told: ColumnType, defined: ColumnType, options: Options) -> Change:
+    return same
+
+
+# Numbers.
+
+
+def _integer(told: ColumnType, defined: ColumnType, options: Options) -> Change:
+    check = values.reader(defined)
+    wraps = str(told) == "bigint" and defined.unsigned and defined.name == "bigint"
+    wraps = wraps and options.bigint_unsigned_handling_mode == "long"
+
+    def change(value: int) -> Any:
+        try:
+            return check(int(value) + (2**64 if wraps and value < 0 else 0))
+        except SchemaError as error:
+            raise IrregularError(f"{value} does not fit {defined}") from error
+
+    return ByColumn(change, wrapped) if wraps else change
+
+
+def unscaled(scale: int) -> Change:
+    """The reader of a precise decimal that is known for one: never of digits in plain text."""
+
+    def read(text: str) -> Decimal:
+        found = numbers.read_unscaled(text, scale)
+        if found is None or numbers.write_unscaled(numbers.unscaled(found, scale)) != text:
+            raise SchemaError(f"{text[:40]!r} is not base64 of a decimal")
+        return found
+
+    return read
+
+
+def _bits(told: ColumnType, defined: ColumnType, options: Options) -> Change:
+    def change(value: int) -> int:
+        if int(value).bit_length() > (defined.length or 64):
+            raise IrregularError(f"{int(value)} does not fit {defined}")
+        return int(value)
+
+    return change
+
+
+def _whole(told: ColumnType, defined: ColumnType, options: Options) -> Change:
+    check = _integer(ColumnType("decimal"), defined, options)
+
+    def change(value: Any) -> Any:
+        number = Decimal(value)
+        if number != int(number):
+            raise IrregularError(f"{value} does not fit {defined}")
+        return check(int(number))
+
+    return change
+
+
+def _decimal(told: ColumnType, defined: ColumnType, options: Options) -> Change:
+    return lambda value: _digits(format(Decimal(value), "f"), defined)
+
+
+def _decimal_of_double(told: ColumnType, defined: ColumnType, options: Options) -> Change:
+    def change(value: float) -> Any:
+        if not math.isfinite(value):
+            raise IrregularError(f"{value} does not fit {defined}")
+        bits = 32 if told.name == "float" else 64
+        return _digits(format(Decimal(str(java_json.number(value, bits))), "f"), defined)
+
+    return change
+
+
+def _decimal_of_text(told: ColumnType, defined: ColumnType, options: Options) -> Change:
+    return lambda value: _digits(values.read_decimal(value), defined)
+
+
+def _digits(text: str, defined: ColumnType) -> Any:
+    """The decimal of these digits, with as many behind the point as the type has."""
+    if defined.length is None:
+        return values.read_decimal(text)
+    whole, _, fraction = text.partition(".")
+    kept = fraction.rstrip("0").ljust(defined.scale or 0, "0")
+    return values.reader(defined)(f"{whole}.{kept}" if kept else whole)
+
+
+def _real(told: ColumnType, defined: ColumnType, options: Options) -> Change:
+    if defined.name == "double" or told.name == "float":
+        return same
+
+    def change(value: float) -> float:
+        if not math.isfinite(value):
+            return value
+        text = java_json.number(value, 64)
+        found = float32(text)
+        short = len(Decimal(str(text)).normalize().as_tuple().digits) <= _FLOAT_DIGITS
+        if found is None or (found != value and not short):
+            raise IrregularError(f"{text} does not fit {defined}")
+        return found
+
+    return change
+
+
+# Dates and times.
+
+
+def _moment(told: ColumnType, defined: ColumnType, options: Options) -> Change:
+    digits = defined.length or 0
+
+    def change(us: int) -> int:
+        if us % 10 ** (6 - digits):
+            raise IrregularError(f"'{values.write_datetime(us, 6)}' has more than {digits} fraction digits")
+        return us
+
+    return change
+
+
+def _time(told: ColumnType, defined: ColumnType, options: Options) -> Change:
+    digits = defined.length or 0
+
+    def change(text: str) -> str:
+        clock, _, fraction = text.partition(".")
+        if fraction[digits:].strip("0"):
+            raise IrregularError(f"{text!r} has more than {digits} fraction digits")
+        return f"{clock}.{fraction.ljust(digits, '0')[:digits]}" if digits else clock
+
+    return ByColumn(change, clocks(digits))
+
+
+# Bytes and members.
+
+
+def _padded(told: ColumnType, defined: ColumnType, options: Options) -> Change:
+    if defined.name != "binary":
+        return same
+    length = defined.length or 1
+    return lambda value: value.ljust(length, b"\0")
+
+
+def _decoded(told: ColumnType, defined: ColumnType, options: Options) -> Change:
+    pad = _padded(told, defined, options)
+    read = {"hex": _unhex, "base64-url-safe": _url_safe}.get(options.binary_handling_mode, base64_text.read)
+    return lambda text: pad(read(text))
+
+
+def _unhex(text: str) -> bytes:
+    if _HEX.fullmatch(text) is None:
+        raise SchemaError(f"{text[:40]!r} is not hex")
+    return bytes.fromhex(text)
+
+
+def _url_safe(text: str) -> bytes:
+    if "+" in text or "/" in text:
+        raise SchemaError(f"{text[:40]!r} is not base64 safe in a URL")
+    return base64_text.read(text.translate(str.maketrans("-_", "+/")))
+
+
+def _member(told: ColumnType, defined: ColumnType, options: Options) -> Change:
+    known = {"", *(defined.members or ())}
+
+    def change(value: str) -> str:
+        labels = [value] if defined.name == "enum" else value.split(",")
+        if not known.issuperset(labels):
+            raise IrregularError(f"{value!r:.60} does not fit {defined}")
+        return value
+
+    return change
+
+
+FITS: dict[tuple[str, str], _Fit] = {
+    ("integer", "integer"): _integer,
+    ("boolean", "integer"): _integer,
+    ("boolean", "bit"): _bits,
+    ("bit", "bit"): _bits,
+    ("decimal", "integer"): _whole,
+    ("decimal", "decimal"): _decimal,
+    ("real", "real"): _real,
+    ("date", "date"): _stays,
+    ("datetime", "datetime"): _moment,
+    ("timestamp", "timestamp"): _moment,
+    ("time", "time"): _time,
+    ("text", "text"): _stays,
+    ("binary", "binary"): _padded,
+    ("enum", "enum"): _member,
+    ("set", "set"): _member,
+    ("geometry", "geometry"): _stays,
+    ("vector", "vector"): _stays,
+}
+# What the connector's field for a column may be, of another kind than the column.
+AS_SENT = FITS | {
+    ("real", "decimal"): _decimal_of_double,
+    ("text", "decimal"): _decimal_of_text,
+    ("text", "binary"): _decoded,
+    ("boolean", "boolean"): _stays,
+}

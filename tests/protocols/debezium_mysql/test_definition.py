@@ -1,0 +1,198 @@
+"""A better definition: what a value that a row told by its JSON alone is under the type that DDL defines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from changefeed.errors import SchemaError
+from changefeed.model.types import NAMES, ColumnType
+from changefeed.model.values import IrregularError, reader, writer
+from changefeed.protocols import protocol
+from changefeed.protocols.base import Redefine
+from changefeed.protocols.debezium_mysql.times import time_us
+from changefeed.wire.events import Row, in_order
+from changefeed.wire.floats import fixed
+from tests.model.strategies import column_types
+from tests.model.strategies import values as values_of
+from tests.protocols.conformance.cases import stores
+from tests.protocols.conformance.test_types import MORE, fits, one_update, redefined, written_or_refusal
+from tests.protocols.debezium_mysql.arriving import arriving
+
+
+def redefining(options: dict[str, Any]) -> Redefine:
+    spoken = protocol("debezium-mysql")
+    assert spoken.redefine is not None
+    return spoken.redefine(spoken.read_options(options))
+
+
+@pytest.mark.parametrize(
+    "told, defined, value, options, expected",
+    [
+        ("bigint", "bigint unsigned", -1, {}, 18446744073709551615),
+        ("bigint", "bigint unsigned", 7, {"bigint.unsigned.handling.mode": "precise"}, 7),
+        ("varchar", "bigint unsigned", "AP//////////", {"bigint.unsigned.handling.mode": "precise"}, 2**64 - 1),
+        ("decimal(20,0)", "bigint unsigned", "18446744073709551615", {}, 2**64 - 1),
+        ("boolean", "tinyint(1)", True, {}, 1),
+        ("boolean", "bit(1)", True, {}, 1),
+        ("smallint", "tinyint unsigned", 255, {}, 255),
+        ("bigint", "year", 2155, {}, 2155),
+        ("bigint", "date", -1, {}, "1969-12-31"),
+        ("varchar", "date", "2018-06-20Z", {"time.precision.mode": "isostring"}, "2018-06-20"),
+        ("bigint", "datetime(1)", 1529456523900, {}, "2018-06-20 01:02:03.9"),
+        ("bigint", "datetime(4)", -100, {}, "1969-12-31 23:59:59.9999"),
+        ("bigint", "datetime(4)", -1, {"time.precision.mode": "connect"}, "1969-12-31 23:59:59.9990"),
+        ("bigint", "datetime", 10**6, {"time.precision.mode": "microseconds"}, "1970-01-01 00:00:01"),
+        ("bigint", "datetime(6)", 1_001_000, {"time.precision.mode": "nanoseconds"}, "1970-01-01 00:00:00.001001"),
+        ("varchar", "datetime", "2018-06-20T01:02:03Z", {"time.precision.mode": "isostring"}, "2018-06-20 01:02:03"),
+        ("varchar", "timestamp(3)", "2018-06-20T01:02:03.5Z", {}, "2018-06-20T01:02:03.500Z"),
+        ("timestamp", "timestamp(6)", 10**6, {}, "1970-01-01T00:00:01.000000Z"),
+        ("bigint", "time(4)", -1_000_100, {}, "-00:00:01.0001"),
+        ("bigint", "time(6)", 86_400_000, {"time.precision.mode": "connect"}, "24:00:00.000000"),
+        ("bigint", "time", 10**9, {"time.precision.mode": "nanoseconds"}, "00:00:01"),
+        ("varchar", "time(6)", "10:20:30.123Z", {"time.precision.mode": "isostring"}, "10:20:30.123000"),
+        ("time(6)", "time(3)", "-00:00:01.500000", {}, "-00:00:01.500"),
+        ("varchar", "decimal(10,2)", "SZYC0g==", {}, "12345678.90"),
+        ("varchar", "decimal(10,2)", "12345678.90", {"decimal.handling.mode": "string"}, "12345678.90"),
+        ("varchar", "decimal(5,0)", "1234", {"decimal.handling.mode": "string"}, "1234"),
+        ("double", "decimal(10,2)", 1.23456789e7, {"decimal.handling.mode": "double"}, "12345678.90"),
+        ("decimal", "decimal(65,30)", "0", {"decimal.format": "NUMERIC"}, "0." + "0" * 30),
+        ("bigint", "decimal(12,4)", 3, {"decimal.format": "NUMERIC"}, "3.0000"),
+        ("double", "float", 0.1, {}, 0.1),
+        ("double", "float(7,3)", 1234.5679931640625, {}, 1234.568),
+        ("bigint", "double", 3, {}, 3.0),
+        ("varchar", "varbinary(5)", "AP8Q", {}, {"base64": "AP8Q"}),
+        ("varchar", "blob", "-_8=", {"binary.handling.mode": "base64-url-safe"}, {"base64": "+/8="}),
+        ("varchar", "blob", "00fF10", {"binary.handling.mode": "hex"}, {"base64": "AP8Q"}),
+        ("varchar", "binary(5)", "YWI=", {}, {"base64": "YWIAAAA="}),
+        ("varbinary", "binary(5)", b"ab", {}, {"base64": "YWIAAAA="}),
+        ("varchar", "bit(33)", "AQAAAAE=", {}, 2**32 + 1),
+        ("varchar", "enum('a','e,f')", "e\\,f", {}, "e,f"),
+        ("varchar", "set('a','b')", "a,b", {}, "a,b"),
+        ("varchar", "json", '{"a":1}', {"connector": "mariadb"}, '{"a":1}'),
+        ("varchar", "longtext", '{"a":1}', {"connector": "mariadb"}, '{"a":1}'),
+        ("varchar", "char(36)", "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee", {}, "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"),
+        ("json", "vector(2)", "[]", {}, []),
+        ("json", "polygon", '{"wkb":"AQI=","srid":null}', {}, {"srid": 0, "wkb": "AQI="}),
+    ],
+)
+def test_a_value_under_a_definition(
+    told: str, defined: str, value: Any, options: dict[str, Any], expected: Any
+) -> None:
+    t = ColumnType.parse(defined)
+    assert writer(t)(redefining(options)(ColumnType.parse(told), t)(value)) == expected
+
+
+@pytest.mark.parametrize(
+    "told, defined, value, options, error, message",
+    [
+        ("varchar", "decimal(10,2)", "12.50", {}, SchemaError,
+         "'12.50' is not base64 of a decimal; is \"decimal.handling.mode\" right?"),
+        ("varchar", "decimal(10,2)", "SZYC0g==", {"decimal.handling.mode": "string"}, SchemaError,
+         "'SZYC0g==' is not a decimal; is \"decimal.handling.mode\" right?"),
+        ("varchar", "bigint unsigned", "AA==", {}, SchemaError,
+         '"AA==" is no int64; is "bigint.unsigned.handling.mode" right?'),
+        ("bigint", "datetime(3)", 0, {"time.precision.mode": "isostring"}, SchemaError,
+         '0 is no string; is "time.precision.mode" right?'),
+        ("varchar", "date", "2018-06-20Z", {}, SchemaError,
+         '"2018-06-20Z" is no int32; is "time.precision.mode" right?'),
+        ("varchar", "blob", "0g", {"binary.handling.mode": "hex"}, SchemaError,
+         "'0g' is not hex; is \"binary.handling.mode\" right?"),
+        ("varchar", "blob", "+/8=", {"binary.handling.mode": "base64-url-safe"}, SchemaError,
+         "'+/8=' is not base64 safe in a URL; is \"binary.handling.mode\" right?"),
+        ("varchar", "int", "x", {}, SchemaError, '"x" is no int32'),
+        ("varchar", "timestamp", "yesterday", {}, SchemaError, "'yesterday' is not a date and time"),
+        ("bigint", "text", 5, {}, SchemaError, "5 is no string"),
+        ("date", "int", 5, {}, SchemaError, "a column of type int cannot take values of type date"),
+        ("bigint", "bigint unsigned", -1, {"bigint.unsigned.handling.mode": "precise"}, IrregularError,
+         "-1 does not fit bigint unsigned"),
+        ("bigint", "tinyint", 128, {}, IrregularError, "128 does not fit tinyint"),
+        ("bigint", "date", 10**7, {}, IrregularError, "10000000 does not fit date"),
+        ("bigint", "datetime(3)", 10**15, {}, IrregularError, "1000000000000000 does not fit datetime(3)"),
+        ("bigint", "datetime", 1500, {}, IrregularError,
+         "'1970-01-01 00:00:01.500000' has more than 0 fraction digits"),
+        ("bigint", "datetime(6)", 1, {"time.precision.mode": "nanoseconds"}, IrregularError, "1 does not fit datetime(6)"),
+        ("bigint", "time", 10**13, {}, IrregularError, "10000000000000 does not fit time"),
+        ("time(6)", "time(1)", "00:00:01.550000", {}, IrregularError, "'00:00:01.550000' has more than 1 fraction digits"),
+        ("varchar", "timestamp", "10000-01-01T00:00:00Z", {}, IrregularError, "'10000-01-01T00:00:00Z' does not fit timestamp"),
+        ("double", "decimal(3,2)", 123.5, {}, IrregularError, "123.5 does not fit decimal(3,2)"),
+        ("double", "decimal(3,2)", 123.5, {"decimal.handling.mode": "double"}, IrregularError,
+         "'123.50' does not fit decimal(3,2)"),
+        ("double", "float", 0.12345678901, {}, IrregularError, "0.12345678901 does not fit float"),
+        ("bigint", "double", 2**53 + 1, {}, IrregularError, "9007199254740993 does not fit double"),
+        ("double", "decimal(3,2)", float("inf"), {}, IrregularError, "inf does not fit decimal(3,2)"),
+        ("varchar", "enum('a')", "b", {}, IrregularError, "'b' does not fit enum('a')"),
+        ("varchar", "set('a','b')", "a,c", {}, IrregularError, "'a,c' does not fit set('a','b')"),
+        ("varchar", "bit(9)", "/w8=", {}, IrregularError, "4095 does not fit bit(9)"),
+    ],
+)  # fmt: skip
+def test_a_value_that_means_nothing_under_a_definition_or_does_not_fit(
+    told: str, defined: str, value: Any, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error) as caught:
+        redefining(options)(ColumnType.parse(told), ColumnType.parse(defined))(value)
+    assert str(caught.value) == message
+
+
+# Each option of the types at least once.
+MODES: list[dict[str, str]] = [
+    {},
+    {"decimal.format": "NUMERIC", "bigint.unsigned.handling.mode": "precise", "binary.handling.mode": "base64"},
+    {"decimal.handling.mode": "string", "bigint.unsigned.handling.mode": "precise", "time.precision.mode": "isostring"},
+    {"decimal.handling.mode": "double", "time.precision.mode": "connect", "binary.handling.mode": "hex"},
+    {"time.precision.mode": "microseconds", "binary.handling.mode": "base64-url-safe", "connector": "mariadb"},
+    {"time.precision.mode": "nanoseconds"},
+]
+
+
+@pytest.mark.parametrize("modes", MODES, ids=lambda modes: "-".join(modes.values()) or "defaults")
+@pytest.mark.parametrize("name", sorted(NAMES - {"null"}))
+@settings(MORE, max_examples=8)
+@given(data=st.data())
+def test_values_without_schema_come_back_under_their_type(
+    modes: dict[str, str], name: str, data: st.DataObject
+) -> None:
+    full = data.draw(column_types(name))
+    sent = [data.draw(st.none() | values_of(full)) for _ in range(2)]
+    assume(full.members is None or fits(full, tuple(sent)))
+    assume(modes.get("time.precision.mode") != "nanoseconds" or name != "datetime" or in_nanoseconds(sent))
+    spoken = protocol("debezium-mysql")
+    options = spoken.read_options(modes | {"schemas.enable": "false"})
+    written = written_or_refusal(spoken, options, one_update(full, *sent))
+    if isinstance(written, str):
+        return
+    (row,) = in_order(spoken.decoder(options, stores(options)).decode(written))
+    assert isinstance(row, Row)
+    change = redefining(modes)(row.shape.by_name["v"].type, full)
+    for image, value in zip((row.before, row.after), sent, strict=True):
+        assert image is not None
+        kept = None if image["v"] is None else redefined(change, image["v"])
+        assert (None if kept is None else writer(full)(kept)) == left(modes, full, value)
+
+
+def in_nanoseconds(values: list[Any]) -> bool:
+    return all(value is None or abs(value) < 2**63 // 1000 for value in values)
+
+
+def left(modes: dict[str, str], t: ColumnType, value: Any) -> Any:
+    """The canonical value that arrives, after the losses of the modes."""
+    if value is not None and modes.get("time.precision.mode") == "connect":
+        if t.name == "datetime":
+            value = value // 1000 * 1000
+        elif t.name == "time":
+            ms = time_us(value) // 1000
+            whole, rest = divmod(abs(ms), 1000)
+            clock = f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}"
+            return None if rest else f"{'-' if ms < 0 else ''}{clock}"
+    if value is not None and t.name == "decimal" and modes.get("decimal.handling.mode") == "double" and t.length:
+        digits = fixed(float(value), 64)
+        whole, _, fraction = digits.partition(".")
+        shown = fraction.ljust(t.scale or 0, "0")
+        try:
+            return writer(t)(reader(t)(f"{whole}.{shown}" if shown else whole))
+        except IrregularError:  # rounded up, beyond the type
+            return None
+    return arriving(t, value)
