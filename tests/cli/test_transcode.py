@@ -108,10 +108,26 @@ def test_the_fix_names_the_options_that_lose_less(
     assert str(caught.value).partition("). ")[2].split("). ")[-1] == fix
 
 
-@pytest.mark.parametrize("name", ["ticdc-open", "ticdc-avro", "tencent-dts"])
-def test_a_protocol_loses_nothing_to_itself(name: str) -> None:
+@pytest.mark.parametrize(
+    "name, options",
+    [
+        ("ticdc-open", {}),
+        ("ticdc-avro", {"enable-tidb-extension": "true", "avro-enable-watermark": "true"}),
+        ("ticdc-debezium", {"enable-tidb-extension": "true"}),
+        ("debezium-mysql", {}),
+        ("tencent-dts", {}),
+    ],
+)
+def test_a_protocol_loses_nothing_to_itself(name: str, options: dict[str, Any]) -> None:
     known = protocol(name)
-    assert loss(known, known.read_options({}), known, known.read_options({})).keys == ()
+    assert loss(known, known.read_options({}), known, known.read_options(options)).keys == ()
+
+
+def test_marks_that_options_leave_out_are_lost_to_itself_too() -> None:
+    known = protocol("ticdc-avro")
+    found = loss(known, known.read_options({}), known, known.read_options({}))
+    assert found.keys == ("schema", "schema.ddl", "schema.commit_ts", "schema.commit_time", "resolved")
+    assert found.remedies == {"enable-tidb-extension": "true", "avro-enable-watermark": "true"}
 
 
 def test_what_the_target_cannot_say_is_an_error_with_its_position(

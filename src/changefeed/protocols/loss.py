@@ -3,8 +3,9 @@
 Rule 1. A key is lost when events of the source may have it and the target does not carry it, or tells it by another
         key that the source is not known to have.
 Rule 2. What the records of a source may have is what its options say, or, where its decoder looks at the records and
-        not at options, all that the protocol can carry. From a protocol to itself both sides are what the options say:
-        what was read from a protocol it writes as it was.
+        not at options, all that the protocol can carry. From a protocol to itself both sides are what the options say,
+        as rows are written as they were read; but of schema changes and resolved marks, which options may leave out,
+        all count.
 Rule 3. `NEEDED` is all that a pipeline needs of changes: without one of these keys its tables differ from the upstream,
         or there is no point at which they are equal.
 """
@@ -80,13 +81,14 @@ class Loss:
 def loss(source: Protocol, source_options: Options, target: Protocol, target_options: Options) -> Loss:
     """What events of `source` lose when `target` says them."""
     lost = tuple(_lost(source, source_options, target, target_options))
-    can = source.capabilities_of(source_options) if source is target else source.capabilities
-    reasons = {**NEEDED, **({can.cut_key: _CUTS} if can.cut_key else {})}
+    cut = source.capabilities.cut_key
+    reasons = {**NEEDED, **({cut: _CUTS} if cut else {})}
     needed = {key: reasons[key] for key in lost if key in reasons}
     remedies: Mapping[str, str] = {}
     stated: Mapping[str, str] = {}
-    if needed and source is not target:
+    if needed:
         remedies = _remedy(source, source_options, target, target_options, needed)
+    if needed and source is not target:
         missing = {target.capabilities.rests[key] for key in needed if key in target.capabilities.rests}
         stated = _statement(source, source_options, missing)
     return Loss(source.name, target.name, lost, needed, remedies, stated)
@@ -94,14 +96,23 @@ def loss(source: Protocol, source_options: Options, target: Protocol, target_opt
 
 def _lost(source: Protocol, source_options: Options, target: Protocol, target_options: Options) -> Iterator[str]:
     sure = source.capabilities_of(source_options).carries
-    may = source.capabilities.carries if source.self_telling and source is not target else sure
-    may |= set() if source is target else source.capabilities.tells
+    may = _may_have(source, sure, itself=source is target)
     can = target.capabilities_of(target_options)
     for key in KEYS:
         rest = can.rests.get(key)
         told = key in can.carries and (source is target or rest is None or rest in sure)
         if key in may and not told:
             yield key
+
+
+def _may_have(source: Protocol, sure: frozenset[str], *, itself: bool) -> frozenset[str]:
+    """What events of the source may have; `itself` when they are written in the same protocol again."""
+    most = source.capabilities.carries
+    if not itself:
+        return (most if source.self_telling else sure) | source.capabilities.tells
+    if not source.self_telling:
+        return sure
+    return (sure - {"op.upsert"}) | {key for key in most if key == "resolved" or key.startswith("schema")}
 
 
 def _remedy(
