@@ -13,27 +13,31 @@ from changefeed.cli.startup import without_pandas
 from changefeed.kernel import decoder as build_decoder
 from changefeed.model.batch import Decoded
 from changefeed.protocols import protocol
-from changefeed.protocols.base import ClosingEncoder, Decoder, Encoder, unfinished
+from changefeed.protocols.base import ClosingEncoder, Decoder, Encoder, Options, unfinished
 from changefeed.stores import stores_of
 
 without_pandas()
 
 
-def decoder(name: str, given: Mapping[str, str]) -> Decoder:
-    """The decoder of the protocol `name`; with the kernel where it is compiled in.
+def options(name: str, given: Mapping[str, str]) -> Options:
+    """The options of the protocol `name`, with the rules of a file that they name.
 
     Raises:
         ConfigError: the protocol or an option is unknown, or an option's value does not fit.
     """
-    options = protocol(name).read_options(with_rules(given))
-    return build_decoder(name, options, stores_of(options))
+    return protocol(name).read_options(with_rules(given))
+
+
+def decoder(name: str, given: Mapping[str, str]) -> Decoder:
+    """The decoder of the protocol `name`, with the kernel where it is compiled in; raises as `options` does."""
+    chosen = options(name, given)
+    return build_decoder(name, chosen, stores_of(chosen))
 
 
 def encoder(name: str, given: Mapping[str, str]) -> Encoder:
-    """The encoder of the protocol `name`; raises as `decoder` does."""
-    chosen = protocol(name)
-    options = chosen.read_options(with_rules(given))
-    return chosen.encoder(options, stores_of(options))
+    """The encoder of the protocol `name`; raises as `options` does."""
+    chosen = options(name, given)
+    return protocol(name).encoder(chosen, stores_of(chosen))
 
 
 def decode(logs: Iterable[Path], decoder: Decoder, name: str) -> Iterator[tuple[Decoded, int]]:

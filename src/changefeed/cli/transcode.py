@@ -10,6 +10,7 @@ import msgspec
 
 from changefeed import record_log
 from changefeed.cli import codec
+from changefeed.cli.dispatchers import with_rules
 from changefeed.cli.options import common, example, keys, logs, out, protocol_options
 from changefeed.cli.output import Output
 from changefeed.model.batch import Decoded
@@ -56,11 +57,11 @@ def transcode(
     --allow-loss names it. Exit code 3 when a record could not be decoded; such records are shown on stderr and left out.
     """
     read, write = protocol(source), protocol(target)
-    found = loss(read, read.read_options(options), write, write.read_options(target_options))
+    found = loss(read, codec.options(source, options), write, codec.options(target, target_options))
     _say(output, found)
     found.check(allowed)
     if spark:
-        return _on_spark(output, logs, (source, options), (target, target_options), out)
+        return _on_spark(output, logs, (source, with_rules(options)), (target, with_rules(target_options)), out)
     decoder, encoder = codec.decoder(source, options), codec.encoder(target, target_options)
     dead = 0
     with record_log.Writer(out) as log, output.progress("transcode") as progress:
