@@ -22,6 +22,8 @@ from changefeed.frames.types import sink_type
 from changefeed.model.types import BINARIES, GEOMETRIES, INTEGERS, TEXTS, ColumnType
 from changefeed.pipeline.definition import Definition
 from changefeed.protocols import PROTOCOLS, protocol
+from tools import loss_page
+from tools.markdown import table as _table
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "changefeed"
 MADE = "<!-- Made by tools/check_docs.py --write; do not edit. -->\n\n"
@@ -64,6 +66,7 @@ def pages() -> dict[str, str]:
         "pipeline.md": pipeline(schema),
         "errors.md": error_page(),
         "types.md": types(),
+        "loss.md": loss_page.text(),
     }
     made |= {f"options-{name}.md": options(name) for name in PROTOCOLS}
     made = {name: MADE + text for name, text in made.items()}
@@ -153,13 +156,13 @@ def pipeline(schema: dict[str, Any]) -> str:
     titles = {
         "FilesSource": "source: {type: files}",
         "KafkaSource": "source: {type: kafka}",
+        "UriSource": "source: {uri: kafka://…}",
         "DeltaSink": "sink: {type: delta}",
         "Behaviour": "pipeline",
         "ProtocolChoice": "protocol",
     }
     also = {
-        "KafkaSource": "\nAny name that begins with `kafka.` is a property of the Kafka client, passed on as it is. "
-        "`uri: kafka://…` takes a TiCDC sink URI in place of type, servers, topics and protocol.\n",
+        "KafkaSource": "\nAny name that begins with `kafka.` is a property of the Kafka client, passed on as it is.\n",
         "ProtocolChoice": "\nAll other names are the protocol's own options.\n",
     }
     for model in [*titles, *sorted(set(models) - set(titles))]:
@@ -257,9 +260,3 @@ def _examples() -> Iterable[str]:
         "boolean",
         "null",
     )
-
-
-def _table(titles: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles)]
-    lines += ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows]
-    return "\n".join(lines) + "\n"

@@ -72,6 +72,9 @@ def test_a_pattern_without_a_file(pipeline: Path, capsys: pytest.CaptureFixture[
     log.unlink()
     found = _check(pipeline, capsys, 2)
     assert found["source"]["message"] == f"no file matches {log}"
+    assert found["source"]["fix"] == (
+        "correct source.path, which is relative to the pipeline's file, or put the files there first"
+    )
     assert "records" not in found
 
 

@@ -84,7 +84,8 @@ def _first(log: Path, count: int, out: Path) -> Path:
 
 def test_changes_of_another_protocol_end_with_a_checkpoint(tmp_path: Path) -> None:
     log, out = _first(OPEN, 300, tmp_path / "log.jsonl"), tmp_path / "out.jsonl.gz"
-    done = _invoke("transcode", log, "--from", "ticdc-open", "--to", "tencent-dts", "--out", out, "--json")
+    args = ("--from", "ticdc-open", "--to", "tencent-dts", "--allow-loss", "resolved")
+    done = _invoke("transcode", log, *args, "--out", out, "--json")
     assert done.return_value == 0
     events = _events(_invoke("decode", out, *DTS, "--json"))
     assert "checkpoint" in events[-1]["origin"]
@@ -95,7 +96,8 @@ def test_changes_of_another_protocol_end_with_a_checkpoint(tmp_path: Path) -> No
 
 def test_changes_of_this_protocol_are_written_in_another(tmp_path: Path) -> None:
     log, out = _first(ONE, 100, tmp_path / "log.jsonl"), tmp_path / "out.jsonl.gz"
-    done = _invoke("transcode", log, "--from", "tencent-dts", "--to", "ticdc-open", "--out", out, "--json")
+    args = ("--from", "tencent-dts", "--to", "ticdc-open", "--allow-loss", "checkpoint")
+    done = _invoke("transcode", log, *args, "--out", out, "--json")
     assert (done.return_value, json.loads(done.stdout)["dead_letters"]) == (0, 0)
     events = _events(_invoke("decode", out, "--protocol", "ticdc-open", "--json"))
     ours = _events(_invoke("decode", log, *DTS, "--json"))

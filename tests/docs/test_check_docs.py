@@ -31,6 +31,18 @@ def test_the_schema_for_editors_takes_a_protocol_by_its_name() -> None:
         assert {"type": "string"} in schema["$defs"][source]["properties"]["protocol"]["anyOf"]
 
 
+def test_the_schema_for_editors_takes_the_uri_of_a_changefeed() -> None:
+    schema = json.loads((check_docs.REFERENCE / "pipeline.schema.json").read_text())
+    assert {"$ref": "#/$defs/UriSource"} in schema["properties"]["source"]["anyOf"]
+    assert schema["$defs"]["UriSource"]["required"] == ["uri"]
+    sections = {"source": {"uri": "kafka://b:9092/shop?protocol=open-protocol", "starting-offsets": "latest"}}
+    read = Definition.model_validate({**sections, "sink": {"type": "delta", "path": "lake"}})
+    assert read.source.model_dump(include={"topics", "starting_offsets"}) == {
+        "topics": ["shop"],
+        "starting_offsets": "latest",
+    }
+
+
 @pytest.fixture
 def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the pages, for spoiling."""

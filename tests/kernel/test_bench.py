@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections import Counter
 
 import pytest
 
 from changefeed.bench import workload
+from changefeed.bench.changes import workload as workload_of
 from changefeed.bench.decode import run
+from changefeed.bench.every import measure
+from changefeed.bench.every import run as run_every
+from changefeed.bench.peers import PEERS
 from changefeed.kernel import decoder
+from changefeed.protocols import PROTOCOLS
+from changefeed.protocols.base import Stores
 
 
 def test_the_workload_is_the_same_for_the_same_seed() -> None:
@@ -38,3 +46,28 @@ def test_every_way_to_decode_is_measured() -> None:
     assert [(m["what"], m["rows_in_record"]) for m in measured] == [(w, n) for n in (1, 16) for w in ways]
     assert all(m["rows_per_second"] > 0 for m in measured)
     assert len(run(1000, spark=False)) == 1 + len(measured) + 1 + 3
+
+
+def test_every_protocol_is_measured_against_what_one_would_use() -> None:
+    measured = [json.loads(line) for line in run_every(200, json=True)]
+    assert list(dict.fromkeys(m["protocol"] for m in measured)) == list(PROTOCOLS)
+    for name in PROTOCOLS:
+        library, *ours = [m["what"] for m in measured if m["protocol"] == name]
+        assert library == PEERS[name][0]
+        assert ours in (["reference"], ["reference", "kernel"])
+    assert all(m["rows_per_second"] > 0 and m["mb_per_second"] > 0 for m in measured)
+    assert all((m["ratio"] is None) == (m["what"] == PEERS[m["protocol"]][0]) for m in measured)
+    assert len(run_every(200)) == 1 + len(measured)
+
+
+@pytest.mark.parametrize("name", list(PROTOCOLS))
+def test_every_protocol_says_the_same_changes(name: str) -> None:
+    work = workload_of(name, 300)
+    decodes = decoder(name, work.options, Stores(get_schema=work.schemas.__getitem__), kernel="off")
+    ops = [op for b in work.batches for t in decodes.decode(b).tables for op in t.rows.column("op").to_pylist()]
+    assert Counter(ops) == {"insert": 258, "update": 19, "delete": 23}
+
+
+def test_a_library_that_is_not_there_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+    assert [s.what for s in measure(workload_of("ticdc-avro", 10))][:1] == ["reference"]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import threading
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from changefeed import record_log
 from changefeed.pipeline.definition import Definition
@@ -23,52 +26,61 @@ if TYPE_CHECKING:
     from tests.services.kafka import KafkaBroker, Record
 
 
-def _records(log: Path) -> list[Record]:
-    rows = [row for batch in record_log.read(log) for row in batch.to_pylist()]
-    return [(row["key"], row["value"], [], row["partition"]) for row in rows]
+@dataclass(frozen=True)
+class Topic:
+    """The history as records of a topic, of which the first 25 are there."""
+
+    broker: KafkaBroker
+    name: str
+    log: Path
+    marks: list[int]
+    records: list[Record]
+
+    def rest(self) -> None:
+        """Sends what is not there yet."""
+        self.broker.produce(self.name, self.records[25:])
+
+    def pipeline(self, lake: Path, **source: Any) -> Definition:
+        """A pipeline that reads the topic by the URI that its producer has."""
+        codec = "protocol=open-protocol&max-batch-size=16&compression=zstd"
+        uri = f"kafka://{self.broker.bootstrap}/{self.name}?{codec}"
+        return read(
+            {
+                "source": {"uri": uri, "kafka.request.timeout.ms": 20000, **source},
+                "sink": {"type": "delta", "path": str(lake)},
+                "pipeline": {"name": "kafka"},
+            }
+        )
 
 
-def _pipeline(broker: KafkaBroker, topic: str, lake: Path, **source: Any) -> Definition:
-    return read(
-        {
-            "source": {
-                "uri": f"kafka://{broker.bootstrap}/{topic}?protocol=open-protocol&max-batch-size=16&compression=zstd",
-                "kafka.request.timeout.ms": 20000,
-                **source,
-            },
-            "sink": {"type": "delta", "path": str(lake)},
-            "pipeline": {"name": "kafka"},
-        }
-    )
-
-
-def test_a_topic_read_once_then_again_with_more(spark: SparkSession, kafka: KafkaBroker, tmp_path: Path) -> None:
+@pytest.fixture
+def topic(kafka: KafkaBroker, tmp_path: Path) -> Topic:
     log, marks = small_history(tmp_path / "app.jsonl")
-    topic = f"app-{uuid.uuid4().hex}"
-    kafka.create_topic(topic, partitions=2)
-    records = _records(log)
-    kafka.produce(topic, records[:25])
-    pipeline = _pipeline(kafka, topic, tmp_path / "lake")
+    rows = [row for batch in record_log.read(log) for row in batch.to_pylist()]
+    records: list[Record] = [(row["key"], row["value"], [], row["partition"]) for row in rows]
+    name = f"app-{uuid.uuid4().hex}"
+    kafka.create_topic(name, partitions=2)
+    kafka.produce(name, records[:25])
+    return Topic(kafka, name, log, marks, records)
+
+
+def test_a_topic_read_once_then_again_with_more(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    pipeline = topic.pipeline(tmp_path / "lake")
     assert {t["table"] for t in explain(pipeline)["tables"]} == {"app.orders", "app.notes"}
     first = run(pipeline, spark, once=True)
-    assert first.state.barrier == marks[0]
-    kafka.produce(topic, records[25:])
+    assert first.state.barrier == topic.marks[0]
+    topic.rest()
     second = run(pipeline, spark, once=True)
-    assert (second.epoch, second.state.barrier, second.state.counts.records) == (2, marks[-1], len(records))
-    check_cuts(pipeline, History(log))
-    assert status(pipeline)["positions"] == {topic: {"0": 22, "1": 22}}
+    assert (second.epoch, second.state.barrier, second.state.counts.records) == (2, topic.marks[-1], len(topic.records))
+    check_cuts(pipeline, History(topic.log))
+    assert status(pipeline)["positions"] == {topic.name: {"0": 22, "1": 22}}
 
 
-def test_followed_until_a_mark_that_comes_later(spark: SparkSession, kafka: KafkaBroker, tmp_path: Path) -> None:
-    log, marks = small_history(tmp_path / "app.jsonl")
-    topic = f"app-{uuid.uuid4().hex}"
-    kafka.create_topic(topic, partitions=2)
-    records = _records(log)
-    kafka.produce(topic, records[:25])
-    later = threading.Timer(5, kafka.produce, (topic, records[25:]))
+def test_followed_until_a_mark_that_comes_later(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    later = threading.Timer(5, topic.rest)
     later.start()
-    pipeline = _pipeline(kafka, topic, tmp_path / "lake", **{"max-records-per-batch": 10})
-    summary = run(pipeline, spark, until=marks[-1])
+    pipeline = topic.pipeline(tmp_path / "lake", **{"max-records-per-batch": 10})
+    summary = run(pipeline, spark, until=topic.marks[-1])
     later.join()
     assert summary.reached
-    check_cuts(pipeline, History(log))
+    check_cuts(pipeline, History(topic.log))

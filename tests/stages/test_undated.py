@@ -38,20 +38,22 @@ GONE = ("row", None)
 @pytest.mark.parametrize(
     "events, marks, wanted",
     [
-        ([("row", 5), GONE, ("row", 9)], {}, [5, 5, 9]),
+        ([("row", 5), GONE, ("row", 9)], {}, [5, 6, 9]),
         ([("mark", 5), GONE, ("row", 9)], {}, [6, 9]),
         ([("row", 3), ("mark", 5), GONE, GONE, ("mark", 9)], {}, [3, 6, 6]),
-        ([("ddl", 5), GONE], {}, [5]),
+        ([("ddl", 5), GONE], {}, [6]),
         ([GONE, ("row", 9)], {}, [0, 9]),
         ([GONE, ("row", 9)], {"t": {0: 7}}, [8, 9]),
         ([GONE], {"t": {0: 7}}, [8]),
         ([GONE], {"t": {1: 7}}, [None]),
         ([("mark", 20), GONE, ("row", 9)], {}, [9, 9]),
-        ([("mark", 20), ("row", 8), GONE, ("row", 9)], {}, [8, 8, 9]),
+        ([("mark", 20), ("row", 8), GONE, ("row", 9)], {}, [8, 9, 9]),
+        ([("row", 5), GONE, ("mark", 5)], {}, [5, 5]),
     ],
     ids=[
         "row before", "mark before", "two behind a mark", "schema change before", "nothing before", "a mark before the batch",
         "nothing after", "another partition's mark", "sent again behind a mark", "sent again between rows",
+        "a mark that has passed it",
     ],
 )  # fmt: skip
 def test_a_row_is_dated_by_those_around_it(

@@ -7,14 +7,16 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from changefeed.errors import ConfigError, UnsupportedError
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
-from changefeed.wire.dispatch import Dispatcher, hash_of, topic_name, value_text
+from changefeed.wire.dispatch import Dispatcher, Dispatchers, Rule, hash_of, topic_name, value_text
 
 DATA = json.loads((Path(__file__).parents[1] / "data/ticdc/dispatch.json").read_text())
+ROUTER = Dispatchers(msgspec.convert(DATA["router"]["rules"], tuple[Rule, ...]))
 TOPICS = [case for case in DATA["topic_expressions"] if case["schema"] is not None]
 PARTITIONS = [case for case in DATA["partitions"] if "expected" in case]
 
@@ -26,6 +28,27 @@ def table(schema: str, name: str, columns: list[list[str]]) -> TableShape:
 @pytest.mark.parametrize("case", [c for c in TOPICS if c["expected"]], ids=lambda c: c["expression"])
 def test_topics_are_named_as_the_producer_names_them(case: dict[str, Any]) -> None:
     assert topic_name(case["expression"], case["schema"], case["table"]) == case["expected"]
+
+
+RULES = [
+    (
+        {"partition": "ts", "dispatcher": "ts"},
+        "dispatchers: rule of a.*, b.*: `dispatcher` is the old name of `partition`, give one of them",
+    ),
+    ({"topic": "é"}, "invalid topic expression: é; expected letters, digits, . _ - and {schema} before {table}"),
+    (
+        {"partition": "columns"},
+        'dispatchers: rule of a.*, b.*: partition "columns" and `columns` need each other',
+    ),
+    ({"index": "i"}, 'index "i": changes do not carry indexes; use partition "columns" with its columns'),
+]
+
+
+@pytest.mark.parametrize("given, message", RULES, ids=lambda v: str(v)[:30])
+def test_a_rule_that_cannot_work_says_why(given: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Rule(matcher=("a.*", "b.*"), **given)
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("case", [c for c in DATA["topic_expressions"] if c["error"]], ids=lambda c: c["expression"])
@@ -48,11 +71,37 @@ def test_partitions_are_the_producers(case: dict[str, Any]) -> None:
     assert dispatcher.partition(shape, image, {}, case.get("commit_ts", 0)) == case["expected"]
 
 
+@pytest.mark.parametrize("case", [c for c in DATA["partitions"] if "error" in c], ids=lambda c: c["error"])
+def test_what_the_producer_cannot_dispatch_is_refused(case: dict[str, Any]) -> None:
+    """An index, or a virtual generated column, is nothing that a change tells of."""
+    shape = table("test", "t1", [["col1", ""], ["col2", ""]])
+    index, columns = case.get("index", ""), tuple(case.get("columns", ()))
+
+    def dispatch() -> int:
+        rule = Rule(matcher=("*.*",), partition=case["rule"], index=index, columns=columns)
+        return Dispatcher(rule.rule, 16, rule.columns, None, UTC).partition(shape, {}, {}, 0)
+
+    with pytest.raises((ConfigError, UnsupportedError)) as caught:
+        dispatch()
+    said = f'index "{index}": changes do not carry indexes; ' if index else "columns not found when dispatching test.t1"
+    assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize("case", DATA["router"]["match"], ids=lambda c: f"{c['schema']}.{c['table']}")
+def test_the_first_rule_that_matches_counts(case: dict[str, Any]) -> None:
+    found = ROUTER.rule(case["schema"], case["table"])
+    topic = found.topic if found is not None else ""
+    assert {"": "static default"}.get(topic, "dynamic" if "{" in topic else "static") == case["topic"]
+    rule = found.rule if found is not None else "default"
+    assert {"rowid": "index-value"}.get(rule, rule) == case["partition"]
+
+
 @pytest.mark.parametrize("case", DATA["router"]["partitions"], ids=str)
 def test_partitions_of_routed_tables_are_the_producers(case: dict[str, Any]) -> None:
-    rules = {"test_table": "table", "test_index_value": "index-value", "a": "ts"}
+    found = ROUTER.rule(case["schema"], case["table"])
+    assert found is not None
     columns = [c for c in case.get("columns", []) if c[0] in case["handle"]]
-    dispatcher = Dispatcher(rules.get(case["schema"], "default"), case["n"], (), None, UTC)
+    dispatcher = Dispatcher(found.rule, case["n"], found.columns, None, UTC)
     image = {name: int(value) for name, value in columns}
     shape = table(case["schema"], case["table"], columns)
     assert dispatcher.partition(shape, image, {}, case.get("commit_ts", 0)) == case["expected"]

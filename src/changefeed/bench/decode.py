@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from changefeed.bench import workload
+from changefeed.bench.peers import messages
 from changefeed.kernel import decoder
 from changefeed.model.batch import Decoded
 
@@ -81,7 +82,7 @@ def measure(records: int, *, spark: bool, seed: int = 1) -> list[Measured]:
 
 def _in_process(records: pa.Table, rows_in_record: int) -> Iterator[Measured]:
     batches = records.combine_chunks().to_batches(-(-_BATCH // rows_in_record))
-    bodies = [body for value in records.column("value").to_pylist() for body in _messages(value)]
+    bodies = [body for value in records.column("value").to_pylist() for body in messages(value)]
     size = sum(map(len, records.column("value").to_pylist()))
     ways: dict[str, Callable[[], Any]] = {
         "json.loads": lambda: all(json_module.loads(body) for body in bodies),
@@ -93,14 +94,6 @@ def _in_process(records: pa.Table, rows_in_record: int) -> Iterator[Measured]:
         runs = 1 if what == "reference" else _RUNS
         seconds = min(_timed(way, time.process_time) for _ in range(runs))
         yield _measured("core", what, rows_in_record, seconds, len(bodies), size)
-
-
-def _messages(value: bytes) -> Iterator[bytes]:
-    at = 0
-    while at < len(value):
-        end = at + 8 + int.from_bytes(value[at : at + 8], "big")
-        yield value[at + 8 : end]
-        at = end
 
 
 def _decode_all(kernel: Any, batches: list[pa.RecordBatch]) -> None:

@@ -27,6 +27,8 @@ COMMANDS: dict[str, str] = {
     "run": "changefeed.cli.run_:run",
     "status": "changefeed.cli.status:status",
     "dlq": "changefeed.cli.dlq:dlq",
+    "expire": "changefeed.cli.expire:expire",
+    "detect": "changefeed.cli.detect:detect",
     "decode": "changefeed.cli.decode:decode",
     "encode": "changefeed.cli.encode:encode",
     "transcode": "changefeed.cli.transcode:transcode",
@@ -35,8 +37,8 @@ COMMANDS: dict[str, str] = {
 }
 # title -> the commands under it, as `changefeed --help` shows them; the rest come last
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Pipelines": ("init", "check", "explain", "run", "status", "dlq"),
-    "Record logs": ("decode", "encode", "transcode"),
+    "Pipelines": ("init", "check", "explain", "run", "status", "dlq", "expire"),
+    "Record logs": ("detect", "decode", "encode", "transcode"),
 }
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from changefeed import record_log
+from changefeed.cli.dispatchers import with_rules
 from changefeed.cli.startup import without_pandas
 from changefeed.kernel import decoder as build_decoder
 from changefeed.model.batch import Decoded
@@ -24,14 +25,14 @@ def decoder(name: str, given: Mapping[str, str]) -> Decoder:
     Raises:
         ConfigError: the protocol or an option is unknown, or an option's value does not fit.
     """
-    options = protocol(name).read_options(given)
+    options = protocol(name).read_options(with_rules(given))
     return build_decoder(name, options, stores_of(options))
 
 
 def encoder(name: str, given: Mapping[str, str]) -> Encoder:
     """The encoder of the protocol `name`; raises as `decoder` does."""
     chosen = protocol(name)
-    options = chosen.read_options(given)
+    options = chosen.read_options(with_rules(given))
     return chosen.encoder(options, stores_of(options))
 
 

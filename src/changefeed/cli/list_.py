@@ -11,16 +11,22 @@ import click
 
 from changefeed.cli.options import common, example
 from changefeed.cli.output import Output
+from changefeed.model.keys import KEYS
 from changefeed.protocols import PROTOCOLS, protocol
 from changefeed.sinks import SINKS
 from changefeed.sources import SOURCES
+
+LOSSES = "docs/reference/loss.md"
 
 
 @click.command("list", epilog=example("changefeed list --json"))
 @common
 @click.pass_obj
 def list_(output: Output) -> None:
-    """Show the protocols, sources and sinks there are."""
+    """Show the protocols, sources and sinks there are.
+
+    What each protocol carries, and what is lost between two of them: docs/reference/loss.md.
+    """
     found = {
         "protocols": [_protocol(name) for name in sorted(PROTOCOLS)],
         "sources": [{"name": name, "title": _title(SOURCES[name])} for name in sorted(SOURCES)],
@@ -31,13 +37,15 @@ def list_(output: Output) -> None:
         return
     rows = [(kind.removesuffix("s"), one["name"], one["title"]) for kind, several in found.items() for one in several]
     output.table(("kind", "name", "what it is"), rows)
+    output.note(f"what is lost from one protocol to another: {LOSSES}")
 
 
 def _protocol(name: str) -> dict[str, Any]:
     known = protocol(name)
     can = known.capabilities
     events = {name: getattr(can, name) for name in ("schema_changes", "resolved", "transactions", "heartbeats")}
-    return {"name": name, "title": known.title, "ops": sorted(can.ops), **events, "cuts": can.cuts}
+    said = {"name": name, "title": known.title, "ops": sorted(can.ops), **events, "cuts": can.cuts}
+    return {**said, "carries": [key for key in KEYS if key in can.carries], "losses": LOSSES}
 
 
 def _title(module: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -15,11 +15,18 @@ if TYPE_CHECKING:
 
 @contextmanager
 def spark_for(definition: Definition) -> Iterator[SparkSession]:
-    """A session with the pipeline's Spark configuration; one that ran before goes on running."""
+    """A session with the pipeline's Spark configuration."""
+    with spark_named(f"changefeed {definition.pipeline.name}", definition.spark) as spark:
+        yield spark
+
+
+@contextmanager
+def spark_named(name: str, config: Mapping[str, str]) -> Iterator[SparkSession]:
+    """A session; one that ran before goes on running."""
     from changefeed.spark.session import session
 
     ours = not _runs()
-    spark = session(f"changefeed {definition.pipeline.name}", config=definition.spark)
+    spark = session(name, config=config)
     from py4j.protocol import Py4JNetworkError  # after the session, which says what is missing
 
     try:

@@ -75,6 +75,15 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
     return pairs
 
 
+def keys(flag: str, name: str, help: str) -> Callable[[_F], _F]:
+    """Names with commas between, repeatable."""
+    return click.option(flag, name, metavar="KEY[,KEY…]", multiple=True, callback=_names, help=help)
+
+
+def _names(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name.strip() for text in values for name in text.split(",") if name.strip())
+
+
 def out(command: _F) -> _F:
     """The record log to write."""
     return click.option(

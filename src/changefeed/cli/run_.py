@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from changefeed.pipeline.definition import Definition
     from changefeed.pipeline.run import Summary
     from changefeed.pipeline.state import State
+
+_log = logging.getLogger(__name__)
 
 
 @click.command(
@@ -43,12 +46,17 @@ def run(output: Output, path: Path, once: bool, until: int | str | None) -> int:
 
     It goes on where the ledger in the sink says, whatever happened to the run before. Ctrl-C or SIGTERM ends it after
     the step that it is at, with exit code 130 or 143; a second one at once, which is safe too. Exit code 1 when --until
-    was not reached, as the source has not promised yet to be complete up to there.
+    was not reached, as the source has not promised yet to be complete up to there. A pattern that matches no file yet is
+    an error with --once; without it the run says so and waits.
     """
     from changefeed.pipeline.load import load
     from changefeed.pipeline.run import run as run_pipeline
+    from changefeed.sources import source
 
     definition = load(path)
+    missing = source(definition.source).missing()
+    if missing is not None and not once:
+        _log.warning("%s yet; waiting for the first one", missing.what)
     with output.status("starting Spark") as say, spark_for(definition) as spark, stop_on_signals() as stop:
         steps = _Steps(output, say)
         stopping = _announced(stop, say)

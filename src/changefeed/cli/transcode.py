@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import click
@@ -10,20 +10,32 @@ import msgspec
 
 from changefeed import record_log
 from changefeed.cli import codec
-from changefeed.cli.options import common, example, logs, out, protocol_options
+from changefeed.cli.options import common, example, keys, logs, out, protocol_options
 from changefeed.cli.output import Output
 from changefeed.model.batch import Decoded
 from changefeed.model.text import describe, lines
+from changefeed.protocols import protocol
+from changefeed.protocols.loss import Loss, loss
 
 
 @click.command(
-    epilog=example("changefeed transcode a.jsonl --from ticdc-open --to ticdc-open -O profile=newarch --out b.jsonl")
+    epilog=example(
+        "changefeed transcode a.jsonl --from ticdc-open --to ticdc-open -O profile=newarch --out b.jsonl",
+        "changefeed transcode a.jsonl --from ticdc-open --to tencent-dts --allow-loss resolved --out b.jsonl",
+        "changefeed transcode logs --from ticdc-open --to tencent-dts --allow-loss resolved --spark --out dts",
+    )
 )
 @logs
 @click.option("--from", "source", required=True, help="The protocol of the records.")
 @protocol_options("-o", "options", "Option of the protocol that is read.")
 @click.option("--to", "target", required=True, help="The protocol to write.")
 @protocol_options("-O", "target_options", "Option of the protocol that is written.")
+@keys(
+    "--allow-loss", "allowed", "What may be lost though a pipeline needs it, as `resolved`; see docs/reference/loss.md."
+)
+@click.option(
+    "--spark", is_flag=True, help="On Spark, a task a partition; --out is a folder of Parquet, and a new one."
+)
 @out
 @common
 @click.pass_obj
@@ -34,22 +46,65 @@ def transcode(
     options: Mapping[str, str],
     target: str,
     target_options: Mapping[str, str],
+    allowed: tuple[str, ...],
+    spark: bool,
     out: Path,
 ) -> int:
     """Read records in one protocol and write what they mean in another.
 
-    Exit code 3 when a record could not be decoded; such records are shown on stderr and left out.
+    What is lost on the way is said on stderr. A loss of what a pipeline needs is refused, exit code 2, unless
+    --allow-loss names it. Exit code 3 when a record could not be decoded; such records are shown on stderr and left out.
     """
+    read, write = protocol(source), protocol(target)
+    found = loss(read, read.read_options(options), write, write.read_options(target_options))
+    _say(output, found)
+    found.check(allowed)
+    if spark:
+        return _on_spark(output, logs, (source, options), (target, target_options), out)
     decoder, encoder = codec.decoder(source, options), codec.encoder(target, target_options)
     dead = 0
     with record_log.Writer(out) as log, output.progress("transcode") as progress:
         for decoded, records in codec.decode(logs, decoder, source):
-            for line in lines(Decoded(dead=decoded.dead)):
-                output.note(line if output.json else describe(msgspec.json.decode(line)))
+            _show(output, lines(Decoded(dead=decoded.dead)))
             dead += len(decoded.dead)
             log.write(encoder.encode(decoded))
             progress.advance(records)
         for last in codec.finish(encoder):
             log.write(last)
     output.done(wrote=str(out), records=log.records, dead_letters=dead)
+    return 3 if dead else 0
+
+
+def _say(output: Output, found: Loss) -> None:
+    """What is lost, for a person or a machine."""
+    if output.json:
+        said = {"from": found.source, "to": found.target, "lost": found.keys, "needed": list(found.needed)}
+        output.note(msgspec.json.encode({"loss": said}).decode())
+    elif found.keys:
+        output.note(f"{found.source} to {found.target} loses {', '.join(found.keys)}")
+
+
+def _show(output: Output, letters: Iterable[str]) -> None:
+    for line in letters:
+        output.note(line if output.json else describe(msgspec.json.decode(line)))
+
+
+def _on_spark(
+    output: Output,
+    logs: tuple[Path, ...],
+    source: tuple[str, Mapping[str, str]],
+    target: tuple[str, Mapping[str, str]],
+    out: Path,
+) -> int:
+    from changefeed.cli.on_spark import spark_named
+    from changefeed.pipeline.transcode import require_new
+    from changefeed.pipeline.transcode import transcode as on_spark
+    from changefeed.stages.transcode import Language
+
+    require_new(out)
+    with output.status("starting Spark") as say, spark_named("changefeed transcode", {}) as spark:
+        say("transcode")
+        dead, letters = on_spark(spark, logs, Language(*source), Language(*target), out)
+    _show(output, letters)
+    output.done(wrote=str(out), records=record_log.count(out), dead_letters=dead)
     return 3 if dead else 0

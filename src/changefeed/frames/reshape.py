@@ -10,6 +10,7 @@ its last three digits are zero; index 2 of an enum fits two members, index 3 doe
     decimal, text  integers, decimal        by the digits of their text
     double         float                    when the shortest text stays the same
     date           datetime                 midnight
+    datetime(p)    datetime(q)              what is finer than q digits must be zero; so timestamps and times
     enum, set      enum(…), set(…)          index and bits to members
     text           enum(…), set(…)          members only
     text           binary and back          UTF-8
@@ -232,6 +233,20 @@ def _temporal(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshap
     return kept, dict(zip(rows.to_pylist(), texts, strict=True))
 
 
+def _time(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped:
+    """time(p) to time(q): texts with as many digits of a fraction as the type says."""
+    if source.length == target.length:
+        return array, {}
+    digits = target.length or 0
+    dotted = pc.replace_substring_regex(array, r"^([^.]*)$", r"\1.")
+    parts = pc.extract_regex(
+        pc.binary_join_element_wise(dotted, "000000", ""), rf"^(?P<kept>[^.]*\.[0-9]{{{digits}}})(?P<rest>.*)$"
+    )
+    finer = pc.match_substring_regex(pc.struct_field(parts, "rest"), "[1-9]")
+    kept = pc.utf8_rtrim(pc.struct_field(parts, "kept"), ".")
+    return pc.if_else(finer, pa.scalar(None, pa.string()), kept), _blank(array, finer)[1]
+
+
 def _date_to_datetime(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped:
     return array.cast(pa.timestamp("us")), {}
 
@@ -337,6 +352,7 @@ _ROUTES: dict[tuple[str, str], _Route] = {
     ("date", "datetime"): _date_to_datetime,
     ("datetime", "datetime"): _temporal,
     ("timestamp", "timestamp"): _temporal,
+    ("time", "time"): _time,
     ("enum", "enum members"): _index_to_member,
     ("set", "set members"): _bits_to_members,
     ("enum members", "enum members"): _text_to_members,

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from changefeed.errors import ConfigError
 
+# `a:1:2:3` would be offset 2 of the topic `a`, or offset 3 of `a:1`. Kafka allows no such topic.
+TOPIC_RULE = "a position is topic:partition:offset, so a topic has one character at least, and no colon"
 _PLACE = re.compile(r"([^:]*):(\d{1,10}):(\d{1,19})(?::(\d{1,10}))?", re.ASCII)
 
 

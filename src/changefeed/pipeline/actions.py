@@ -98,6 +98,11 @@ def touched(action: AnyAction) -> set[str]:
     return {action.path, action.source} if isinstance(action, Copy) else {action.path}
 
 
+def paths_of(plan: Plan) -> set[str]:
+    """The paths that a step reads or writes, or ends with."""
+    return {path for action in plan.actions for path in touched(action)} | {t.path for t in plan.state.tables.values()}
+
+
 def chains(actions: list[AnyAction]) -> list[list[AnyAction]]:
     """The writes in groups that share no path: each group in its order, the groups side by side as one likes."""
     group_of: dict[str, list[int]] = {}

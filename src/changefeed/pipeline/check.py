@@ -11,7 +11,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from glob import glob
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,12 +18,13 @@ import pyarrow as pa
 
 from changefeed.errors import ChangefeedError, ConfigError, MissingExtraError, SinkError, SourceError
 from changefeed.model.event import Resolved, SchemaChange, TransactionMark
-from changefeed.pipeline.definition import Definition, FilesSource
+from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.detect import Topic, detect
 from changefeed.pipeline.explain import TELLING
 from changefeed.pipeline.ledger import cuts, epoch
 from changefeed.pipeline.load import load
 from changefeed.pipeline.paths import application, own_folder, tables_folder
-from changefeed.protocols import PROTOCOLS, protocol
+from changefeed.protocols import protocol
 from changefeed.sinks.delta.read import wrote
 from changefeed.sources import source
 from changefeed.stages.decode import Reader
@@ -85,14 +85,13 @@ def _tried(name: str, attempt: Callable[[], str], fix: str) -> Check:
 
 
 def _source(definition: Definition, limit: int) -> Iterator[Check]:
-    section = definition.source
-    if isinstance(section, FilesSource) and not glob(section.path):
-        yield Check(
-            "source", FAIL, f"no file matches {section.path}", "correct source.path, or put the files there first"
-        )
+    found = source(definition.source)
+    missing = found.missing()
+    if missing is not None:
+        yield Check("source", FAIL, missing.what, missing.fix)
         return
     try:
-        batches = list(source(section).sample(limit))
+        batches = list(found.sample(limit))
     except MissingExtraError as error:
         yield Check("source", WARN, f"not looked at: {error}", "the message is the command; Spark itself does without")
         return
@@ -136,12 +135,16 @@ def _records(definition: Definition, batches: list[pa.RecordBatch]) -> Check:
 def _undecodable(definition: Definition, batches: list[pa.RecordBatch], message: str, *, any_change: bool) -> Check:
     """The likely cause: another protocol, other options, or damage."""
     choice = definition.source.protocol
-    fitting = [name for name in sorted(PROTOCOLS, key=lambda name: name != choice.name) if _fits(name, batches)]
+    registry = {name: str(value) for name, value in choice.options.items() if name == "schema-registry"}
+    topics = detect(batches, registry)
+    fitting = _fitting(topics, choice.name)
     if fitting and fitting[0] == choice.name:
         fix = f"they decode with the default options of {choice.name}: correct those in source.protocol"
         return Check("records", FAIL, message, fix)
     if fitting:
         return Check("records", FAIL, message, f"they decode as {fitting[0]}: set source.protocol to it")
+    if not any_change and (stranger := _stranger(topics)):
+        return Check("records", FAIL, message, f"they look like {stranger}, which changefeed does not read")
     if not any_change:
         fix = f"no change decodes: is {choice.name} the protocol of this source, with the options of its producer?"
         return Check("records", FAIL, message, fix)
@@ -153,12 +156,15 @@ def _undecodable(definition: Definition, batches: list[pa.RecordBatch], message:
     return Check("records", WARN, message, policy[definition.pipeline.dead_letters])
 
 
-def _fits(name: str, batches: list[pa.RecordBatch]) -> bool:
-    try:
-        read = Reader(name, {})
-        return not any(read(batch).dead for batch in batches)
-    except ConfigError:
-        return False
+def _stranger(topics: list[Topic]) -> str | None:
+    """What the records are where no protocol recognizes any of them."""
+    return None if any(topic.fits for topic in topics) else next((t.stranger for t in topics if t.stranger), None)
+
+
+def _fitting(topics: list[Topic], first: str) -> list[str]:
+    """The protocols in which every record of every topic decodes with the default options, `first` before others."""
+    whole = [{fit.protocol for fit in topic.fits if fit.decoded == topic.sample} for topic in topics]
+    return sorted(set[str].intersection(*whole), key=lambda name: (name != first, name)) if whole else []
 
 
 def _sink(folder: str) -> Check:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from changefeed.sources.kafka.uri import read_uri
 
 
 def _kebab(name: str) -> str:
@@ -79,6 +81,23 @@ class KafkaSource(_Source):
         return {name: str(value) for name, value in (self.model_extra or {}).items()}
 
 
+class UriSource(Section):
+    """What a TiCDC changefeed writes, by its sink URI as it is. Any name of a Kafka source may stand beside it, and wins."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, alias_generator=_kebab, populate_by_name=True)
+    uri: str = Field(
+        pattern=r"^kafka(\+ssl)?://", description="`kafka://host:port/topic?protocol=…`, with the codec's options."
+    )
+
+
+def _of_uri(section: Any) -> Any:
+    """The Kafka source that a URI stands for; every other section as it is."""
+    if not isinstance(section, dict) or not isinstance(section.get("uri"), str):
+        return section
+    beside = {name: value for name, value in section.items() if name != "uri"}
+    return {**read_uri(section["uri"]), **beside}
+
+
 class DeltaSink(Section):
     """Delta tables under a folder: `<path>/<database>/<table>`."""
 
@@ -123,10 +142,13 @@ class Behaviour(Section):
         return self
 
 
+_Sources = Annotated[FilesSource | KafkaSource, Field(discriminator="type")]
+
+
 class Definition(Section):
     """A whole pipeline."""
 
-    source: Annotated[FilesSource | KafkaSource, Field(discriminator="type")]
+    source: Annotated[_Sources, BeforeValidator(_of_uri, json_schema_input_type=_Sources | UriSource)]
     sink: DeltaSink
     pipeline: Behaviour = Field(default_factory=Behaviour)
     spark: dict[str, str] = Field(default_factory=dict, description="Spark configuration, passed on as it is.")

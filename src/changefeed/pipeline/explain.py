@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from changefeed.errors import SourceError
 from changefeed.frames.chunks import pack
 from changefeed.frames.types import sink_type
 from changefeed.pipeline.barrier import absorbed
@@ -90,7 +91,11 @@ def _chunks(definition: Definition, limit: int) -> Iterator[ChunkInfo]:
     choice = definition.source.protocol
     decode = Reader(choice.name, choice.options)
     transactions = protocol(choice.name).capabilities.cuts == "transactions"
-    for records in source(definition.source).sample(limit):
+    found = source(definition.source)
+    missing = found.missing()
+    if missing is not None:
+        raise SourceError(str(missing))
+    for records in found.sample(limit):
         for row in pack(decode(records), records, transactions=transactions).to_pylist():
             yield chunk_info("", row)
 

@@ -9,6 +9,7 @@ Rule 2. A step is two rows. `begun` holds the plan: which writes to which tables
 Rule 3. A run that finds `begun` without `done` finishes that very plan. A write is skipped if its table's own stamp says
 it is there. The plan names no clock and no batch of Spark's, so finishing it twice gives the same tables.
 Rule 4. Nothing else is remembered. Spark's checkpoint is scratch of one run; the next begins where the ledger says.
+Rule 5. A plan that needs a path which no table of the state uses is carried out when no expiry is open (`expire.py`).
 
 An older run that is still alive can only be at the step that the newer run finishes first, for beginning another needs
 the ledger. Each of its late writes repeats a stamp that is already passed, so Delta skips it or lets it fail.
@@ -21,18 +22,20 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from changefeed.errors import ConfigError, FencedError
-from changefeed.pipeline.actions import Plan, read_plan, write_plan
+from changefeed.errors import ConfigError, FencedError, SinkError
+from changefeed.pipeline.actions import Plan, paths_of, read_plan, write_plan
 from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.state import State, read_state, write_state
 from changefeed.sinks.delta.log import Stamp, snapshot
 from changefeed.sinks.delta.read import query
 from changefeed.sinks.delta.table import translated
+from changefeed.spark.files import file_system
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _BEGUN, _DONE, _CLAIMED = "begun", "done", "epoch"
+_PATIENCE = 60.0  # seconds that a run waits for folders to be deleted
 _NUMBER = {_CLAIMED: 0, _BEGUN: 1, _DONE: 2}
 
 
@@ -92,6 +95,7 @@ class Ledger:
         failpoint("begun.before")
         self._append(_BEGUN, self.step + 1, None, plan)
         failpoint("begun.after")
+        self._wait_for_expiry(plan)
 
     def finish(self, state: State) -> None:
         """Publishes the state after the next step."""
@@ -107,6 +111,26 @@ class Ledger:
                 self.step, self.state = row["step"], read_state(row["state"])
         begun = [row for row in rows if row["status"] == _BEGUN and row["step"] == self.step + 1]
         self.unfinished = read_plan(begun[0]["plan"]) if begun else None
+        if self.unfinished is not None:
+            self._wait_for_expiry(self.unfinished)
+
+    def _wait_for_expiry(self, plan: Plan) -> None:
+        """Lets `changefeed expire` end before a path is used that the tables do not use; see rule 3 of `expire.py`.
+
+        Raises:
+            SinkError: it does not end.
+        """
+        if paths_of(plan) <= {table.path for table in self.state.tables.values()}:
+            return
+        folder, files = file_system(self.spark, f"{self.path.rpartition('/')[0]}/expiring")
+        until = time.monotonic() + _PATIENCE
+        while files.exists(folder) and len(files.listStatus(folder)):
+            if time.monotonic() > until:
+                raise SinkError(
+                    f"{folder}: `changefeed expire` is deleting folders, or died at it. Run it again, and then this",
+                    transient=True,
+                )
+            time.sleep(0.2)
 
     def _append(self, status: str, step: int, state: State | None, plan: Plan | None) -> None:
         from pyspark.sql import functions as F
@@ -146,6 +170,14 @@ def cuts(path: str) -> list[Cut]:
     """
     rows = query(path, f"SELECT epoch, step, at, state FROM t WHERE status = '{_DONE}' ORDER BY step")
     return [Cut(r["epoch"], r["step"], r["at"], read_state(r["state"])) for r in rows]
+
+
+def plans(path: str) -> dict[int, list[Plan]]:
+    """Step -> what was begun for it: one plan, or the same one by several epochs. Raises as `cuts`, needs no Spark."""
+    found: dict[int, list[Plan]] = {}
+    for row in query(path, f"SELECT step, plan FROM t WHERE status = '{_BEGUN}' ORDER BY step"):
+        found.setdefault(row["step"], []).append(read_plan(row["plan"]))
+    return found
 
 
 def epoch(path: str) -> int:

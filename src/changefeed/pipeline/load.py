@@ -14,7 +14,6 @@ from changefeed.errors import ConfigError, unknown_name
 from changefeed.pipeline import definition as parts
 from changefeed.pipeline.definition import Definition
 from changefeed.protocols import protocol
-from changefeed.sources.kafka.uri import read_uri
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -40,15 +39,9 @@ def load(path: str | Path) -> Definition:
 def read(said: dict[str, Any], *, base: Path | None = None, where: str = "definition") -> Definition:
     """The definition that `said` describes; relative paths are taken from `base`.
 
-    `source: {uri: kafka://…}` takes a TiCDC sink URI as it is; what stands beside it in the section wins.
-
     Raises:
         ConfigError: it cannot work as written.
     """
-    source = said.get("source")
-    if isinstance(source, dict) and isinstance(source.get("uri"), str):
-        beside = {name: value for name, value in source.items() if name != "uri"}
-        said = {**said, "source": {**read_uri(source["uri"]), **beside}}
     try:
         found = Definition.model_validate(_anchored(said, base))
     except ValidationError as error:

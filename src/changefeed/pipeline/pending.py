@@ -17,6 +17,7 @@ import pyarrow as pa
 from changefeed.frames.chunks import CHUNKS_DDL, unpack_records
 from changefeed.frames.payloads import schema_from_dict
 from changefeed.model.event import SchemaChange
+from changefeed.spark.files import file_system
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -104,16 +105,11 @@ class PendingStore:
         keep = set(folders)
         for folder in set(self._indexes) - keep:
             del self._indexes[folder]
-        root, files = self._files()
+        root, files = file_system(self.spark, self.path)
         if files.exists(root):
             for status in files.listStatus(root):
                 if status.getPath().getName() not in keep:
                     files.delete(status.getPath(), True)
-
-    def _files(self) -> tuple[Any, Any]:
-        jvm: Any = self.spark._jvm  # Hadoop's file systems: the store lies wherever the sink does
-        root = jvm.org.apache.hadoop.fs.Path(self.path)
-        return root, root.getFileSystem(self.spark._jsparkSession.sessionState().newHadoopConf())
 
 
 def chunk_info(folder: str, row: Any) -> ChunkInfo:

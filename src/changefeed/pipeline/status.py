@@ -6,6 +6,8 @@ from dataclasses import asdict
 from typing import Any
 
 from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.expire import readable
+from changefeed.pipeline.expired import gone
 from changefeed.pipeline.ledger import cuts, epoch
 from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.state import State
@@ -16,7 +18,8 @@ def status(definition: Definition) -> dict[str, Any]:
     """Positions, cuts, and where everything that was read has gone, as JSON values.
 
     `cuts` has one entry a barrier, oldest first: its commit_ts, its name (the last transaction's GTID, or a checkpoint's GTID
-    set) where the upstream has names instead, and the version of every table that belongs to it.
+    set) where the upstream has names instead, and the version of every table that belongs to it. Cuts whose tables have
+    expired are left out.
     `counts` adds up: rows = applied + repeated + pending.
 
     Raises:
@@ -26,8 +29,9 @@ def status(definition: Definition) -> dict[str, Any]:
     found = cuts(f"{folder}/ledger")
     state = found[-1].state if found else State()
     letters = query(f"{folder}/dead_letters", "SELECT count(*) AS n FROM t WHERE replayed IS NULL")
+    expired = gone(folder)
     published: dict[int | None, dict[str, Any]] = {}
-    for cut in found:
+    for cut in (cut for cut in found if readable(cut, expired)):
         if cut.state.barrier is not None or cut.state.tables:
             key = cut.state.barrier if cut.state.barrier is not None else cut.step
             name = {"name": cut.state.mark} if cut.state.mark else {}

@@ -7,7 +7,7 @@ encoders do no I/O: whatever lies outside the record (a claim-check body, a regi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, runtime_checkable
 from typing import Protocol as Interface
 
@@ -89,6 +89,16 @@ class ClosingEncoder(Encoder, Interface):
 class Options(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
     """Base of every protocol's options. Names and values are the producer's own; fields carry a description."""
 
+    @property
+    def dispatches(self) -> tuple[str, ...]:
+        """The options among these that send rows to other topics or partitions than the changes' own."""
+        return ()
+
+    @property
+    def one_writer(self) -> bool:
+        """Whether only one encoder at a time can work with these."""
+        return False
+
 
 def _named(name: str, default: Any = None) -> Any:
     return msgspec.field(name=name, default=default)
@@ -142,6 +152,11 @@ class RegistryOptions(Options, frozen=True):
         "cache.capacity", 1000
     )
 
+    @property
+    def one_writer(self) -> bool:
+        """Whether new schemas go into a file."""
+        return self.schema_registry is not None and not self.schema_registry.startswith(("http://", "https://"))
+
 
 @dataclass(frozen=True, slots=True)
 class Stores:
@@ -163,13 +178,23 @@ class Stores:
 
 
 @dataclass(frozen=True, slots=True)
+class Record:
+    """One record, as `Protocol.recognize` is shown it."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Mapping[str, bytes | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Capabilities:
     """Which parts of an event the protocol carries, and what it delivers; the loss table is made from this.
 
     Attributes:
-        carries: keys of events that survive a trip through the protocol, as `before`, `commit_ts`, `schema.ddl`.
-        ops: the ops it can tell apart.
-        resolved, transactions, heartbeats, schema_changes: whether such events exist.
+        carries: those of `model.keys.KEYS` that an event from elsewhere still has after a trip through the protocol.
+        tells: keys that its producer's records have, and that nothing from elsewhere gets.
+        rests: key -> the key without which an event loses it, as an update that is told by its old row alone.
         cuts: what tells that everything up to some point was sent: `marks` in every partition (resolved events, or
             heartbeats with a sequence), whole `transactions`, or nothing.
         undated: some rows have neither commit_ts nor sequence; what stands around them bounds when they happened.
@@ -179,16 +204,45 @@ class Capabilities:
     """
 
     carries: frozenset[str]
-    ops: frozenset[str]
-    schema_changes: bool = False
-    resolved: bool = False
-    transactions: bool = False
-    heartbeats: bool = False
+    tells: frozenset[str] = frozenset()
+    rests: Mapping[str, str] = field(default_factory=dict)
     cuts: Literal["marks", "transactions", "nothing"] = "nothing"
     undated: bool = False
     headers: bool = False
     fragments: bool = False
     restored_ddl: bool = False
+
+    @property
+    def ops(self) -> frozenset[str]:
+        """The ops it can tell apart."""
+        return frozenset(key.removeprefix("op.") for key in self.carries if key.startswith("op."))
+
+    @property
+    def schema_changes(self) -> bool:
+        """Whether schema changes exist."""
+        return "schema" in self.carries
+
+    @property
+    def resolved(self) -> bool:
+        """Whether resolved marks exist."""
+        return "resolved" in self.carries
+
+    @property
+    def transactions(self) -> bool:
+        """Whether begin and end of transactions are told."""
+        return "transaction-mark" in self.carries
+
+    @property
+    def heartbeats(self) -> bool:
+        """Whether the producer shows that it lives."""
+        return "heartbeat" in self.carries
+
+    @property
+    def cut_key(self) -> str | None:
+        """The key that its cuts rest on."""
+        return {"marks": "resolved" if self.resolved else "checkpoint", "transactions": "transaction-mark"}.get(
+            self.cuts
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +250,14 @@ class Protocol:
     """One of the languages in which changes are spoken.
 
     Attributes:
+        capabilities: what it can do at most; `capabilities_of` knows what of it goes with some options.
         redefine: what values are under the types that DDL defines, by the protocol's options; None where records tell
             enough of their own types.
+        carries: the options -> what is carried with them; None where options change nothing of it.
+        variants: options with which more or less is carried than with the defaults, for the loss table and its tests.
+        self_telling: the decoder sees in the records what they carry, whatever its options say.
+        recognize: a record -> why it seems to be of this protocol, None where it does not. A cheap look, no proof.
+        likely: a record of this protocol -> options that its bytes tell.
     """
 
     name: str
@@ -208,6 +268,17 @@ class Protocol:
     encoder: Callable[[Any, Stores], Encoder]
     notes: Mapping[str, str] = field(default_factory=dict)
     redefine: Callable[[Any], Redefine] | None = None
+    carries: Callable[[Any], frozenset[str]] | None = None
+    variants: tuple[Mapping[str, str], ...] = ()
+    self_telling: bool = False
+    recognize: Callable[[Record], str | None] | None = None
+    likely: Callable[[Record], Mapping[str, str]] | None = None
+
+    def capabilities_of(self, options: Options) -> Capabilities:
+        """What the protocol can do with these options."""
+        if self.carries is None:
+            return self.capabilities
+        return replace(self.capabilities, carries=self.carries(options))
 
     def read_options(self, given: Mapping[str, Any]) -> Options:
         """The options, checked. Values may be texts, as they come from a command line or a URI.

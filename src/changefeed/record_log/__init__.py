@@ -20,15 +20,36 @@ from changefeed.errors import ConfigError
 from changefeed.record_log import lines, parquet
 from changefeed.record_log.cursor import START, Cursor
 from changefeed.record_log.lines import default_topic
+from changefeed.record_log.stream import compression
 from changefeed.record_log.writer import Writer
 
-__all__ = ["START", "Cursor", "Writer", "advance", "count", "default_topic", "partitions", "read", "write"]
+__all__ = [
+    "START",
+    "Cursor",
+    "Writer",
+    "advance",
+    "count",
+    "default_topic",
+    "is_compressed",
+    "is_folder",
+    "partitions",
+    "read",
+    "scan",
+    "size",
+    "write",
+]
 
 LINES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 
 
 def read(
-    path: str | Path, *, batch_size: int = 1000, start: int = 0, stop: int | None = None, at: Cursor = START
+    path: str | Path,
+    *,
+    batch_size: int = 1000,
+    start: int = 0,
+    stop: int | None = None,
+    at: Cursor = START,
+    copy: str | Path | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The records of a log in batches with the columns of `model.batch.RECORDS`.
 
@@ -38,6 +59,7 @@ def read(
         start: number of the first record wanted.
         stop: number of the record to stop before; None for the end.
         at: a cursor at or before `start`; reading begins there.
+        copy: a plain file with the lines of a compressed log from `at` on, to read in its place.
 
     Raises:
         SourceError: the log cannot be read, or holds something that is no record; the message has file and line.
@@ -45,7 +67,10 @@ def read(
     """
     start = max(start, at.records)
     stop = None if stop is None else max(stop, start)
-    return _form(path).read(Path(path), batch_size=batch_size, start=start, stop=stop, at=at)  # type: ignore[no-any-return]
+    wanted = {"batch_size": batch_size, "start": start, "stop": stop, "at": at}
+    if copy is not None:
+        return lines.read(Path(path), **wanted, copy=Path(copy))  # type: ignore[arg-type]
+    return _form(path).read(Path(path), **wanted)  # type: ignore[no-any-return]
 
 
 def advance(path: str | Path, at: Cursor = START, limit: int | None = None) -> Cursor:
@@ -58,9 +83,30 @@ def count(path: str | Path) -> int:
     return advance(path).records
 
 
+def is_folder(path: str | Path) -> bool:
+    """Whether it is a folder with a log in it: one Parquet file at least."""
+    return bool(parquet.inside(Path(path)))
+
+
+def is_compressed(path: str | Path) -> bool:
+    """Whether its lines must be decompressed from the start to read any of them."""
+    return str(path).endswith(LINES) and compression(Path(path)) is not None
+
+
 def partitions(path: str | Path) -> dict[str, set[int]]:
     """The topics of the log's records, and the partitions of each."""
-    return _form(path).partitions(Path(path))  # type: ignore[no-any-return]
+    return scan(path)[0]
+
+
+def scan(path: str | Path, at: Cursor = START) -> tuple[dict[str, set[int]], Cursor]:
+    """The topics of the whole records from `at` on with the partitions of each, and the cursor after the last of them."""
+    return _form(path).scan(Path(path), at)  # type: ignore[no-any-return]
+
+
+def size(path: str | Path) -> tuple[int, ...]:
+    """The size of the log's files in bytes; another one means that something was added."""
+    files = parquet.inside(Path(path)) if Path(path).is_dir() else [Path(path)]
+    return tuple(file.stat().st_size for file in files)
 
 
 def write(path: str | Path, batches: Iterable[pa.RecordBatch]) -> int:

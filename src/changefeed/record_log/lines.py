@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from changefeed.errors import SourceError, UnsupportedError
 from changefeed.model.batch import RECORDS
+from changefeed.model.position import TOPIC_RULE
 from changefeed.record_log.cursor import Cursor
 from changefeed.record_log.stream import compression, lines
 
@@ -29,7 +30,8 @@ _BATCH_BYTES = 16 << 20  # of text: a batch of large records ends here
 _Int32 = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 _Int64 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 _Milliseconds = Annotated[int, msgspec.Meta(ge=-(2**63 // 1000), le=2**63 // 1000)]
-_Topic = Annotated[str, msgspec.Meta(pattern="^[^:]+$")]  # positions are topic:partition:offset
+_TOPIC = "^[^:]+$"
+_Topic = Annotated[str, msgspec.Meta(pattern=_TOPIC)]
 _Headers = list[tuple[str, bytes | None]]
 _UNSET = msgspec.UNSET
 
@@ -57,10 +59,13 @@ _decode_any = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode_into
 
 
-def read(path: Path, *, batch_size: int, start: int, stop: int | None, at: Cursor) -> Iterator[pa.RecordBatch]:
-    """The records `start` to `stop`; `at` is a cursor at or before `start`."""
-    first = at.records if at.bytes else 0
-    wanted = islice(enumerate(lines(path, at.bytes), first), start - first, None if stop is None else stop - first)
+def read(
+    path: Path, *, batch_size: int, start: int, stop: int | None, at: Cursor, copy: Path | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The records `start` to `stop`; `at` is a cursor at or before `start`, and where `copy` begins."""
+    first = at.records if at.bytes or copy else 0
+    text = lines(path, at.bytes) if copy is None else lines(copy)
+    wanted = islice(enumerate(text, first), start - first, None if stop is None else stop - first)
     topic = default_topic(path)
     rows: list[tuple[Any, ...]] = []
     size = 0
@@ -81,15 +86,16 @@ def advance(path: Path, at: Cursor, limit: int | None) -> Cursor:
         if (limit is not None and records >= at.records + limit) or not _whole(line):
             break
         records += 1
-        size += len(line) if line[-1:] == b"\n" else len(line) + 1  # the line feed that is still to come
+        size += _length(line)
     return Cursor(records, size if compression(path) is None else 0)
 
 
-def partitions(path: Path) -> dict[str, set[int]]:
-    """Topics and partitions of all records; nothing else of them is looked at."""
+def scan(path: Path, at: Cursor) -> tuple[dict[str, set[int]], Cursor]:
+    """Topics and partitions of the records from `at` on, and where they end; nothing else of them is looked at."""
     found: dict[str, set[int]] = {}
     topic = default_topic(path)
-    for number, line in enumerate(lines(path)):
+    number, size = (at.records, at.bytes) if at.bytes else (0, 0)
+    for line in lines(path, at.bytes):
         if not _whole(line):
             break
         try:
@@ -97,7 +103,14 @@ def partitions(path: Path) -> dict[str, set[int]]:
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise _no_record(path, number, line, error) from error
         found.setdefault(topic if where.topic is _UNSET else where.topic, set()).add(where.partition)
-    return found
+        number += 1
+        size += _length(line)
+    return found, Cursor(number, size if compression(path) is None else 0)
+
+
+def _length(line: bytes) -> int:
+    """With the line feed, one that is still to come too."""
+    return len(line) if line[-1:] == b"\n" else len(line) + 1
 
 
 def _whole(line: bytes) -> bool:
@@ -146,7 +159,8 @@ def _no_record(path: Path, number: int, line: bytes, error: Exception) -> Source
         return SourceError(f"{path}:{number + 1}: an empty line is no record")
     if line[-1:] != b"\n" and not isinstance(error, msgspec.ValidationError):
         return SourceError(f"{path}:{number + 1}: the last line is not whole: {len(line)} bytes, and no line feed yet")
-    return SourceError(f"{path}:{number + 1}: {error}")
+    said = f"{TOPIC_RULE} - at `$.topic`" if repr(_TOPIC) in str(error) else error
+    return SourceError(f"{path}:{number + 1}: {said}")
 
 
 def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:

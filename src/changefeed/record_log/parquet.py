@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from changefeed.errors import SourceError
 from changefeed.model.batch import RECORDS
+from changefeed.model.position import TOPIC_RULE
 from changefeed.record_log.cursor import Cursor
 
 _GROUP_ROWS = 1 << 16
@@ -39,6 +40,7 @@ def _group(
         for batch in opened.iter_batches(batch_size, row_groups=[group], columns=RECORDS.names):
             low, high = max(start - number, 0), len(batch) if stop is None else min(stop - number, len(batch))
             if low < high:
+                _check_topics(batch.column("topic"), file)
                 yield batch.slice(low, high - low).select(RECORDS.names).cast(RECORDS)
             number += len(batch)
     except (OSError, pa.ArrowException) as error:
@@ -54,8 +56,8 @@ def advance(path: Path, at: Cursor, limit: int | None) -> Cursor:
     return Cursor(records if limit is None else min(records, at.records + limit))
 
 
-def partitions(path: Path) -> dict[str, set[int]]:
-    """Topics and partitions of all records; only those two columns are read."""
+def scan(path: Path, at: Cursor) -> tuple[dict[str, set[int]], Cursor]:
+    """Topics and partitions of all records, wherever `at` is; only those two columns are read."""
     found: dict[str, set[int]] = {}
     for file in _files(path):
         with _open(file) as opened:
@@ -65,7 +67,14 @@ def partitions(path: Path) -> dict[str, set[int]]:
                     *(pairs.column(n).to_pylist() for n in ("topic", "partition")), strict=True
                 ):
                     found.setdefault(topic, set()).add(partition)
-    return found
+                _check_topics(pairs.column("topic"), file)
+    return found, advance(path, at, None)
+
+
+def _check_topics(topics: pa.Array | pa.ChunkedArray, file: Path) -> None:
+    for topic in topics.unique().to_pylist():
+        if not topic or ":" in topic:
+            raise SourceError(f"{file}: topic {topic!r}: {TOPIC_RULE}")
 
 
 class RowGroups:
@@ -101,10 +110,15 @@ def _files(path: Path) -> list[Path]:
         raise SourceError(f"{path} does not exist")
     if not path.is_dir():
         return [path]
-    files = sorted(p for p in path.iterdir() if p.suffix == ".parquet" and p.name[0] not in "_.")
+    files = inside(path)
     if not files:
         raise SourceError(f"{path} is a folder without Parquet files")
     return files
+
+
+def inside(folder: Path) -> list[Path]:
+    """The Parquet files of a folder, in the order of their names."""
+    return sorted(p for p in folder.iterdir() if p.suffix == ".parquet" and p.name[0] not in "_.")
 
 
 def _open(file: Path) -> pq.ParquetFile:

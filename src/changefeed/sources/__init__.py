@@ -7,6 +7,7 @@ its offsets as one text, a token: the ledger keeps it, and the next run goes on 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -23,6 +24,17 @@ SOURCES: dict[str, str] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What a definition names and is not there, and what to do about it."""
+
+    what: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.fix}"
+
+
 class Source(Protocol):
     """What the pipeline asks of a source."""
 
@@ -32,6 +44,10 @@ class Source(Protocol):
 
     def end(self, spark: SparkSession, token: str | None) -> str | None:
         """The token of all that is there now, or None when the stream itself can stop there (`available_now`)."""
+        ...
+
+    def missing(self) -> Missing | None:
+        """What must come before there is anything to read; None when it is there, or only reading can tell."""
         ...
 
     def partitions(self, token: str) -> set[tuple[str, int]]:

@@ -23,7 +23,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changefeed.frames.chunks import CHUNKS_DDL, RECORDS_DDL, pack, pack_waiting, unpack_records
+from changefeed.frames.chunks import CHUNKS_DDL, pack, pack_waiting, unpack_records
 from changefeed.kernel import decoder
 from changefeed.model.batch import RECORDS, Decoded, TableBatch, record_batch
 from changefeed.model.event import Control, DeadLetter, Heartbeat, Resolved, SchemaChange
@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 
 _NO_MARKS: Mapping[str, Mapping[int, int]] = {}  # shipped, so no proxy of one
 _COLUMNS = ("key", "value", "topic", "partition", "offset")
-_SQL = dict(part.split(" ", 1) for part in RECORDS_DDL.split(", ", 7))
+_WAITING_DDL = (
+    "key binary, value binary, topic string, partition int, offset bigint, "
+    "headers array<struct<key: string, value: binary>>"
+)
 _AGAIN = "again"  # the record came with the batch before
 _BEHIND = "\x00"  # no topic has it
 _KEY_ONLY = '"ohk":true'
@@ -59,8 +62,10 @@ def decode(
         marks: the last resolved mark of each partition before these records.
         waiting: the `waiting` chunks that the batch before has left, if any.
     """
-    travelling, can = _travelling(records, protocol), spoken(protocol).capabilities
-    if can.fragments or can.undated:
+    can = spoken(protocol).capabilities
+    in_order = can.fragments or can.undated
+    travelling = _travelling(records, lists=can.headers or in_order)
+    if in_order:
         travelling = _in_order(travelling, waiting)
     return travelling.mapInArrow(worker(protocol, dict(options), marks), CHUNKS_DDL)
 
@@ -71,8 +76,7 @@ def _in_order(records: DataFrame, waiting: DataFrame | None) -> DataFrame:
     found = records
     if waiting is not None:
         found = records.withColumn(_AGAIN, f.lit(False))
-        columns = ", ".join(f"{name} {_SQL[name]}" for name in (*_COLUMNS, "headers"))
-        again = waiting.select("payload").mapInArrow(_unpacked, columns)
+        again = waiting.select("payload").mapInArrow(_unpacked, _WAITING_DDL)
         found = found.unionByName(again.withColumn(_AGAIN, f.lit(True)))
     return found.repartition("topic", "partition").sortWithinPartitions("topic", "partition", "offset")
 
@@ -83,10 +87,10 @@ def _unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield unpack_records(payload.as_py()).select([*_COLUMNS, "headers"])
 
 
-def _travelling(records: DataFrame, protocol: str) -> DataFrame:
+def _travelling(records: DataFrame, *, lists: bool) -> DataFrame:
     from pyspark.sql import functions as f
 
-    if spoken(protocol).capabilities.headers:
+    if lists:
         return records.select(*_COLUMNS, f.expr("coalesce(headers, array())").alias("headers"))
     topic = f.expr(f"if(size(headers) > 0, concat(topic, '{_BEHIND}', to_json(headers)), topic)")
     return records.select(*(topic.alias(name) if name == "topic" else name for name in _COLUMNS))

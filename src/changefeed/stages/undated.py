@@ -3,12 +3,13 @@
 A delete of TiCDC's Avro is a key without a value. The producer sends each table's rows in the order of their commits, so
 the records around it in its partition bound when it happened:
 
-    at offset   0      1        2        3      4
-                row    delete   mark     delete row
-    commit_ts   5      (5)      9        (10)   12
+    at offset   0      1        2        3        4
+                row    delete   mark     delete   row
+    commit_ts   5      (6)      9        (10)     12
 
-Rule 1. It is as late as the row or schema change before it, and one later than a mark before it: nothing at or below a
-        mark follows.
+Rule 1. It is one later than what comes before it. Nothing at or below a mark or a schema change follows it; and among
+        changes of one commit_ts a row that is there wins over a delete, see `latest`: the row before may be the one that
+        is deleted.
 Rule 2. It is no later than what comes after it. So a delete that is sent again, after a mark that had passed it, stays
         below that mark with the rows that are sent again.
 Rule 3. Where nothing is known before it, not even by an earlier batch, it is older than everything.
@@ -46,32 +47,31 @@ class Dates:
         """The same, a commit_ts in each row that can have one."""
         known = _known(decoded)
         tables = [TableBatch(table.shape, _dated(table.rows, known, self._floors)) for table in decoded.tables]
-        self._floors |= {partition: int(floors[-1]) for partition, (_, floors, _) in known.items()}
+        self._floors |= {partition: int(ts[-1]) + 1 for partition, (_, ts) in known.items()}
         return replace(decoded, tables=tables)
 
 
-# Of a partition, in the order of offsets: these, the least commit_ts of what follows each, and the commit_ts there.
-_Known = tuple[np.ndarray, np.ndarray, np.ndarray]
+# Of a partition: offsets in their order, and the commit_ts at each.
+_Known = tuple[np.ndarray, np.ndarray]
 
 
 def _known(decoded: Decoded) -> dict[_Partition, _Known]:
     parts: dict[_Partition, list[_Known]] = {}
     for event in decoded.control:
         if isinstance(event, (Resolved, SchemaChange)) and event.commit_ts is not None:
-            said = (event.place.offset, event.commit_ts + isinstance(event, Resolved), event.commit_ts)
-            one = (np.array([said[0]]), np.array([said[1]]), np.array([said[2]]))
+            one = (np.array([event.place.offset]), np.array([event.commit_ts]))
             parts.setdefault((event.place.topic, event.place.partition), []).append(one)
     for table in decoded.tables:
         for topic, partition, rows in by_partition(table.rows.filter(pc.is_valid(table.rows.column("commit_ts")))):
             ts = rows.column("commit_ts").cast(pa.int64()).to_numpy()
-            parts.setdefault((topic, partition), []).append((rows.column("offset").to_numpy(), ts, ts))
+            parts.setdefault((topic, partition), []).append((rows.column("offset").to_numpy(), ts))
     return {partition: _in_order(several) for partition, several in parts.items()}
 
 
 def _in_order(several: list[_Known]) -> _Known:
-    offsets, floors, ts = (np.concatenate(columns) for columns in zip(*several, strict=True))
+    offsets, ts = (np.concatenate(columns) for columns in zip(*several, strict=True))
     order = np.argsort(offsets, kind="stable")
-    return offsets[order], floors[order], ts[order]
+    return offsets[order], ts[order]
 
 
 def _dated(
@@ -98,9 +98,9 @@ def _dated(
 def _dates(offsets: np.ndarray, known: _Known | None, floor: int | None) -> np.ndarray | None:
     if known is None:
         return None if floor is None else np.full(len(offsets), floor)
-    places, floors, ts = known
+    places, ts = known
     following = np.searchsorted(places, offsets)
-    before = np.concatenate([[floor or 0], floors])[following]
+    before = np.concatenate([[floor or 0], ts + 1])[following]
     after = np.concatenate([ts, [_LAST]])[following]
     found: np.ndarray = np.minimum(before, after)
     return found

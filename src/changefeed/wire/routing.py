@@ -7,6 +7,8 @@ Rule 1. A schema change is sent once: the second with the same commit ts, table 
 Rule 2. A resolved mark holds for one source partition. What is sent is the least of the latest marks of all source
         partitions seen so far, when it has grown.
 Rule 3. Offsets count from 0 in each partition.
+Rule 4. With `dispatchers` a schema change goes to the topic of the table's old name, one of a database to the default
+        topic, and a resolved mark to every topic that has had something, and the default one.
 """
 
 from __future__ import annotations
@@ -14,9 +16,12 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterator
 
+from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.event import Resolved, SchemaChange
 from changefeed.model.position import Place
-from changefeed.wire.dispatch import Dispatcher, topic_name
+from changefeed.wire import ddl
+from changefeed.wire.ddl import statements as said
+from changefeed.wire.dispatch import Dispatcher, Dispatchers, topic_name
 from changefeed.wire.events import Row
 
 _REMEMBERED = 4096
@@ -28,11 +33,17 @@ class Router:
     Args:
         topic: a name or an expression; None keeps the change's own.
         dispatcher: chooses the partitions of rows anew; None keeps the change's own.
+        rules: topics and partition rules of some tables; the two above are for all others.
+
+    Raises:
+        ConfigError: one of `rules` chooses among partitions, and nobody says how many there are.
     """
 
-    def __init__(self, topic: str | None, dispatcher: Dispatcher | None) -> None:
+    def __init__(self, topic: str | None, dispatcher: Dispatcher | None, rules: Dispatchers | None = None) -> None:
         self._topic = topic
-        self._dispatcher = dispatcher
+        self._rules = rules or Dispatchers(())
+        self._partitions = None if dispatcher is None else dispatcher.partitions
+        self._ways = self._rules.ways(dispatcher)
         self._topics: OrderedDict[str, None] = OrderedDict()
         self._marks: dict[tuple[str, int], int] = {}
         self._resolved = 0
@@ -40,17 +51,19 @@ class Router:
 
     def row(self, row: Row, commit_ts: int) -> Place:
         """The place of a row."""
-        topic = self._topic_of(row.shape.database, row.shape.table, row.place)
-        if self._dispatcher is None:
+        database, table = row.shape.database, row.shape.table
+        topic = self._topic_of(database, table, row.place)
+        if self._partitions is None:
             return Place(topic, row.place.partition, row.place.offset)
         self._marks.setdefault((row.place.topic, row.place.partition), 0)
         image = row.after if row.after is not None else row.before or {}
-        return Place(topic, self._dispatcher.partition(row.shape, image, row.irregular, commit_ts), 0)
+        dispatcher = self._ways[self._rules.rule(database, table)]
+        return Place(topic, dispatcher.partition(row.shape, image, row.irregular, commit_ts), 0)
 
     def schema_change(self, event: SchemaChange) -> Iterator[Place]:
         """The places of a schema change."""
-        topic = self._topic_of(event.database or "", event.table or "", event.place)
-        if self._dispatcher is None:
+        topic = self._topic_of(*_before(event), event.place)
+        if self._partitions is None:
             yield Place(topic, event.place.partition, event.place.offset)
             return
         known = (event.commit_ts, event.database, event.table, event.ddl)
@@ -63,9 +76,8 @@ class Router:
     def resolved(self, event: Resolved) -> Iterator[tuple[Place, int]]:
         """The places of a resolved mark, and the commit ts to send there."""
         place = event.place
-        if self._dispatcher is None:
-            topics = [place.topic] if self._topic is None else list(self._topics) or [self._topic_of("", "", place)]
-            for topic in topics:
+        if self._partitions is None:
+            for topic in self._active(place):
                 yield Place(topic, place.partition, place.offset), event.commit_ts
             return
         source = (place.topic, place.partition)
@@ -73,21 +85,50 @@ class Router:
         least = min(self._marks.values())
         if least > self._resolved:
             self._resolved = least
-            for at in self._all(tuple(self._topics) or (self._topic_of("", "", place),)):
+            for at in self._all(self._active(place)):
                 yield at, least
 
     def _topic_of(self, database: str, table: str, place: Place) -> str:
-        if self._topic is None and self._dispatcher is None:
+        rule = self._rules.rule(database, table) if table else None
+        expression = (rule.topic if rule is not None else "") or self._topic
+        if expression is None and self._partitions is None and not self._rules:
             return place.topic
-        topic = place.topic if self._topic is None else topic_name(self._topic, database, table) or place.topic
+        topic = place.topic if expression is None else topic_name(expression, database, table) or place.topic
         self._topics[topic] = None
         return topic
 
+    def _active(self, place: Place) -> tuple[str, ...]:
+        """The topics that something went to; with `dispatchers` the default topic too, as the producer has it."""
+        if not self._topics or (self._rules and "{" not in (self._topic or "")):
+            return tuple(dict.fromkeys((self._topic_of("", "", place), *self._topics)))
+        return tuple(self._topics)
+
     def _all(self, topics: tuple[str, ...]) -> Iterator[Place]:
-        assert self._dispatcher is not None
         for topic in topics:
-            for partition in range(self._dispatcher.partitions):
+            for partition in range(self._partitions or 0):
                 yield Place(topic, partition, 0)
+
+
+def _before(event: SchemaChange) -> tuple[str, str]:
+    """The table by which a schema change finds its topic: its old name, or the other one of an exchange."""
+    database, table = event.database or "", event.table or ""
+    if event.type not in ("rename_table", "rename_tables", "exchange_table_partition"):
+        return database, table
+    try:
+        statements = ddl.parse(event.ddl or "", database, restored=True)
+    except (SchemaError, UnsupportedError):
+        return database, table
+    for statement in statements:
+        match statement:
+            case said.RenameTable(to_database=d, to_table=t) if _same((d, t), (database, table)):
+                return statement.database, statement.table
+            case said.Unapplied(tables=(first, second)):
+                return second if _same(first, (database, table)) else first
+    return database, table
+
+
+def _same(left: tuple[str, str], right: tuple[str, str]) -> bool:
+    return [name.lower() for name in left] == [name.lower() for name in right]
 
 
 class Offsets:

@@ -400,3 +400,15 @@ def test_a_row_without_a_time_is_refused() -> None:
     with pytest.raises(UnsupportedError) as caught:
         encode(Decoded(builder.build()))
     assert str(caught.value) == "debezium-mysql: insert of d.t at e:0:7 needs a commit time"
+
+
+def test_a_schema_change_with_the_columns_of_another_connector_is_from_elsewhere() -> None:
+    origin = {"connector": "TiCDC", "version": "2.4.0.Final", "tableChanges": [], "envelope": {"ts_ms": 5}}
+    change = SchemaChange(
+        "drop_table", "shop", "t", "DROP TABLE t", PLACE, commit_time=Instant(TIME_US, 3), origin=origin
+    )
+    decoded = decode(*encode(Decoded(control=[change])).to_pylist())
+    assert decoded.dead == []
+    (again,) = decoded.control
+    assert isinstance(again, SchemaChange)
+    assert (again.ddl, again.origin["connector"]) == ("DROP TABLE t", "mysql")

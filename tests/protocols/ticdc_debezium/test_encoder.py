@@ -271,3 +271,9 @@ def test_a_timestamp_default_is_shifted_by_the_producers_zone_under_bug_compat()
     (value,) = values(encode(changes, bug_compat=True, time_zone="+08:00"))
     assert value["payload"]["after"]["v"] == "2020-05-31T20:00:00Z"
     assert value["schema"]["fields"][1]["fields"][1]["default"] == "2020-06-01T04:00:00Z"
+
+
+def test_a_schema_change_that_others_call_otherwise_is_sent() -> None:
+    ddl = "ALTER TABLE `shop`.`t` RENAME COLUMN `a` TO `b`"
+    (value,) = values(encode(Decoded(control=[SchemaChange("rename_column", "shop", "t", ddl, AT, commit_ts=TS)])))
+    assert value["payload"]["ddl"] == ddl

@@ -33,6 +33,7 @@ from changefeed.wire.events import Row, in_order
 from changefeed.wire.records import Headers
 
 Record = dict[str, Any]
+_CONNECTORS = (None, "mysql", "mariadb")  # None where the source block does not say
 
 
 class Encoder:
@@ -97,7 +98,7 @@ class Encoder:
         if isinstance(origin.get("wire"), str) and is_ours(origin["wire"]):
             yield self._truncate(event)
             return
-        if "tableChanges" not in origin:
+        if "tableChanges" not in origin or origin.get("connector") not in _CONNECTORS:
             if not self._options.include_schema_changes:
                 return
             event = elsewhere.schema_change(event, self._options)

@@ -117,6 +117,11 @@ class Options(base.RegistryOptions, frozen=True):
             raise ConfigError(f"skipped.operations {self.skipped_operations!r} is no list of c, u, d, t; or none")
 
     @property
+    def dispatches(self) -> tuple[str, ...]:
+        """The options among these that send rows to other topics or partitions than the changes' own."""
+        return () if self.topic_prefix is None else ("topic.prefix",)
+
+    @property
     def skipped(self) -> set[str]:
         """The letters of `skipped.operations`."""
         return {letter.strip() for letter in self.skipped_operations.split(",")} - {"none"}

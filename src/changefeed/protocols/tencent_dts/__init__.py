@@ -6,6 +6,7 @@ from changefeed.protocols.base import Capabilities, Protocol
 from changefeed.protocols.tencent_dts.decoder import NAME, Decoder
 from changefeed.protocols.tencent_dts.encoder import Encoder
 from changefeed.protocols.tencent_dts.options import Options
+from changefeed.protocols.tencent_dts.recognize import recognize
 
 PROTOCOL = Protocol(
     name=NAME,
@@ -13,24 +14,20 @@ PROTOCOL = Protocol(
     capabilities=Capabilities(
         carries=frozenset(
             {
-                "before",
-                "after",
-                "commit_time",
-                "transaction",
-                "irregular",
-                "schema.type",
-                "schema.ddl",
+                *("op.insert", "op.update", "op.delete"),
+                *("keys", "before", "after", "values", "types", "members", "irregular"),
+                *("commit_time", "order", "gtid", "transaction-mark"),
+                *("delete.keys", "delete.before", "delete.commit_time"),
+                *("schema", "schema.ddl", "schema.commit_time"),
+                *("checkpoint", "heartbeat"),
             }
         ),
-        ops=frozenset({"insert", "update", "delete"}),
-        schema_changes=True,
-        transactions=True,
-        heartbeats=True,
-        fragments=True,
         cuts="marks",
         headers=True,
+        fragments=True,
     ),
     options=Options,
     decoder=Decoder,
     encoder=Encoder,
+    recognize=recognize,
 )

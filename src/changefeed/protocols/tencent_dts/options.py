@@ -78,6 +78,11 @@ class Options(base.Options, frozen=True, rename=str):  # the names as they stand
         self.rules  # noqa: B018 - refuses rules that are none
 
     @property
+    def dispatches(self) -> tuple[str, ...]:
+        """The options among these that send rows to other topics or partitions than the changes' own."""
+        return tuple(name for name, value in (("partitions", self.partitions),) if value is not None)
+
+    @property
     def source_number(self) -> int:
         """The number that `source_type` stands for."""
         given = self.source_type

@@ -6,25 +6,39 @@ from changefeed.protocols.base import Capabilities, Protocol
 from changefeed.protocols.ticdc_avro.decoder import Decoder
 from changefeed.protocols.ticdc_avro.encoder import Encoder
 from changefeed.protocols.ticdc_avro.options import NAME, Options
+from changefeed.protocols.ticdc_avro.recognize import likely, recognize
+
+_ROWS = frozenset({"op.delete", "op.upsert", "keys", "after", "values", "delete.keys", "members", "irregular"})
+_EXTENSION = frozenset({"op.insert", "op.update", "commit_ts", "commit_time", "commit_time.ms"})
+_MARKS = frozenset({"schema", "schema.ddl", "schema.commit_ts", "schema.commit_time", "resolved"})
+_DELETES = frozenset({"delete.commit_ts", "delete.commit_time", "order"})
+_OLD = frozenset({"before", "delete.before"})
+
+
+def _carries(options: Options) -> frozenset[str]:
+    """A delete is its key alone, unless its old row or a marker tells more."""
+    carried = _ROWS
+    if options.avro_include_before_value:
+        carried |= _OLD
+    if options.enable_tidb_extension:
+        carried = (carried | _EXTENSION) - {"op.upsert"}
+    if options.watermarks:
+        carried |= _MARKS
+    if options.enable_tidb_extension and (
+        options.avro_include_before_value or (options.watermarks and options.profile == "newarch")
+    ):
+        carried |= _DELETES
+    return carried
+
+
+_EXTENDED = {"enable-tidb-extension": "true"}
+_MARKED = {**_EXTENDED, "avro-enable-watermark": "true"}
 
 PROTOCOL = Protocol(
     name=NAME,
     title="TiCDC Avro, Confluent wire format",
     capabilities=Capabilities(
-        carries=frozenset(
-            {
-                "after",
-                "commit_ts",
-                "commit_time",
-                "irregular",
-                "schema.type",
-                "schema.ddl",
-                "schema.commit_ts",
-            }
-        ),
-        ops=frozenset({"insert", "update", "delete", "upsert"}),
-        schema_changes=True,
-        resolved=True,
+        carries=_ROWS | _EXTENSION | _MARKS | _DELETES | _OLD,
         cuts="marks",
         undated=True,
         restored_ddl=True,
@@ -32,4 +46,14 @@ PROTOCOL = Protocol(
     options=Options,
     decoder=Decoder,
     encoder=Encoder,
+    carries=_carries,
+    variants=(
+        _EXTENDED,
+        {**_MARKED, "profile": "classic"},
+        _MARKED,
+        {**_MARKED, "avro-include-before-value": "true"},
+    ),
+    self_telling=True,
+    recognize=recognize,
+    likely=likely,
 )

@@ -45,7 +45,7 @@ class Encoder:
     def __init__(self, options: Options, stores: Stores) -> None:
         self._options = options
         self._rows = RowWriter(options, stores)
-        self._router = Router(options.topic, _dispatcher(options))
+        self._router = Router(options.topic, _dispatcher(options), options.dispatch_rules())
         self._elsewhere = False  # whether a row or a schema change from elsewhere has been seen
         self._offsets = Offsets() if options.partition_num is not None else None
 

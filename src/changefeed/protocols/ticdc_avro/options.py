@@ -10,7 +10,7 @@ from msgspec import Meta
 from changefeed.errors import ConfigError
 from changefeed.protocols import base
 from changefeed.protocols.ticdc_avro.names import TopicRule, check_topic
-from changefeed.wire.dispatch import Dispatcher
+from changefeed.wire.dispatch import CaseSensitive, Dispatcher, Dispatchers, Rules, check_index, heard
 from changefeed.wire.zone import zone
 
 NAME = "ticdc-avro"
@@ -70,6 +70,8 @@ class Options(base.RegistryOptions, frozen=True):
     partition: Annotated[str, Meta(description="dispatcher: default, table, ts, index-value, columns")] = "default"
     index: Annotated[str | None, Meta(description="unique index of index-value; changes do not carry indexes")] = None
     columns: Annotated[str | tuple[str, ...], Meta(description="columns of the columns dispatcher")] = ()
+    dispatchers: Rules = ()
+    case_sensitive: CaseSensitive = False
 
     def __post_init__(self) -> None:
         """Checks what a type alone does not.
@@ -96,11 +98,19 @@ class Options(base.RegistryOptions, frozen=True):
                 raise ConfigError(f"invalid {name.replace('_', '-')} {getattr(self, name)}")
         if self.topic is not None:
             check_topic(self.topic)
-        if self.index is not None:
-            raise ConfigError(
-                f'index "{self.index}": changes do not carry indexes; use partition "columns" with its columns'
-            )
+        check_index(self.index)
         Dispatcher(self.partition, 1, self.dispatched_columns, None, UTC)
+        for rule in self.dispatchers:
+            if rule.topic:
+                check_topic(rule.topic)
+        self.dispatch_rules()
+
+    @property
+    def dispatches(self) -> tuple[str, ...]:
+        """The options among these that send rows to other topics or partitions than the changes' own."""
+        return tuple(
+            name for name, value in (("topic", self.topic), ("partition-num", self.partition_num)) if value is not None
+        )
 
     @property
     def checksums(self) -> bool:
@@ -116,6 +126,12 @@ class Options(base.RegistryOptions, frozen=True):
     def topic_rule(self) -> TopicRule | None:
         """The topic rule, where there is one."""
         return None if self.topic is None else TopicRule(self.topic)
+
+    def dispatch_rules(self) -> Dispatchers:
+        """The option `dispatchers`, ready to be asked."""
+        return heard(
+            self.dispatchers, case_sensitive=self.case_sensitive, profile=self.profile, bug_compat=self.bug_compat
+        )
 
     @property
     def dispatched_columns(self) -> tuple[str, ...]:

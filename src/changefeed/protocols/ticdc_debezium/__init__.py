@@ -7,28 +7,33 @@ from changefeed.protocols.ticdc_debezium.decoder import NAME, Decoder
 from changefeed.protocols.ticdc_debezium.definition import redefine
 from changefeed.protocols.ticdc_debezium.encoder import Encoder
 from changefeed.protocols.ticdc_debezium.options import Options
+from changefeed.protocols.ticdc_debezium.recognize import likely, recognize
+
+_CARRIES = frozenset(
+    {
+        *("op.insert", "op.update", "op.delete"),
+        *("keys", "before", "after", "members"),
+        *("commit_ts", "commit_time", "commit_time.ms", "order", "transaction.id"),
+        *("delete.keys", "delete.before", "delete.commit_ts", "delete.commit_time"),
+        *("schema", "schema.ddl", "schema.columns", "schema.commit_ts", "schema.commit_time", "resolved"),
+    }
+)
+
+
+def _carries(options: Options) -> frozenset[str]:
+    lost = set() if options.output_old_value else {"before"}
+    if not options.enable_tidb_extension:
+        lost |= {"resolved"}
+    if not options.debezium_include_start_ts:
+        lost |= {"transaction.id"}
+    return _CARRIES - lost
+
 
 PROTOCOL = Protocol(
     name=NAME,
     title="TiCDC Debezium protocol",
     capabilities=Capabilities(
-        carries=frozenset(
-            {
-                "before",
-                "after",
-                "commit_ts",
-                "commit_time",
-                "transaction",
-                "irregular",
-                "schema.type",
-                "schema.ddl",
-                "schema.columns",
-                "schema.commit_ts",
-            }
-        ),
-        ops=frozenset({"insert", "update", "delete"}),
-        schema_changes=True,
-        resolved=True,
+        carries=_CARRIES,
         cuts="marks",
         restored_ddl=True,
     ),
@@ -36,4 +41,13 @@ PROTOCOL = Protocol(
     decoder=Decoder,
     encoder=Encoder,
     redefine=lambda _: redefine,
+    carries=_carries,
+    variants=(
+        {"output-old-value": "false"},
+        {"enable-tidb-extension": "true"},
+        {"enable-tidb-extension": "true", "debezium-include-start-ts": "true"},
+    ),
+    self_telling=True,
+    recognize=recognize,
+    likely=likely,
 )

@@ -88,8 +88,8 @@ def write(event: SchemaChange, cluster_id: str, options: Options) -> tuple[bytes
     """
     ours = event.origin.get("connector") == source.CONNECTOR
     origin: dict[str, Any] = event.origin if ours else {}
-    if not ours and actions.change(event.type) is None:
-        return None
+    if not ours and not any(map(actions.change, (event.type, actions.action(event.ddl or "")))):
+        return None  # by its name, which others may choose otherwise, and by its statement
     if event.ddl is None:
         raise UnsupportedError(f"ticdc-debezium: {event.type} at {event.place} has no statement to send")
     found = source.of(origin, event.database or "", event.table or "", commit_ts(event), cluster_id)

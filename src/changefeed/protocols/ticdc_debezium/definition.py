@@ -3,7 +3,8 @@
     told as          defined as                                  the value
     bigint           bigint unsigned                             wraps back: -1 is 18446744073709551615
     bigint           date, datetime(p), time(p), year            counts days, ms or µs (by p), µs, years
-    double, bigint   decimal(p,s), float                         its shortest digits
+    double, bigint   decimal(p,s)                                the decimal with s places that is nearest to the double
+    double, bigint   float                                       its shortest digits
     text             binary kinds, bit(n)                        its base64
     text             timestamp(p), vector, enum, set, json, …    its text
     datetime(3)      datetime(p)                                 the same moment; so timestamps, and times with p digits
@@ -16,6 +17,7 @@ Rule 2. A date or time whose kind was told is a moment already, and stays it, in
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Context, Decimal
 from typing import Any
 
 from changefeed.model import values as model
@@ -23,8 +25,9 @@ from changefeed.model.types import TEXTS, ColumnType
 from changefeed.protocols.ticdc_debezium.times import DAY_US, FIRST_DAY, LAST_DAY, unit_of
 from changefeed.protocols.ticdc_debezium.values import Irregular, reader, writer
 from changefeed.wire import strict_json
-from changefeed.wire.columns import ByColumn, Column, clocks, counted, instants, wrapped
+from changefeed.wire.columns import ByColumn, Column, counted, instants, wrapped
 
+_WIDE = Context(prec=400)
 _BIGINT, _TINYINT = ColumnType("bigint"), ColumnType("tinyint")
 
 
@@ -38,8 +41,7 @@ def redefine(told: ColumnType, defined: ColumnType) -> Callable[[Any], Any]:
     if told == defined:
         return lambda value: value
     if told.name == defined.name == "time":
-        digits = defined.length or 0
-        return ByColumn(lambda value: _digits(value, digits), clocks(digits))
+        return lambda value: _digits(value, defined.length or 0)
     if told.name == defined.name in ("date", "datetime", "timestamp"):
         return lambda value: value
     write, read = writer(told), _reader(defined)
@@ -83,12 +85,17 @@ def _reader(defined: ColumnType) -> Callable[[Any], Any]:
 
 
 def _fixed(digits: Any, defined: ColumnType) -> Any:
-    """The decimal of these digits, with as many behind the point as the type has."""
+    """The decimal of the type that is nearest to the double with these digits: the producer has made a double of it.
+
+    Up to 15 digits there is one such decimal. Beyond, several may have become the same double, and nobody knows which.
+    """
     if type(digits) is Irregular:
         return digits
-    whole, _, fraction = digits.partition(".")
-    shown = fraction.ljust(defined.scale or 0, "0")
-    return model.reader(defined)(f"{whole}.{shown}" if shown else whole)
+    double = float(digits)
+    found = Decimal(double).quantize(Decimal(1).scaleb(-(defined.scale or 0)), context=_WIDE)
+    if float(found) != double:
+        raise model.IrregularError(f"{digits!r:.60} is no value of the column")
+    return model.reader(defined)(format(found, "f"))
 
 
 def _digits(text: str, digits: int) -> str:

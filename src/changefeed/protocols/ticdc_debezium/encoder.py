@@ -37,7 +37,7 @@ class Encoder:
         compression.check_available(options.large_message_handle_compression)
         self._options = options
         self._rows = RowWriter(options)
-        self._router = Router(options.topic, _dispatcher(options))
+        self._router = Router(options.topic, _dispatcher(options), options.dispatch_rules())
         self._offsets = Offsets() if options.partition_num is not None else None
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:

@@ -10,7 +10,7 @@ from msgspec import Meta
 from changefeed.errors import ConfigError
 from changefeed.protocols import base
 from changefeed.wire.compression import COMPRESSIONS
-from changefeed.wire.dispatch import Dispatcher, check_topic
+from changefeed.wire.dispatch import CaseSensitive, Dispatcher, Dispatchers, Rules, check_index, check_topic, heard
 from changefeed.wire.zone import zone
 
 
@@ -52,6 +52,8 @@ class Options(base.Options, frozen=True):
     partition: Annotated[str, Meta(description="dispatcher: default, table, ts, index-value, columns")] = "default"
     index: Annotated[str | None, Meta(description="unique index of index-value; changes do not carry indexes")] = None
     columns: Annotated[str | tuple[str, ...], Meta(description="columns of the columns dispatcher")] = ()
+    dispatchers: Rules = ()
+    case_sensitive: CaseSensitive = False
 
     def __post_init__(self) -> None:
         """Checks what a type alone does not.
@@ -74,16 +76,27 @@ class Options(base.Options, frozen=True):
             raise ConfigError(f"invalid partition-num {self.partition_num}")
         if self.topic is not None:
             check_topic(self.topic)
-        if self.index is not None:
-            raise ConfigError(
-                f'index "{self.index}": changes do not carry indexes; use partition "columns" with its columns'
-            )
+        check_index(self.index)
         Dispatcher(self.partition, 1, self.dispatched_columns, None, UTC)
+        self.dispatch_rules()
+
+    @property
+    def dispatches(self) -> tuple[str, ...]:
+        """The options among these that send rows to other topics or partitions than the changes' own."""
+        return tuple(
+            name for name, value in (("topic", self.topic), ("partition-num", self.partition_num)) if value is not None
+        )
 
     @property
     def classic(self) -> bool:
         """Whether the classic producer's bytes are written."""
         return self.profile == "classic"
+
+    def dispatch_rules(self) -> Dispatchers:
+        """The option `dispatchers`, ready to be asked."""
+        return heard(
+            self.dispatchers, case_sensitive=self.case_sensitive, profile=self.profile, bug_compat=self.bug_compat
+        )
 
     @property
     def dispatched_columns(self) -> tuple[str, ...]:

@@ -6,30 +6,41 @@ from changefeed.protocols.base import Capabilities, Protocol
 from changefeed.protocols.ticdc_open.decoder import NAME, Decoder
 from changefeed.protocols.ticdc_open.encoder import Encoder
 from changefeed.protocols.ticdc_open.options import Options
+from changefeed.protocols.ticdc_open.recognize import likely, recognize
+
+_CARRIES = frozenset(
+    {
+        *("op.insert", "op.update", "op.delete", "op.upsert"),
+        *("keys", "before", "after", "values", "irregular"),
+        *("commit_ts", "commit_time", "commit_time.ms", "order"),
+        *("delete.keys", "delete.before", "delete.commit_ts", "delete.commit_time"),
+        *("schema", "schema.ddl", "schema.commit_ts", "schema.commit_time", "resolved"),
+    }
+)
+
+
+def _carries(options: Options) -> frozenset[str]:
+    """`u` alone is an insert where updates have their `p`, else an upsert."""
+    lost = {"op.upsert"} if options.output_old_value else {"op.insert", "op.update", "before"}
+    if options.delete_only_output_handle_key_columns:
+        lost |= {"delete.before"}
+    return _CARRIES - lost
+
 
 PROTOCOL = Protocol(
     name=NAME,
     title="TiCDC Open Protocol",
     capabilities=Capabilities(
-        carries=frozenset(
-            {
-                "before",
-                "after",
-                "commit_ts",
-                "commit_time",
-                "irregular",
-                "schema.type",
-                "schema.ddl",
-                "schema.commit_ts",
-            }
-        ),
-        ops=frozenset({"insert", "update", "delete", "upsert"}),
-        schema_changes=True,
-        resolved=True,
+        carries=_CARRIES,
+        rests={"op.update": "before"},
         cuts="marks",
         restored_ddl=True,
     ),
     options=Options,
     decoder=Decoder,
     encoder=Encoder,
+    carries=_carries,
+    variants=({"output-old-value": "false"}, {"delete-only-output-handle-key-columns": "true"}),
+    recognize=recognize,
+    likely=likely,
 )

@@ -36,7 +36,7 @@ class Encoder:
         self._options = options
         self._stores = stores
         self._rows = RowWriter(options)
-        self._router = Router(options.topic, _dispatcher(options))
+        self._router = Router(options.topic, _dispatcher(options), options.dispatch_rules())
         self._offsets = Offsets() if options.partition_num is not None else None
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:

@@ -1,4 +1,4 @@
-"""Reading small Delta tables without Spark: the ledger and the dead letters, for commands that should answer at once."""
+"""Small Delta tables without Spark, for commands that should answer at once: the ledger, the dead letters, what expired."""
 
 from __future__ import annotations
 
@@ -36,6 +36,26 @@ def query(path: str, sql: str) -> list[dict[str, Any]]:
         return rows
 
     return _read(path, answer) or []
+
+
+def append(path: str, rows: list[dict[str, Any]]) -> None:
+    """Adds rows to the Delta table at `path`, which begins with them.
+
+    Raises:
+        MissingExtraError: the writer is not installed.
+        SinkError: the table cannot be written.
+    """
+    import pyarrow as pa
+
+    try:
+        from deltalake import write_deltalake
+        from deltalake.exceptions import DeltaError
+    except ImportError as error:
+        raise MissingExtraError("Writing Delta tables without Spark", "spark") from error
+    try:
+        write_deltalake(path, pa.Table.from_pylist(rows), mode="append")
+    except (DeltaError, OSError) as error:
+        raise SinkError(f"{path}: {error}") from error
 
 
 def _read(path: str, what: Callable[[Any], _T]) -> _T | None:

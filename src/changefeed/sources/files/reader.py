@@ -19,9 +19,15 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from changefeed import record_log
 from changefeed.frames.chunks import RECORDS_DDL
 from changefeed.record_log import Cursor
+from changefeed.sources.files.spool import Spool
 
 Cursors = dict[str, Cursor]
 _SLICE = 10_000  # records a task reads at least, so that small batches stay in one
+
+
+def logs(pattern: str) -> list[str]:
+    """The files that the pattern names, and the folders that have Parquet files, in the order of their names."""
+    return [path for path in sorted(glob(pattern)) if not Path(path).is_dir() or record_log.is_folder(path)]
 
 
 def read_token(text: str) -> Cursors:
@@ -44,14 +50,14 @@ class Progress:
     def __init__(self, pattern: str, start: str, end: str | None) -> None:
         self._pattern = pattern
         self._end = read_token(end) if end else None
-        self._totals: dict[tuple[str, int], Cursor] = {}
+        self._totals: dict[str, tuple[tuple[int, ...], Cursor]] = {}  # path -> size, and the end at that size
         self.cursors = read_token(start)
 
     def everything(self) -> Cursors:
         """The cursors after every whole record that is there, or at the end that was given."""
         if self._end is not None:
             return self._end
-        return self.cursors | {path: self._total(path) for path in glob(self._pattern)}
+        return self.cursors | {path: self._total(path) for path in logs(self._pattern)}
 
     def advance(self, limit: int) -> Cursors:
         """The cursors at most `limit` records further."""
@@ -72,23 +78,29 @@ class Progress:
         return record_log.advance(path, here, step)
 
     def _total(self, path: str) -> Cursor:
-        """Where the file's last whole record ends, counted again only when the file has grown."""
-        key = (path, Path(path).stat().st_size)
-        if key not in self._totals:
-            at = self.cursors.get(path, record_log.START)
-            self._totals[key] = record_log.advance(path, at if at.bytes else record_log.START)
-        return self._totals[key]
+        """Where the file's last whole record ends; when it has grown, only what is new is counted."""
+        size = record_log.size(path)
+        known, end = self._totals.get(path, (None, self.cursors.get(path, record_log.START)))
+        if known != size:
+            end = record_log.advance(path, end if end.bytes else record_log.START)
+            self._totals[path] = size, end
+        return end
 
 
 @dataclass
 class Slice(InputPartition):
-    """Records of one file that one task reads: from `start` up to `stop`, looked for from a cursor."""
+    """Records of one file that one task reads: from `start` up to `stop`, looked for from a cursor.
+
+    Attributes:
+        copy: a scratch file with the lines from the cursor on, if there is one.
+    """
 
     path: str
     records: int
     bytes: int
     start: int
     stop: int
+    copy: str | None = None
 
 
 class RecordLogs(DataSource):
@@ -115,6 +127,7 @@ class RecordLogReader(DataSourceStreamReader):
         self._limit = int(options["limit"])
         self._start = options["start"]
         self._progress = Progress(options["pattern"], options["start"], options["end"] or None)
+        self._spool = Spool(Path(options["scratch"]))
 
     def initialOffset(self) -> dict[str, Any]:  # Spark's name
         """Where the ledger says."""
@@ -129,12 +142,27 @@ class RecordLogReader(DataSourceStreamReader):
         slices: list[InputPartition] = []
         for path, (last, _) in end["files"].items():
             first, size = start["files"].get(path, (0, 0))
-            for at in range(first, last, max(_SLICE, -(-(last - first) // 8))):
-                stop = min(last, at + max(_SLICE, -(-(last - first) // 8)))
-                slices.append(Slice(path, first, size, at, stop))
+            step = max(_SLICE, -(-(last - first) // 8))
+            copy = self._copy(path, first, last, step) if first < last else None
+            slices += [Slice(path, first, size, at, min(last, at + step), copy) for at in range(first, last, step)]
         return slices
+
+    def _copy(self, path: str, first: int, last: int, step: int) -> str | None:
+        """The lines of a compressed log, unless one task reads them from the log's start anyway."""
+        if not record_log.is_compressed(path) or (first == 0 and last <= step):
+            return None
+        copy = self._spool.lines(path, first, last)
+        if self._progress.everything()[path].records == last:
+            self._spool.close(path)
+        return str(copy)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """The batch that ends here is done."""
+        self._spool.done({path: records for path, (records, _) in end["files"].items()})
 
     def read(self, partition: Slice) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """The records of one slice."""
         at = Cursor(partition.records, partition.bytes)
-        yield from record_log.read(partition.path, batch_size=4000, at=at, start=partition.start, stop=partition.stop)
+        copy = partition.copy if partition.copy is not None and Path(partition.copy).exists() else None
+        start, stop = partition.start, partition.stop
+        yield from record_log.read(partition.path, batch_size=4000, at=at, start=start, stop=stop, copy=copy)

@@ -39,6 +39,10 @@ class KafkaTopics:
         """None: Spark's available-now trigger asks the brokers."""
         return None
 
+    def missing(self) -> None:
+        """None: the brokers tell, and say which topic is not there."""
+        return None
+
     def sample(self, limit: int) -> Iterator[pa.RecordBatch]:
         """The first records of the topics, `limit` in all."""
         from changefeed.sources.kafka.sample import first_records

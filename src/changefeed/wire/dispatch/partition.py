@@ -1,4 +1,4 @@
-"""Which topic and partition a change goes to, as both TiCDC producers compute it.
+"""Which partition a change goes to, as both TiCDC producers compute it.
 
     rule          written into the hash
     default       as table
@@ -15,7 +15,6 @@ NULL is written as `null` by classic and left out by newarch: the one cause of d
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
@@ -31,9 +30,11 @@ from changefeed.wire.zone import to_local
 
 RULES = ("default", "table", "ts", "index-value", "columns")
 _ALIASES = {"rowid": "index-value", "default": "table"}
-_TOPIC = re.compile(r"[A-Za-z0-9._-]*(\{schema\})?([A-Za-z0-9._-]*\{table\})?[A-Za-z0-9._-]*")
-_NOT_IN_TOPIC = re.compile(r"[^A-Za-z0-9._-]")
-_TOPIC_LENGTH = 249
+
+
+def known_rule(name: str) -> bool:
+    """Whether a partition rule has this name."""
+    return name in RULES or name in _ALIASES
 
 
 def hash_of(writes: Iterable[Sequence[bytes]]) -> int:
@@ -42,30 +43,6 @@ def hash_of(writes: Iterable[Sequence[bytes]]) -> int:
     for texts in writes:
         total ^= crc32(b"".join(texts))
     return total
-
-
-def topic_name(expression: str, schema: str, table: str) -> str:
-    """The topic that an expression names for a table.
-
-    Raises:
-        ConfigError: the expression is not one.
-    """
-    check_topic(expression)
-    name = expression.replace("{schema}", _NOT_IN_TOPIC.sub("_", schema))
-    name = name.replace("{table}", _NOT_IN_TOPIC.sub("_", table))[:_TOPIC_LENGTH]
-    return "_" * len(name) if name in (".", "..") else name
-
-
-def check_topic(expression: str) -> None:
-    """Checks a topic's name or expression.
-
-    Raises:
-        ConfigError: it is neither.
-    """
-    if not expression or not _TOPIC.fullmatch(expression):
-        raise ConfigError(
-            f"invalid topic expression: {expression}; expected letters, digits, . _ - and {{schema}} before {{table}}"
-        )
 
 
 def value_text(value: Any, t: ColumnType, zone: tzinfo) -> bytes:
@@ -111,7 +88,7 @@ class Dispatcher:
     zone: tzinfo
 
     def __post_init__(self) -> None:
-        if self.rule not in (*RULES, *_ALIASES):
+        if not known_rule(self.rule):
             raise unknown_name("partition dispatcher", self.rule, RULES)
         if (self.rule == "columns") != bool(self.columns):
             raise ConfigError('partition dispatcher "columns" and option "columns" need each other')

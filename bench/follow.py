@@ -1,0 +1,95 @@
+"""What the source costs when a log of a million records is followed in a hundred batches: no Spark, one process.
+
+    python bench/follow.py [--records 1000000] [--batches 100] [--json]
+
+A plain log grows by a hundredth before each batch; compressed ones and Parquet are there, and read a hundredth at a time.
+Of each batch everything is done that a run does with the source: see what is there, plan, read the records of all
+slices, and ask which partitions there are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from changefeed import record_log
+from changefeed.model.batch import record_batch
+from changefeed.sources.files import Folder
+from changefeed.sources.files.reader import RecordLogReader, write_token
+
+NAMES = ("log.jsonl", "log.jsonl.gz", "log.jsonl.zst", "log.parquet")
+
+
+def records(first: int, last: int) -> Iterator[pa.RecordBatch]:
+    """Records of about 300 bytes a line."""
+    for start in range(first, last, 10_000):
+        yield record_batch(
+            {"topic": "t", "partition": n % 4, "offset": n, "key": b"%060d" % n, "value": b"%0120d" % (n * n)}
+            for n in range(start, min(last, start + 10_000))
+        )
+
+
+def follow(folder: Path, name: str, count: int, batches: int) -> dict[str, Any]:
+    """Follows one log; seconds of CPU of the first and the last tenth of the batches, and of all."""
+    path, step = folder / name, count // batches
+    grows = name.endswith(".jsonl")
+    if not grows:
+        record_log.write(path, records(0, count))
+    scratch = folder / "scratch"
+    scratch.mkdir(exist_ok=True)
+    options = {"pattern": str(path), "limit": str(step), "start": write_token({}), "end": "", "scratch": str(scratch)}
+    reader, source = RecordLogReader(options), Folder(str(path), step)
+    at, read, spent = reader.initialOffset(), 0, []
+    for batch in range(batches):
+        if grows:
+            record_log.write(folder / "more.jsonl", records(batch * step, (batch + 1) * step))
+            with path.open("ab") as out:
+                out.write((folder / "more.jsonl").read_bytes())
+        began = time.process_time()
+        end = reader.latestOffset()
+        for one in reader.partitions(at, end):
+            read += sum(found.num_rows for found in reader.read(one))  # type: ignore[arg-type]
+        reader.commit(end)
+        source.partitions(json.dumps(end))
+        spent.append(time.process_time() - began)
+        at = end
+    assert read == count, f"{read} records for {count}"
+    tenth = max(1, batches // 10)
+    first, last = sum(spent[:tenth]) / tenth, sum(spent[-tenth:]) / tenth
+    return {
+        "log": name,
+        "seconds": round(sum(spent), 1),
+        "first_batches": round(first, 3),
+        "last_batches": round(last, 3),
+    }
+
+
+def main() -> None:
+    """Measures each form of log."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--batches", type=int, default=100)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    for name in NAMES:
+        with tempfile.TemporaryDirectory() as folder:
+            found = follow(Path(folder), name, arguments.records, arguments.batches)
+        if arguments.json:
+            print(json.dumps(found), flush=True)
+        else:
+            print(
+                "{log:14} {seconds:8} s of CPU; a batch {first_batches} s at first, {last_batches} s at last".format(
+                    **found
+                )
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""Changes to measure with, the same for every protocol: rows of an orders table, made from a seed.
+
+85 % inserts, 10 % updates with both images, 5 % deletes; NULLs, escapes and characters beyond ASCII occur. Each protocol's
+own encoder writes them.
+"""
+
+from __future__ import annotations
+
+import datetime
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from changefeed.model.batch import BatchBuilder, Decoded
+from changefeed.model.position import Place
+from changefeed.model.table import Column, TableShape
+from changefeed.model.types import ColumnType
+from changefeed.protocols import protocol
+from changefeed.protocols.base import ClosingEncoder, Stores
+
+_AT_ONCE = 4_000
+_FIRST_TS = 463_267_594_595_935_302
+_NAMES = ("Ada Lovelace", "Łukasz Nowak", "O'Hara and Sons", 'Anna "Q" Berg', "北京 Trading", "a plain customer")
+_TYPES = {
+    "id": "bigint",
+    "customer": "varchar(100)",
+    "status": "enum('new','paid','shipped','cancelled')",
+    "total": "decimal(24,4)",
+    "note": "text",
+    "placed": "date",
+    "updated": "timestamp(6)",
+    "weight": "double",
+    "qty": "int",
+}
+SHAPE = TableShape(
+    "shop",
+    "orders",
+    tuple(Column(name, ColumnType.parse(text), name != "id", name == "id") for name, text in _TYPES.items()),
+)
+# Options as those use them who send many rows; the others are the defaults.
+OPTIONS: dict[str, dict[str, str]] = {
+    "ticdc-avro": {"enable-tidb-extension": "true"},
+    "ticdc-debezium": {"debezium-disable-schema": "true"},
+    "debezium-mysql": {"schemas.enable": "false"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Records of one protocol.
+
+    Attributes:
+        schemas: those that its Avro names, by their ids.
+        rows: how many row changes the records hold.
+    """
+
+    protocol: str
+    options: Mapping[str, str]
+    batches: list[pa.RecordBatch]
+    schemas: dict[int, str]
+    rows: int
+
+    @property
+    def values(self) -> list[bytes]:
+        """The record values that are not null."""
+        found = (value for batch in self.batches for value in batch.column("value").to_pylist())
+        return [value for value in found if value is not None]
+
+
+def workload(name: str, rows: int, *, seed: int = 1) -> Workload:
+    """The records in which this protocol's encoder says `rows` changes."""
+    options, schemas, ids = OPTIONS.get(name, {}), dict[int, str](), dict[str, int]()
+
+    def register(subject: str, schema: str) -> int:
+        schemas.setdefault(ids.setdefault(schema, len(ids) + 1), schema)
+        return ids[schema]
+
+    known = protocol(name)
+    encoder = known.encoder(
+        known.read_options(options), Stores(get_schema=schemas.__getitem__, register_schema=register)
+    )
+    batches = [encoder.encode(changes) for changes in _changes(rows, random.Random(seed))]
+    if isinstance(encoder, ClosingEncoder):
+        batches.append(encoder.finish())
+    return Workload(name, options, [batch for batch in batches if len(batch)], schemas, rows)
+
+
+def _changes(rows: int, r: random.Random) -> Iterator[Decoded]:
+    for start in range(0, rows, _AT_ONCE):
+        builder = BatchBuilder()
+        for number in range(start, min(rows, start + _AT_ONCE)):
+            kind = r.random()
+            op = "delete" if kind < 0.05 else "update" if kind < 0.15 else "insert"
+            ts = _FIRST_TS + (number << 18)
+            builder.add(
+                SHAPE,
+                Place("orders", 0, number, None, number - start),
+                op,
+                before=None if op == "insert" else _image(r, number),
+                after=None if op == "delete" else _image(r, number),
+                commit_ts=ts,
+                commit_time=ts >> 18,
+            )
+        yield Decoded(builder.build())
+
+
+def _image(r: random.Random, number: int) -> dict[str, Any]:
+    bits = r.getrandbits(64)
+    return {
+        "id": number + 1,
+        "customer": f"{_NAMES[bits % 6]} {number}",
+        "status": ("new", "paid", "shipped", "cancelled")[bits % 4],
+        "total": Decimal(bits % 10**9).scaleb(-4) if bits % 10 else None,
+        "note": f"order {bits:x}" if bits % 7 else None,
+        "placed": datetime.date(2026, bits // 28 % 12 + 1, bits % 28 + 1),
+        "updated": 1_767_225_600_000_000 + bits % 10**12,
+        "weight": bits / 2**60,
+        "qty": bits % 100_000,
+    }

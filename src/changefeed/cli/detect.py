@@ -1,0 +1,90 @@
+"""`changefeed detect`: which protocol records are in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import pyarrow as pa
+
+from changefeed import record_log
+from changefeed.cli.options import common, example, logs, protocol_options
+from changefeed.cli.output import Output
+from changefeed.cli.startup import without_pandas
+from changefeed.pipeline.detect import Fit, Topic
+from changefeed.pipeline.detect import detect as detected
+
+
+@click.command(
+    epilog=example("changefeed detect shop.jsonl.gz", "changefeed detect avro.parquet -o schema-registry=schemas.json")
+)
+@logs
+@protocol_options("-o", "options", "Option for the attempt to decode, as schema-registry; for protocols that have it.")
+@click.option(
+    "--records", default=20_000, show_default=True, type=click.IntRange(min=1), help="How many to read of each log."
+)
+@common
+@click.pass_obj
+def detect(output: Output, logs: tuple[Path, ...], options: Mapping[str, str], records: int) -> int:
+    """Show which protocol the records of each topic are in, why, and the line for a pipeline.
+
+    It looks at up to 200 records of each topic and tries to decode them. Exit code 3 when a topic fits no protocol.
+    """
+    without_pandas()
+    topics = detected((batch for log in logs for batch in _first(log, records)), options)
+    if output.json:
+        output.document({"topics": [_document(topic) for topic in topics]})
+    else:
+        output.lines(line for topic in topics for line in _lines(topic))
+    return 0 if topics and all(topic.best for topic in topics) else 3
+
+
+def _first(log: Path, records: int) -> Iterator[pa.RecordBatch]:
+    return record_log.read(log, stop=records)
+
+
+def _lines(topic: Topic) -> Iterator[str]:
+    best = topic.best
+    if best is None:
+        what = f"it looks like {topic.stranger}" if topic.stranger else "nothing in it is known"
+        yield f"{topic.name}: no protocol of changefeed" + ("" if topic.fits else f"; {what}")
+    else:
+        yield f"{topic.name}: {best.protocol}"
+        yield f"  why      {best.why} ({best.recognized:,} of {topic.sample:,} records)"
+        yield f"  decodes  {_decodes(best, topic.sample)}"
+        yield from (f"  options  {name}={value}" for name, value in best.options.items())
+        yield f"  source   {best.line}"
+    for fit in topic.fits:
+        if fit is not best:
+            title = "not" if fit.decoded == 0 else "or "
+            yield f"  {title}      {fit.protocol}: {fit.why}; decodes {_decodes(fit, topic.sample)}"
+
+
+def _decodes(fit: Fit, sample: int) -> str:
+    counted = "not tried" if fit.decoded is None else f"{fit.decoded:,} of {sample:,} records"
+    return counted if fit.trouble is None else f"{counted}: {fit.trouble}"
+
+
+def _document(topic: Topic) -> dict[str, Any]:
+    fits = [
+        {
+            "protocol": fit.protocol,
+            "why": fit.why,
+            "recognized": fit.recognized,
+            "decoded": fit.decoded,
+            "trouble": fit.trouble,
+            "options": dict(fit.options),
+            "source": fit.line,
+        }
+        for fit in topic.fits
+    ]
+    best = topic.best.protocol if topic.best else None
+    return {
+        "topic": topic.name,
+        "protocol": best,
+        "sample": topic.sample,
+        "fits": fits,
+        "stranger": topic.stranger if best is None else None,
+    }

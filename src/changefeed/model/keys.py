@@ -1,0 +1,45 @@
+"""The keys of events, as capabilities and losses name them: what a protocol may carry, or lose on the way.
+
+A key is said of events as `decode --json` prints them; those that begin with `delete.` of deletes, the plain ones of
+all other rows. `position` and `origin` are in no list: the first is always the record's own, the second is what one
+protocol says and no other key holds.
+"""
+
+from __future__ import annotations
+
+# key -> what survives where it does, in the order in which tables show them
+KEYS: dict[str, str] = {
+    "op.insert": "an insert stays an insert",
+    "op.update": "an update stays an update",
+    "op.delete": "a delete stays a delete",
+    "op.read": "a row of a snapshot stays one",
+    "op.upsert": "a row that may have been there before stays one",
+    "keys": "the names of the handle key's columns",
+    "before": "the old row of an update, with all columns that it had",
+    "after": "the new row, with all columns that it had",
+    "delete.keys": "the handle key of a row that is gone",
+    "delete.before": "the other columns of a row that is gone",
+    "values": "values as they were: digits, sign, bytes",
+    "types": "the columns' MySQL types with length, precision and members",
+    "members": "values of ENUM and SET as texts, not as numbers",
+    "irregular": "values that their type cannot hold, word for word",
+    "commit_ts": "the upstream's number of the transaction",
+    "commit_time": "when it committed, to the second",
+    "commit_time.ms": "its milliseconds",
+    "delete.commit_ts": "the number of the transaction of a delete",
+    "delete.commit_time": "when a delete committed, to the second",
+    "order": "a commit_ts or a sequence in every row and schema change",
+    "gtid": "the GTID of the transaction, in `transaction.id` or `origin.gtid`",
+    "transaction.id": "the transaction's name, whatever it is: start ts, xid",
+    "transaction.order": "the row's number in its transaction",
+    "transaction.table_order": "its number among the transaction's rows of its table",
+    "transaction-mark": "begin and end of transactions",
+    "schema": "schema changes, with their table",
+    "schema.ddl": "the statement",
+    "schema.columns": "the table's columns after the change",
+    "schema.commit_ts": "its commit_ts",
+    "schema.commit_time": "when it committed, to the second",
+    "resolved": "resolved marks",
+    "checkpoint": "marks that nothing follows below their sequence number",
+    "heartbeat": "signs of life",
+}

@@ -1,0 +1,178 @@
+"""Which protocol records are in, and why: a look at each, then an attempt to decode them.
+
+Rule 1. A protocol that recognizes a record proves nothing; that it decodes does. Of several the one counts that decodes
+        most.
+Rule 2. Decoding is tried with the defaults, what the bytes tell, and what is given; options that a protocol does not have
+        are not for it.
+Rule 3. A protocol that cannot be tried, as it asks for an option, is said to fit as far as one can see.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+
+import msgspec
+import pyarrow as pa
+
+from changefeed.errors import ChangefeedError, ConfigError, SchemaRegistryError, unknown_name
+from changefeed.kernel import decoder
+from changefeed.model.batch import Decoded
+from changefeed.model.event import Resolved, SchemaChange
+from changefeed.protocols import PROTOCOLS, protocol, strangers
+from changefeed.protocols.base import Protocol, Record
+from changefeed.protocols.loss import fewest
+from changefeed.stores import stores_of
+
+PER_TOPIC = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A protocol that a topic's records may be in.
+
+    Attributes:
+        why: what was recognized in the first of them.
+        recognized: how many of the sample look like it.
+        decoded: how many of the sample decode; None when that could not be tried.
+        trouble: the first error, or what is asked for before it can be tried.
+        options: those that are given, and those that records tell.
+    """
+
+    protocol: str
+    why: str
+    recognized: int
+    decoded: int | None
+    trouble: str | None
+    options: Mapping[str, str]
+
+    @property
+    def line(self) -> str:
+        """The line of a pipeline's `source` section."""
+        if not self.options:
+            return f"protocol: {self.protocol}"
+        pairs = [f"{name}: {_scalar(value)}" for name, value in self.options.items()]
+        return f"protocol: {{{', '.join([f'name: {self.protocol}', *pairs])}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """What was found in the records of a topic.
+
+    Attributes:
+        sample: how many were looked at.
+        fits: the protocols that recognize some of them, the likeliest first; those that decode none are last.
+        stranger: what else the first of them seems to be.
+    """
+
+    name: str
+    sample: int
+    fits: list[Fit] = field(default_factory=list)
+    stranger: str | None = None
+
+    @property
+    def best(self) -> Fit | None:
+        """The likeliest protocol; None when no record decodes in any."""
+        return next((fit for fit in self.fits if fit.decoded != 0), None)
+
+
+def detect(batches: Iterable[pa.RecordBatch], given: Mapping[str, str]) -> list[Topic]:
+    """What the first records of each topic are in.
+
+    Args:
+        batches: records with the columns of `model.batch.RECORDS`.
+        given: options for those protocols that have them, as `schema-registry`.
+
+    Raises:
+        ConfigError: no protocol has an option of that name.
+    """
+    known = sorted({f.encode_name for name in PROTOCOLS for f in msgspec.structs.fields(protocol(name).options)})
+    for name in given:
+        if name not in known:
+            raise unknown_name("option", name, known)
+    return [_topic(name, sample, given) for name, sample in _samples(batches).items()]
+
+
+def _samples(batches: Iterable[pa.RecordBatch]) -> dict[str, pa.RecordBatch]:
+    found: dict[str, pa.RecordBatch] = {}
+    for batch in batches:
+        topics = batch.column("topic").to_pylist()
+        for topic in dict.fromkeys(topics):
+            some = batch.take([row for row, name in enumerate(topics) if name == topic][:PER_TOPIC])
+            parts = [found[topic], some] if topic in found else [some]
+            found[topic] = pa.concat_batches(parts).slice(0, PER_TOPIC)
+    return found
+
+
+def _topic(name: str, sample: pa.RecordBatch, given: Mapping[str, str]) -> Topic:
+    records = [_record(row) for row in sample.to_pylist()]
+    fits = [fit for known in PROTOCOLS if (fit := _fit(protocol(known), sample, records, given)) is not None]
+    fits.sort(key=lambda fit: (fit.decoded == 0, -(fit.decoded or 0), -fit.recognized))
+    return Topic(name, len(records), fits, next(filter(None, map(strangers.name, records)), None))
+
+
+def _record(row: Mapping[str, object]) -> Record:
+    headers = {h["key"]: h["value"] for h in row["headers"] or ()}  # type: ignore[attr-defined]  # a list by its schema
+    return Record(row["topic"], row["key"], row["value"], headers)  # type: ignore[arg-type]  # by its schema too
+
+
+def _fit(known: Protocol, sample: pa.RecordBatch, records: list[Record], given: Mapping[str, str]) -> Fit | None:
+    if known.recognize is None:
+        return None
+    looks = [(record, why) for record in records if (why := known.recognize(record)) is not None]
+    if not looks:
+        return None
+    names = {f.encode_name for f in msgspec.structs.fields(known.options)}
+    options = _told(known, [record for record, _ in looks]) | {n: v for n, v in given.items() if n in names}
+    try:
+        found = _decode(known, sample, options)
+    except ChangefeedError as error:
+        tried = None if isinstance(error, (ConfigError, SchemaRegistryError)) else 0
+        return Fit(known.name, looks[0][1], len(looks), tried, str(error), options)
+    decoded = len(records) - len({letter.place.record for letter in found.dead})
+    decoded = decoded if found.tables or found.control else 0  # records that say nothing, as tombstones, prove nothing
+    trouble = found.dead[0].error if found.dead else None
+    return Fit(known.name, looks[0][1], len(looks), decoded, trouble, {**options, **_carried(known, options, found)})
+
+
+def _told(known: Protocol, records: list[Record]) -> dict[str, str]:
+    """What most of the records tell of each option."""
+    votes: dict[str, Counter[str]] = {}
+    for name, value in chain.from_iterable(known.likely(r).items() for r in records) if known.likely else ():
+        votes.setdefault(name, Counter())[value] += 1
+    return {name: counted.most_common(1)[0][0] for name, counted in votes.items()}
+
+
+def _decode(known: Protocol, sample: pa.RecordBatch, options: Mapping[str, str]) -> Decoded:
+    read = known.read_options(options)
+    return decoder(known.name, read, stores_of(read)).decode(sample)
+
+
+def _carried(known: Protocol, options: Mapping[str, str], found: Decoded) -> Mapping[str, str]:
+    """Options with which the protocol carries all that was seen, where its records tell that and options do not."""
+    seen = set(_seen(found)) & known.capabilities.carries
+
+    def fits(variant: Mapping[str, str]) -> bool:
+        return seen <= known.capabilities_of(known.read_options({**options, **variant})).carries | {"op.upsert"}
+
+    if not known.self_telling or fits({}):
+        return {}
+    return next((fewest(variant, fits) for variant in known.variants if fits(variant)), {})
+
+
+def _seen(found: Decoded) -> Iterator[str]:
+    for table in found.tables:
+        ops = set(table.rows.column("op").to_pylist())
+        yield from (f"op.{op}" for op in ops)
+        if ops - {"delete"} and table.rows.column("before").null_count < len(table):
+            yield from {"before"} if "update" in ops else ()
+        yield from {"commit_ts"} if table.rows.column("commit_ts").null_count < len(table) else ()
+    yield from ("schema" for event in found.control if isinstance(event, SchemaChange))
+    yield from ("resolved" for event in found.control if isinstance(event, Resolved))
+
+
+def _scalar(value: str) -> str:
+    plain = value.replace("-", "").replace("_", "").replace(".", "").isalnum()
+    return value if plain else msgspec.json.encode(value).decode()

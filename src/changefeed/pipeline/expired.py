@@ -1,0 +1,167 @@
+"""What expires, and what has: notes beside the ledger.
+
+    _changefeed/expiring/<name>.json   what one expiry is about to delete; a run that needs one of the folders waits
+    _changefeed/expired                a Delta table: folders that are gone; cuts up to `step` that pin one cannot be read
+
+No Spark: a command deletes while a pipeline may be running, and `status` reads what is gone as it reads the ledger.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from changefeed.errors import ConfigError, MissingExtraError, SinkError
+from changefeed.sinks.delta.read import append, query
+
+_ALIVE = timedelta(hours=1)  # how long an expiry of another machine is believed to be at work
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """Folders that one expiry deletes.
+
+    Attributes:
+        name: of its file.
+        at: when it began; host and pid tell who did.
+        step: of the newest cut then; a later cut that pins one of the paths means another table.
+        paths: of the folders, below the sink's path.
+        settled: the ledger was asked after the note was there: these folders go, and some may be gone.
+    """
+
+    name: str
+    at: datetime
+    host: str
+    pid: int
+    step: int
+    paths: tuple[str, ...]
+    settled: bool = False
+
+    def died(self) -> bool:
+        """Whether nobody is at work on it any more."""
+        if self.host != socket.gethostname():
+            return datetime.now(UTC) - self.at > _ALIVE
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            return False
+        return self.pid == os.getpid()
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A folder that is gone: cuts up to `step` that pin it cannot be read."""
+
+    path: str
+    step: int
+
+
+def gone(own: str) -> list[Gone]:
+    """Every folder that is gone, or about to go; `own` is the pipeline's own folder.
+
+    Raises:
+        SinkError: they cannot be read.
+    """
+    return [Gone(row["path"], row["step"]) for row in query(f"{own}/expired", "SELECT path, step FROM t")]
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """The open notes of one pipeline, and the deleting that they are about.
+
+    Attributes:
+        root: the sink's path, where the folders lie.
+        own: the pipeline's own folder.
+    """
+
+    root: str
+    own: str
+
+    def left_behind(self) -> list[Note]:
+        """What was begun by an expiry that died.
+
+        Raises:
+            ConfigError: one is still at work.
+        """
+        found = list(self._open())
+        for note in found:
+            if not note.died():
+                raise ConfigError(
+                    f"another `changefeed expire` has been at work since {note.at:%Y-%m-%d %H:%M:%S}Z (process {note.pid} "
+                    f"on {note.host}): wait for it. One on another machine that died is taken over after an hour"
+                )
+        return found
+
+    def begin(self, step: int, paths: tuple[str, ...]) -> Note:
+        """Writes down what will go."""
+        note = Note(
+            name=uuid.uuid4().hex,
+            at=datetime.now(UTC),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            step=step,
+            paths=paths,
+        )
+        self._write(note)
+        return note
+
+    def carry_out(self, note: Note) -> None:
+        """Writes down that the folders are gone, and deletes them, each log first: no half of a table can be read.
+
+        Raises:
+            SinkError: a folder cannot be deleted; the note stays open.
+        """
+        self._write(msgspec.structs.replace(note, settled=True))
+        if note.paths:
+            append(f"{self.own}/expired", [{"path": path, "step": note.step, "at": note.at} for path in note.paths])
+        system, root = _system(self.root)
+        for path in note.paths:
+            for folder in (f"{root}/{path}/_delta_log", f"{root}/{path}"):
+                try:
+                    if system.exists(folder):
+                        system.rm(folder, recursive=True)
+                except OSError as error:
+                    raise SinkError(f"{folder}: {error}; run `changefeed expire` again", transient=True) from error
+        system, own = _system(self.own)
+        system.rm_file(f"{own}/expiring/{note.name}.json")
+
+    def _open(self) -> Iterator[Note]:
+        system, own = _system(self.own)
+        system.invalidate_cache()
+        if not system.exists(f"{own}/expiring"):
+            return
+        for file in sorted(system.ls(f"{own}/expiring", detail=False)):
+            if file.endswith(".json"):
+                try:
+                    yield msgspec.json.decode(system.cat_file(file), type=Note)
+                except FileNotFoundError:
+                    continue  # finished just now
+                except msgspec.DecodeError as error:
+                    raise SinkError(f"{file} is no note of an expiry: {error}") from error
+
+    def _write(self, note: Note) -> None:
+        system, own = _system(self.own)
+        system.makedirs(f"{own}/expiring", exist_ok=True)
+        unfinished = f"{own}/.{note.name}.new"  # not beside the others: a run waits for whatever lies there
+        system.pipe_file(unfinished, msgspec.json.encode(note))
+        system.mv(unfinished, f"{own}/expiring/{note.name}.json")
+
+
+def _system(url: str) -> tuple[Any, str]:
+    try:
+        import fsspec
+    except ImportError as error:
+        raise MissingExtraError("Reading a sink's folder without Spark", "spark") from error
+    try:
+        system, folder = fsspec.core.url_to_fs(url)
+    except (ValueError, ImportError) as error:
+        raise ConfigError(f"{url}: {error}") from error
+    return system, str(folder).rstrip("/")

@@ -1,0 +1,40 @@
+"""How a record of this protocol looks: JSON whose source block names the connector, or Avro with Confluent's header."""
+
+from __future__ import annotations
+
+from changefeed.protocols.base import Record
+
+_CONNECTORS = {name: f'"connector":"{name}"'.encode() for name in ("mysql", "mariadb")}
+_OTHER = b'"connector":"TiCDC"'
+_MARKS = {  # what stands in values whose source block names no connector
+    b'"before":': "an envelope",
+    b'"status":"BEGIN"': "a transaction mark",
+    b'"status":"END"': "a transaction mark",
+    b'"io.debezium.connector.common.Heartbeat"': "a heartbeat",
+}
+
+
+def recognize(record: Record) -> str | None:
+    """Why the record seems to be of this protocol, or None; flattened rows show nothing, other Avro has the same header."""
+    value = record.value or b""
+    if _OTHER in value:
+        return None
+    if value.startswith(b"{"):
+        found = (f"the value is JSON with {said.decode()}" for said in _CONNECTORS.values() if said in value)
+        marks = (f"the value is {what}: {said.decode()}" for said, what in _MARKS.items() if said in value)
+        return next(found, next(marks, None))
+    told = [data for data in (record.key, record.value) if data is not None]
+    if not told or not all(data[:1] == b"\x00" and len(data) > 4 and any(data[1:5]) for data in told):
+        return None
+    return "Confluent's header, 00 and a schema id: Avro"
+
+
+def likely(record: Record) -> dict[str, str]:
+    """Options that the bytes tell."""
+    value = record.value or b""
+    if value[:1] == b"\x00":
+        return {"converter": "avro"}
+    found = {"schemas.enable": "true" if value.startswith(b'{"schema":') else "false"}
+    if _CONNECTORS["mariadb"] in value:
+        found["connector"] = "mariadb"
+    return found

@@ -1,0 +1,142 @@
+"""What is lost from one protocol to another, and which of it a pipeline cannot do without.
+
+Rule 1. A key is lost when events of the source may have it and the target does not carry it, or tells it by another
+        key that the source is not known to have.
+Rule 2. What the records of a source may have is what its options say, or, where its decoder looks at the records and
+        not at options, all that the protocol can carry. From a protocol to itself both sides are what the options say:
+        what was read from a protocol it writes as it was.
+Rule 3. `NEEDED` is all that a pipeline needs of changes: without one of these keys its tables differ from the upstream,
+        or there is no point at which they are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from changefeed.errors import ConfigError, unknown_name
+from changefeed.model.keys import KEYS
+from changefeed.protocols.base import Options, Protocol
+
+NEEDED: dict[str, str] = {
+    "op.insert": "a table without a key takes inserts alone",
+    "op.update": "an update would be one more row of a table without a key",
+    "op.delete": "rows that are gone would stay",
+    "keys": "rows are merged by their handle key",
+    "before": "a row that moves to another key leaves the old one, and a row without a key is known by its old values",
+    "after": "it is what a table gets",
+    "values": "a table would have other values than the upstream",
+    "delete.keys": "nobody could tell which row is gone",
+    "order": "changes of several records could not be put in order",
+    "schema": "tables would keep their old columns, and rows of a truncated table",
+}
+_CUTS = "the tables would have no common point: cuts rest on it"
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What one protocol loses of another's events.
+
+    Attributes:
+        source, target: their names.
+        keys: the keys that are lost, in the order of `model.keys.KEYS`.
+        needed: those among them that a pipeline needs -> why.
+        remedies: options of the target with which it loses less of these, the fewest that do, or none.
+        stated: options of the source that would say that its records have what an op rests on, or none.
+    """
+
+    source: str
+    target: str
+    keys: tuple[str, ...]
+    needed: Mapping[str, str]
+    remedies: Mapping[str, str]
+    stated: Mapping[str, str]
+
+    def check(self, allowed: Collection[str]) -> None:
+        """Refuses a loss that a pipeline would feel, unless it is allowed.
+
+        Raises:
+            ConfigError: it is not, or `allowed` names no key; the message has the fix.
+        """
+        for key in allowed:
+            if key not in KEYS:
+                raise unknown_name("key", key, KEYS)
+        refused = {key: why for key, why in self.needed.items() if key not in allowed}
+        if not refused:
+            return
+        reasons = "; ".join(f"{key} ({why})" for key, why in refused.items())
+        fixes = [f"Allow it with --allow-loss {','.join(refused)}"]
+        if self.remedies:
+            fixes.append(f"lose less with {_options('-O', self.remedies)}")
+        if self.stated:
+            fixes.append(
+                f"if the records of {self.source} have the old rows, say so with {_options('-o', self.stated)}"
+            )
+        raise ConfigError(
+            f"{self.source} to {self.target} loses what a pipeline needs: {reasons}. {', or '.join(fixes)}"
+        )
+
+
+def loss(source: Protocol, source_options: Options, target: Protocol, target_options: Options) -> Loss:
+    """What events of `source` lose when `target` says them."""
+    lost = tuple(_lost(source, source_options, target, target_options))
+    can = source.capabilities_of(source_options) if source is target else source.capabilities
+    reasons = {**NEEDED, **({can.cut_key: _CUTS} if can.cut_key else {})}
+    needed = {key: reasons[key] for key in lost if key in reasons}
+    remedies: Mapping[str, str] = {}
+    stated: Mapping[str, str] = {}
+    if needed and source is not target:
+        remedies = _remedy(source, source_options, target, target_options, needed)
+        missing = {target.capabilities.rests[key] for key in needed if key in target.capabilities.rests}
+        stated = _statement(source, source_options, missing)
+    return Loss(source.name, target.name, lost, needed, remedies, stated)
+
+
+def _lost(source: Protocol, source_options: Options, target: Protocol, target_options: Options) -> Iterator[str]:
+    sure = source.capabilities_of(source_options).carries
+    may = source.capabilities.carries if source.self_telling and source is not target else sure
+    may |= set() if source is target else source.capabilities.tells
+    can = target.capabilities_of(target_options)
+    for key in KEYS:
+        rest = can.rests.get(key)
+        told = key in can.carries and (source is target or rest is None or rest in sure)
+        if key in may and not told:
+            yield key
+
+
+def _remedy(
+    source: Protocol, source_options: Options, target: Protocol, target_options: Options, needed: Collection[str]
+) -> Mapping[str, str]:
+    """The options among the target's variants that lose the least of what is needed."""
+    before = set(_lost(source, source_options, target, target_options))
+
+    def left(given: Mapping[str, str]) -> int:
+        lost = set(_lost(source, source_options, target, target.read_options(given)))
+        return len(needed) if lost - before else len(lost & set(needed))
+
+    best = min(target.variants, key=left, default={})
+    return fewest(best, lambda given: left(given) <= left(best)) if best and left(best) < len(needed) else {}
+
+
+def _statement(source: Protocol, source_options: Options, missing: Collection[str]) -> Mapping[str, str]:
+    """The options among the source's variants with which its records have what is missing."""
+
+    def has(given: Mapping[str, str]) -> bool:
+        return set(missing) <= source.capabilities_of(source.read_options(given)).carries
+
+    if not source.self_telling or set(missing) <= source.capabilities_of(source_options).carries:
+        return {}
+    return next((fewest(variant, has) for variant in source.variants if has(variant)), {})
+
+
+def fewest(given: Mapping[str, str], fits: Callable[[Mapping[str, str]], bool]) -> Mapping[str, str]:
+    """The options without those that are not needed to fit."""
+    for name in given:
+        fewer = {other: value for other, value in given.items() if other != name}
+        if fits(fewer):
+            return fewest(fewer, fits)
+    return given
+
+
+def _options(flag: str, given: Mapping[str, str]) -> str:
+    return " ".join(f"{flag} {name}={value}" for name, value in given.items())

@@ -1,0 +1,42 @@
+"""Formats that nobody here decodes, by the looks of a record, so that they can be named."""
+
+from __future__ import annotations
+
+import msgspec
+
+from changefeed.protocols.base import Record
+
+# name -> members that an object of this format has
+_JSON: dict[str, frozenset[str]] = {
+    "Canal-JSON": frozenset({"isDdl", "database", "table", "type", "data"}),
+    "Tencent DTS in JSON": frozenset({"messageType", "fileName", "position", "sourceType"}),
+    "Maxwell": frozenset({"database", "table", "type", "ts", "data"}),
+    "TiCDC Simple Protocol": frozenset({"version", "type", "commitTs", "buildTs"}),
+    "Debezium of another connector": frozenset({"op", "source"}),
+}
+_ENVELOPES = ("payload",)
+
+
+def name(record: Record) -> str | None:
+    """What the record seems to be, or None."""
+    data = record.value if record.value is not None else record.key
+    if data is None:
+        return "a record without key and value"
+    text = data.lstrip()
+    if text[:1] in (b"{", b"["):
+        return _object(text)
+    if text[:1] == b"\x00" and len(data) > 4:
+        return "Avro or another format with Confluent's header"
+    return None
+
+
+def _object(text: bytes) -> str:
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return "text that looks like JSON and is none"
+    for inner in _ENVELOPES:
+        if isinstance(found, dict) and isinstance(found.get(inner), dict):
+            found = found[inner]
+    members = set(found) if isinstance(found, dict) else set[str]()
+    return next((known for known, needed in _JSON.items() if needed <= members), "plain JSON")

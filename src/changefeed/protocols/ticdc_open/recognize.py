@@ -1,0 +1,28 @@
+"""How a record of this protocol looks: a version and a length in front of `{"ts":`."""
+
+from __future__ import annotations
+
+from changefeed.protocols.base import Record
+
+_VERSION = (1).to_bytes(8, "big")
+_LZ4 = bytes.fromhex("04224d18")
+_HEAD = 16  # version and first length of a key
+
+
+def recognize(record: Record) -> str | None:
+    """Why the record seems to be of this protocol, or None."""
+    key = record.key or b""
+    if not key.startswith(_VERSION) or not key[_HEAD:].startswith(b'{"ts":'):
+        return None
+    return 'the key is a version 1, a length, and {"ts":…}'
+
+
+def likely(record: Record) -> dict[str, str]:
+    """Options that the bytes tell: classic gives rows a `rid`, and a value is JSON unless it is compressed."""
+    key, body = record.key or b"", (record.value or b"")[8:]
+    found = {}
+    if b'"tbl":' in key and b'"t":1}' in key:
+        found["profile"] = "classic" if b'"rid":' in key else "newarch"
+    if body and not body.startswith(b"{"):
+        found["large-message-handle-compression"] = "lz4" if body.startswith(_LZ4) else "snappy"
+    return found

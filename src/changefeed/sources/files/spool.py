@@ -1,0 +1,74 @@
+"""Compressed logs, decompressed once: the lines of each batch in a scratch file, for the tasks to read.
+
+gzip and zstd streams have no places to begin at but their start. Read for each batch anew, a log of n batches would be
+decompressed n times.
+
+Rule 1. The stream of a log stays open between batches. A batch that begins where the last one ended costs its own lines;
+        any other, the first of a run above all, decompresses the log from its start up to there.
+Rule 2. A scratch file is whole before a task hears of it. A task that does not see it, as on another machine, reads the
+        log itself: slower, and the same records.
+Rule 3. Scratch files go when their batch has been committed; no more lies there than a batch, uncompressed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from changefeed import record_log
+from changefeed.errors import SourceError
+from changefeed.record_log.stream import lines
+
+
+@dataclass(slots=True)
+class _Stream:
+    rest: Iterator[bytes]
+    size: tuple[int, ...]
+    number: int = 0  # of the record that comes next
+
+
+@dataclass(slots=True)
+class Spool:
+    """The scratch files of one stream, in `folder`."""
+
+    folder: Path
+    _streams: dict[str, _Stream] = field(default_factory=dict)
+    _files: dict[tuple[str, int, int], Path] = field(default_factory=dict)
+    _made: int = 0
+
+    def lines(self, path: str, start: int, stop: int) -> Path:
+        """A file with the lines of the records `start` to `stop`.
+
+        Raises:
+            SourceError: the log cannot be read, or has become shorter.
+        """
+        known = self._files.get((path, start, stop))
+        if known is not None:
+            return known
+        stream, size = self._streams.get(path), record_log.size(path)
+        if stream is None or stream.number > start or stream.size != size:
+            stream = self._streams[path] = _Stream(lines(Path(path)), size)
+        self._made += 1
+        file = self.folder / f"{self._made}.jsonl"
+        with file.open("wb") as out:
+            number = start
+            for line in islice(stream.rest, start - stream.number, stop - stream.number):
+                out.write(line)
+                number += 1
+        if number != stop:
+            raise SourceError(f"{path} has {number} records, and had {stop} when they were counted")
+        stream.number = stop
+        self._files[path, start, stop] = file
+        return file
+
+    def done(self, ends: dict[str, int]) -> None:
+        """Deletes the files that lie before these ends; path -> record."""
+        for path, start, stop in list(self._files):
+            if stop <= ends.get(path, 0):
+                self._files.pop((path, start, stop)).unlink(missing_ok=True)
+
+    def close(self, path: str) -> None:
+        """Lets go of a log that has been read to its end."""
+        self._streams.pop(path, None)

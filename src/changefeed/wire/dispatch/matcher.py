@@ -1,0 +1,139 @@
+r"""Table filters as TiDB's tools write them: a list of patterns, and the tables that they name.
+
+    shop.orders    shop.*    log_?[0-9].[!a-c]*    `a db`."a ""b"" c"    /^shop_\d+$/.*    !shop.tmp_*
+
+Rule 1. A pattern is a schema and a table with a dot between; each is a word, a quoted name or a regular expression.
+Rule 2. In a word `*` stands for any text, `?` for any character, `[a-z]` for one of these and `[!a-z]` for one of the
+        others. ASCII letters and digits, `$`, `_` and what is not ASCII stand for themselves; anything else must be
+        quoted or follow a backslash.
+Rule 3. A regular expression matches anywhere in the name. It is Go's: no look-around, no back-reference.
+Rule 4. The last pattern that matches decides. `!` in front of it: the table is not meant.
+Rule 5. Without regard to case, unless told otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from changefeed.errors import ConfigError
+
+_NAME = re.compile(
+    r"""/(?P<regex>(?:\\.|[^/])+)/
+      |"(?P<double>(?:""|[^"])+)"
+      |`(?P<back>(?:``|[^`])+)`
+      |(?P<word>(?:\\[^0-9A-Za-z] | \[(?:\\[^0-9A-Za-z]|[^\\\]])+\] | [*?$_0-9A-Za-z] | [^\x00-\x7f])+)""",
+    re.VERBOSE | re.DOTALL,
+)
+_PIECE = re.compile(r"\\(?P<escaped>.)|\[(?P<set>(?:\\.|[^\]])+)\]|(?P<plain>.)", re.DOTALL)
+_MEMBER = re.compile(r"(?P<low>\\.|[^\\])-(?P<high>\\.|[^\\])|(?P<one>\\.|[^\\])", re.DOTALL)
+_NOT_GOS = re.compile(r"\(\?(?:[=!>(]|<[=!]|P=)|\\[1-9]|\[\[:")
+_OPENED = {"/": "a regular expression is not closed", '"': "a quote is not closed", "`": "a quote is not closed"}
+_OPENED["["] = "a set of characters is not closed, or empty"
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    schema: re.Pattern[str]
+    table: re.Pattern[str]
+    meant: bool
+
+
+class TableFilter:
+    """The tables that a list of patterns names.
+
+    Raises:
+        ConfigError: a pattern is none; the message shows where.
+    """
+
+    def __init__(self, patterns: Iterable[str], *, case_sensitive: bool = False) -> None:
+        self._lower = not case_sensitive
+        read = [_read(text.strip(" \t"), case_sensitive) for text in patterns]
+        self._patterns = [pattern for pattern in reversed(read) if pattern is not None]
+
+    def matches(self, schema: str, table: str) -> bool:
+        """Whether the table is meant."""
+        if self._lower:
+            schema, table = schema.lower(), table.lower()
+        for pattern in self._patterns:
+            if pattern.schema.search(schema) and pattern.table.search(table):
+                return pattern.meant
+        return False
+
+
+def _read(text: str, case_sensitive: bool) -> _Pattern | None:
+    """The pattern, None for an empty line or a comment."""
+    if not text or text[0] == "#":
+        return None
+    if text[0] == "@":
+        raise ConfigError(f"table filter {text!r}: patterns in a file are not read; put them here")
+    start = 1 if text[0] == "!" else 0
+    schema, at = _name(text, start, case_sensitive)
+    if text[at : at + 1] != ".":
+        raise _wrong(text, at, "expected a dot and the table" if at == len(text) else "expected a dot, found")
+    table, at = _name(text, at + 1, case_sensitive)
+    if at != len(text):
+        raise _wrong(text, at, "expected the end, found")
+    return _Pattern(schema, table, meant=start == 0)
+
+
+def _name(text: str, at: int, case_sensitive: bool) -> tuple[re.Pattern[str], int]:
+    """The expression for the name that begins at `at`, and where it ends."""
+    found = _NAME.match(text, at)
+    if found is None:
+        raise _wrong(text, at, _OPENED.get(text[at : at + 1], "expected a name" if at == len(text) else "unquoted"))
+    flags = re.NOFLAG if case_sensitive else re.IGNORECASE
+    if found["regex"] is not None:
+        if said := _NOT_GOS.search(found["regex"]):
+            raise _wrong(text, at, f"{said[0]} is nothing that {_whose(said[0])}, in")
+        return _compiled(found["regex"], flags, text), found.end()
+    if found["word"] is not None:
+        expression = "".join(_piece(piece, text) for piece in _PIECE.finditer(found["word"]))
+    else:
+        name = found["back"].replace("``", "`") if found["double"] is None else found["double"].replace('""', '"')
+        expression = re.escape(name)
+    return _compiled(rf"\A(?:{expression})\Z", flags | re.DOTALL, text), found.end()
+
+
+def _whose(what: str) -> str:
+    return "is read here" if what == "[[:" else "Go's regular expressions have"
+
+
+def _piece(piece: re.Match[str], text: str) -> str:
+    if piece["set"] is not None:
+        return _set(piece["set"], text)
+    if piece["escaped"] is not None:
+        return re.escape(piece["escaped"])
+    return {"*": ".*", "?": "."}.get(piece["plain"]) or re.escape(piece["plain"])
+
+
+def _set(inside: str, text: str) -> str:
+    others = inside[0] == "!"
+    members = list(_MEMBER.finditer(inside, 1 if others else 0))
+    if not members:
+        raise _wrong(text, text.index("[!"), _OPENED["["])
+    said = [_member(m["one"]) if m["one"] is not None else f"{_member(m['low'])}-{_member(m['high'])}" for m in members]
+    return f"[{'^' if others else ''}{''.join(said)}]"
+
+
+def _member(character: str) -> str:
+    return re.escape(character[-1])
+
+
+def _compiled(expression: str, flags: re.RegexFlag, text: str) -> re.Pattern[str]:
+    if expression.isascii():
+        flags |= re.ASCII  # \d and \w are ASCII in Go; letters beyond it have cases only where the pattern has some
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return re.compile(expression, flags)
+    except (re.error, FutureWarning) as error:
+        raise ConfigError(f"table filter {text!r}: {getattr(error, 'msg', error)}") from error
+
+
+def _wrong(text: str, at: int, why: str) -> ConfigError:
+    here = f" {text[at:]!r}" if at < len(text) else ""
+    hint = "; a name with other characters than letters, digits, $ and _ is quoted" if why.endswith("found") else ""
+    return ConfigError(f"table filter {text!r}: {why}{here} at character {at}{hint}")

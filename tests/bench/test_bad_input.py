@@ -1,0 +1,24 @@
+"""The account of `bench/bad_input.py`, on a smaller log of the same kind."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bench.bad_input import DAMAGE, measure
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.slow
+def test_two_hundred_bad_records_among_twenty_thousand(spark: SparkSession, tmp_path: Path) -> None:
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    found = measure(spark, tmp_path, 20_000, 200, seed, batches=4)
+    assert found["faults"] == []
+    assert found["counts"]["dead"] == 200
+    assert len(found["damage"]) > len(DAMAGE) // 2

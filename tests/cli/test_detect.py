@@ -1,0 +1,160 @@
+"""`changefeed detect`: recorded histories, other people's formats, and what is asked for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from changefeed.cli import changefeed
+from changefeed.cli.output import Output
+from changefeed.errors import ConfigError
+from changefeed.pipeline.detect import detect
+from changefeed.protocols import protocol
+from changefeed.protocols.base import Record
+from tests.protocols.conformance.cases import Case, History, cases, histories, spoken
+
+SHOP = Path(__file__).parent.parent / "data" / "shop"
+
+
+def _invoke(*args: object) -> Result:
+    return CliRunner().invoke(
+        changefeed, list(map(str, args)), obj=Output(), catch_exceptions=False, standalone_mode=False
+    )
+
+
+# With these the bytes show nothing of their protocol.
+SILENT = {"unwrap", "large-message-handle-compression"}
+HISTORIES = [history for history in histories() if not SILENT & history.options.keys()]
+VECTORS = [case for case in cases() if case.encodes and not SILENT & case.options.keys()]
+
+
+@pytest.mark.parametrize("history", HISTORIES, ids=str)
+def test_a_history_is_in_its_protocol(history: History) -> None:
+    given = {name: value for name, value in history.options.items() if name == "schema-registry"}
+    for topic in detect([history.records], given):
+        assert topic.best is not None
+        assert (topic.best.protocol, topic.best.decoded, topic.best.trouble) == (history.protocol, topic.sample, None)
+        options = yaml.safe_load(topic.best.line)["protocol"]
+        for name, value in options.items() if isinstance(options, dict) else ():
+            assert name == "name" or str(history.options.get(name, value)).lower() == str(value).lower()
+
+
+@pytest.mark.parametrize("case", VECTORS, ids=str)
+def test_a_vector_is_recognized(case: Case) -> None:
+    """By one record of it at least: the later parts of an event may show nothing of their own."""
+    known = protocol(case.protocol)
+    assert known.recognize is not None
+    rows = case.records.to_pylist()
+    records = [Record(r["topic"], r["key"], r["value"], {h["key"]: h["value"] for h in r["headers"]}) for r in rows]
+    assert any(map(known.recognize, records))
+
+
+def test_every_protocol_has_a_look() -> None:
+    assert all(known.recognize is not None for known in spoken())
+
+
+def test_people_see_why_and_the_line_to_paste() -> None:
+    log = SHOP / "ticdc-open" / "open-1.classic.jsonl.gz"
+    done = _invoke("detect", log)
+    assert (done.return_value, done.stdout) == (
+        0,
+        "shop: ticdc-open\n"
+        '  why      the key is a version 1, a length, and {"ts":…} (200 of 200 records)\n'
+        "  decodes  200 of 200 records\n"
+        "  options  profile=classic\n"
+        "  source   protocol: {name: ticdc-open, profile: classic}\n",
+    )
+
+
+def test_what_records_carry_tells_options(tmp_path: Path) -> None:
+    folder = SHOP / "ticdc-avro"
+    registry = folder / "avro-ext.newarch.schemas.json"
+    done = _invoke("detect", folder / "avro-ext.newarch.jsonl.gz", "-o", f"schema-registry={registry}", "--json")
+    topics = json.loads(done.stdout)["topics"]
+    assert {topic["protocol"] for topic in topics} == {"ticdc-avro"}
+    for topic in topics:
+        assert topic["fits"][0]["options"] == {"schema-registry": str(registry), "enable-tidb-extension": "true"}
+
+
+def test_without_a_schema_registry_a_fit_is_not_tried() -> None:
+    done = _invoke("detect", SHOP / "ticdc-avro" / "avro-ext.newarch.jsonl.gz", "--json")
+    fits = [topic["fits"][0] for topic in json.loads(done.stdout)["topics"]]
+    assert done.return_value == 0
+    assert {(fit["protocol"], fit["decoded"]) for fit in fits} == {("ticdc-avro", None)}
+    assert fits[0]["trouble"].startswith('Avro protocol requires parameter "schema-registry"')
+
+
+@pytest.mark.parametrize(
+    "record, said",
+    [
+        (
+            {"value_text": '{"data":[{"id":"1"}],"database":"d","es":1,"isDdl":false,"table":"t","type":"INSERT"}'},
+            "no protocol of changefeed; it looks like Canal-JSON",
+        ),
+        (
+            {"value_text": '{"database":"d","table":"t","type":"insert","ts":1,"xid":2,"data":{"id":1}}'},
+            "no protocol of changefeed; it looks like Maxwell",
+        ),
+        (
+            {"value_text": '{"id":1,"messageType":"INSERT","fileName":"f","position":"2196@4","sourceType":"mysql"}'},
+            "no protocol of changefeed; it looks like Tencent DTS in JSON",
+        ),
+        (
+            {"value_text": '{"version":1,"type":"INSERT","commitTs":1,"buildTs":2}'},
+            "no protocol of changefeed; it looks like TiCDC Simple Protocol",
+        ),
+        ({"value_text": '{"id":1}'}, "no protocol of changefeed; it looks like plain JSON"),
+        ({"value_text": '{"id":'}, "no protocol of changefeed; it looks like text that looks like JSON and is none"),
+        ({"value_text": "hello"}, "no protocol of changefeed; nothing in it is known"),
+        ({}, "no protocol of changefeed; it looks like a record without key and value"),
+    ],
+)
+def test_other_formats_are_named(record: dict[str, Any], said: str, tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text(json.dumps(record) + "\n")
+    done = _invoke("detect", log)
+    assert (done.return_value, done.stdout) == (3, f"log: {said}\n")
+
+
+def test_what_is_recognized_and_does_not_decode_says_why(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text(json.dumps({"key": "AAAAAAAAAAEAAAAAAAAACHsidHMiOjF9", "value_text": "short"}) + "\n")
+    done = _invoke("detect", log)
+    assert done.return_value == 3
+    first, second = done.stdout.splitlines()
+    assert first == "log: no protocol of changefeed"
+    assert second.startswith(
+        '  not      ticdc-open: the key is a version 1, a length, and {"ts":…}; decodes 0 of 1 records: '
+    )
+    assert json.loads(_invoke("detect", log, "--json").stdout)["topics"][0]["protocol"] is None
+
+
+def test_an_option_that_no_protocol_has_is_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        _invoke("detect", SHOP / "ticdc-open" / "open-1.classic.jsonl.gz", "-o", "schema-registri=x")
+    assert str(caught.value).startswith('unknown option "schema-registri". Did you mean "schema-registry"? Known: ')
+
+
+def test_check_names_a_format_that_nobody_reads(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text(json.dumps({"value_text": '{"id":1}'}) + "\n")
+    definition = {"source": {"type": "files", "path": "log.jsonl", "protocol": "ticdc-open"}}
+    definition |= {"sink": {"type": "delta", "path": "lake"}, "pipeline": {"name": "p"}}
+    (tmp_path / "p.yaml").write_text(yaml.safe_dump(definition))
+    checks = json.loads(_invoke("check", tmp_path / "p.yaml", "--json").stdout)["checks"]
+    records = next(check for check in checks if check["name"] == "records")
+    assert records["fix"] == "they look like plain JSON, which changefeed does not read"
+
+
+def test_check_names_the_other_protocol(tmp_path: Path) -> None:
+    log = SHOP / "tencent-dts" / "one-partition.jsonl.gz"
+    definition = {"source": {"type": "files", "path": str(log), "protocol": "ticdc-open"}}
+    definition |= {"sink": {"type": "delta", "path": "lake"}, "pipeline": {"name": "p"}}
+    (tmp_path / "p.yaml").write_text(yaml.safe_dump(definition))
+    checks = json.loads(_invoke("check", tmp_path / "p.yaml", "--json").stdout)["checks"]
+    records = next(check for check in checks if check["name"] == "records")
+    assert records["fix"] == "they decode as tencent-dts: set source.protocol to it"

@@ -1,0 +1,250 @@
+"""Folders that only old cuts pin: which go, which stay, and what is remembered of them. No Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, Transaction, write_deltalake
+
+from changefeed.cli import run
+from changefeed.errors import ConfigError
+from changefeed.model.definition import Table
+from changefeed.pipeline.actions import Create, Plan, write_plan
+from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.expire import Expiry, expire
+from changefeed.pipeline.expired import Note, Notes
+from changefeed.pipeline.state import State, TableState, write_state
+from changefeed.pipeline.status import status
+from tests.pipeline.running import definition
+
+WEEK, DAY = timedelta(days=7), timedelta(days=1)
+SCHEMA = pa.schema(
+    [("epoch", pa.int64()), ("step", pa.int64()), ("status", pa.string()), ("at", pa.timestamp("us", "UTC")),
+     ("state", pa.string()), ("plan", pa.string())]
+)  # fmt: skip
+
+
+@dataclass
+class Lake:
+    """A sink with a ledger, row by row."""
+
+    root: Path
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    @property
+    def definition(self) -> Definition:
+        return definition(self.root / "none.jsonl", self.root)
+
+    def folder(self, path: str, owner: str | None = "changefeed:test") -> Path:
+        """A table with a row."""
+        stamps = [Transaction(owner, 1)] if owner else []
+        write_deltalake(
+            self.root / path, pa.table({"a": [1]}), commit_properties=CommitProperties(app_transactions=stamps)
+        )
+        return self.root / path
+
+    def cut(self, step: int, days_ago: float, *paths: str) -> None:
+        """A step that is done: the tables lie at these paths."""
+        self._row(step, "done", days_ago, state=write_state(self._state(step, paths)))
+
+    def begun(self, step: int, *paths: str, ends: tuple[str, ...] = ()) -> None:
+        """A step that is begun, and writes to these paths."""
+        actions = [Create(path=path, number=1, table=Table("app", "t", (), ())) for path in paths]
+        plan = Plan(actions=list(actions), folders=(), state=self._state(step, ends), notes=[])
+        self._row(step, "begun", 0, plan=write_plan(plan))
+
+    def expire(self, age: timedelta = WEEK, *, dry_run: bool = False) -> Expiry:
+        return expire(self.definition, age, dry_run=dry_run)
+
+    def offered(self) -> list[int]:
+        """The cuts that status has, by their steps."""
+        return [cut["commit_ts"] for cut in status(self.definition)["cuts"]]
+
+    def _state(self, step: int, paths: tuple[str, ...]) -> State:
+        tables = {path.replace("/", "."): TableState(Table(*path.split("/"), (), ()), path, True, 0) for path in paths}
+        return State(barrier=step, tables=tables)
+
+    def _row(self, step: int, status: str, days_ago: float, state: str | None = None, plan: str | None = None) -> None:
+        row = {
+            "epoch": 1,
+            "step": step,
+            "status": status,
+            "at": self.now - days_ago * DAY,
+            "state": state,
+            "plan": plan,
+        }
+        rows = pa.Table.from_pylist([row], schema=SCHEMA)
+        write_deltalake(self.root / "_changefeed" / "ledger", rows, mode="append")
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """A table renamed ten days ago, another dropped a day ago, and one that is used."""
+    lake = Lake(tmp_path / "lake")
+    for path in ("app/old", "app/dropped", "app/new"):
+        lake.folder(path)
+    lake.cut(1, 30, "app/old", "app/dropped")
+    lake.cut(2, 20, "app/old", "app/dropped")
+    lake.cut(3, 10, "app/new", "app/dropped")
+    lake.cut(4, 1, "app/new")
+    return lake
+
+
+def _there(lake: Lake) -> list[str]:
+    return sorted(f"app/{path.name}" for path in (lake.root / "app").iterdir())
+
+
+def test_what_only_old_cuts_pin_goes_and_they_are_not_offered_any_more(lake: Lake) -> None:
+    assert lake.offered() == [1, 2, 3, 4]
+    found = lake.expire()
+    ended = f"{lake.now - DAY:%Y-%m-%d %H:%M:%S}Z"
+    assert found == Expiry(("app/old",), {"app/dropped": f"the newest cut used it until {ended}"}, 2)
+    assert _there(lake) == ["app/dropped", "app/new"]
+    assert lake.offered() == [3, 4]
+    assert lake.expire().deleted == ()
+    assert lake.expire(timedelta()).deleted == ("app/dropped",)
+    assert lake.offered() == [4]
+
+
+def test_a_cut_is_old_from_when_the_next_one_came(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.folder("app/old")
+    lake.cut(1, 300, "app/old")
+    lake.cut(2, 1)
+    assert lake.expire().deleted == ()
+
+
+def test_a_dry_run_tells_and_deletes_nothing(lake: Lake) -> None:
+    assert (lake.expire(dry_run=True).deleted, lake.expire(dry_run=True).cuts) == (("app/old",), 2)
+    assert len(_there(lake)) == 3
+    assert lake.offered() == [1, 2, 3, 4]
+    assert not (lake.root / "_changefeed" / "expired").exists()
+
+
+def test_what_the_pipeline_did_not_write_is_never_touched(lake: Lake) -> None:
+    mine, theirs = lake.folder("app/mine", None), lake.root / "app" / "old"
+    (theirs / "_delta_log" / "00000000000000000000.json").unlink()
+    lake.folder("app/old", "changefeed:other")
+    assert lake.expire().kept["app/old"] == "another one than this pipeline wrote the table there"
+    assert (mine / "_delta_log").exists()
+    assert (theirs / "_delta_log").exists()
+
+
+def test_a_path_of_a_step_under_way_stays(lake: Lake) -> None:
+    lake.begun(5, "app/old")
+    assert lake.expire().kept["app/old"] == "a step under way names it"
+    lake.cut(5, 0, "app/new")
+    assert "app/old" in lake.expire().kept  # written a moment ago
+    assert lake.expire(timedelta()).deleted == ("app/dropped", "app/old")
+
+
+def test_a_step_that_begins_meanwhile_keeps_its_path(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = Notes.begin
+
+    def meanwhile(notes: Notes, step: int, paths: tuple[str, ...]) -> Note:
+        note = begin(notes, step, paths)
+        lake.begun(5, "app/old")
+        return note
+
+    monkeypatch.setattr(Notes, "begin", meanwhile)
+    assert lake.expire(timedelta()).deleted == ("app/dropped",)
+    assert _there(lake) == ["app/new", "app/old"]
+    assert not list((lake.root / "_changefeed" / "expiring").iterdir())
+    assert lake.offered() == [4]  # the old ones pinned what was dropped too
+
+
+def test_a_path_that_only_a_plan_names_goes_with_its_step(lake: Lake) -> None:
+    lake.begun(3, "app/between", "app/new", ends=("app/new",))
+    lake.folder("app/between")
+    assert lake.expire().deleted == ("app/between", "app/old")
+
+
+def test_a_table_that_comes_again_has_cuts_of_its_own(lake: Lake) -> None:
+    lake.expire(timedelta())
+    lake.folder("app/old")
+    lake.cut(5, 0, "app/new", "app/old")
+    assert lake.offered() == [4, 5]
+    assert lake.expire(timedelta()).deleted == ()
+    lake.cut(6, 0, "app/new")
+    assert lake.expire(timedelta()).deleted == ("app/old",)
+    assert lake.offered() == [4, 6]
+
+
+def _open_note(
+    lake: Lake, pid: int, host: str | None = None, hours: float = 0, *paths: str, settled: bool = False
+) -> None:
+    at = lake.now - timedelta(hours=hours)
+    said = {"name": "n", "at": at.isoformat(), "host": host or socket.gethostname(), "pid": pid, "step": 4}
+    folder = lake.root / "_changefeed" / "expiring"
+    folder.mkdir(parents=True)
+    (folder / "n.json").write_text(json.dumps({**said, "paths": paths, "settled": settled}))
+
+
+NOBODY = 2**22 + 1  # no process has this id
+
+
+@pytest.mark.parametrize("pid, host, hours", [(NOBODY, None, 0), (1, "elsewhere", 2)])
+def test_what_an_expiry_that_died_had_in_mind_goes_but_for_what_is_used(
+    lake: Lake, pid: int, host: str | None, hours: float
+) -> None:
+    _open_note(lake, pid, host, hours, "app/old", "app/new")
+    assert lake.offered() == [1, 2, 3, 4]
+    assert lake.expire().deleted == ()
+    assert _there(lake) == ["app/dropped", "app/new"]
+    assert lake.offered() == [3, 4]
+
+
+def test_what_was_being_deleted_goes_though_a_step_waits_for_it(lake: Lake) -> None:
+    _open_note(lake, NOBODY, None, 0, "app/old", settled=True)
+    lake.begun(5, "app/old")
+    (lake.root / "app" / "old" / "_delta_log" / "00000000000000000000.json").unlink()
+    assert lake.expire().deleted == ()
+    assert _there(lake) == ["app/dropped", "app/new"]
+    assert lake.offered() == [3, 4]
+    assert not list((lake.root / "_changefeed" / "expiring").iterdir())
+
+
+@pytest.mark.parametrize("pid, host", [(os.getppid(), None), (1, "elsewhere")])
+def test_an_expiry_that_is_at_work_is_waited_for(lake: Lake, pid: int, host: str | None) -> None:
+    _open_note(lake, pid, host, 0, "app/old")
+    with pytest.raises(ConfigError) as caught:
+        lake.expire()
+    assert str(caught.value) == (
+        f"another `changefeed expire` has been at work since {lake.now:%Y-%m-%d %H:%M:%S}Z (process {pid} on "
+        f"{host or socket.gethostname()}): wait for it. One on another machine that died is taken over after an hour"
+    )
+    assert len(_there(lake)) == 3
+
+
+def test_a_pipeline_that_has_not_run(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Lake(tmp_path).expire()
+    assert str(caught.value) == (
+        f"{tmp_path}/_changefeed/ledger: test has not done a step yet, so there is nothing to expire"
+    )
+
+
+def test_on_the_command_line(lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(
+        "source: {type: files, path: x.jsonl, protocol: ticdc-open}\nsink: {type: delta, path: lake}\npipeline: {name: test}\n"
+    )
+    assert run(["expire", str(path), "--dry-run"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "would delete app/old",
+        f"kept app/dropped: the newest cut used it until {lake.now - DAY:%Y-%m-%d %H:%M:%S}Z",
+        "1 folders; 2 cuts that pin them would be no longer offered",
+    ]
+    assert run(["expire", str(path), "--older-than", "0s", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "dry_run": False, "deleted": ["app/dropped", "app/old"], "kept": {}, "cuts": 3
+    }  # fmt: skip
+    assert run(["expire", str(path), "--older-than", "a week"]) == 2
+    assert "'a week' is no age such as 7d, 12h, 30m or 0s" in capsys.readouterr().err

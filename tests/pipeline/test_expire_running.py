@@ -1,0 +1,109 @@
+"""Expiry beside a pipeline: real tables go, what is left is right, and a run waits where it must."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from changefeed.errors import SinkError
+from changefeed.pipeline import ledger
+from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.expire import expire
+from changefeed.pipeline.expired import Notes
+from changefeed.pipeline.ledger import plans
+from changefeed.pipeline.paths import own_folder
+from changefeed.pipeline.run import run
+from changefeed.pipeline.status import status
+from tests.pipeline.history import HistoryBuilder
+from tests.pipeline.oracle import History, same_rows
+from tests.pipeline.running import definition, published
+from tests.pipeline.tables import rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CREATE = "CREATE TABLE `app`.`orders` (`id` BIGINT NOT NULL,`note` VARCHAR(20),PRIMARY KEY(`id`))"
+
+
+def _history(tmp_path: Path) -> tuple[Definition, Path, Path]:
+    """A pipeline over the first half of a history, that half, and the whole, in which a dropped table comes again."""
+    h = HistoryBuilder()
+    h.schema("app", "orders", CREATE)
+    h.rows(("orders", None, {"id": 1, "note": "first"}))
+    h.resolved()
+    h.schema("app", "orders", "RENAME TABLE `app`.`orders` TO `app`.`sales`")
+    h.rows(("sales", None, {"id": 2, "note": "sold"}))
+    h.resolved()
+    half = h.write(tmp_path / "half.jsonl")
+    h.schema("app", "orders", CREATE)
+    h.rows(("orders", None, {"id": 7, "note": "again"}))
+    h.resolved()
+    return definition(tmp_path / "app.jsonl", tmp_path / "lake", limit=5), half, h.write(tmp_path / "whole.jsonl")
+
+
+def _right(pipeline: Definition, log: Path) -> None:
+    """Every cut that is offered can be read, and is the history's state."""
+    for cut in status(pipeline)["cuts"]:
+        wanted = History(log).at(cut["commit_ts"])
+        state = next(c.state for c in reversed(published(pipeline)) if c.state.barrier == cut["commit_ts"])
+        for here in state.tables.values():
+            lies = rows(f"{pipeline.sink.path}/{here.path}", here.version, here.table)
+            assert same_rows(lies, wanted[here.table.name]) == ""
+        assert len(state.tables) == len(wanted)
+
+
+def test_a_dropped_table_comes_again_while_its_old_folder_goes(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline, half, whole = _history(tmp_path)
+    half.rename(tmp_path / "app.jsonl")
+    run(pipeline, spark, once=True)
+    before = len(status(pipeline)["cuts"])
+    notes = Notes(str(pipeline.sink.path), own_folder(pipeline))
+    note = notes.begin(published(pipeline)[-1].step, ("app/orders",))  # as an expiry that has just looked at the ledger
+    whole.replace(tmp_path / "app.jsonl")
+    waited: list[bool] = []
+
+    def begun() -> bool:
+        return max(plans(f"{own_folder(pipeline)}/ledger")) > published(pipeline)[-1].step
+
+    def finish() -> None:
+        until = time.monotonic() + 300
+        while not begun() and time.monotonic() < until:
+            time.sleep(0.2)
+        time.sleep(2)
+        waited.append(begun())
+        notes.carry_out(note)
+
+    later = threading.Thread(target=finish)
+    later.start()
+    run(pipeline, spark, once=True)
+    later.join()
+    assert waited == [True], "the step was begun, and not carried out before the folder was gone"
+    _right(pipeline, tmp_path / "app.jsonl")
+    cuts = status(pipeline)["cuts"]
+    assert 0 < len(cuts) < before + 1
+    assert cuts[-1]["tables"].keys() == {"app.orders", "app.sales"}
+    assert cuts[-1]["tables"]["app.orders"] == 0, "a table of its own, not a version of the old one"
+
+
+def test_a_run_does_not_wait_for_ever(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "_PATIENCE", 0.5)
+    pipeline, half, whole = _history(tmp_path)
+    half.rename(tmp_path / "app.jsonl")
+    run(pipeline, spark, once=True)
+    Notes(str(pipeline.sink.path), own_folder(pipeline)).begin(1, ("app/orders",))
+    whole.replace(tmp_path / "app.jsonl")
+    for _ in range(2):  # the step is begun by the first, and found by the second
+        with pytest.raises(SinkError) as caught:
+            run(pipeline, spark, once=True)
+        assert caught.value.transient
+        assert "`changefeed expire` is deleting folders, or died at it. Run it again, and then this" in str(
+            caught.value
+        )
+    assert expire(pipeline, timedelta()).kept == {"app/orders": "a step under way names it"}
+    run(pipeline, spark, once=True)
+    _right(pipeline, tmp_path / "app.jsonl")

@@ -1,0 +1,63 @@
+"""Record logs as Parquet: folders, what Spark writes, and what is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from changefeed.errors import SourceError
+from changefeed.model.batch import RECORDS, record_batch
+from changefeed.model.position import TOPIC_RULE
+from changefeed.record_log import Cursor, advance, count, partitions, read, write
+from tests.record_log.made import rows_of, some_records
+
+
+@pytest.mark.parametrize("topic", ["a:b", "", None])
+def test_a_topic_that_positions_cannot_hold_is_refused(topic: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    wanted = [{"topic": name, "partition": 0, "offset": n} for n, name in enumerate(["fine", topic])]
+    write(path, [record_batch(wanted)])
+    for look in (rows_of, partitions):
+        with pytest.raises(SourceError) as raised:
+            look(path)
+        assert str(raised.value) == f"{path}: topic {topic!r}: {TOPIC_RULE}"
+
+
+def test_a_folder_of_parquet_files_is_one_log(tmp_path: Path) -> None:
+    folder = tmp_path / "spark-out"
+    folder.mkdir()
+    for part in (1, 0):
+        write(folder / f"part-{part}.parquet", [some_records(5).slice(part * 2, 2)])
+    (folder / "_SUCCESS").touch()
+    (folder / ".part-0.parquet.crc").touch()
+    assert pa.Table.from_batches(read(folder)) == pa.Table.from_batches([some_records(5).slice(0, 4)])
+    assert (count(folder), advance(folder, Cursor(1), 2)) == (4, Cursor(3))
+
+
+def test_parquet_as_spark_writes_it(tmp_path: Path) -> None:
+    table = pa.Table.from_batches([some_records(8)])
+    times = table.column("timestamp").cast(pa.timestamp("ns", tz="UTC"))
+    spark = table.set_column(5, "timestamp", times).select(RECORDS.names[::-1])
+    pq.write_table(spark, tmp_path / "log.parquet", use_deprecated_int96_timestamps=True)
+    assert pa.Table.from_batches(read(tmp_path / "log.parquet")) == table
+
+
+def test_parquet_with_other_columns_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    table = pa.Table.from_batches([some_records(2)])
+    pq.write_table(table.drop_columns("headers"), path)
+    with pytest.raises(SourceError) as raised:
+        rows_of(path)
+    assert str(raised.value) == (
+        f'{path} is no record log: it lacks headers. Read from Kafka with the option "includeHeaders" = "true".'
+    )
+    pq.write_table(table.drop_columns(["key", "value"]).append_column("x", pa.array([1, 2])), path)
+    with pytest.raises(SourceError) as raised:
+        count(path)
+    assert str(raised.value) == f"{path} is no record log: it lacks key, value and has x."
+    path.write_bytes(b"PAR1 no")
+    with pytest.raises(SourceError, match=f"^{path} is not a Parquet file: "):
+        count(path)

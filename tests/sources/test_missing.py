@@ -1,0 +1,99 @@
+"""A pattern or a folder without a file: said by everything that would have to read it, waited for by who follows."""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from changefeed.cli import run as command
+from changefeed.errors import SourceError
+from changefeed.pipeline.explain import explain
+from changefeed.pipeline.run import Summary, run
+from changefeed.pipeline.state import State
+from changefeed.sources import source
+from tests.pipeline.history import small_history
+from tests.pipeline.oracle import History
+from tests.pipeline.running import check_cuts, definition
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FIX = "correct source.path, which is relative to the pipeline's file, or put the files there first"
+
+
+def _said(tmp_path: Path, name: str) -> str:
+    missing = source(definition(tmp_path / name, tmp_path / "lake").source).missing()
+    assert missing is not None
+    assert missing.fix == FIX
+    return missing.what
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "log.jsonl").write_text("")
+    assert _said(tmp_path, "*.jsonl.gz") == f"no file matches {tmp_path}/*.jsonl.gz"
+    assert _said(tmp_path, "empty") == f"{tmp_path}/empty is an empty folder"
+    assert _said(tmp_path, "emp*") == f"no file matches {tmp_path}/emp*"
+    assert _said(tmp_path, "other") == (
+        f"{tmp_path}/other is a folder without Parquet files, and other logs are named by a pattern as "
+        f"{tmp_path}/other/*.jsonl"
+    )
+    assert source(definition(tmp_path / "other" / "*", tmp_path / "lake").source).missing() is None
+
+
+def test_explain_and_a_run_of_once_end_there(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = definition(tmp_path / "*.jsonl", tmp_path / "lake")
+    for attempt in (lambda: explain(pipeline), lambda: run(pipeline, spark, once=True)):
+        with pytest.raises(SourceError) as caught:
+            attempt()
+        assert str(caught.value) == f"no file matches {tmp_path}/*.jsonl: {FIX}"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A pipeline whose pattern matches nothing."""
+    source = {"type": "files", "path": "logs/*.jsonl", "protocol": "ticdc-open"}
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(yaml.safe_dump({"source": source, "sink": {"type": "delta", "path": "lake"}}))
+    return path
+
+
+def test_explain_is_exit_code_3(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["explain", str(path), "--json"]) == 3
+    said = json.loads(capsys.readouterr().err)["error"]
+    assert said["message"] == f"no file matches {tmp_path}/logs/*.jsonl: {FIX}"
+
+
+@pytest.mark.parametrize("flags, said", [([], True), (["--once"], False)])
+def test_a_run_that_follows_says_that_there_is_none_yet(
+    flags: list[str],
+    said: bool,
+    path: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("changefeed.cli.run_.spark_for", lambda _: nullcontext())
+    monkeypatch.setattr("changefeed.pipeline.run.run", lambda *_, **__: Summary(1, 0, State(), State(), None))
+    assert command(["run", str(path), *flags]) == 0
+    warning = f"warning: no file matches {tmp_path}/logs/*.jsonl yet; waiting for the first one"
+    assert (warning in capsys.readouterr().err.splitlines()) == said
+
+
+def test_who_follows_waits_for_the_first_file(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    log, marks = small_history(tmp_path / "app.jsonl")
+    later = threading.Timer(3, log.rename, (tmp_path / "logs" / "app.jsonl",))
+    later.start()
+    pipeline = definition(tmp_path / "logs" / "*.jsonl", tmp_path / "lake")
+    summary = run(pipeline, spark, until=marks[-1])
+    later.join()
+    assert summary.reached
+    check_cuts(pipeline, History(tmp_path / "logs" / "app.jsonl"))
