@@ -57,11 +57,11 @@ def convert(array: pa.Array, source: ColumnType, target: ColumnType, redefine: R
 
 
 def _mended(array: pa.Array, source: ColumnType, target: ColumnType) -> bool:
-    """Whether values of the target's kind may have to be mended: one that wrapped, other digits of a TIME, lost zeros."""
+    """Whether values of the target's kind may have to be mended: a bigint that wrapped, a BINARY that lost its zeros."""
     if target.name == "binary":
         shortest = pc.min(pc.binary_length(array)).as_py()
         return shortest is not None and shortest < (target.length or 1)
-    return target.name == "time" or (target.name == source.name == "bigint" and target.unsigned)
+    return target.name == source.name == "bigint" and target.unsigned
 
 
 def _redefined(array: pa.Array, source: ColumnType, target: ColumnType, redefine: Redefine) -> Reshaped:

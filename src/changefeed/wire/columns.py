@@ -78,20 +78,6 @@ def instants(step: int = 1) -> Column:
     return column
 
 
-def clocks(digits: int) -> Column:
-    """Texts of TIMEs with that many fraction digits, where those behind are zeros."""
-    kept, shown = rf"\.(\d{{{digits}}})0*$", r".\1" if digits else ""
-
-    def column(array: pa.Array) -> pa.Array | None:
-        more = pc.if_else(pc.match_substring(array, "."), "000000", ".000000")
-        long = pc.binary_join_element_wise(array, more, "")
-        if pc.any(pc.invert(pc.match_substring_regex(long, kept))).as_py():
-            return None
-        return pc.replace_substring_regex(long, kept, shown)
-
-    return column
-
-
 def _multiples(array: pa.Array, of: int) -> bool:
     if of == 1:
         return True

@@ -20,7 +20,7 @@ from changefeed.model.values import IrregularError
 from changefeed.protocols.debezium_mysql import java_json, numbers
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.wire import base64_text
-from changefeed.wire.columns import ByColumn, clocks, wrapped
+from changefeed.wire.columns import ByColumn, wrapped
 from changefeed.wire.floats import float32
 
 Change = Callable[[Any], Any]
@@ -169,7 +169,7 @@ def _time(told: ColumnType, defined: ColumnType, options: Options) -> Change:
             raise IrregularError(f"{text!r} has more than {digits} fraction digits")
         return f"{clock}.{fraction.ljust(digits, '0')[:digits]}" if digits else clock
 
-    return ByColumn(change, clocks(digits))
+    return change
 
 
 # Bytes and members.

@@ -25,7 +25,7 @@ from changefeed.model.types import TEXTS, ColumnType
 from changefeed.protocols.ticdc_debezium.times import DAY_US, FIRST_DAY, LAST_DAY, unit_of
 from changefeed.protocols.ticdc_debezium.values import Irregular, reader, writer
 from changefeed.wire import strict_json
-from changefeed.wire.columns import ByColumn, Column, clocks, counted, instants, wrapped
+from changefeed.wire.columns import ByColumn, Column, counted, instants, wrapped
 
 _WIDE = Context(prec=400)
 _BIGINT, _TINYINT = ColumnType("bigint"), ColumnType("tinyint")
@@ -41,8 +41,7 @@ def redefine(told: ColumnType, defined: ColumnType) -> Callable[[Any], Any]:
     if told == defined:
         return lambda value: value
     if told.name == defined.name == "time":
-        digits = defined.length or 0
-        return ByColumn(lambda value: _digits(value, digits), clocks(digits))
+        return lambda value: _digits(value, defined.length or 0)
     if told.name == defined.name in ("date", "datetime", "timestamp"):
         return lambda value: value
     write, read = writer(told), _reader(defined)
