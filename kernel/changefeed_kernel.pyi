@@ -4,6 +4,32 @@ import pyarrow as pa
 
 __version__: str
 
+class TicdcAvro:
+    """Rows of TiCDC Avro, of the shapes it has learned. Not shared between threads."""
+
+    TOPICS: bool
+
+    def __init__(self, *, ahead: int | None) -> None:
+        """Knows no shape yet.
+
+        Args:
+            ahead: microseconds by which the producer's clock is ahead of UTC, or None when that depends on the day:
+                shapes with a TIMESTAMP are then not learned.
+        """
+
+    def learn(self, shape: str) -> int | None:
+        """The number of the shape that this JSON describes, met in one topic; None when it is beyond the kernel."""
+
+    def decode(
+        self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None, *, topics: pa.Array
+    ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array]:
+        """Rows by shape number, and the rows of the records that are odd.
+
+        Args:
+            keys, values, topics: binary or large_binary, one a record.
+            rows: which of the records, in this order; all when None.
+        """
+
 class TicdcOpen:
     """Row messages of the TiCDC Open Protocol, of the shapes it has learned. Not shared between threads."""
 

@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use arrow_array::types::{ArrowPrimitiveType, Float32Type};
 use arrow_array::{ArrayRef, BinaryArray, ListArray, PrimitiveArray, StringArray};
-use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{Buffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::cursor::Cursor;
+use crate::ends::Ends;
 use crate::forms::Form;
 use crate::json::{float32, string, unescape};
 use crate::mysql::{is_decimal, is_time};
@@ -46,15 +47,27 @@ impl<F: Form> Fixed<F> {
     pub fn new(form: F, arrow: DataType) -> Self {
         Self { form, arrow, values: Vec::new(), nulls: Nulls::default() }
     }
+
+    /// Reads a value.
+    #[inline]
+    pub fn push(&mut self, c: &mut Cursor<'_>) -> Option<()> {
+        self.values.push(self.form.read(c)?);
+        Some(())
+    }
+
+    /// Appends NULL.
+    pub fn push_null(&mut self) {
+        self.pad(self.values.len() + 1);
+    }
 }
 
 impl<F: Form> Column for Fixed<F> {
     fn read(&mut self, c: &mut Cursor<'_>) -> Option<bool> {
         if is_null(c) {
-            self.pad(self.values.len() + 1);
+            self.push_null();
             return Some(false);
         }
-        self.values.push(self.form.read(c)?);
+        self.push(c)?;
         Some(true)
     }
 
@@ -92,51 +105,6 @@ pub enum Spelling {
     Quoted,
 }
 
-/// Where the values of a column end in its data.
-struct Ends {
-    offsets: Vec<i32>,
-    nulls: Nulls,
-}
-
-impl Ends {
-    fn new() -> Self {
-        Self { offsets: vec![0], nulls: Nulls::default() }
-    }
-
-    /// Ends a value where the data ends; Arrow counts in 31 bits.
-    #[inline]
-    fn close(&mut self, length: usize) -> Option<()> {
-        self.offsets.push(i32::try_from(length).ok()?);
-        Some(())
-    }
-
-    fn push_null(&mut self) {
-        self.pad(self.offsets.len());
-    }
-
-    fn pad(&mut self, rows: usize) {
-        let filled = self.offsets.len() - 1;
-        if rows > filled {
-            self.nulls.push(filled..rows);
-            self.offsets.resize(rows + 1, self.offsets.last().copied().unwrap_or_default());
-        }
-    }
-
-    /// Forgets rows; tells how much of the data is left.
-    fn truncate(&mut self, rows: usize) -> usize {
-        self.offsets.truncate(rows + 1);
-        self.nulls.truncate(rows);
-        self.offsets.last().and_then(|&end| usize::try_from(end).ok()).unwrap_or_default()
-    }
-
-    fn finish(&mut self) -> (OffsetBuffer<i32>, Option<NullBuffer>) {
-        let nulls = self.nulls.finish(self.offsets.len() - 1);
-        let mut fresh = Vec::with_capacity(self.offsets.len());
-        fresh.push(0);
-        (OffsetBuffer::new(ScalarBuffer::from(replace(&mut self.offsets, fresh))), nulls)
-    }
-}
-
 /// Texts or bytes.
 pub struct Bytes {
     spelling: Spelling,
@@ -149,7 +117,7 @@ pub struct Bytes {
 impl Bytes {
     /// An empty column of texts (valid UTF-8), or of bytes.
     pub fn new(spelling: Spelling, text: bool) -> Self {
-        Self { spelling, text, ends: Ends::new(), data: Vec::new(), scratch: Vec::new() }
+        Self { spelling, text, ends: Ends::default(), data: Vec::new(), scratch: Vec::new() }
     }
 
     /// Appends a value that comes from elsewhere, or NULL.
@@ -233,7 +201,19 @@ pub struct Vectors {
 impl Vectors {
     /// An empty column.
     pub fn empty() -> Self {
-        Self { ends: Ends::new(), items: Vec::new() }
+        Self { ends: Ends::default(), items: Vec::new() }
+    }
+
+    /// Appends the list that a text is, or NULL.
+    pub fn push(&mut self, text: Option<&[u8]>) -> Option<()> {
+        match text {
+            None => self.ends.push_null(),
+            Some(text) => {
+                self.append(text)?;
+                self.ends.close(self.items.len())?;
+            }
+        }
+        Some(())
     }
 
     fn append(&mut self, text: &[u8]) -> Option<()> {
@@ -255,13 +235,9 @@ impl Vectors {
 
 impl Column for Vectors {
     fn read(&mut self, c: &mut Cursor<'_>) -> Option<bool> {
-        if is_null(c) {
-            self.ends.push_null();
-            return Some(false);
-        }
-        self.append(string(c)?.raw)?;
-        self.ends.close(self.items.len())?;
-        Some(true)
+        let text = if is_null(c) { None } else { Some(string(c)?.raw) };
+        self.push(text)?;
+        Some(text.is_some())
     }
 
     fn pad(&mut self, rows: usize) {

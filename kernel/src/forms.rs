@@ -125,13 +125,21 @@ pub struct Moment {
     pub ahead: i64,
 }
 
+impl Moment {
+    /// The moment that a text without quotes is.
+    #[inline]
+    pub fn of(&self, text: &[u8]) -> Option<i64> {
+        let utc = datetime(text, self.digits)? - self.ahead;
+        CALENDAR.contains(&utc).then_some(utc)
+    }
+}
+
 impl Form for Moment {
     type Arrow = TimestampMicrosecondType;
 
     #[inline]
     fn read(&self, c: &mut Cursor<'_>) -> Option<i64> {
         let width = if self.digits == 0 { 19 } else { 20 + self.digits };
-        let utc = datetime(exactly(c, width)?, self.digits)? - self.ahead;
-        CALENDAR.contains(&utc).then_some(utc)
+        self.of(exactly(c, width)?)
     }
 }

@@ -4,14 +4,17 @@
 //! write. Whatever differs by a byte is *odd*: it comes back untouched, and the reference decoder, in Python, decides.
 //! There are no policies here, and no errors.
 
+pub mod avro;
 pub mod columns;
 pub mod cursor;
+pub mod ends;
 pub mod forms;
 pub mod json;
 pub mod mysql;
 pub mod nulls;
 pub mod quoted;
 pub mod rows;
+pub mod ticdc_avro;
 pub mod ticdc_open;
 
 #[cfg(feature = "python")]

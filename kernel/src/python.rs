@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3_arrow::{PyArray, PyRecordBatch};
 
 use crate::rows::Op;
+use crate::ticdc_avro::Decoder as AvroDecoder;
 use crate::ticdc_open::Decoder;
 
 /// What Python gets back: rows by shape, and the odd records.
@@ -47,20 +48,85 @@ impl TicdcOpen {
         rows: Option<PyArray>,
     ) -> PyResult<Answer<'py>> {
         let (keys, values) = (Blobs::new(keys.array())?, Blobs::new(values.array())?);
-        let rows = rows.map(|r| r.into_inner().0).unwrap_or_else(|| all(keys.len()));
+        let rows = chosen(rows, keys.len());
         let rows = rows.as_primitive_opt().ok_or_else(|| PyTypeError::new_err("rows must be int32"))?;
         if keys.len() != values.len() {
             return Err(PyValueError::new_err(format!("{} keys but {} values", keys.len(), values.len())));
         }
-        let (tables, odd) = py.detach(|| decode(&mut self.decoder, keys, values, rows)).map_err(refused)?;
-        let tables = tables
-            .into_iter()
-            .map(|(shape, batch)| Ok((shape, PyRecordBatch::new(batch).into_pyarrow(py)?)))
-            .collect::<PyResult<_>>()?;
-        let odd = PyArray::from_array_ref(Arc::new(odd));
-        let odd = odd.to_pyarrow(py)?.unbind();
-        Ok((tables, odd))
+        answer(py, py.detach(|| decode(&mut self.decoder, keys, values, rows)).map_err(refused)?)
     }
+}
+
+/// Rows of TiCDC Avro, of the shapes it has learned.
+#[pyclass]
+struct TicdcAvro {
+    decoder: AvroDecoder,
+}
+
+#[pymethods]
+impl TicdcAvro {
+    /// The topic tells the family of a shape: `learn` and `decode` are told it.
+    #[classattr]
+    const TOPICS: bool = true;
+
+    /// ahead: microseconds by which the producer's clock is ahead of UTC, or None when that depends on the day.
+    #[new]
+    #[pyo3(signature = (*, ahead))]
+    fn new(ahead: Option<i64>) -> Self {
+        Self { decoder: AvroDecoder::new(ahead) }
+    }
+
+    /// The number of the shape that this JSON describes, or None when it is beyond the kernel.
+    fn learn(&mut self, shape: &str) -> Option<usize> {
+        self.decoder.learn(shape)
+    }
+
+    /// Rows by shape number, and the rows of the records that are odd. keys, values and topics are binary arrays; rows,
+    /// int32, chooses among the records, in its order.
+    #[pyo3(signature = (keys, values, rows=None, *, topics))]
+    fn decode<'py>(
+        &mut self,
+        py: Python<'py>,
+        keys: PyArray,
+        values: PyArray,
+        rows: Option<PyArray>,
+        topics: PyArray,
+    ) -> PyResult<Answer<'py>> {
+        let (keys, values, topics) =
+            (Blobs::new(keys.array())?, Blobs::new(values.array())?, Blobs::new(topics.array())?);
+        let rows = chosen(rows, keys.len());
+        let rows: &Int32Array = rows.as_primitive_opt().ok_or_else(|| PyTypeError::new_err("rows must be int32"))?;
+        if keys.len() != values.len() || keys.len() != topics.len() {
+            let lengths = format!("{} keys but {} values and {} topics", keys.len(), values.len(), topics.len());
+            return Err(PyValueError::new_err(lengths));
+        }
+        let decoder = &mut self.decoder;
+        let decoded = py.detach(|| {
+            let odd = rows.values().iter().copied().filter(|&record| {
+                let row = usize::try_from(record).unwrap_or(usize::MAX);
+                let Some(topic) = topics.get(row) else { return true };
+                decoder.decode(record, topic, keys.get(row), values.get(row)).is_none()
+            });
+            let odd = odd.collect();
+            Ok((decoder.finish()?, odd))
+        });
+        answer(py, decoded.map_err(refused)?)
+    }
+}
+
+fn answer<'py>(py: Python<'py>, (tables, odd): Decoded) -> PyResult<Answer<'py>> {
+    let tables = tables
+        .into_iter()
+        .map(|(shape, batch)| Ok((shape, PyRecordBatch::new(batch).into_pyarrow(py)?)))
+        .collect::<PyResult<_>>()?;
+    let odd = PyArray::from_array_ref(Arc::new(odd));
+    let odd = odd.to_pyarrow(py)?.unbind();
+    Ok((tables, odd))
+}
+
+/// The rows that were chosen, or all.
+fn chosen(rows: Option<PyArray>, count: usize) -> ArrayRef {
+    rows.map(|r| r.into_inner().0).unwrap_or_else(|| all(count))
 }
 
 fn all(count: usize) -> ArrayRef {
@@ -118,6 +184,8 @@ impl<'a> Blobs<'a> {
 
 #[pymodule]
 mod changefeed_kernel {
+    #[pymodule_export]
+    use super::TicdcAvro;
     #[pymodule_export]
     use super::TicdcOpen;
 

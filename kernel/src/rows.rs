@@ -98,6 +98,11 @@ impl Image {
         }
     }
 
+    /// Forgets the values of the row that is being read.
+    pub fn rewind(&mut self) {
+        self.truncate(self.rows);
+    }
+
     fn truncate(&mut self, rows: usize) {
         self.columns.iter_mut().for_each(|c| c.truncate(rows));
         self.absent.truncate(rows);
@@ -120,8 +125,8 @@ pub struct Head<'a> {
     pub record: i32,
     /// Which event of the record; nothing when it holds one only.
     pub index: Option<i32>,
-    /// The upstream's ordering number.
-    pub commit_ts: u64,
+    /// The upstream's ordering number, where there is one.
+    pub commit_ts: Option<u64>,
     /// JSON of what else the protocol says.
     pub origin: Option<&'a [u8]>,
 }
@@ -137,6 +142,7 @@ pub struct Rows {
     indexes: Vec<Option<i32>>,
     ops: Vec<Op>,
     commit_ts: Vec<u64>,
+    undated: Nulls,
     origins: Bytes,
 }
 
@@ -154,7 +160,7 @@ impl Rows {
         ]));
         let (records, indexes, ops) = (Vec::new(), Vec::new(), Vec::new());
         let origins = Bytes::new(Spelling::Plain, true);
-        Self { before, after, schema, records, indexes, ops, commit_ts: Vec::new(), origins }
+        Self { before, after, schema, records, indexes, ops, commit_ts: Vec::new(), undated: Nulls::default(), origins }
     }
 
     /// How many rows are complete.
@@ -167,15 +173,23 @@ impl Rows {
         self.ops.is_empty()
     }
 
-    /// Completes a row whose images have been read.
+    /// Completes a row whose images have been read: those that its op always has.
     pub fn close(&mut self, op: Op, head: &Head<'_>) -> Option<()> {
+        self.close_with(op, matches!(op, Op::Update | Op::Delete), op != Op::Delete, head)
+    }
+
+    /// Completes a row of which the images `before` and `after` have been read.
+    pub fn close_with(&mut self, op: Op, before: bool, after: bool, head: &Head<'_>) -> Option<()> {
         self.origins.push(head.origin)?;
-        self.before.close(matches!(op, Op::Update | Op::Delete));
-        self.after.close(op != Op::Delete);
+        self.before.close(before);
+        self.after.close(after);
         self.records.push(head.record);
         self.indexes.push(head.index);
         self.ops.push(op);
-        self.commit_ts.push(head.commit_ts);
+        if head.commit_ts.is_none() {
+            self.undated.push(self.commit_ts.len()..self.commit_ts.len() + 1);
+        }
+        self.commit_ts.push(head.commit_ts.unwrap_or_default());
         Some(())
     }
 
@@ -196,6 +210,7 @@ impl Rows {
         self.indexes.truncate(rows);
         self.ops.truncate(rows);
         self.commit_ts.truncate(rows);
+        self.undated.truncate(rows);
         self.origins.truncate(rows);
     }
 
@@ -207,7 +222,7 @@ impl Rows {
             Arc::new(Int32Array::new(ScalarBuffer::from(replace(&mut self.records, Vec::with_capacity(room))), None)),
             Arc::new(self.indexes.drain(..).collect::<Int32Array>()),
             Arc::new(StringArray::from_iter_values(self.ops.drain(..).map(Op::name))),
-            Arc::new(UInt64Array::new(ScalarBuffer::from(commit_ts), None)),
+            Arc::new(UInt64Array::new(ScalarBuffer::from(commit_ts), self.undated.finish(room))),
             self.origins.finish()?,
             self.before.finish()?,
             self.after.finish()?,

@@ -62,9 +62,9 @@ class Kernel(Interface):
         ...
 
     def decode(
-        self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None
+        self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None, **more: pa.Array
     ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array]:
-        """Rows by shape number, and the rows of the records that are odd."""
+        """Rows by shape number, and the rows of the records that are odd; `topics` go to a class that has TOPICS."""
         ...
 
 
@@ -109,16 +109,32 @@ def _ticdc_open(options: Any) -> Callable[[], Kernel] | None:
     """The twin for these options; None where values are not plain JSON of today's form."""
     if options.large_message_handle_compression != "none" or options.legacy_v4:
         return None
-    where = zone(options.time_zone)
-    ahead = where.utcoffset(None) // timedelta(microseconds=1) if isinstance(where, timezone) else None
+    ahead = _ahead(options.time_zone)
     return lambda: changefeed_kernel.TicdcOpen(upsert=not options.output_old_value, ahead=ahead)
 
 
-_KERNELS: dict[str, Callable[[Any], Callable[[], Kernel] | None]] = {"ticdc-open": _ticdc_open}
+def _ticdc_avro(options: Any) -> Callable[[], Kernel]:
+    ahead = _ahead(options.time_zone)
+    return lambda: changefeed_kernel.TicdcAvro(ahead=ahead)
+
+
+def _ahead(time_zone: str) -> int | None:
+    """Microseconds by which the zone is ahead of UTC; None when that depends on the day."""
+    where = zone(time_zone)
+    return where.utcoffset(None) // timedelta(microseconds=1) if isinstance(where, timezone) else None
+
+
+_KERNELS: dict[str, Callable[[Any], Callable[[], Kernel] | None]] = {
+    "ticdc-avro": _ticdc_avro,
+    "ticdc-open": _ticdc_open,
+}
 
 
 class Pair:
     """A kernel and the reference that teaches it.
+
+    Where the topic decides too what a record is, the kernel has TOPICS: it is given them, and taught in which of them a
+    shape was met.
 
     Attributes:
         odd: how many records went to the reference so far.
@@ -131,7 +147,8 @@ class Pair:
 
     def _start_over(self) -> None:
         self._reference, self._kernel = self._make[0](), self._make[1]()
-        self._seen: set[TableShape] = set()
+        self._by_topic = getattr(self._kernel, "TOPICS", False)
+        self._seen: set[tuple[TableShape, str | None]] = set()
         self._shapes: list[TableShape] = []
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
@@ -157,29 +174,42 @@ class Pair:
 
     def _run_kernel(self, records: pa.RecordBatch, rows: pa.Array | None, tables: list[TableBatch]) -> pa.Array:
         """Appends what the kernel can decode to `tables`; returns the rows of the other records."""
-        found, odd = self._kernel.decode(records.column("key"), records.column("value"), rows)
+        more = {"topics": records.column("topic").cast(pa.binary())} if self._by_topic else {}
+        found, odd = self._kernel.decode(records.column("key"), records.column("value"), rows, **more)
         tables += (_completed(self._shapes[number], batch, records) for number, batch in found)
         return odd
 
     def _teach(self, tables: list[TableBatch]) -> bool:
         """Teaches the kernel what it has not seen; tells whether it learned anything."""
         before = len(self._shapes)
-        for shape in (t.shape for t in tables if t.shape not in self._seen):
-            self._seen.add(shape)
-            if shape.before is None and shape.after is None and self._kernel.learn(_description(shape)) is not None:
+        for shape, topic in _met(tables) if self._by_topic else ((t.shape, None) for t in tables):
+            if (shape, topic) in self._seen:
+                continue
+            self._seen.add((shape, topic))
+            whole = shape.before is None and shape.after is None
+            if whole and self._kernel.learn(_description(shape, topic)) is not None:
                 self._shapes.append(shape)
         return len(self._shapes) > before
 
 
-def _description(shape: TableShape) -> str:
-    return json.dumps(
-        {
-            "database": shape.database,
-            "table": shape.table,
-            "columns": [{"name": c.name, "type": str(c.type)} for c in shape.columns],
-            "wire": json.loads(shape.wire),
-        }
-    )
+def _met(tables: list[TableBatch]) -> list[tuple[TableShape, str]]:
+    """Shapes with the topics that they were met in, in the order of the first row of each."""
+    met: list[tuple[int, TableShape, str]] = []
+    for table in tables:
+        rows = zip(table.rows.column("topic").to_pylist(), table.rows.column("record").to_pylist(), strict=True)
+        first = dict(reversed(list(rows)))
+        met += ((record, table.shape, topic) for topic, record in first.items())
+    return [(shape, topic) for _, shape, topic in sorted(met, key=lambda one: one[0])]
+
+
+def _description(shape: TableShape, topic: str | None) -> str:
+    said = {
+        "database": shape.database,
+        "table": shape.table,
+        "columns": [{"name": c.name, "type": str(c.type)} for c in shape.columns],
+        "wire": json.loads(shape.wire),
+    }
+    return json.dumps(said if topic is None else said | {"topic": topic})
 
 
 def _completed(shape: TableShape, rows: pa.RecordBatch, records: pa.RecordBatch) -> TableBatch:

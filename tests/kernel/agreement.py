@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from changefeed import kernel
 from changefeed.model.batch import Decoded, record_batch
-from changefeed.protocols.base import Decoder
+from changefeed.protocols.base import Decoder, Stores
 
 HISTORIES = Path(__file__).parents[1] / "data" / "shop" / "ticdc-open"
 NAMES = ("open-1.classic", "open-3.newarch")
@@ -60,10 +60,10 @@ def _parts(data: bytes) -> Iterator[bytes]:
 class Both:
     """A reference and a kernel that see the same batches, one after the other."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, protocol: str = "ticdc-open", stores: Stores | None = None, **options: Any) -> None:
         named = {name.replace("_", "-"): value for name, value in options.items()}
-        self.reference: Decoder = kernel.decoder("ticdc-open", named, kernel="off")
-        self.pair = kernel.decoder("ticdc-open", named, kernel="on")
+        self.reference: Decoder = kernel.decoder(protocol, named, stores, kernel="off")
+        self.pair = kernel.decoder(protocol, named, stores, kernel="on")
 
     @property
     def odd(self) -> int:
@@ -83,3 +83,17 @@ class Both:
             mine.rows.validate(full=True)
             assert mine.rows.to_pylist() == theirs.rows.to_pylist()
         return found
+
+
+def topical(records: list[tuple[bytes | None, bytes | None]], topics: list[str] | None = None) -> pa.RecordBatch:
+    """A batch of these keys and values, in these topics."""
+    topics = topics or ["t"] * len(records)
+    return record_batch(
+        {"key": key, "value": value, "topic": topic, "partition": 0, "offset": at}
+        for at, ((key, value), topic) in enumerate(zip(records, topics, strict=True))
+    )
+
+
+def speaking(texts: dict[int, str], **options: Any) -> Both:
+    """Both, of ticdc-avro, with these schemas."""
+    return Both("ticdc-avro", Stores(get_schema=texts.__getitem__), **options)

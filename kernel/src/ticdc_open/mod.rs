@@ -121,7 +121,7 @@ impl Decoder {
     fn message(&mut self, record: i32, index: Option<i32>, key: &[u8], value: &[u8]) -> Option<()> {
         let mut c = Cursor::new(key);
         c.eat(b"{\"ts\":")?;
-        let commit_ts = uint64(&mut c)?;
+        let commit_ts = Some(uint64(&mut c)?);
         let table = self.table(&mut c)?;
         read_origin(&mut c, &mut self.origin)?;
         let origin = (!self.origin.is_empty()).then_some(self.origin.as_slice());

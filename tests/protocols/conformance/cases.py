@@ -175,8 +175,9 @@ def decode_in_parts(case: Case | History, size: int) -> list[Decoded]:
 
 def compiled(case: Case | History) -> Decoder:
     """The decoder with the kernel under it; a test that asks for it is skipped where there is none."""
+    options = protocol(case.protocol).read_options(case.options)
     try:
-        return kernel.decoder(case.protocol, case.options, kernel="on")
+        return kernel.decoder(case.protocol, options, stores(options), kernel="on")
     except ConfigError as error:
         pytest.skip(str(error))
 

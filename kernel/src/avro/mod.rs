@@ -1,0 +1,112 @@
+//! Avro's binary encoding: values whose type is known, off the wire.
+//!
+//! ```text
+//! int, long   zigzag, seven bits a byte, the lowest first: 1 is 02, -1 is 01, 64 is 80 01
+//! bytes       length as a long, the bytes                     string   the same in UTF-8
+//! float       4 bytes, little-endian                          double   8 bytes
+//! union       place of the branch as a long, the value        record   its fields, one behind the other
+//! ```
+//!
+//! A number in more bytes than it needs is refused: one value has one form.
+
+pub mod columns;
+pub mod forms;
+
+use crate::cursor::Cursor;
+
+/// A number of up to `bits` bits, before zigzag is undone.
+#[inline]
+fn varint(c: &mut Cursor<'_>, bits: u32) -> Option<u64> {
+    let first = c.byte()?;
+    if first < 0x80 { Some(u64::from(first)) } else { longer(c, first, bits) }
+}
+
+fn longer(c: &mut Cursor<'_>, first: u8, bits: u32) -> Option<u64> {
+    let (mut number, mut shift) = (u64::from(first & 0x7f), 7);
+    while shift < bits {
+        let byte = c.byte()?;
+        let part = u64::from(byte & 0x7f);
+        if shift + 7 > bits && part >> (bits - shift) != 0 {
+            return None;
+        }
+        number |= part << shift;
+        if byte < 0x80 {
+            return (byte != 0).then_some(number);
+        }
+        shift += 7;
+    }
+    None
+}
+
+#[inline]
+fn unzigzag(number: u64) -> i64 {
+    (number >> 1).cast_signed() ^ -(number & 1).cast_signed()
+}
+
+/// A long.
+#[inline]
+pub fn long(c: &mut Cursor<'_>) -> Option<i64> {
+    varint(c, 64).map(unzigzag)
+}
+
+/// An int, as a long.
+#[inline]
+pub fn int(c: &mut Cursor<'_>) -> Option<i64> {
+    varint(c, 32).map(unzigzag)
+}
+
+/// Bytes, or a string that nobody has looked at.
+#[inline]
+pub fn bytes<'a>(c: &mut Cursor<'a>) -> Option<&'a [u8]> {
+    let length = usize::try_from(long(c)?).ok()?;
+    c.take(length)
+}
+
+/// What stands in front of a value: nothing, or the place of its branch in a union of null and one other type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Union {
+    /// It is no union.
+    Bare,
+    /// The other type alone.
+    Alone,
+    /// `["null", T]`
+    NullFirst,
+    /// `[T, "null"]`
+    NullLast,
+}
+
+impl Union {
+    /// The byte in front of a value, if there is one.
+    pub fn value(self) -> &'static [u8] {
+        match self {
+            Self::Bare => &[],
+            Self::Alone | Self::NullLast => &[0],
+            Self::NullFirst => &[2],
+        }
+    }
+
+    /// The byte that is null, if there is one.
+    pub fn null(self) -> Option<&'static [u8]> {
+        match self {
+            Self::Bare | Self::Alone => None,
+            Self::NullFirst => Some(&[0]),
+            Self::NullLast => Some(&[2]),
+        }
+    }
+
+    /// Steps over the branch; tells whether a value follows, or it was null.
+    #[inline]
+    pub fn open(self, c: &mut Cursor<'_>) -> Option<bool> {
+        match self {
+            Self::Bare => Some(true),
+            _ => match (self, c.byte()?) {
+                (Self::NullFirst, 2) | (Self::NullLast | Self::Alone, 0) => Some(true),
+                (Self::NullFirst, 0) | (Self::NullLast, 2) => Some(false),
+                _ => None,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

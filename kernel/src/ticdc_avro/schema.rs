@@ -1,0 +1,228 @@
+//! Key's and value's schema, compiled: where the columns stand, and what a value has behind them.
+//!
+//! ```text
+//! {"type":"record",…,"fields":[{"name":"id","type":{"type":"long",…}},{"name":"note","type":["null",{"type":"string",…}]},
+//!  └ columns ──────────────────────────────────────────────────────────────────────────────────────────────────────────┘
+//!  {"name":"_ticdc_before","type":["null",{"type":"record","fields":[…]}]},       the columns again
+//!  {"name":"_tidb_op","type":"string"},{"name":"_tidb_commit_ts","type":"long"},{"name":"_tidb_commit_physical_time",…}]}
+//! ```
+//!
+//! Rule 1. The reference has understood the schema and says which fields are columns. Read again here is only in which
+//!         order and in which Avro types they stand; a type by reference, or anything else that no producer writes, is not
+//!         compiled.
+//! Rule 2. A key's field stands in the value as the same bytes, its branch of a union excepted. Types that have two
+//!         spellings of one value, or none that equals itself, are no keys here.
+
+use serde::Deserialize;
+
+use super::checksum::Hashed;
+use super::types::Place;
+use crate::avro::Union;
+
+/// A shape as Python describes it, with the topic that it was met in.
+#[derive(Deserialize)]
+pub struct Shape {
+    pub topic: String,
+    pub columns: Vec<Described>,
+    wire: Wire,
+}
+
+#[derive(Deserialize)]
+pub struct Described {
+    pub name: String,
+    #[serde(rename = "type")]
+    pub mysql: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wire {
+    #[serde(rename = "ticdc-avro")]
+    schemas: Schemas,
+}
+
+/// The schemas of a family of shapes.
+#[derive(Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct Schemas {
+    key: Option<Registered>,
+    value: Option<Registered>,
+}
+
+#[derive(Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+struct Registered {
+    id: u32,
+    schema: String,
+}
+
+#[derive(Deserialize)]
+struct Record {
+    #[serde(rename = "type")]
+    kind: String,
+    fields: Vec<Field>,
+}
+
+#[derive(Deserialize)]
+struct Field {
+    name: String,
+    #[serde(rename = "type")]
+    kind: Type,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Type {
+    Name(String),
+    Union(Vec<Type>),
+    Full(Full),
+}
+
+#[derive(Deserialize)]
+struct Full {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    fields: Vec<Field>,
+}
+
+/// The ids in front of key and value.
+pub type Ids = (Option<u32>, Option<u32>);
+
+/// What a value has behind its columns.
+pub enum Own {
+    /// The old row.
+    Before(Union),
+    /// `c`, `u` or `d`.
+    Op,
+    /// The commit ts.
+    CommitTs,
+    /// Its milliseconds.
+    Physical,
+    /// The row's checksum, as digits.
+    Checksum,
+    /// Whether the producer found it damaged.
+    Corrupted,
+    /// How the checksum is made.
+    Version,
+}
+
+/// How the records of a family stand on the wire.
+pub struct Plan {
+    /// Where the columns stand in the value, or in the key when there is none.
+    pub places: Vec<Place>,
+    /// The same in the old row.
+    pub old: Vec<Place>,
+    /// What comes behind them.
+    pub own: Vec<Own>,
+    /// The key's fields: which column each is, and its union. Nothing when there is no value: then the key is the row.
+    pub key: Vec<(usize, Union)>,
+    /// How the columns are hashed, when there is a checksum.
+    pub hashed: Vec<Hashed>,
+}
+
+impl Plan {
+    fn new(places: Vec<Place>) -> Self {
+        Self { places, old: Vec::new(), own: Vec::new(), key: Vec::new(), hashed: Vec::new() }
+    }
+}
+
+impl Shape {
+    /// The shape's schemas.
+    pub fn schemas(self) -> Schemas {
+        self.wire.schemas
+    }
+
+    /// What is compiled of the schemas; nothing when a part of them is beyond the kernel. `utc` says that TIMESTAMP stands in UTC.
+    pub fn plan(&self, utc: bool) -> Option<Plan> {
+        let Schemas { key, value } = &self.wire.schemas;
+        let (key, value) = (fields(key.as_ref())?, fields(value.as_ref())?);
+        let Some(value) = value else {
+            return Some(Plan::new(self.places(&key?)?));
+        };
+        let mut plan = Plan::new(self.places(&value)?);
+        for field in value.get(self.columns.len()..)? {
+            let own = self.own(field, &mut plan)?;
+            plan.own.push(own);
+        }
+        if plan.own.iter().any(|own| matches!(own, Own::Checksum)) {
+            let columns = self.columns.iter().zip(&plan.places);
+            plan.hashed = columns.map(|(c, place)| Hashed::new(&c.mysql, place, utc)).collect::<Option<_>>()?;
+        }
+        for field in key.iter().flatten() {
+            let part = place(field)?;
+            let at = plan.places.iter().position(|p| p.name == part.name && p.kind == part.kind)?;
+            if matches!(part.kind.as_str(), "float" | "double") {
+                return None;
+            }
+            plan.key.push((at, part.union));
+        }
+        Some(plan)
+    }
+
+    /// Where the columns stand in a record of these fields: they are its first.
+    fn places(&self, fields: &[Field]) -> Option<Vec<Place>> {
+        let places: Vec<_> = fields.iter().take(self.columns.len()).map(place).collect::<Option<_>>()?;
+        let same = places.iter().map(|p| &p.name).eq(self.columns.iter().map(|c| &c.name));
+        (same && !places.is_empty()).then_some(places)
+    }
+
+    fn own(&self, field: &Field, plan: &mut Plan) -> Option<Own> {
+        let (union, kind) = branch(&field.kind)?;
+        if let ("_ticdc_before", Type::Full(Full { kind, fields })) = (field.name.as_str(), kind) {
+            plan.old = self.places(fields)?;
+            let same = plan.old == plan.places && fields.len() == plan.old.len();
+            return (kind == "record" && union != Union::Bare && same).then_some(Own::Before(union));
+        }
+        let own = match (field.name.as_str(), name(kind)?) {
+            ("_tidb_op", "string") => Own::Op,
+            ("_tidb_commit_ts", "long") => Own::CommitTs,
+            ("_tidb_commit_physical_time", "long") => Own::Physical,
+            ("_tidb_row_level_checksum", "string") => Own::Checksum,
+            ("_tidb_corrupted", "boolean") => Own::Corrupted,
+            ("_tidb_checksum_version", "int") => Own::Version,
+            _ => return None,
+        };
+        (union == Union::Bare).then_some(own)
+    }
+}
+
+impl Schemas {
+    /// The ids of key and value.
+    pub fn ids(&self) -> Ids {
+        (self.key.as_ref().map(|r| r.id), self.value.as_ref().map(|r| r.id))
+    }
+}
+
+/// The fields of a schema, where there is one; nothing when it is no record.
+fn fields(registered: Option<&Registered>) -> Option<Option<Vec<Field>>> {
+    let Some(registered) = registered else { return Some(None) };
+    let record: Record = serde_json::from_str(&registered.schema).ok()?;
+    (record.kind == "record").then_some(Some(record.fields))
+}
+
+fn place(field: &Field) -> Option<Place> {
+    let (union, kind) = branch(&field.kind)?;
+    Some(Place { name: field.name.clone(), kind: name(kind)?.to_owned(), union })
+}
+
+/// The union around a type, and the type.
+fn branch(kind: &Type) -> Option<(Union, &Type)> {
+    match kind {
+        Type::Union(branches) => match branches.as_slice() {
+            [other] => Some((Union::Alone, other)),
+            [null, other] if name(null) == Some("null") => Some((Union::NullFirst, other)),
+            [other, null] if name(null) == Some("null") => Some((Union::NullLast, other)),
+            _ => None,
+        },
+        bare => Some((Union::Bare, bare)),
+    }
+}
+
+fn name(kind: &Type) -> Option<&str> {
+    match kind {
+        Type::Name(name) => Some(name),
+        Type::Full(full) => Some(&full.kind),
+        Type::Union(_) => None,
+    }
+}
