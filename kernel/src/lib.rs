@@ -6,12 +6,15 @@
 
 pub mod columns;
 pub mod cursor;
+pub mod debezium;
+pub mod debezium_mysql;
 pub mod forms;
 pub mod json;
 pub mod mysql;
 pub mod nulls;
 pub mod quoted;
 pub mod rows;
+pub mod ticdc_debezium;
 pub mod ticdc_open;
 
 #[cfg(feature = "python")]

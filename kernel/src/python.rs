@@ -12,6 +12,8 @@ use pyo3_arrow::{PyArray, PyRecordBatch};
 use crate::rows::Op;
 use crate::ticdc_open::Decoder;
 
+mod debezium;
+
 /// What Python gets back: rows by shape, and the odd records.
 type Answer<'py> = (Vec<(usize, Bound<'py, PyAny>)>, Py<PyAny>);
 
@@ -120,6 +122,8 @@ impl<'a> Blobs<'a> {
 mod changefeed_kernel {
     #[pymodule_export]
     use super::TicdcOpen;
+    #[pymodule_export]
+    use super::debezium::{DebeziumMysql, TicdcDebezium};
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {

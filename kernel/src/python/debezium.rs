@@ -1,0 +1,173 @@
+//! The decoders of Debezium-shaped JSON, as Python sees them.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BinaryArray, Int32Array, ListArray, RecordBatch, StringArray};
+use arrow_schema::ArrowError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3_arrow::{PyArray, PyRecordBatch};
+
+use super::{Answer, Blobs, all, refused};
+use crate::debezium_mysql::{self, Header};
+use crate::ticdc_debezium;
+
+/// Row messages of the TiCDC Debezium protocol, of the shapes it has learned.
+#[pyclass]
+#[derive(Default)]
+pub struct TicdcDebezium {
+    decoder: ticdc_debezium::Decoder,
+}
+
+#[pymethods]
+impl TicdcDebezium {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// The number of the shape that this JSON describes, or None when it is beyond the kernel.
+    fn learn(&mut self, shape: &str) -> Option<usize> {
+        self.decoder.learn(shape)
+    }
+
+    /// Rows by shape number, and the rows of the records that are odd.
+    #[pyo3(signature = (keys, values, rows=None))]
+    fn decode<'py>(
+        &mut self,
+        py: Python<'py>,
+        keys: PyArray,
+        values: PyArray,
+        rows: Option<PyArray>,
+    ) -> PyResult<Answer<'py>> {
+        let (keys, values) = (Blobs::new(keys.array())?, Blobs::new(values.array())?);
+        let rows = chosen(rows, keys, values)?;
+        let (tables, odd) = py
+            .detach(|| {
+                let odd = each(&rows, |record, row| self.decoder.decode(record, keys.get(row), values.get(row)));
+                self.decoder.finish().map(|tables| (tables, odd))
+            })
+            .map_err(refused)?;
+        answer(py, tables, odd)
+    }
+}
+
+/// Row messages of Debezium's MySQL and MariaDB connectors in JSON, of the shapes it has learned.
+#[pyclass]
+pub struct DebeziumMysql {
+    decoder: debezium_mysql::Decoder,
+}
+
+#[pymethods]
+impl DebeziumMysql {
+    /// Whether `decode` asks for the records' headers.
+    #[classattr]
+    const HEADERS: bool = true;
+
+    /// placeholders stand for columns that were not sent; numeric: decimals are numbers.
+    #[new]
+    #[pyo3(signature = (*, placeholders, numeric))]
+    fn new(placeholders: Vec<String>, numeric: bool) -> Self {
+        let placeholders = placeholders.into_iter().map(String::into_bytes).collect();
+        Self { decoder: debezium_mysql::Decoder::new(placeholders, numeric) }
+    }
+
+    /// The number of the shape that this JSON describes, or None when it is beyond the kernel.
+    fn learn(&mut self, shape: &str) -> Option<usize> {
+        self.decoder.learn(shape)
+    }
+
+    /// Rows by shape number, and the rows of the records that are odd. headers are lists of (string, binary).
+    #[pyo3(signature = (keys, values, rows=None, *, headers))]
+    fn decode<'py>(
+        &mut self,
+        py: Python<'py>,
+        keys: PyArray,
+        values: PyArray,
+        rows: Option<PyArray>,
+        headers: PyArray,
+    ) -> PyResult<Answer<'py>> {
+        let (keys, values, headers) =
+            (Blobs::new(keys.array())?, Blobs::new(values.array())?, Headers::new(headers.array())?);
+        let rows = chosen(rows, keys, values)?;
+        let (tables, odd) = py
+            .detach(|| {
+                let mut found = Vec::new();
+                let odd = each(&rows, |record, row| {
+                    headers.read(row, &mut found)?;
+                    self.decoder.decode(record, keys.get(row), values.get(row), &found)
+                });
+                self.decoder.finish().map(|tables| (tables, odd))
+            })
+            .map_err(refused)?;
+        answer(py, tables, odd)
+    }
+}
+
+/// The rows that were asked for, of keys and values that belong together.
+fn chosen(rows: Option<PyArray>, keys: Blobs<'_>, values: Blobs<'_>) -> PyResult<Int32Array> {
+    if keys.len() != values.len() {
+        return Err(PyValueError::new_err(format!("{} keys but {} values", keys.len(), values.len())));
+    }
+    let rows = rows.map(|r| r.into_inner().0).unwrap_or_else(|| all(keys.len()));
+    rows.as_primitive_opt().cloned().ok_or_else(|| PyTypeError::new_err("rows must be int32"))
+}
+
+/// The rows for which `decode` finds nothing.
+fn each(rows: &Int32Array, mut decode: impl FnMut(i32, usize) -> Option<()>) -> Int32Array {
+    let odd = rows.values().iter().copied().filter(|&record| {
+        let row = usize::try_from(record).unwrap_or(usize::MAX);
+        decode(record, row).is_none()
+    });
+    odd.collect()
+}
+
+fn answer(py: Python<'_>, tables: Vec<(usize, RecordBatch)>, odd: Int32Array) -> PyResult<Answer<'_>> {
+    let tables = tables
+        .into_iter()
+        .map(|(shape, batch)| Ok((shape, PyRecordBatch::new(batch).into_pyarrow(py)?)))
+        .collect::<PyResult<_>>()?;
+    let odd = PyArray::from_array_ref(Arc::new(odd)).to_pyarrow(py)?.unbind();
+    Ok((tables, odd))
+}
+
+/// Headers of records: lists of names and values.
+struct Headers<'a> {
+    lists: &'a ListArray,
+    names: &'a StringArray,
+    values: &'a BinaryArray,
+}
+
+impl<'a> Headers<'a> {
+    fn new(array: &'a ArrayRef) -> PyResult<Self> {
+        Self::of(array).map_err(|error| PyTypeError::new_err(format!("headers must be lists of (string, binary): {error}")))
+    }
+
+    fn of(array: &'a ArrayRef) -> Result<Self, ArrowError> {
+        let other = || ArrowError::CastError(format!("not {}", array.data_type()));
+        let lists = array.as_list_opt::<i32>().ok_or_else(other)?;
+        let [names, values] = lists.values().as_struct_opt().ok_or_else(other)?.columns() else {
+            return Err(other());
+        };
+        Ok(Self {
+            lists,
+            names: names.as_string_opt().ok_or_else(other)?,
+            values: values.as_binary_opt().ok_or_else(other)?,
+        })
+    }
+
+    /// A record's headers; nothing for one whose header has no name.
+    fn read(&self, row: usize, found: &mut Vec<Header<'a>>) -> Option<()> {
+        found.clear();
+        if row >= self.lists.len() || self.lists.is_null(row) {
+            return Some(());
+        }
+        let [start, end] = [row, row + 1].map(|at| self.lists.offsets().get(at).and_then(|&o| usize::try_from(o).ok()));
+        for at in start?..end? {
+            let value = self.values.is_valid(at).then(|| self.values.value(at));
+            found.push((self.names.is_valid(at).then(|| self.names.value(at).as_bytes())?, value));
+        }
+        Some(())
+    }
+}
