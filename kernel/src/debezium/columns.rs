@@ -272,6 +272,46 @@ impl Column for Nothing {
     }
 }
 
+/// Texts as they stand, whose strings have been checked.
+pub struct Texts {
+    texts: Bytes,
+    scratch: Vec<u8>,
+}
+
+impl Default for Texts {
+    fn default() -> Self {
+        Self { texts: Bytes::new(Spelling::Plain, true), scratch: Vec::new() }
+    }
+}
+
+impl Column for Texts {
+    fn read(&mut self, c: &mut Cursor<'_>) -> Option<bool> {
+        self.texts.read(c)
+    }
+
+    fn read_checked(&mut self, whole: &[u8], escaped: bool) -> Option<()> {
+        let raw = whole.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+        if !escaped {
+            return self.texts.push(Some(raw));
+        }
+        self.scratch.clear();
+        unescape(raw, &mut self.scratch)?;
+        self.texts.push(Some(&self.scratch))
+    }
+
+    fn pad(&mut self, rows: usize) {
+        self.texts.pad(rows);
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.texts.truncate(rows);
+    }
+
+    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+        self.texts.finish()
+    }
+}
+
 /// From a value's bytes to the text that stands for it.
 pub type Derive = Box<dyn Fn(&[u8], &mut Vec<u8>) -> Option<()> + Send + Sync>;
 

@@ -112,27 +112,39 @@ pub struct Group {
     codes: Vec<u8>,
 }
 
-/// The tokens of the images that a record has.
+/// The tokens of the images that a record has; their room is used again.
 #[derive(Default)]
 pub struct Images {
     /// Of the old row.
-    pub before: Option<Vec<Token>>,
+    pub before: Tokens,
     /// Of the new row.
-    pub after: Option<Vec<Token>>,
-    spare: Vec<Vec<Token>>,
+    pub after: Tokens,
+}
+
+/// The tokens of an image, if there is one.
+#[derive(Default)]
+pub struct Tokens {
+    there: bool,
+    tokens: Vec<Token>,
+}
+
+impl Tokens {
+    /// The tokens.
+    pub fn get(&self) -> Option<&[Token]> {
+        self.there.then_some(self.tokens.as_slice())
+    }
+
+    /// Whether there is an image.
+    pub fn is_there(&self) -> bool {
+        self.there
+    }
 }
 
 impl Images {
-    /// No images; the room of those before is kept.
+    /// No images.
     pub fn clear(&mut self) {
-        self.spare.extend(self.before.take());
-        self.spare.extend(self.after.take());
-    }
-
-    fn room(&mut self) -> Vec<Token> {
-        let mut room = self.spare.pop().unwrap_or_default();
-        room.clear();
-        room
+        self.before.there = false;
+        self.after.there = false;
     }
 }
 
@@ -152,26 +164,26 @@ impl Group {
 
     /// Reads an image, of which the cursor has the rest of `value`.
     #[inline]
-    pub fn image(&self, c: &mut Cursor<'_>, value: &[u8], images: &mut Images) -> Option<Vec<Token>> {
-        let mut tokens = images.room();
+    pub fn image(&self, c: &mut Cursor<'_>, value: &[u8], image: &mut Tokens) -> Option<()> {
+        image.tokens.clear();
         for name in &self.names {
             c.eat(name)?;
-            tokens.push(token(c, value)?);
+            image.tokens.push(token(c, value)?);
         }
-        c.eat(b"}")?;
-        Some(tokens)
+        image.there = true;
+        c.eat(b"}")
     }
 
     /// The number of the shape that a record's row belongs to, when its key is the row's.
     pub fn shape(&mut self, key: Option<&[u8]>, images: &Images, value: &[u8]) -> Option<usize> {
-        let row = images.after.as_ref().or(images.before.as_ref())?;
+        let row = images.after.get().or(images.before.get())?;
         match (&self.key, key) {
             (None, None) => {}
             (Some(expected), Some(key)) => expected.is(key, row, value)?,
             _ => return None,
         }
         self.codes.clear();
-        let other = if images.after.is_some() { images.before.as_ref() } else { None };
+        let other = if images.after.is_there() { images.before.get() } else { None };
         for (at, (open, token)) in self.open.iter().zip(row).enumerate() {
             let mut told = open.code(token, value)?;
             if let Some(token) = other.and_then(|other| other.get(at)) {
@@ -204,7 +216,7 @@ pub fn is_one_of(token: &Token, value: &[u8], texts: &[Vec<u8>]) -> Option<bool>
 /// Reads both images into their columns.
 pub fn fill(rows: &mut Rows, images: &Images, value: &[u8]) -> Option<()> {
     for (image, tokens) in [(&mut rows.before, &images.before), (&mut rows.after, &images.after)] {
-        if let Some(tokens) = tokens {
+        if let Some(tokens) = tokens.get() {
             fill_image(image, tokens, value)?;
         }
     }
@@ -213,7 +225,12 @@ pub fn fill(rows: &mut Rows, images: &Images, value: &[u8]) -> Option<()> {
 
 fn fill_image(image: &mut Image, tokens: &[Token], value: &[u8]) -> Option<()> {
     for (column, token) in image.columns().iter_mut().zip(tokens) {
-        let mut c = Cursor::new(token.of(value)?);
+        let text = token.of(value)?;
+        if let Kind::Text { escaped } = token.kind {
+            column.read_checked(text, escaped)?;
+            continue;
+        }
+        let mut c = Cursor::new(text);
         column.read(&mut c)?;
         c.is_empty().then_some(())?;
     }

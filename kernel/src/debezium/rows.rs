@@ -8,9 +8,9 @@
 use std::mem::take;
 use std::sync::Arc;
 
-use arrow_array::types::{ArrowTimestampType, TimestampMicrosecondType, TimestampMillisecondType};
+use arrow_array::types::{ArrowPrimitiveType, ArrowTimestampType, Int64Type, UInt64Type, TimestampMicrosecondType, TimestampMillisecondType};
 use arrow_array::{
-    ArrayRef, Int32Array, Int64Array, PrimitiveArray, RecordBatch, StringArray, StructArray, UInt64Array,
+    ArrayRef, Int32Array, PrimitiveArray, RecordBatch, StringArray, StructArray,
 };
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
 
@@ -65,6 +65,37 @@ pub struct Head<'a> {
     pub origin: &'a [u8],
 }
 
+/// Numbers and NULLs.
+struct Numbers<T: ArrowPrimitiveType> {
+    values: Vec<T::Native>,
+    nulls: Nulls,
+}
+
+impl<T: ArrowPrimitiveType> Default for Numbers<T> {
+    fn default() -> Self {
+        Self { values: Vec::new(), nulls: Nulls::default() }
+    }
+}
+
+impl<T: ArrowPrimitiveType> Numbers<T> {
+    fn push(&mut self, value: Option<T::Native>) {
+        if value.is_none() {
+            self.nulls.push(self.values.len()..self.values.len() + 1);
+        }
+        self.values.push(value.unwrap_or_default());
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.values.truncate(rows);
+        self.nulls.truncate(rows);
+    }
+
+    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+        let nulls = self.nulls.finish(self.values.len());
+        Ok(Arc::new(PrimitiveArray::<T>::try_new(take(&mut self.values).into(), nulls)?))
+    }
+}
+
 /// The rows of one shape.
 pub struct Rows {
     /// The image before each change.
@@ -74,10 +105,11 @@ pub struct Rows {
     clock: Clock,
     records: Vec<i32>,
     ops: Vec<&'static str>,
-    numbers: Vec<Option<u64>>,
+    numbers: Numbers<UInt64Type>,
     times: Vec<i64>,
     ids: Bytes,
-    orders: Vec<(Option<i64>, Option<i64>)>,
+    orders: Numbers<Int64Type>,
+    table_orders: Numbers<Int64Type>,
     alone: Nulls,
     origins: Bytes,
 }
@@ -91,10 +123,11 @@ impl Rows {
             clock,
             records: Vec::new(),
             ops: Vec::new(),
-            numbers: Vec::new(),
+            numbers: Numbers::default(),
             times: Vec::new(),
             ids: Bytes::new(Spelling::Plain, true),
-            orders: Vec::new(),
+            orders: Numbers::default(),
+            table_orders: Numbers::default(),
             alone: Nulls::default(),
             origins: Bytes::new(Spelling::Plain, true),
         }
@@ -113,7 +146,8 @@ impl Rows {
         if head.transaction.is_none() {
             self.alone.push(row..row + 1);
         }
-        self.orders.push(head.transaction.map_or((None, None), |t| (t.order, t.table_order)));
+        self.orders.push(head.transaction.and_then(|t| t.order));
+        self.table_orders.push(head.transaction.and_then(|t| t.table_order));
         let (number, time) = match head.when {
             When::Tso(ts) => (Some(ts), 0),
             When::Log(sequence, time) => (sequence, time),
@@ -137,6 +171,7 @@ impl Rows {
         self.times.truncate(rows);
         self.ids.truncate(rows);
         self.orders.truncate(rows);
+        self.table_orders.truncate(rows);
         self.alone.truncate(rows);
         self.origins.truncate(rows);
     }
@@ -144,7 +179,7 @@ impl Rows {
     /// The rows in columns; none are left.
     pub fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
         let rows = self.records.len();
-        let numbers: ArrayRef = Arc::new(UInt64Array::from_iter(self.numbers.drain(..)));
+        let numbers: ArrayRef = self.numbers.finish()?;
         let times = take(&mut self.times);
         let mut columns: Vec<(&str, ArrayRef)> = vec![
             ("record", Arc::new(Int32Array::from(take(&mut self.records)))),
@@ -175,12 +210,7 @@ impl Rows {
             Field::new("order", DataType::Int64, true),
             Field::new("table_order", DataType::Int64, true),
         ]);
-        let orders = take(&mut self.orders);
-        let children: Vec<ArrayRef> = vec![
-            self.ids.finish()?,
-            Arc::new(orders.iter().map(|o| o.0).collect::<Int64Array>()),
-            Arc::new(orders.iter().map(|o| o.1).collect::<Int64Array>()),
-        ];
+        let children = vec![self.ids.finish()?, self.orders.finish()?, self.table_orders.finish()?];
         Ok(Arc::new(StructArray::try_new(fields, children, self.alone.finish(rows))?))
     }
 }

@@ -7,7 +7,7 @@ use arrow_schema::DataType;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::columns::Counted;
+use super::columns::{Counted, Texts};
 use super::group::code;
 use crate::columns::{Bytes, Column, Fixed, Spelling};
 use crate::forms::{Form, Signed};
@@ -84,7 +84,7 @@ pub fn counted<T: ArrowPrimitiveType<Native: TryFrom<i64>> + 'static>(
 
 /// A column of texts.
 pub fn texts() -> Typed {
-    (DataType::Utf8, Box::new(Bytes::new(Spelling::Plain, true)))
+    (DataType::Utf8, Box::new(Texts::default()))
 }
 
 /// A column of bytes in base64.

@@ -17,6 +17,16 @@ use crate::json::{Text, int64, string};
 
 const TEXTS: [&str; 7] = ["version", "connector", "name", "sequence", "gtid", "file", "query"];
 const INTEGERS: [&str; 4] = ["server_id", "pos", "row", "thread"];
+const TEXT_OPENINGS: [&str; 7] = [
+    ",\"version\":",
+    ",\"connector\":",
+    ",\"name\":",
+    ",\"sequence\":",
+    ",\"gtid\":",
+    ",\"file\":",
+    ",\"query\":",
+];
+const INTEGER_OPENINGS: [&str; 4] = [",\"server_id\":", ",\"pos\":", ",\"row\":", ",\"thread\":"];
 const CLOCK: [&str; 3] = ["ts_ms", "ts_us", "ts_ns"];
 const CONNECTOR: usize = 1;
 const NAME: usize = 2;
@@ -163,23 +173,22 @@ impl<'a> Source<'a> {
         self.texts.get(FILE).copied().flatten().is_none_or(|file| !file.escaped && file.raw.len() <= 512)
     }
 
-    /// Writes the origin's members; the object stays open.
+    /// Writes the origin's members into `out`, which is empty; the object stays open.
     pub fn write(&self, scratch: &mut Vec<u8>, out: &mut Vec<u8>) -> Option<()> {
-        let mut comma = b'{';
-        for (name, text) in TEXTS.iter().zip(&self.texts) {
+        for (opening, text) in TEXT_OPENINGS.iter().zip(&self.texts) {
             if let Some(text) = text {
-                open(name, &mut comma, out);
+                out.extend_from_slice(opening.as_bytes());
                 push_text(text, scratch, out)?;
             }
         }
-        for (name, value) in INTEGERS.iter().zip(self.integers) {
+        for (opening, value) in INTEGER_OPENINGS.iter().zip(self.integers) {
             if let Some(value) = value {
-                open(name, &mut comma, out);
+                out.extend_from_slice(opening.as_bytes());
                 push_integer(value, out);
             }
         }
         if let Some(mark) = self.snapshot.filter(|mark| mark.raw != b"false") {
-            open("snapshot", &mut comma, out);
+            out.extend_from_slice(b",\"snapshot\":");
             push_text(&mark, scratch, out)?;
         }
         let [ms, us, _] = self.clock;
@@ -188,21 +197,19 @@ impl<'a> Source<'a> {
         let derived = [Some(us.div_euclid(1000)), Some(us), us.checked_mul(1000).filter(|_| fine)];
         for ((name, value), derived) in CLOCK.iter().zip(self.clock).zip(derived) {
             if let Some(value) = value.filter(|value| Some(*value) != derived) {
-                open(name, &mut comma, out);
+                open(name, b',', out);
                 push_integer(value, out);
             }
         }
-        open("envelope", &mut comma, out);
-        Some(())
+        out.extend_from_slice(b",\"envelope\":");
+        out.first_mut().map(|first| *first = b'{')
     }
 }
 
-fn open(name: &str, comma: &mut u8, out: &mut Vec<u8>) {
-    out.push(*comma);
-    out.push(b'"');
+fn open(name: &str, before: u8, out: &mut Vec<u8>) {
+    out.extend_from_slice(&[before, b'"']);
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b"\":");
-    *comma = b',';
 }
 
 /// A value or `null`.
@@ -227,7 +234,8 @@ pub fn write_clock(clock: [Option<Option<i64>>; 3], out: &mut Vec<u8>) {
         match value {
             None => {}
             Some(value) => {
-                open(name, &mut comma, out);
+                open(name, comma, out);
+                comma = b',';
                 match value {
                     Some(value) => push_integer(value, out),
                     None => out.extend_from_slice(b"null"),

@@ -26,10 +26,18 @@ const OPENING: &[u8] = b"{\"schema\":{\"type\":\"string\",\"optional\":false},\"
 /// Name and value of a header.
 pub type Header<'a> = (&'a [u8], Option<&'a [u8]>);
 
+/// A record's headers.
+#[derive(Clone, Copy)]
+pub struct Found<'a> {
+    /// In their order.
+    pub headers: &'a [Header<'a>],
+    /// Whether they are those of the record before, odd or not.
+    pub again: bool,
+}
+
 /// What the latest headers were made into.
 #[derive(Default)]
 pub struct Headers {
-    seen: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     said: [Vec<u8>; 2],
     text: Option<Vec<u8>>,
 }
@@ -37,16 +45,17 @@ pub struct Headers {
 impl Headers {
     /// The members of the origin, each behind a comma; `name` and `connector` are the source block's, without escapes.
     pub fn read(&mut self, found: &[Header<'_>], name: &[u8], connector: &[u8]) -> Option<&[u8]> {
-        let same = self.seen.len() == found.len()
-            && self.said.iter().zip([name, connector]).all(|(a, b)| a == b)
-            && self.seen.iter().zip(found).all(|((n, v), (name, value))| n == name && v.as_deref() == *value);
+        let same = self.said.iter().zip([name, connector]).all(|(a, b)| a == b);
         if !same || self.text.is_none() {
             self.text = members(found, name, connector);
             self.said = [name.to_vec(), connector.to_vec()];
-            self.seen.clear();
-            self.seen.extend(found.iter().map(|(n, v)| (n.to_vec(), v.map(<[u8]>::to_vec))));
         }
         self.text.as_deref()
+    }
+
+    /// Forgets what was made: other headers follow.
+    pub fn forget(&mut self) {
+        self.text = None;
     }
 }
 
@@ -127,6 +136,7 @@ mod tests {
 
     fn read(headers: &mut Headers, found: &[(Vec<u8>, Option<Vec<u8>>)], name: &str) -> Option<String> {
         let found: Vec<_> = found.iter().map(|(n, v)| (n.as_slice(), v.as_deref())).collect();
+        headers.forget();
         headers.read(&found, name.as_bytes(), b"mysql").map(|text| String::from_utf8(text.to_vec()).unwrap())
     }
 

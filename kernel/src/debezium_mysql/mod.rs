@@ -27,7 +27,7 @@ use crate::debezium::group::{Group, Images, fill, is_one_of};
 use crate::debezium::rows::{Clock, Head, Rows, Transaction, When};
 use crate::debezium::shape::Shape;
 use crate::json::{Text, int64, string, unescape};
-pub use headers::Header;
+pub use headers::{Found, Header};
 use envelope::{Layout, Member, Source, optional, write_clock};
 use headers::Headers;
 use shape::{Compiled, compile};
@@ -37,8 +37,9 @@ pub struct Decoder {
     numeric: bool,
     placeholders: Vec<Vec<u8>>,
     parts: Vec<Part>,
-    blocks: BTreeMap<Vec<u8>, Vec<usize>>,
-    names: HashMap<Vec<u8>, Vec<usize>>,
+    blocks: BTreeMap<Vec<u8>, usize>,
+    names: HashMap<Vec<u8>, usize>,
+    alike: Vec<Vec<usize>>,
     last: usize,
     shapes: Vec<Rows>,
     room: Room,
@@ -82,6 +83,7 @@ impl Decoder {
             parts: Vec::new(),
             blocks: BTreeMap::new(),
             names: HashMap::new(),
+            alike: Vec::new(),
             last: 0,
             shapes: Vec::new(),
             room: Room::default(),
@@ -98,12 +100,16 @@ impl Decoder {
             Some(part) => part.group.learn(number, codes),
             None => {
                 group.learn(number, codes);
-                let places = if opening.is_empty() {
-                    self.names.entry(named(&database, &table)).or_default()
+                let fresh = self.alike.len();
+                let alike = if opening.is_empty() {
+                    *self.names.entry(named(&database, &table)).or_insert(fresh)
                 } else {
-                    self.blocks.entry(opening.clone()).or_default()
+                    *self.blocks.entry(opening.clone()).or_insert(fresh)
                 };
-                places.push(self.parts.len());
+                if alike == fresh {
+                    self.alike.push(Vec::new());
+                }
+                self.alike.get_mut(alike)?.push(self.parts.len());
                 self.parts.push(Part { group, layout, opening, database, table, identity });
             }
         }
@@ -117,14 +123,18 @@ impl Decoder {
         record: i32,
         key: Option<&[u8]>,
         value: Option<&[u8]>,
-        headers: &[Header<'_>],
+        headers: Found<'_>,
     ) -> Option<()> {
+        if !headers.again {
+            self.room.headers.forget();
+        }
         let Some(value) = value else { return Some(()) };
         if self.attempt(self.last, record, key, value, headers).is_some() {
             return Some(());
         }
-        let last = self.last;
-        for at in self.candidates(value)? {
+        let (last, alike) = (self.last, self.alike(value)?);
+        for place in 0..self.alike.get(alike)?.len() {
+            let at = *self.alike.get(alike)?.get(place)?;
             if at != last && self.attempt(at, record, key, value, headers).is_some() {
                 self.last = at;
                 return Some(());
@@ -141,17 +151,22 @@ impl Decoder {
 
     /// The parts that a value may be of. No block of JSON begins with another one, so that the greatest that is not
     /// greater than the value is the only one that may be its beginning.
-    fn candidates(&self, value: &[u8]) -> Option<Vec<usize>> {
+    fn alike(&mut self, value: &[u8]) -> Option<usize> {
         let below = (Bound::Unbounded, Bound::Included(value));
-        if let Some((_, parts)) = self.blocks.range::<[u8], _>(below).next_back().filter(|(b, _)| value.starts_with(b)) {
-            return Some(parts.clone());
+        if let Some((_, alike)) = self.blocks.range::<[u8], _>(below).next_back().filter(|(b, _)| value.starts_with(b)) {
+            return Some(*alike);
         }
         let source = value.get(memchr::memmem::find(value, b"\"source\":{")?..)?;
         let member = |name: &[u8]| {
             let mut c = Cursor::new(source.get(memchr::memmem::find(source, name)? + name.len()..)?);
             string(&mut c).map(|text| text.raw)
         };
-        self.names.get(&named(member(b",\"db\":")?, member(b",\"table\":")?)).cloned()
+        let (database, table) = (member(b",\"db\":")?, member(b",\"table\":")?);
+        self.room.scratch.clear();
+        for part in [database, b"\"", table] {
+            self.room.scratch.extend_from_slice(part);
+        }
+        self.names.get(&self.room.scratch).copied()
     }
 
     /// Decodes a record as one of this part; leaves no trace if it is none.
@@ -161,7 +176,7 @@ impl Decoder {
         record: i32,
         key: Option<&[u8]>,
         value: &[u8],
-        headers: &[Header<'_>],
+        headers: Found<'_>,
     ) -> Option<()> {
         let part = self.parts.get_mut(at)?;
         let room = &mut self.room;
@@ -199,7 +214,7 @@ impl Known {
         Head {
             record: self.record,
             op: self.op,
-            images: (room.images.before.is_some(), room.images.after.is_some()),
+            images: (room.images.before.is_there(), room.images.after.is_there()),
             when: self.when,
             transaction,
             origin: &room.origin,
@@ -209,8 +224,8 @@ impl Known {
 
 impl Room {
     /// What is known of a row; writes its origin and its transaction's id.
-    fn head(&mut self, record: i32, said: &Said<'_>, headers: &[Header<'_>], clock: Clock) -> Option<Known> {
-        let op = match (said.op, self.images.before.is_some(), self.images.after.is_some()) {
+    fn head(&mut self, record: i32, said: &Said<'_>, headers: Found<'_>, clock: Clock) -> Option<Known> {
+        let op = match (said.op, self.images.before.is_there(), self.images.after.is_there()) {
             (b'c', false, true) => "insert",
             (b'r', false, true) => "read",
             (b'u', _, true) => "update",
@@ -220,9 +235,9 @@ impl Room {
         self.origin.clear();
         said.source.write(&mut self.scratch, &mut self.origin)?;
         write_clock(said.clock, &mut self.origin);
-        if !headers.is_empty() {
+        if !headers.headers.is_empty() {
             let (name, connector) = said.source.names()?;
-            self.origin.extend_from_slice(self.headers.read(headers, name, connector)?);
+            self.origin.extend_from_slice(self.headers.read(headers.headers, name, connector)?);
         }
         self.origin.push(b'}');
         if let Some((id, ..)) = &said.transaction {
@@ -247,8 +262,8 @@ impl Part {
         for (literal, member) in &self.layout.members {
             c.eat(literal)?;
             match *member {
-                Member::Before => images.before = optional(&mut c, |c| self.group.image(c, value, images))?,
-                Member::After => images.after = optional(&mut c, |c| self.group.image(c, value, images))?,
+                Member::Before => optional(&mut c, |c| self.group.image(c, value, &mut images.before)).map(drop)?,
+                Member::After => optional(&mut c, |c| self.group.image(c, value, &mut images.after)).map(drop)?,
                 Member::Source => said.source = Source::read(&self.layout, &mut c)?,
                 Member::Transaction => said.transaction = optional(&mut c, transaction)?,
                 Member::Op => {
@@ -264,7 +279,7 @@ impl Part {
         if c.rest() != end || !named {
             return None;
         }
-        for token in [&images.before, &images.after].into_iter().flatten().flatten() {
+        for token in [images.before.get(), images.after.get()].into_iter().flatten().flatten() {
             if is_one_of(token, value, placeholders)? {
                 return None;
             }

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3_arrow::{PyArray, PyRecordBatch};
 
 use super::{Answer, Blobs, all, refused};
-use crate::debezium_mysql::{self, Header};
+use crate::debezium_mysql::{self, Found, Header};
 use crate::ticdc_debezium;
 
 /// Row messages of the TiCDC Debezium protocol, of the shapes it has learned.
@@ -93,10 +93,16 @@ impl DebeziumMysql {
         let rows = chosen(rows, keys, values)?;
         let (tables, odd) = py
             .detach(|| {
-                let mut found = Vec::new();
+                let (mut found, mut last) = (Vec::new(), None);
                 let odd = each(&rows, |record, row| {
-                    headers.read(row, &mut found)?;
-                    self.decoder.decode(record, keys.get(row), values.get(row), &found)
+                    let again = last.is_some_and(|last| headers.are_same(last, row));
+                    if !again {
+                        last = None;
+                        headers.read(row, &mut found)?;
+                    }
+                    last = Some(row);
+                    let headers = Found { headers: &found, again };
+                    self.decoder.decode(record, keys.get(row), values.get(row), headers)
                 });
                 self.decoder.finish().map(|tables| (tables, odd))
             })
@@ -157,14 +163,41 @@ impl<'a> Headers<'a> {
         })
     }
 
+    /// The places of a record's headers.
+    fn places(&self, row: usize) -> Option<(usize, usize)> {
+        let offset = |at: usize| self.lists.offsets().get(at).and_then(|&o| usize::try_from(o).ok());
+        (row < self.lists.len() && self.lists.is_valid(row)).then_some(())?;
+        Some((offset(row)?, offset(row + 1)?))
+    }
+
+    /// Whether two records have the same headers, as far as a quick look tells: none of them NULL.
+    fn are_same(&self, a: usize, b: usize) -> bool {
+        let known = self.names.null_count() == 0 && self.values.null_count() == 0;
+        known && self.same_bytes(a, b).unwrap_or_default()
+    }
+
+    fn same_bytes(&self, a: usize, b: usize) -> Option<bool> {
+        let ((a, a_end), (b, b_end)) = (self.places(a)?, self.places(b)?);
+        for (offsets, data) in [
+            (self.names.value_offsets(), self.names.value_data()),
+            (self.values.value_offsets(), self.values.value_data()),
+        ] {
+            let (a, b) = (offsets.get(a..=a_end)?, offsets.get(b..=b_end)?);
+            let whole = |o: &[i32]| data.get(usize::try_from(*o.first()?).ok()?..usize::try_from(*o.last()?).ok()?);
+            let (first_a, first_b) = (a.first()?, b.first()?);
+            let lengths = a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a - first_a == b - first_b);
+            if !lengths || whole(a)? != whole(b)? {
+                return Some(false);
+            }
+        }
+        Some(true)
+    }
+
     /// A record's headers; nothing for one whose header has no name.
     fn read(&self, row: usize, found: &mut Vec<Header<'a>>) -> Option<()> {
         found.clear();
-        if row >= self.lists.len() || self.lists.is_null(row) {
-            return Some(());
-        }
-        let [start, end] = [row, row + 1].map(|at| self.lists.offsets().get(at).and_then(|&o| usize::try_from(o).ok()));
-        for at in start?..end? {
+        let (start, end) = self.places(row).unwrap_or_default();
+        for at in start..end {
             let value = self.values.is_valid(at).then(|| self.values.value(at));
             found.push((self.names.is_valid(at).then(|| self.names.value(at).as_bytes())?, value));
         }

@@ -105,7 +105,7 @@ impl Decoder {
                 b'u' => "update",
                 _ => "delete",
             },
-            images: (self.images.before.is_some(), self.images.after.is_some()),
+            images: (self.images.before.is_there(), self.images.after.is_there()),
             when: When::Tso(envelope.commit_ts),
             transaction: envelope.started.then_some(Transaction { id: &self.start, order: None, table_order: None }),
             origin: &self.origin,
@@ -207,19 +207,19 @@ impl Part {
         match op {
             b'c' => {
                 c.eat(b"\"before\":null,\"after\":")?;
-                images.after = Some(self.group.image(&mut c, value, images)?);
+                self.group.image(&mut c, value, &mut images.after)?;
             }
             b'd' => {
                 c.eat(b"\"after\":null,\"before\":")?;
-                images.before = Some(self.group.image(&mut c, value, images)?);
+                self.group.image(&mut c, value, &mut images.before)?;
             }
             b'u' => {
                 if c.eat(b"\"before\":").is_some() {
-                    images.before = Some(self.group.image(&mut c, value, images)?);
+                    self.group.image(&mut c, value, &mut images.before)?;
                     c.eat(b",")?;
                 }
                 c.eat(b"\"after\":")?;
-                images.after = Some(self.group.image(&mut c, value, images)?);
+                self.group.image(&mut c, value, &mut images.after)?;
             }
             _ => return None,
         }

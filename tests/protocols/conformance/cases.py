@@ -176,7 +176,8 @@ def decode_in_parts(case: Case | History, size: int) -> list[Decoded]:
 def compiled(case: Case | History) -> Decoder:
     """The decoder with the kernel under it; a test that asks for it is skipped where there is none."""
     try:
-        return kernel.decoder(case.protocol, case.options, kernel="on")
+        options = protocol(case.protocol).read_options(case.options)
+        return kernel.decoder(case.protocol, options, stores(options), kernel="on")
     except ConfigError as error:
         pytest.skip(str(error))
 
