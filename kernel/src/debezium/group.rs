@@ -4,7 +4,7 @@ use crate::cursor::Cursor;
 use crate::json::unescape;
 use crate::rows::Image;
 
-use super::columns::{EPOCH, instant_digits};
+use super::forms::{EPOCH, instant_digits};
 use super::rows::Rows;
 use super::token::{Kind, Token, token};
 
@@ -196,7 +196,9 @@ impl Group {
         }
         let agrees = |known: &[u8]| self.codes.iter().zip(known).all(|(&told, &known)| told == 0 || told == known);
         let number = self.shapes.iter().find(|(_, known)| agrees(known))?.0;
-        self.last = Some((self.codes.clone(), number));
+        let last = self.last.get_or_insert_default();
+        last.0.clone_from(&self.codes);
+        last.1 = number;
         Some(number)
     }
 }

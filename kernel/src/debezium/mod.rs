@@ -15,6 +15,8 @@
 //!         kept beside the row: it is odd.
 
 pub mod columns;
+pub mod derived;
+pub mod forms;
 pub mod group;
 pub mod number;
 pub mod rows;

@@ -34,11 +34,19 @@ pub fn double(text: &[u8], style: Style) -> Option<f64> {
     if !c.is_empty() {
         return None;
     }
-    if plain && digits(text, style).is_some_and(|n| n <= 15) {
+    let digits = if plain { digits(text, style) } else { None };
+    if digits.is_some_and(|n| n <= 15) {
         return Some(value);
     }
     let power = value.to_bits() << 12 == 0;
-    (!power && written(&format!("{value:e}"), plain, style)?.as_bytes() == text).then_some(value)
+    let mut shortest = Shortest::default();
+    write!(shortest, "{value:e}").ok()?;
+    let same = if digits.is_some() {
+        shortest.has_digits(text)
+    } else {
+        written(shortest.text()?, plain, style)?.as_bytes() == text
+    };
+    (!power && same).then_some(value)
 }
 
 /// The single that is spelled like this.
@@ -51,11 +59,48 @@ pub fn single(text: &[u8], style: Style) -> Option<f32> {
     if !c.is_empty() {
         return None;
     }
-    if plain && digits(text, style).is_some_and(|n| n <= 6) {
+    let digits = if plain { digits(text, style) } else { None };
+    if digits.is_some_and(|n| n <= 6) {
         return Some(value);
     }
     let power = value.to_bits() << 9 == 0;
-    (!power && written(&format!("{value:e}"), plain, style)?.as_bytes() == text).then_some(value)
+    let mut shortest = Shortest::default();
+    write!(shortest, "{value:e}").ok()?;
+    let same = if digits.is_some() {
+        shortest.has_digits(text)
+    } else {
+        written(shortest.text()?, plain, style)?.as_bytes() == text
+    };
+    (!power && same).then_some(value)
+}
+
+/// Shortest digits in scientific notation, as Rust writes them: `-1.25e-7`.
+#[derive(Default)]
+struct Shortest {
+    bytes: [u8; 32],
+    length: usize,
+}
+
+impl Write for Shortest {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let room = self.bytes.get_mut(self.length..self.length + text.len()).ok_or(std::fmt::Error)?;
+        room.copy_from_slice(text.as_bytes());
+        self.length += text.len();
+        Ok(())
+    }
+}
+
+impl Shortest {
+    fn text(&self) -> Option<&str> {
+        std::str::from_utf8(self.bytes.get(..self.length)?).ok()
+    }
+
+    /// Whether a number in plain notation has these digits, zeros around them aside.
+    fn has_digits(&self, plain: &[u8]) -> bool {
+        let mut found = plain.iter().filter(|b| b.is_ascii_digit()).skip_while(|&&b| b == b'0');
+        let mantissa = self.bytes.iter().take_while(|&&b| b != b'e').filter(|b| b.is_ascii_digit());
+        mantissa.into_iter().all(|b| found.next() == Some(b)) && found.all(|&b| b == b'0')
+    }
 }
 
 /// How many significant digits a number in the plain notation has; nothing for another notation.
@@ -81,7 +126,7 @@ fn digits(text: &[u8], style: Style) -> Option<usize> {
     })
 }
 
-/// The style's text of a number in shortest scientific notation, as Rust writes it: `-1.25e-7`.
+/// The style's text of a number in shortest scientific notation.
 fn written(scientific: &str, plain: bool, style: Style) -> Option<String> {
     let (sign, text) = scientific.strip_prefix('-').map_or(("", scientific), |text| ("-", text));
     let (mantissa, exponent) = text.split_once('e')?;
@@ -148,7 +193,9 @@ mod tests {
 
     #[test]
     fn long_texts_are_written_anew() {
-        for value in [1.0 / 3.0, 123_456_789.123_456_79, 5e-324, 1.797_693_134_862_315_7e308, 12_345_678_901_234_567_890.0] {
+        for value in
+            [1.0 / 3.0, 123_456_789.123_456_79, 5e-324, 1.797_693_134_862_315_7e308, 12_345_678_901_234_567_890.0]
+        {
             for style in [Style::Go, Style::Java] {
                 let (low, high) = if style == Style::Go { (1e-6, 1e21) } else { (1e-3, 1e7) };
                 let text = written(&format!("{value:e}"), low <= value && value < high, style).unwrap();

@@ -5,13 +5,13 @@
 //! record index op  sequence commit_time   transaction origin  before{…} after{…}      with a place in the binary log
 //! ```
 
-use std::mem::take;
+use std::mem::replace;
 use std::sync::Arc;
 
-use arrow_array::types::{ArrowPrimitiveType, ArrowTimestampType, Int64Type, UInt64Type, TimestampMicrosecondType, TimestampMillisecondType};
-use arrow_array::{
-    ArrayRef, Int32Array, PrimitiveArray, RecordBatch, StringArray, StructArray,
+use arrow_array::types::{
+    ArrowPrimitiveType, ArrowTimestampType, Int64Type, TimestampMicrosecondType, TimestampMillisecondType, UInt64Type,
 };
+use arrow_array::{ArrayRef, Int32Array, PrimitiveArray, RecordBatch, StringArray, StructArray};
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
 
 use crate::columns::{Bytes, Column, Spelling};
@@ -65,6 +65,12 @@ pub struct Head<'a> {
     pub origin: &'a [u8],
 }
 
+/// What a vector holds; it is empty afterwards, with room for as much again.
+fn emptied<T>(values: &mut Vec<T>) -> Vec<T> {
+    let room = values.len();
+    replace(values, Vec::with_capacity(room))
+}
+
 /// Numbers and NULLs.
 struct Numbers<T: ArrowPrimitiveType> {
     values: Vec<T::Native>,
@@ -92,7 +98,7 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
 
     fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         let nulls = self.nulls.finish(self.values.len());
-        Ok(Arc::new(PrimitiveArray::<T>::try_new(take(&mut self.values).into(), nulls)?))
+        Ok(Arc::new(PrimitiveArray::<T>::try_new(emptied(&mut self.values).into(), nulls)?))
     }
 }
 
@@ -180,9 +186,9 @@ impl Rows {
     pub fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
         let rows = self.records.len();
         let numbers: ArrayRef = self.numbers.finish()?;
-        let times = take(&mut self.times);
+        let times = emptied(&mut self.times);
         let mut columns: Vec<(&str, ArrayRef)> = vec![
-            ("record", Arc::new(Int32Array::from(take(&mut self.records)))),
+            ("record", Arc::new(Int32Array::from(emptied(&mut self.records)))),
             ("index", Arc::new(Int32Array::new_null(rows))),
             ("op", Arc::new(StringArray::from_iter_values(self.ops.drain(..)))),
         ];

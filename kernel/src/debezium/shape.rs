@@ -7,7 +7,8 @@ use arrow_schema::DataType;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::columns::{Counted, Texts};
+use super::columns::Texts;
+use super::forms::Counted;
 use super::group::code;
 use crate::columns::{Bytes, Column, Fixed, Spelling};
 use crate::forms::{Form, Signed};

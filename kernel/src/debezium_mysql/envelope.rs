@@ -12,20 +12,13 @@
 
 use crate::cursor::Cursor;
 use crate::debezium::rows::Clock;
-use crate::debezium::text::{push_integer, push_text};
+use crate::debezium::text::push_text;
 use crate::json::{Text, int64, string};
 
 const TEXTS: [&str; 7] = ["version", "connector", "name", "sequence", "gtid", "file", "query"];
 const INTEGERS: [&str; 4] = ["server_id", "pos", "row", "thread"];
-const TEXT_OPENINGS: [&str; 7] = [
-    ",\"version\":",
-    ",\"connector\":",
-    ",\"name\":",
-    ",\"sequence\":",
-    ",\"gtid\":",
-    ",\"file\":",
-    ",\"query\":",
-];
+const TEXT_OPENINGS: [&str; 7] =
+    [",\"version\":", ",\"connector\":", ",\"name\":", ",\"sequence\":", ",\"gtid\":", ",\"file\":", ",\"query\":"];
 const INTEGER_OPENINGS: [&str; 4] = [",\"server_id\":", ",\"pos\":", ",\"row\":", ",\"thread\":"];
 const CLOCK: [&str; 3] = ["ts_ms", "ts_us", "ts_ns"];
 const CONNECTOR: usize = 1;
@@ -113,8 +106,8 @@ fn opened<T>(names: &[String], kind: impl Fn(&str) -> Option<T>) -> Option<Vec<(
 #[derive(Default)]
 pub struct Source<'a> {
     texts: [Option<Text<'a>>; 7],
-    integers: [Option<i64>; 4],
-    clock: [Option<i64>; 3],
+    integers: [Option<Integer<'a>>; 4],
+    clock: [Option<Integer<'a>>; 3],
     snapshot: Option<Text<'a>>,
     /// The database's name as it is spelled.
     pub database: &'a [u8],
@@ -130,8 +123,8 @@ impl<'a> Source<'a> {
             c.eat(literal)?;
             match *of {
                 Of::Text(at) => *found.texts.get_mut(at)? = optional(c, string)?,
-                Of::Integer(at) => *found.integers.get_mut(at)? = optional(c, int64)?,
-                Of::Clock(at) => *found.clock.get_mut(at)? = Some(int64(c)?),
+                Of::Integer(at) => *found.integers.get_mut(at)? = optional(c, integer)?,
+                Of::Clock(at) => *found.clock.get_mut(at)? = Some(integer(c)?),
                 Of::Snapshot => found.snapshot = Some(string(c).filter(|mark| !mark.escaped)?),
                 Of::Database => found.database = string(c)?.raw,
                 Of::Table => found.table = string(c)?.raw,
@@ -142,9 +135,13 @@ impl<'a> Source<'a> {
         connector.is_none_or(|text| text.raw == b"mysql" || text.raw == b"mariadb").then_some(found)
     }
 
+    fn times(&self) -> [Option<i64>; 3] {
+        self.clock.map(|time| time.map(|time| time.value))
+    }
+
     /// The row's time, in the layout's unit.
     pub fn time(&self) -> Option<i64> {
-        let [ms, us, _] = self.clock;
+        let [ms, us, _] = self.times();
         let (time, times) = us.map_or((ms?, 1000), |us| (us, 1));
         (FIRST_US..=LAST_US).contains(&time.checked_mul(times)?).then_some(time)
     }
@@ -155,7 +152,7 @@ impl<'a> Source<'a> {
         let digits = file.raw.iter().rev().take_while(|b| b.is_ascii_digit()).count().min(12);
         let digits = file.raw.get(file.raw.len() - digits..).filter(|d| !d.is_empty())?;
         let number = digits.iter().fold(0u64, |sum, b| sum * 10 + u64::from(b - b'0'));
-        let pos = u64::try_from(self.integers.get(POS).copied().flatten()?).ok()?;
+        let pos = u64::try_from(self.integers.get(POS).copied().flatten()?.value).ok()?;
         (number < 1 << 24 && pos < 1 << 40).then_some(number << 40 | pos)
     }
 
@@ -184,21 +181,21 @@ impl<'a> Source<'a> {
         for (opening, value) in INTEGER_OPENINGS.iter().zip(self.integers) {
             if let Some(value) = value {
                 out.extend_from_slice(opening.as_bytes());
-                push_integer(value, out);
+                out.extend_from_slice(value.raw);
             }
         }
         if let Some(mark) = self.snapshot.filter(|mark| mark.raw != b"false") {
             out.extend_from_slice(b",\"snapshot\":");
             push_text(&mark, scratch, out)?;
         }
-        let [ms, us, _] = self.clock;
+        let [ms, us, _] = self.times();
         let us = us.or_else(|| ms?.checked_mul(1000))?;
         let fine = self.clock.get(1).copied().flatten().is_some();
         let derived = [Some(us.div_euclid(1000)), Some(us), us.checked_mul(1000).filter(|_| fine)];
         for ((name, value), derived) in CLOCK.iter().zip(self.clock).zip(derived) {
-            if let Some(value) = value.filter(|value| Some(*value) != derived) {
+            if let Some(value) = value.filter(|value| Some(value.value) != derived) {
                 open(name, b',', out);
-                push_integer(value, out);
+                out.extend_from_slice(value.raw);
             }
         }
         out.extend_from_slice(b",\"envelope\":");
@@ -212,6 +209,21 @@ fn open(name: &str, before: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\":");
 }
 
+/// An integer and its text: there is but one.
+#[derive(Clone, Copy)]
+pub struct Integer<'a> {
+    value: i64,
+    raw: &'a [u8],
+}
+
+/// Reads an integer of 64 bits.
+#[inline]
+pub fn integer<'a>(c: &mut Cursor<'a>) -> Option<Integer<'a>> {
+    let start = c.rest();
+    let value = int64(c)?;
+    Some(Integer { value, raw: start.get(..start.len() - c.rest().len())? })
+}
+
 /// A value or `null`.
 #[inline]
 pub fn optional<'a, T>(c: &mut Cursor<'a>, read: impl FnOnce(&mut Cursor<'a>) -> Option<T>) -> Option<Option<T>> {
@@ -220,14 +232,15 @@ pub fn optional<'a, T>(c: &mut Cursor<'a>, read: impl FnOnce(&mut Cursor<'a>) ->
 
 /// Writes the connector's clock as an origin has it: nanoseconds alone where the others are those, cut off. A member that
 /// the layout does not have is absent, one that is null is `Some(None)`.
-pub fn write_clock(clock: [Option<Option<i64>>; 3], out: &mut Vec<u8>) {
-    if let [Some(Some(ms)), Some(Some(us)), Some(Some(ns))] = clock {
-        if us == ns.div_euclid(1000) && ms == ns.div_euclid(1_000_000) {
-            out.extend_from_slice(b"{\"ts_ns\":");
-            push_integer(ns, out);
-            out.push(b'}');
-            return;
-        }
+pub fn write_clock(clock: &[Option<Option<Integer<'_>>>; 3], out: &mut Vec<u8>) {
+    if let [Some(Some(ms)), Some(Some(us)), Some(Some(ns))] = clock
+        && us.value == ns.value.div_euclid(1000)
+        && ms.value == ns.value.div_euclid(1_000_000)
+    {
+        out.extend_from_slice(b"{\"ts_ns\":");
+        out.extend_from_slice(ns.raw);
+        out.push(b'}');
+        return;
     }
     let mut comma = b'{';
     for (name, value) in CLOCK.iter().zip(clock) {
@@ -236,10 +249,7 @@ pub fn write_clock(clock: [Option<Option<i64>>; 3], out: &mut Vec<u8>) {
             Some(value) => {
                 open(name, comma, out);
                 comma = b',';
-                match value {
-                    Some(value) => push_integer(value, out),
-                    None => out.extend_from_slice(b"null"),
-                }
+                out.extend_from_slice(value.map_or(b"null", |value| value.raw));
             }
         }
     }

@@ -27,9 +27,9 @@ use crate::debezium::group::{Group, Images, fill, is_one_of};
 use crate::debezium::rows::{Clock, Head, Rows, Transaction, When};
 use crate::debezium::shape::Shape;
 use crate::json::{Text, int64, string, unescape};
-pub use headers::{Found, Header};
-use envelope::{Layout, Member, Source, optional, write_clock};
+use envelope::{Integer, Layout, Member, Source, integer, optional, write_clock};
 use headers::Headers;
+pub use headers::{Found, Header};
 use shape::{Compiled, compile};
 
 /// Decodes the rows of the shapes it has learned.
@@ -71,7 +71,7 @@ struct Said<'a> {
     source: Source<'a>,
     transaction: Option<(Text<'a>, Option<i64>, Option<i64>)>,
     op: u8,
-    clock: [Option<Option<i64>>; 3],
+    clock: [Option<Option<Integer<'a>>>; 3],
 }
 
 impl Decoder {
@@ -118,13 +118,7 @@ impl Decoder {
     }
 
     /// Decodes one record, or leaves no trace of it and says `None`.
-    pub fn decode(
-        &mut self,
-        record: i32,
-        key: Option<&[u8]>,
-        value: Option<&[u8]>,
-        headers: Found<'_>,
-    ) -> Option<()> {
+    pub fn decode(&mut self, record: i32, key: Option<&[u8]>, value: Option<&[u8]>, headers: Found<'_>) -> Option<()> {
         if !headers.again {
             self.room.headers.forget();
         }
@@ -153,7 +147,8 @@ impl Decoder {
     /// greater than the value is the only one that may be its beginning.
     fn alike(&mut self, value: &[u8]) -> Option<usize> {
         let below = (Bound::Unbounded, Bound::Included(value));
-        if let Some((_, alike)) = self.blocks.range::<[u8], _>(below).next_back().filter(|(b, _)| value.starts_with(b)) {
+        if let Some((_, alike)) = self.blocks.range::<[u8], _>(below).next_back().filter(|(b, _)| value.starts_with(b))
+        {
             return Some(*alike);
         }
         let source = value.get(memchr::memmem::find(value, b"\"source\":{")?..)?;
@@ -170,14 +165,7 @@ impl Decoder {
     }
 
     /// Decodes a record as one of this part; leaves no trace if it is none.
-    fn attempt(
-        &mut self,
-        at: usize,
-        record: i32,
-        key: Option<&[u8]>,
-        value: &[u8],
-        headers: Found<'_>,
-    ) -> Option<()> {
+    fn attempt(&mut self, at: usize, record: i32, key: Option<&[u8]>, value: &[u8], headers: Found<'_>) -> Option<()> {
         let part = self.parts.get_mut(at)?;
         let room = &mut self.room;
         let said = part.read(value, &self.placeholders, &mut room.images)?;
@@ -234,7 +222,7 @@ impl Room {
         };
         self.origin.clear();
         said.source.write(&mut self.scratch, &mut self.origin)?;
-        write_clock(said.clock, &mut self.origin);
+        write_clock(&said.clock, &mut self.origin);
         if !headers.headers.is_empty() {
             let (name, connector) = said.source.names()?;
             self.origin.extend_from_slice(self.headers.read(headers.headers, name, connector)?);
@@ -271,7 +259,7 @@ impl Part {
                     said.op = c.byte()?;
                     c.eat(b"\"")?;
                 }
-                Member::Clock(at) => *said.clock.get_mut(at)? = Some(optional(&mut c, int64)?),
+                Member::Clock(at) => *said.clock.get_mut(at)? = Some(optional(&mut c, integer)?),
             }
         }
         let end: &[u8] = if self.opening.is_empty() { b"}" } else { b"}}" };

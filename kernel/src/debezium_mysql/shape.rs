@@ -5,16 +5,16 @@
 //!        {"protocol":…,"key":{"fields":["id"]},"value":{"envelope":[…],"source":[…]}}     without schemas
 //! ```
 
-use arrow_array::types::{Date32Type, TimestampMicrosecondType};
+use arrow_array::types::{Date32Type, TimestampMicrosecondType, UInt16Type};
 use arrow_buffer::i256;
 use arrow_schema::{DataType, TimeUnit};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::envelope::Layout;
-use crate::debezium::columns::{
-    Bits, Booleans, Decimal, Derived, Double, Instant, LongDecimal, Nothing, Single, labels, time,
-};
+use crate::debezium::columns::{Booleans, Nothing};
+use crate::debezium::derived::{Derived, labels, time};
+use crate::debezium::forms::{Bits, Decimal, Double, Instant, LongDecimal, Single};
 use crate::debezium::group::{Group, Key, Open, code};
 use crate::debezium::number::Style;
 use crate::debezium::rows::Rows;
@@ -22,6 +22,7 @@ use crate::debezium::shape::{
     Described, Shape, Typed, base64, counted, digits_code, digits_of, fixed, images, integer, length_of, texts,
 };
 use crate::debezium::text::java;
+use crate::forms::Unsigned;
 
 const DAYS: (i64, i64) = (-719_162, 2_932_896);
 const DAY_US: i64 = 86_400_000_000;
@@ -194,7 +195,8 @@ fn loose(mysql: &str) -> Option<Typed> {
 fn column(node: &Node, described: &Described, numeric: bool) -> Option<Typed> {
     let mysql = described.mysql.as_str();
     let name = node.name.as_deref().unwrap_or_default();
-    let name = name.strip_prefix("io.debezium.").or_else(|| name.strip_prefix("org.apache.kafka.connect.")).unwrap_or(name);
+    let name =
+        name.strip_prefix("io.debezium.").or_else(|| name.strip_prefix("org.apache.kafka.connect.")).unwrap_or(name);
     let typed = |text: &str| (mysql == text).then_some(());
     Some(match (node.base.as_str(), name) {
         ("int32", "time.Date" | "data.Date") => {
@@ -209,7 +211,7 @@ fn column(node: &Node, described: &Described, numeric: bool) -> Option<Typed> {
         ("int64", "time.NanoTimestamp") if mysql == "datetime(6)" => moments(1, 1000),
         ("int32", "time.Year") => {
             typed("year")?;
-            fixed(crate::forms::Unsigned::<arrow_array::types::UInt16Type>::up_to(YEARS), DataType::UInt16)
+            fixed(Unsigned::<UInt16Type>::up_to(YEARS), DataType::UInt16)
         }
         ("string", "time.ZonedTimestamp") => {
             let arrow = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));

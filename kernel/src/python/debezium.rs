@@ -147,7 +147,8 @@ struct Headers<'a> {
 
 impl<'a> Headers<'a> {
     fn new(array: &'a ArrayRef) -> PyResult<Self> {
-        Self::of(array).map_err(|error| PyTypeError::new_err(format!("headers must be lists of (string, binary): {error}")))
+        Self::of(array)
+            .map_err(|error| PyTypeError::new_err(format!("headers must be lists of (string, binary): {error}")))
     }
 
     fn of(array: &'a ArrayRef) -> Result<Self, ArrowError> {

@@ -171,31 +171,26 @@ impl Decoder {
         string(c)?;
         let names = start.get(..start.len() - c.rest().len())?;
         let table = *self.names.get(names)?;
-        self.last = (names.to_vec(), table);
+        self.last.0.clear();
+        self.last.0.extend_from_slice(names);
+        self.last.1 = table;
         Some(table)
     }
 }
 
 impl Table {
     /// Reads images, schema and key by the group that they are of; its shape for the row.
-    fn read(
-        &mut self,
-        key: Option<&[u8]>,
-        value: &[u8],
-        c: Cursor<'_>,
-        op: u8,
-        images: &mut Images,
-    ) -> Option<usize> {
+    fn read(&mut self, key: Option<&[u8]>, value: &[u8], c: Cursor<'_>, op: u8, images: &mut Images) -> Option<usize> {
         let last = self.last;
         let others = (0..self.groups.len()).filter(|&at| at != last);
         for at in std::iter::once(last).chain(others) {
             let Some(part) = self.groups.get_mut(at) else { continue };
             images.clear();
-            if part.images(c, value, op, images).is_some() {
-                if let Some(number) = part.group.shape(key, images, value) {
-                    self.last = at;
-                    return Some(number);
-                }
+            if part.images(c, value, op, images).is_some()
+                && let Some(number) = part.group.shape(key, images, value)
+            {
+                self.last = at;
+                return Some(number);
             }
         }
         None

@@ -9,7 +9,9 @@ use arrow_array::types::{Date32Type, TimestampMicrosecondType, UInt8Type, UInt16
 use arrow_schema::{DataType, TimeUnit};
 use serde_json::{Map, Value};
 
-use crate::debezium::columns::{Bits, Derived, Double, Instant, Nothing, OneBit, Single, Wrapped, plain_decimal, time};
+use crate::debezium::columns::Nothing;
+use crate::debezium::derived::{Derived, plain_decimal, time};
+use crate::debezium::forms::{Bits, Double, Instant, OneBit, Single, Wrapped};
 use crate::debezium::group::{Group, Key, Open, code};
 use crate::debezium::number::Style;
 use crate::debezium::rows::{Clock, Rows};
