@@ -54,3 +54,38 @@ class TicdcOpen:
             keys, values: binary or large_binary, one a record.
             rows: which of the records, in this order; all when None.
         """
+
+class TicdcDebezium:
+    """Row messages of the TiCDC Debezium protocol, of the shapes it has learned. Not shared between threads."""
+
+    def __init__(self) -> None:
+        """Knows no shape yet."""
+
+    def learn(self, shape: str) -> int | None:
+        """As `TicdcOpen.learn`."""
+
+    def decode(
+        self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None
+    ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array]:
+        """As `TicdcOpen.decode`."""
+
+class DebeziumMysql:
+    """Row messages of Debezium's MySQL and MariaDB connectors in JSON, of the shapes it has learned."""
+
+    HEADERS: bool
+
+    def __init__(self, *, placeholders: list[str], numeric: bool) -> None:
+        """Knows no shape yet.
+
+        Args:
+            placeholders: texts that stand for columns that were not sent.
+            numeric: whether decimals are numbers: shapes with a DECIMAL are then not learned.
+        """
+
+    def learn(self, shape: str) -> int | None:
+        """As `TicdcOpen.learn`."""
+
+    def decode(
+        self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None, *, headers: pa.ListArray
+    ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array]:
+        """As `TicdcOpen.decode`; headers are lists of (string, binary)."""

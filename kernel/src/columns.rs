@@ -26,6 +26,12 @@ use crate::quoted::unquote;
 pub trait Column: Send + Sync {
     /// Reads a value or `null`; tells which of the two.
     fn read(&mut self, c: &mut Cursor<'_>) -> Option<bool>;
+    /// The same of a JSON string, with its quotes, that has been checked.
+    fn read_checked(&mut self, whole: &[u8], _escaped: bool) -> Option<()> {
+        let mut c = Cursor::new(whole);
+        self.read(&mut c)?;
+        c.is_empty().then_some(())
+    }
     /// Appends NULLs until there are `rows` rows.
     fn pad(&mut self, rows: usize);
     /// Forgets all rows from the given one on.

@@ -77,8 +77,15 @@ impl<'a> Cursor<'a> {
 fn same(a: &[u8], b: &[u8]) -> bool {
     match (a.last_chunk::<16>(), b.last_chunk::<16>()) {
         (Some(x), Some(y)) => x == y && a.as_chunks::<16>().0.iter().eq(b.as_chunks::<16>().0),
-        _ => a == b,
+        _ => same_short::<8>(a, b).or_else(|| same_short::<4>(a, b)).unwrap_or_else(|| a.iter().eq(b)),
     }
+}
+
+/// The same of texts of `N` to `2 * N` bytes: the first of them, then the last.
+#[inline]
+fn same_short<const N: usize>(a: &[u8], b: &[u8]) -> Option<bool> {
+    let first = a.first_chunk::<N>()? == b.first_chunk::<N>()?;
+    Some(first && a.last_chunk::<N>()? == b.last_chunk::<N>()?)
 }
 
 #[cfg(test)]

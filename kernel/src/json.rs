@@ -22,7 +22,13 @@ pub struct Text<'a> {
 pub fn integer(c: &mut Cursor<'_>) -> Option<(bool, u64)> {
     let negative = c.eat(b"-").is_some();
     let (mut value, mut length) = (0u64, 0);
-    for digit in c.rest().iter().map(|b| b.wrapping_sub(b'0')).take_while(|&digit| digit <= 9) {
+    let (words, _) = c.rest().as_chunks::<8>();
+    for eight in words.iter().map_while(|word| eight_digits(*word)) {
+        value = value.wrapping_mul(100_000_000).wrapping_add(eight);
+        length += 8;
+    }
+    let tail = c.rest().get(length..)?;
+    for digit in tail.iter().map(|b| b.wrapping_sub(b'0')).take_while(|&digit| digit <= 9) {
         value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
         length += 1;
     }
@@ -35,6 +41,19 @@ pub fn integer(c: &mut Cursor<'_>) -> Option<(bool, u64)> {
         }
         _ => Some((negative, value)),
     }
+}
+
+/// The number that eight digits spell, of which two, then four, then all are put together.
+#[inline]
+fn eight_digits(word: [u8; 8]) -> Option<u64> {
+    let x = u64::from_le_bytes(word) ^ (ONES * u64::from(b'0'));
+    if (x.wrapping_add(ONES * 0x76) | x) & HIGHS != 0 {
+        return None;
+    }
+    let x = x.wrapping_mul(10).wrapping_add(x >> 8);
+    let first = (x & 0xff_0000_00ff).wrapping_mul(0x000f_4240_0000_0064);
+    let second = ((x >> 16) & 0xff_0000_00ff).wrapping_mul(0x0000_2710_0000_0001);
+    Some(first.wrapping_add(second) >> 32)
 }
 
 /// An integer that fits 64 bits with sign.

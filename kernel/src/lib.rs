@@ -7,6 +7,8 @@
 pub mod avro;
 pub mod columns;
 pub mod cursor;
+pub mod debezium;
+pub mod debezium_mysql;
 pub mod ends;
 pub mod forms;
 pub mod json;
@@ -15,6 +17,7 @@ pub mod nulls;
 pub mod quoted;
 pub mod rows;
 pub mod ticdc_avro;
+pub mod ticdc_debezium;
 pub mod ticdc_open;
 
 #[cfg(feature = "python")]

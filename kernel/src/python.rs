@@ -13,6 +13,8 @@ use crate::rows::Op;
 use crate::ticdc_avro::Decoder as AvroDecoder;
 use crate::ticdc_open::Decoder;
 
+mod debezium;
+
 /// What Python gets back: rows by shape, and the odd records.
 type Answer<'py> = (Vec<(usize, Bound<'py, PyAny>)>, Py<PyAny>);
 
@@ -188,6 +190,8 @@ mod changefeed_kernel {
     use super::TicdcAvro;
     #[pymodule_export]
     use super::TicdcOpen;
+    #[pymodule_export]
+    use super::debezium::{DebeziumMysql, TicdcDebezium};
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {

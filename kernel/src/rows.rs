@@ -54,7 +54,7 @@ pub struct Named {
 
 /// One image of the rows.
 pub struct Image {
-    fields: Fields,
+    pub(crate) fields: Fields,
     columns: Vec<Box<dyn Column>>,
     absent: Nulls,
     rows: usize,
@@ -89,7 +89,7 @@ impl Image {
     }
 
     #[inline]
-    fn close(&mut self, present: bool) {
+    pub(crate) fn close(&mut self, present: bool) {
         self.rows += 1;
         if present {
             self.filled = self.rows;
@@ -103,14 +103,14 @@ impl Image {
         self.truncate(self.rows);
     }
 
-    fn truncate(&mut self, rows: usize) {
+    pub(crate) fn truncate(&mut self, rows: usize) {
         self.columns.iter_mut().for_each(|c| c.truncate(rows));
         self.absent.truncate(rows);
         self.rows = self.rows.min(rows);
         self.filled = self.filled.min(rows);
     }
 
-    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+    pub(crate) fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         self.fill();
         let arrays = self.columns.iter_mut().map(|c| c.finish()).collect::<Result<_, _>>()?;
         let absent = self.absent.finish(self.rows);

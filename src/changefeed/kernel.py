@@ -29,13 +29,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed.errors import ConfigError
-from changefeed.model.batch import Decoded, TableBatch, table_schema
+from changefeed.model.batch import RECORDS, Decoded, TableBatch, table_schema
 from changefeed.model.event import Control, DeadLetter
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Decoder, Options, Stores
-from changefeed.wire import tso
+from changefeed.wire import base64_text, tso
 from changefeed.wire.zone import zone
 
 
@@ -64,7 +64,10 @@ class Kernel(Interface):
     def decode(
         self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None, **more: pa.Array
     ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array]:
-        """Rows by shape number, and the rows of the records that are odd; `topics` go to a class that has TOPICS."""
+        """Rows by shape number, and the rows of the records that are odd.
+
+        `topics` go to a class that has TOPICS, `headers` to one that has HEADERS.
+        """
         ...
 
 
@@ -124,8 +127,25 @@ def _ahead(time_zone: str) -> int | None:
     return where.utcoffset(None) // timedelta(microseconds=1) if isinstance(where, timezone) else None
 
 
+def _ticdc_debezium(options: Any) -> Callable[[], Kernel] | None:
+    """The twin for these options; None where values are compressed."""
+    plain = options.large_message_handle_compression == "none"
+    return (lambda: changefeed_kernel.TicdcDebezium()) if plain else None
+
+
+def _debezium_mysql(options: Any) -> Callable[[], Kernel] | None:
+    """The twin for these options; None where values are Avro."""
+    if options.converter == "avro" or options.schema_registry is not None:
+        return None
+    absent = options.unavailable_value_placeholder
+    texts, numeric = [absent, base64_text.write(absent.encode())], options.decimal_format == "NUMERIC"
+    return lambda: changefeed_kernel.DebeziumMysql(placeholders=texts, numeric=numeric)
+
+
 _KERNELS: dict[str, Callable[[Any], Callable[[], Kernel] | None]] = {
+    "debezium-mysql": _debezium_mysql,
     "ticdc-avro": _ticdc_avro,
+    "ticdc-debezium": _ticdc_debezium,
     "ticdc-open": _ticdc_open,
 }
 
@@ -175,6 +195,8 @@ class Pair:
     def _run_kernel(self, records: pa.RecordBatch, rows: pa.Array | None, tables: list[TableBatch]) -> pa.Array:
         """Appends what the kernel can decode to `tables`; returns the rows of the other records."""
         more = {"topics": records.column("topic").cast(pa.binary())} if self._by_topic else {}
+        if getattr(self._kernel, "HEADERS", False):
+            more["headers"] = _headers(records)
         found, odd = self._kernel.decode(records.column("key"), records.column("value"), rows, **more)
         tables += (_completed(self._shapes[number], batch, records) for number, batch in found)
         return odd
@@ -202,14 +224,17 @@ def _met(tables: list[TableBatch]) -> list[tuple[TableShape, str]]:
     return [(shape, topic) for _, shape, topic in sorted(met, key=lambda one: one[0])]
 
 
+def _headers(records: pa.RecordBatch) -> pa.Array:
+    column, kind = records.column("headers"), RECORDS.field("headers").type
+    return column if column.type == kind else column.cast(kind)
+
+
 def _description(shape: TableShape, topic: str | None) -> str:
-    said = {
-        "database": shape.database,
-        "table": shape.table,
-        "columns": [{"name": c.name, "type": str(c.type)} for c in shape.columns],
-        "wire": json.loads(shape.wire),
-    }
-    return json.dumps(said if topic is None else said | {"topic": topic})
+    """The shape in JSON; its wire text, which is JSON, stands in it as it is: there may be bytes to compare with."""
+    columns = [{"name": c.name, "type": str(c.type), "key": c.key} for c in shape.columns]
+    said = {"database": shape.database, "table": shape.table, "columns": columns}
+    described = json.dumps(said if topic is None else said | {"topic": topic})
+    return f'{described[:-1]},"wire":{shape.wire or "null"}}}'
 
 
 def _completed(shape: TableShape, rows: pa.RecordBatch, records: pa.RecordBatch) -> TableBatch:
@@ -252,11 +277,11 @@ def _at(answer: Decoded, rows: pa.Array) -> Decoded:
 
 
 def _joined(tables: Iterable[TableBatch]) -> list[TableBatch]:
-    """One batch a shape, its rows in order, in the order in which the shapes are first met."""
-    by_shape: dict[TableShape, list[pa.RecordBatch]] = {}
+    """One batch a shape and unit of time, its rows in order, in the order in which the shapes are first met."""
+    by_shape: dict[tuple[TableShape, pa.DataType], list[pa.RecordBatch]] = {}
     for table in tables:
-        by_shape.setdefault(table.shape, []).append(table.rows)
-    joined = [TableBatch(shape, _in_order(batches)) for shape, batches in by_shape.items()]
+        by_shape.setdefault((table.shape, table.rows.column("commit_time").type), []).append(table.rows)
+    joined = [TableBatch(shape, _in_order(batches)) for (shape, _), batches in by_shape.items()]
     return sorted(joined, key=lambda t: (t.rows.column("record")[0].as_py(), t.rows.column("index")[0].as_py() or 0))
 
 

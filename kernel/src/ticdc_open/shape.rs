@@ -37,7 +37,6 @@ pub struct Shape {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Described {
     name: String,
     #[serde(rename = "type")]

@@ -3,7 +3,8 @@
 Rule 1. Rows whose schema block has the same bytes, or whose columns have the same names where there is none, are one
         family. A family has a shape for each set of what only values tell: the fraction digits of a ZonedTimestamp,
         and without schema the type of every column.
-Rule 2. A NULL tells nothing: a row joins the first shape of its family that agrees where it is not NULL.
+Rule 2. A NULL tells nothing: a row joins the first shape of its family that agrees where it is not NULL. A column of NULLs
+        alone has no fraction digits, or without schema the type `null`.
 Rule 3. The table of shapes is bounded; a shape made again is equal to the one forgotten.
 
 The wire text of a shape:
@@ -69,7 +70,9 @@ class Family:
             if all(new is None or new == old for new, old in zip(told, known, strict=True)):
                 return shape
         shape = self._make(told)
-        self.shapes.append((told, shape))
+        open_types = [f.column.type for f in self.fields if f.told]
+        known = tuple(0 if one is None and t != loose.NULL else one for one, t in zip(told, open_types, strict=True))
+        self.shapes.append((known, shape))
         del self.shapes[:-_SHAPES_IN_FAMILY]
         return shape
 

@@ -1,0 +1,240 @@
+//! A group: rows with the same literals, whose shapes differ in the types of open columns alone.
+
+use crate::cursor::Cursor;
+use crate::json::unescape;
+use crate::rows::Image;
+
+use super::forms::{EPOCH, instant_digits};
+use super::rows::Rows;
+use super::token::{Kind, Token, token};
+
+/// What the values of a column tell of its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Open {
+    /// Nothing: it is known.
+    No,
+    /// All, by their kind; `mixed` takes integers among numbers.
+    Kind {
+        /// Whether integers and numbers make numbers.
+        mixed: bool,
+    },
+    /// Fraction digits; `epoch` is a text that tells none.
+    Digits {
+        /// Whether there is such a text.
+        epoch: bool,
+    },
+}
+
+/// What a value tells: 0 is nothing.
+pub mod code {
+    /// A string.
+    pub const TEXT: u8 = 1;
+    /// An integer.
+    pub const INTEGER: u8 = 2;
+    /// Any other number.
+    pub const NUMBER: u8 = 3;
+    /// `true` or `false`.
+    pub const BOOL: u8 = 4;
+
+    /// So many fraction digits.
+    pub fn digits(count: u8) -> u8 {
+        count + 1
+    }
+}
+
+impl Open {
+    fn code(self, token: &Token, value: &[u8]) -> Option<u8> {
+        match (self, token.kind) {
+            (Self::No, _) | (_, Kind::Null) => Some(0),
+            (Self::Kind { .. }, Kind::Text { .. }) => Some(code::TEXT),
+            (Self::Kind { .. }, Kind::Integer) => Some(code::INTEGER),
+            (Self::Kind { .. }, Kind::Number) => Some(code::NUMBER),
+            (Self::Kind { .. }, Kind::Bool) => Some(code::BOOL),
+            (Self::Digits { epoch }, Kind::Text { .. }) => match token.of(value)? {
+                EPOCH if epoch => Some(0),
+                text => instant_digits(text).map(code::digits),
+            },
+            (Self::Digits { .. }, _) => None,
+        }
+    }
+
+    fn both(self, a: u8, b: u8) -> Option<u8> {
+        match (a, b) {
+            (0, one) | (one, 0) => Some(one),
+            _ if a == b => Some(a),
+            (code::INTEGER, code::NUMBER) | (code::NUMBER, code::INTEGER) if self == Self::Kind { mixed: true } => {
+                Some(code::NUMBER)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// How the key of a group's rows is spelled: what stands before each value, which column's it is, and what is at the end.
+pub struct Key {
+    /// Literal and column of each value.
+    pub values: Vec<(Vec<u8>, usize)>,
+    /// The rest.
+    pub end: Vec<u8>,
+}
+
+impl Key {
+    /// The key with these columns inside of `open` and `close`; `names` are all names as they are spelled.
+    pub fn new(open: &str, names: &[String], columns: &[usize], close: &str) -> Option<Self> {
+        let mut opening = open.to_owned();
+        let mut values = Vec::new();
+        for &column in columns {
+            let literal = format!("{opening}{}:", names.get(column)?);
+            values.push((literal.into_bytes(), column));
+            opening = ",".to_owned();
+        }
+        let end = if columns.is_empty() { format!("{open}{close}") } else { close.to_owned() };
+        Some(Self { values, end: end.into_bytes() })
+    }
+
+    fn is(&self, key: &[u8], image: &[Token], value: &[u8]) -> Option<()> {
+        let mut c = Cursor::new(key);
+        for (literal, column) in &self.values {
+            c.eat(literal)?;
+            c.eat(image.get(*column)?.of(value)?)?;
+        }
+        (c.rest() == self.end).then_some(())
+    }
+}
+
+/// Rows with the same literals.
+pub struct Group {
+    names: Vec<Vec<u8>>,
+    open: Vec<Open>,
+    key: Option<Key>,
+    shapes: Vec<(usize, Vec<u8>)>,
+    last: Option<(Vec<u8>, usize)>,
+    codes: Vec<u8>,
+}
+
+/// The tokens of the images that a record has; their room is used again.
+#[derive(Default)]
+pub struct Images {
+    /// Of the old row.
+    pub before: Tokens,
+    /// Of the new row.
+    pub after: Tokens,
+}
+
+/// The tokens of an image, if there is one.
+#[derive(Default)]
+pub struct Tokens {
+    there: bool,
+    tokens: Vec<Token>,
+}
+
+impl Tokens {
+    /// The tokens.
+    pub fn get(&self) -> Option<&[Token]> {
+        self.there.then_some(self.tokens.as_slice())
+    }
+
+    /// Whether there is an image.
+    pub fn is_there(&self) -> bool {
+        self.there
+    }
+}
+
+impl Images {
+    /// No images.
+    pub fn clear(&mut self) {
+        self.before.there = false;
+        self.after.there = false;
+    }
+}
+
+impl Group {
+    /// No shapes yet. `names` are the columns' as they are spelled; no `key` is a record without key.
+    pub fn new(names: &[String], open: Vec<Open>, key: Option<Key>) -> Self {
+        let openings = std::iter::once('{').chain(std::iter::repeat(','));
+        let names = names.iter().zip(openings).map(|(name, opening)| format!("{opening}{name}:").into_bytes());
+        Self { names: names.collect(), open, key, shapes: Vec::new(), last: None, codes: Vec::new() }
+    }
+
+    /// Adds a shape; `codes` are what its columns' types tell.
+    pub fn learn(&mut self, number: usize, codes: Vec<u8>) {
+        self.shapes.push((number, codes));
+        self.last = None;
+    }
+
+    /// Reads an image, of which the cursor has the rest of `value`.
+    #[inline]
+    pub fn image(&self, c: &mut Cursor<'_>, value: &[u8], image: &mut Tokens) -> Option<()> {
+        image.tokens.clear();
+        for name in &self.names {
+            c.eat(name)?;
+            image.tokens.push(token(c, value)?);
+        }
+        image.there = true;
+        c.eat(b"}")
+    }
+
+    /// The number of the shape that a record's row belongs to, when its key is the row's.
+    pub fn shape(&mut self, key: Option<&[u8]>, images: &Images, value: &[u8]) -> Option<usize> {
+        let row = images.after.get().or(images.before.get())?;
+        match (&self.key, key) {
+            (None, None) => {}
+            (Some(expected), Some(key)) => expected.is(key, row, value)?,
+            _ => return None,
+        }
+        self.codes.clear();
+        let other = if images.after.is_there() { images.before.get() } else { None };
+        for (at, (open, token)) in self.open.iter().zip(row).enumerate() {
+            let mut told = open.code(token, value)?;
+            if let Some(token) = other.and_then(|other| other.get(at)) {
+                told = open.both(told, open.code(token, value)?)?;
+            }
+            self.codes.push(told);
+        }
+        if let Some((_, number)) = self.last.as_ref().filter(|(codes, _)| *codes == self.codes) {
+            return Some(*number);
+        }
+        let agrees = |known: &[u8]| self.codes.iter().zip(known).all(|(&told, &known)| told == 0 || told == known);
+        let number = self.shapes.iter().find(|(_, known)| agrees(known))?.0;
+        let last = self.last.get_or_insert_default();
+        last.0.clone_from(&self.codes);
+        last.1 = number;
+        Some(number)
+    }
+}
+
+/// Whether a string is one of these texts, which are UTF-8.
+pub fn is_one_of(token: &Token, value: &[u8], texts: &[Vec<u8>]) -> Option<bool> {
+    let Kind::Text { escaped } = token.kind else { return Some(false) };
+    let raw = token.of(value)?.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    if !escaped {
+        return Some(texts.iter().any(|text| text == raw));
+    }
+    let mut plain = Vec::new();
+    unescape(raw, &mut plain)?;
+    Some(texts.contains(&plain))
+}
+
+/// Reads both images into their columns.
+pub fn fill(rows: &mut Rows, images: &Images, value: &[u8]) -> Option<()> {
+    for (image, tokens) in [(&mut rows.before, &images.before), (&mut rows.after, &images.after)] {
+        if let Some(tokens) = tokens.get() {
+            fill_image(image, tokens, value)?;
+        }
+    }
+    Some(())
+}
+
+fn fill_image(image: &mut Image, tokens: &[Token], value: &[u8]) -> Option<()> {
+    for (column, token) in image.columns().iter_mut().zip(tokens) {
+        let text = token.of(value)?;
+        if let Kind::Text { escaped } = token.kind {
+            column.read_checked(text, escaped)?;
+            continue;
+        }
+        let mut c = Cursor::new(text);
+        column.read(&mut c)?;
+        c.is_empty().then_some(())?;
+    }
+    Some(())
+}

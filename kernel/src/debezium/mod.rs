@@ -1,0 +1,25 @@
+//! What the Debezium-shaped JSON protocols share: rows as images of named values inside an envelope of literal bytes.
+//!
+//! ```text
+//! {"id": 7 ,"name": "ada" ,"photo": null }
+//! └ name ┘ └ value: a token, its bytes and its kind
+//!
+//! tokens ─▶ codes: what values tell of types that nothing else tells ─▶ the first shape that agrees ─▶ its columns
+//! ```
+//!
+//! Rule 1. A record is one row, all or nothing. Whatever is not exactly as drawn makes it *odd*, and the reference decides.
+//! Rule 2. A *group* is what has the same literals: names, schema blocks, key. Its shapes differ in the types of their
+//!         *open* columns alone. A row belongs to the first shape, in the order of learning, that agrees where the row
+//!         is not NULL.
+//! Rule 3. A value must be spelled as the producer spells it. Another spelling of a number or of base64 would have to be
+//!         kept beside the row: it is odd.
+
+pub mod columns;
+pub mod derived;
+pub mod forms;
+pub mod group;
+pub mod number;
+pub mod rows;
+pub mod shape;
+pub mod text;
+pub mod token;

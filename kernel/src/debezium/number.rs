@@ -1,0 +1,206 @@
+//! Binary floating point, spelled as its writer spells it: Go's or Java's shortest digits, and nothing else.
+//!
+//! ```text
+//!        plain notation                          else            integral values
+//! Go     1e-6 ≤ |x| < 1e21                       1.5e-07 1e+21   5
+//! Java   1e-3 ≤ |x| < 1e7                        1.5E-7  1.0E21  5.0
+//! ```
+//!
+//! Rule 1. A text in plain notation with at most as many digits as every number of the width keeps (15, or 6 of a single)
+//!         is the shortest of its number. Others are written anew and compared.
+//! Rule 2. Shortest digits of a power of two differ between writers: such a text is refused when it has more digits.
+
+use std::fmt::Write;
+
+use crate::cursor::Cursor;
+use crate::json::{float, float32};
+
+/// Who wrote the number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// Go, as TiCDC's JSON writers have it.
+    Go,
+    /// Java's `Double.toString` and `Float.toString`.
+    Java,
+}
+
+/// The double that is spelled like this.
+#[inline]
+pub fn double(text: &[u8], style: Style) -> Option<f64> {
+    let mut c = Cursor::new(text);
+    let value: f64 = float(&mut c)?;
+    let (low, high) = if style == Style::Go { (1e-6, 1e21) } else { (1e-3, 1e7) };
+    let plain = value == 0.0 || (low <= value.abs() && value.abs() < high);
+    if !c.is_empty() {
+        return None;
+    }
+    let digits = if plain { digits(text, style) } else { None };
+    if digits.is_some_and(|n| n <= 15) {
+        return Some(value);
+    }
+    let power = value.to_bits() << 12 == 0;
+    let mut shortest = Shortest::default();
+    write!(shortest, "{value:e}").ok()?;
+    let same = if digits.is_some() {
+        shortest.has_digits(text)
+    } else {
+        written(shortest.text()?, plain, style)?.as_bytes() == text
+    };
+    (!power && same).then_some(value)
+}
+
+/// The single that is spelled like this.
+#[inline]
+pub fn single(text: &[u8], style: Style) -> Option<f32> {
+    let mut c = Cursor::new(text);
+    let value = float32(&mut c)?;
+    let (low, high) = if style == Style::Go { (1e-6, 1e21) } else { (1e-3, 1e7) };
+    let plain = value == 0.0 || (low <= value.abs() && value.abs() < high);
+    if !c.is_empty() {
+        return None;
+    }
+    let digits = if plain { digits(text, style) } else { None };
+    if digits.is_some_and(|n| n <= 6) {
+        return Some(value);
+    }
+    let power = value.to_bits() << 9 == 0;
+    let mut shortest = Shortest::default();
+    write!(shortest, "{value:e}").ok()?;
+    let same = if digits.is_some() {
+        shortest.has_digits(text)
+    } else {
+        written(shortest.text()?, plain, style)?.as_bytes() == text
+    };
+    (!power && same).then_some(value)
+}
+
+/// Shortest digits in scientific notation, as Rust writes them: `-1.25e-7`.
+#[derive(Default)]
+struct Shortest {
+    bytes: [u8; 32],
+    length: usize,
+}
+
+impl Write for Shortest {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let room = self.bytes.get_mut(self.length..self.length + text.len()).ok_or(std::fmt::Error)?;
+        room.copy_from_slice(text.as_bytes());
+        self.length += text.len();
+        Ok(())
+    }
+}
+
+impl Shortest {
+    fn text(&self) -> Option<&str> {
+        std::str::from_utf8(self.bytes.get(..self.length)?).ok()
+    }
+
+    /// Whether a number in plain notation has these digits, zeros around them aside.
+    fn has_digits(&self, plain: &[u8]) -> bool {
+        let mut found = plain.iter().filter(|b| b.is_ascii_digit()).skip_while(|&&b| b == b'0');
+        let mantissa = self.bytes.iter().take_while(|&&b| b != b'e').filter(|b| b.is_ascii_digit());
+        mantissa.into_iter().all(|b| found.next() == Some(b)) && found.all(|&b| b == b'0')
+    }
+}
+
+/// How many significant digits a number in the plain notation has; nothing for another notation.
+#[inline]
+fn digits(text: &[u8], style: Style) -> Option<usize> {
+    let text = text.strip_prefix(b"-").unwrap_or(text);
+    let whole = text.iter().take_while(|b| b.is_ascii_digit()).count();
+    let (whole, fraction) = text.split_at_checked(whole)?;
+    let fraction = match fraction {
+        [] if style == Style::Go => fraction,
+        [b'.', fraction @ ..] if fraction.iter().all(u8::is_ascii_digit) => fraction,
+        _ => return None,
+    };
+    let integral = style == Style::Java && fraction == b"0";
+    if fraction.last() == Some(&b'0') && !integral {
+        return None;
+    }
+    let fraction = if integral { &[] } else { fraction };
+    Some(if whole == b"0" {
+        fraction.len() - fraction.iter().take_while(|&&b| b == b'0').count()
+    } else {
+        whole.len() + fraction.len()
+    })
+}
+
+/// The style's text of a number in shortest scientific notation.
+fn written(scientific: &str, plain: bool, style: Style) -> Option<String> {
+    let (sign, text) = scientific.strip_prefix('-').map_or(("", scientific), |text| ("-", text));
+    let (mantissa, exponent) = text.split_once('e')?;
+    let exponent: i32 = exponent.parse().ok()?;
+    let digits = mantissa.replace('.', "");
+    let mut out = String::from(sign);
+    let (first, more) = digits.split_at_checked(1)?;
+    if plain {
+        push_plain(&mut out, &digits, exponent, style)?;
+    } else if style == Style::Java {
+        let more = if more.is_empty() { "0" } else { more };
+        write!(out, "{first}.{more}E{exponent}").ok()?;
+    } else {
+        let dot = if more.is_empty() { "" } else { "." };
+        let sign = if exponent < 0 { '-' } else { '+' };
+        write!(out, "{first}{dot}{more}e{sign}{:02}", exponent.abs()).ok()?;
+    }
+    Some(out)
+}
+
+fn push_plain(out: &mut String, digits: &str, exponent: i32, style: Style) -> Option<()> {
+    let Ok(whole) = usize::try_from(exponent + 1) else {
+        let zeros = usize::try_from(-exponent - 1).ok()?;
+        return write!(out, "0.{}{digits}", "0".repeat(zeros)).ok();
+    };
+    if let Some((whole, fraction)) = digits.split_at_checked(whole).filter(|(w, f)| !w.is_empty() && !f.is_empty()) {
+        return write!(out, "{whole}.{fraction}").ok();
+    }
+    if whole == 0 {
+        return write!(out, "0.{digits}").ok();
+    }
+    let tail = if style == Style::Java { ".0" } else { "" };
+    write!(out, "{digits}{}{tail}", "0".repeat(whole - digits.len())).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_spelled_as_their_writer_does() {
+        for good in ["0", "-0", "5", "5.42", "-6953.85", "0.000001", "1e-07", "1.5e+21", "0.6443255982300651", "100"] {
+            assert!(double(good.as_bytes(), Style::Go).is_some(), "{good}");
+        }
+        for bad in ["5.0", "5.420", "1e-7", "1e21", "0.0000001", "00", "1.", "9007199254740993", "1e2", "", "5 "] {
+            assert!(double(bad.as_bytes(), Style::Go).is_none(), "{bad}");
+        }
+        for good in ["0.0", "-0.0", "5.0", "0.001", "1.0E7", "9999999.5", "1.5E-4", "0.6443255982300651", "1.0E100"] {
+            assert!(double(good.as_bytes(), Style::Java).is_some(), "{good}");
+        }
+        for bad in ["0", "5", "5.00", "1.0E6", "10000000.0", "1.5e-4", "1E7", "1.50E7"] {
+            assert!(double(bad.as_bytes(), Style::Java).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn singles_keep_fewer_digits() {
+        for (text, good) in [("0.1", true), ("1024", true), ("3.4028235e+38", true), ("16777216", false)] {
+            assert_eq!(single(text.as_bytes(), Style::Go).is_some(), good, "{text}");
+        }
+        assert!(single(b"0.10000000149011612", Style::Go).is_none());
+        assert!(single(b"1024.0", Style::Java).is_some() && single(b"1.234567E8", Style::Java).is_some());
+    }
+
+    #[test]
+    fn long_texts_are_written_anew() {
+        for value in
+            [1.0 / 3.0, 123_456_789.123_456_79, 5e-324, 1.797_693_134_862_315_7e308, 12_345_678_901_234_567_890.0]
+        {
+            for style in [Style::Go, Style::Java] {
+                let (low, high) = if style == Style::Go { (1e-6, 1e21) } else { (1e-3, 1e7) };
+                let text = written(&format!("{value:e}"), low <= value && value < high, style).unwrap();
+                assert_eq!(text.parse::<f64>().unwrap(), value, "{text}");
+            }
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! The rows of one shape: where they come from, when they happened, and their two images.
+//!
+//! ```text
+//! record index op  commit_ts              transaction origin  before{…} after{…}      with TiDB's timestamps
+//! record index op  sequence commit_time   transaction origin  before{…} after{…}      with a place in the binary log
+//! ```
+
+use std::mem::replace;
+use std::sync::Arc;
+
+use arrow_array::types::{
+    ArrowPrimitiveType, ArrowTimestampType, Int64Type, TimestampMicrosecondType, TimestampMillisecondType, UInt64Type,
+};
+use arrow_array::{ArrayRef, Int32Array, PrimitiveArray, RecordBatch, StringArray, StructArray};
+use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
+
+use crate::columns::{Bytes, Column, Spelling};
+use crate::nulls::Nulls;
+use crate::rows::Image;
+
+/// Which times the rows tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// TiDB's timestamps.
+    Tso,
+    /// A place in the binary log and a time in milliseconds.
+    Milliseconds,
+    /// The same in microseconds.
+    Microseconds,
+}
+
+/// When a row changed.
+#[derive(Clone, Copy, Debug)]
+pub enum When {
+    /// The upstream's ordering number.
+    Tso(u64),
+    /// The place in the log, and the clock's time.
+    Log(Option<u64>, i64),
+}
+
+/// The transaction of a row.
+#[derive(Clone, Copy, Debug)]
+pub struct Transaction<'a> {
+    /// Its id, UTF-8.
+    pub id: &'a [u8],
+    /// Which event of it.
+    pub order: Option<i64>,
+    /// Which event of it in this table.
+    pub table_order: Option<i64>,
+}
+
+/// What is known of a row beside its images.
+pub struct Head<'a> {
+    /// Row of the record in its batch.
+    pub record: i32,
+    /// What happened.
+    pub op: &'static str,
+    /// Which images there are.
+    pub images: (bool, bool),
+    /// When.
+    pub when: When,
+    /// In which transaction.
+    pub transaction: Option<Transaction<'a>>,
+    /// JSON of what else the protocol says.
+    pub origin: &'a [u8],
+}
+
+/// What a vector holds; it is empty afterwards, with room for as much again.
+fn emptied<T>(values: &mut Vec<T>) -> Vec<T> {
+    let room = values.len();
+    replace(values, Vec::with_capacity(room))
+}
+
+/// Numbers and NULLs.
+struct Numbers<T: ArrowPrimitiveType> {
+    values: Vec<T::Native>,
+    nulls: Nulls,
+}
+
+impl<T: ArrowPrimitiveType> Default for Numbers<T> {
+    fn default() -> Self {
+        Self { values: Vec::new(), nulls: Nulls::default() }
+    }
+}
+
+impl<T: ArrowPrimitiveType> Numbers<T> {
+    fn push(&mut self, value: Option<T::Native>) {
+        if value.is_none() {
+            self.nulls.push(self.values.len()..self.values.len() + 1);
+        }
+        self.values.push(value.unwrap_or_default());
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.values.truncate(rows);
+        self.nulls.truncate(rows);
+    }
+
+    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+        let nulls = self.nulls.finish(self.values.len());
+        Ok(Arc::new(PrimitiveArray::<T>::try_new(emptied(&mut self.values).into(), nulls)?))
+    }
+}
+
+/// The rows of one shape.
+pub struct Rows {
+    /// The image before each change.
+    pub before: Image,
+    /// The image after each change.
+    pub after: Image,
+    clock: Clock,
+    records: Vec<i32>,
+    ops: Vec<&'static str>,
+    numbers: Numbers<UInt64Type>,
+    times: Vec<i64>,
+    ids: Bytes,
+    orders: Numbers<Int64Type>,
+    table_orders: Numbers<Int64Type>,
+    alone: Nulls,
+    origins: Bytes,
+}
+
+impl Rows {
+    /// No rows, with these images.
+    pub fn new(before: Image, after: Image, clock: Clock) -> Self {
+        Self {
+            before,
+            after,
+            clock,
+            records: Vec::new(),
+            ops: Vec::new(),
+            numbers: Numbers::default(),
+            times: Vec::new(),
+            ids: Bytes::new(Spelling::Plain, true),
+            orders: Numbers::default(),
+            table_orders: Numbers::default(),
+            alone: Nulls::default(),
+            origins: Bytes::new(Spelling::Plain, true),
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Completes a row whose images have been read.
+    pub fn close(&mut self, head: &Head<'_>) -> Option<()> {
+        let row = self.records.len();
+        self.origins.push(Some(head.origin))?;
+        self.ids.push(head.transaction.map(|t| t.id))?;
+        if head.transaction.is_none() {
+            self.alone.push(row..row + 1);
+        }
+        self.orders.push(head.transaction.and_then(|t| t.order));
+        self.table_orders.push(head.transaction.and_then(|t| t.table_order));
+        let (number, time) = match head.when {
+            When::Tso(ts) => (Some(ts), 0),
+            When::Log(sequence, time) => (sequence, time),
+        };
+        self.numbers.push(number);
+        self.times.push(time);
+        self.before.close(head.images.0);
+        self.after.close(head.images.1);
+        self.ops.push(head.op);
+        self.records.push(head.record);
+        Some(())
+    }
+
+    /// Forgets what was read of a row that was not completed.
+    pub fn rewind(&mut self) {
+        let rows = self.records.len();
+        self.before.truncate(rows);
+        self.after.truncate(rows);
+        self.ops.truncate(rows);
+        self.numbers.truncate(rows);
+        self.times.truncate(rows);
+        self.ids.truncate(rows);
+        self.orders.truncate(rows);
+        self.table_orders.truncate(rows);
+        self.alone.truncate(rows);
+        self.origins.truncate(rows);
+    }
+
+    /// The rows in columns; none are left.
+    pub fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
+        let rows = self.records.len();
+        let numbers: ArrayRef = self.numbers.finish()?;
+        let times = emptied(&mut self.times);
+        let mut columns: Vec<(&str, ArrayRef)> = vec![
+            ("record", Arc::new(Int32Array::from(emptied(&mut self.records)))),
+            ("index", Arc::new(Int32Array::new_null(rows))),
+            ("op", Arc::new(StringArray::from_iter_values(self.ops.drain(..)))),
+        ];
+        match self.clock {
+            Clock::Tso => columns.push(("commit_ts", numbers)),
+            Clock::Milliseconds => {
+                columns.extend([("sequence", numbers), ("commit_time", utc::<TimestampMillisecondType>(times))]);
+            }
+            Clock::Microseconds => {
+                columns.extend([("sequence", numbers), ("commit_time", utc::<TimestampMicrosecondType>(times))]);
+            }
+        }
+        columns.push(("transaction", self.transactions(rows)?));
+        columns.push(("origin", self.origins.finish()?));
+        columns.push(("before", self.before.finish()?));
+        columns.push(("after", self.after.finish()?));
+        let fields: Vec<_> =
+            columns.iter().map(|(name, array)| Field::new(*name, array.data_type().clone(), true)).collect();
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.into_iter().map(|(_, array)| array).collect())
+    }
+
+    fn transactions(&mut self, rows: usize) -> Result<ArrayRef, ArrowError> {
+        let fields = Fields::from(vec![
+            Field::new("id", DataType::Utf8, true),
+            Field::new("order", DataType::Int64, true),
+            Field::new("table_order", DataType::Int64, true),
+        ]);
+        let children = vec![self.ids.finish()?, self.orders.finish()?, self.table_orders.finish()?];
+        Ok(Arc::new(StructArray::try_new(fields, children, self.alone.finish(rows))?))
+    }
+}
+
+fn utc<T: ArrowTimestampType>(times: Vec<i64>) -> ArrayRef {
+    let array = PrimitiveArray::<T>::from_iter_values(times);
+    Arc::new(array.with_timezone("UTC"))
+}

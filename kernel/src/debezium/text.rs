@@ -1,0 +1,127 @@
+//! JSON strings from one writer's spelling to another's: what stands in an origin is spelled as Python does.
+
+use std::fmt::Write as _;
+
+use crate::json::{Text, unescape};
+
+/// Appends the canonical JSON string of a string's bytes.
+#[inline]
+pub fn push_text(text: &Text<'_>, scratch: &mut Vec<u8>, out: &mut Vec<u8>) -> Option<()> {
+    if text.escaped {
+        scratch.clear();
+        unescape(text.raw, scratch)?;
+        push_quoted(scratch, out);
+    } else {
+        out.push(b'"');
+        out.extend_from_slice(text.raw);
+        out.push(b'"');
+    }
+    Some(())
+}
+
+/// Appends the canonical JSON string that means these bytes, which are UTF-8.
+pub fn push_quoted(bytes: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    for &b in bytes {
+        match b {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            0x08 => out.extend_from_slice(b"\\b"),
+            0x0c => out.extend_from_slice(b"\\f"),
+            0..0x20 => out.extend_from_slice(format!("\\u{b:04x}").as_bytes()),
+            _ => out.push(b),
+        }
+    }
+    out.push(b'"');
+}
+
+/// Appends an integer.
+pub fn push_integer(value: i64, out: &mut Vec<u8>) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    let mut left = value.unsigned_abs();
+    for slot in digits.iter_mut().rev() {
+        *slot = b'0' + u8::try_from(left % 10).unwrap_or_default();
+        at -= 1;
+        left /= 10;
+        if left == 0 {
+            break;
+        }
+    }
+    if value < 0 {
+        out.push(b'-');
+    }
+    out.extend_from_slice(digits.get(at..).unwrap_or_default());
+}
+
+/// A name as Java's writer spells it: `\u001F` in upper case, characters above U+FFFF as two escapes.
+pub fn java(text: &str) -> String {
+    spell(text, |c, out| match c {
+        '\u{8}' => out.push_str("\\b"),
+        '\u{c}' => out.push_str("\\f"),
+        c if c > '\u{ffff}' => {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| push_hex(out, &format!("{unit:04X}")));
+        }
+        c if c < ' ' => push_hex(out, &format!("{:04X}", u32::from(c))),
+        c => out.push(c),
+    })
+}
+
+/// A name as json-iterator spells it.
+pub fn go(text: &str) -> String {
+    spell(text, |c, out| match c {
+        c if c < ' ' => push_hex(out, &format!("{:04x}", u32::from(c))),
+        c => out.push(c),
+    })
+}
+
+fn push_hex(out: &mut String, digits: &str) {
+    let _ = write!(out, "\\u{digits}");
+}
+
+fn spell(text: &str, other: fn(char, &mut String)) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c => other(c, &mut out),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_spelled_as_their_writer_does() {
+        assert_eq!(java("a\"\u{1f}\u{8}é🐟"), "\"a\\\"\\u001F\\bé\\uD83D\\uDC1F\"");
+        assert_eq!(go("a\\\u{1f}\u{8}é🐟"), "\"a\\\\\\u001f\\u0008é🐟\"");
+    }
+
+    #[test]
+    fn texts_become_canonical() {
+        let (mut scratch, mut out) = (Vec::new(), Vec::new());
+        let raw = "a\\u001F\\/\\uD83D\\uDC1F\\b".as_bytes();
+        push_text(&Text { raw, escaped: true }, &mut scratch, &mut out).unwrap();
+        assert_eq!(out, "\"a\\u001f/🐟\\b\"".as_bytes());
+    }
+
+    #[test]
+    fn integers_are_written_to_the_last_digit() {
+        for value in [0, 7, -7, 1_000, i64::MAX, i64::MIN] {
+            let mut out = Vec::new();
+            push_integer(value, &mut out);
+            assert_eq!(out, value.to_string().as_bytes());
+        }
+    }
+}

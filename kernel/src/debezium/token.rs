@@ -1,0 +1,94 @@
+//! Values of an image before their types are known: which bytes, and which kind of JSON.
+
+use crate::cursor::Cursor;
+use crate::json::string;
+
+/// What a JSON value is, as far as its first look tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `null`.
+    Null,
+    /// A string, checked, without escapes or with some.
+    Text {
+        /// Whether there are escapes.
+        escaped: bool,
+    },
+    /// Digits, perhaps behind a minus; not yet checked.
+    Integer,
+    /// Any other number; not yet checked.
+    Number,
+    /// `true` or `false`.
+    Bool,
+}
+
+/// A value and its place in the record.
+#[derive(Clone, Copy, Debug)]
+pub struct Token {
+    start: usize,
+    end: usize,
+    /// What it is.
+    pub kind: Kind,
+}
+
+impl Token {
+    /// Its bytes.
+    #[inline]
+    pub fn of<'a>(&self, value: &'a [u8]) -> Option<&'a [u8]> {
+        value.get(self.start..self.end)
+    }
+}
+
+/// The next value of `value`, of which the cursor has the rest; objects and arrays are not for here.
+#[inline]
+pub fn token(c: &mut Cursor<'_>, value: &[u8]) -> Option<Token> {
+    let start = value.len() - c.rest().len();
+    let kind = match c.peek()? {
+        b'"' => Kind::Text { escaped: string(c)?.escaped },
+        b'-' | b'0'..=b'9' => number(c)?,
+        b'n' => c.eat(b"null").map(|()| Kind::Null)?,
+        b't' => c.eat(b"true").map(|()| Kind::Bool)?,
+        b'f' => c.eat(b"false").map(|()| Kind::Bool)?,
+        _ => return None,
+    };
+    Some(Token { start, end: value.len() - c.rest().len(), kind })
+}
+
+#[inline]
+fn number(c: &mut Cursor<'_>) -> Option<Kind> {
+    let (mut length, mut kind) = (0, Kind::Integer);
+    for (at, b) in c.rest().iter().enumerate() {
+        match b {
+            b'0'..=b'9' => {}
+            b'-' if at == 0 => {}
+            b'.' | b'e' | b'E' | b'+' | b'-' => kind = Kind::Number,
+            _ => break,
+        }
+        length = at + 1;
+    }
+    c.take(length)?;
+    Some(kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_ends_where_its_value_does() {
+        for (value, kind, length) in [
+            ("null,", Kind::Null, 4),
+            ("true}", Kind::Bool, 4),
+            ("-12,", Kind::Integer, 3),
+            ("1.5e-7}", Kind::Number, 6),
+            ("\"a\",", Kind::Text { escaped: false }, 3),
+            ("\"\\\"\",", Kind::Text { escaped: true }, 4),
+        ] {
+            let mut c = Cursor::new(value.as_bytes());
+            let found = token(&mut c, value.as_bytes()).unwrap();
+            assert_eq!((found.kind, found.of(value.as_bytes()).unwrap().len()), (kind, length), "{value}");
+        }
+        for value in ["", "{}", "[1]", "nul", "\"a", "x"] {
+            assert!(token(&mut Cursor::new(value.as_bytes()), value.as_bytes()).is_none(), "{value}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The decoders of Debezium-shaped JSON, as Python sees them.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BinaryArray, Int32Array, ListArray, RecordBatch, StringArray};
+use arrow_schema::ArrowError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3_arrow::{PyArray, PyRecordBatch};
+
+use super::{Answer, Blobs, all, refused};
+use crate::debezium_mysql::{self, Found, Header};
+use crate::ticdc_debezium;
+
+/// Row messages of the TiCDC Debezium protocol, of the shapes it has learned.
+#[pyclass]
+#[derive(Default)]
+pub struct TicdcDebezium {
+    decoder: ticdc_debezium::Decoder,
+}
+
+#[pymethods]
+impl TicdcDebezium {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// The number of the shape that this JSON describes, or None when it is beyond the kernel.
+    fn learn(&mut self, shape: &str) -> Option<usize> {
+        self.decoder.learn(shape)
+    }
+
+    /// Rows by shape number, and the rows of the records that are odd.
+    #[pyo3(signature = (keys, values, rows=None))]
+    fn decode<'py>(
+        &mut self,
+        py: Python<'py>,
+        keys: PyArray,
+        values: PyArray,
+        rows: Option<PyArray>,
+    ) -> PyResult<Answer<'py>> {
+        let (keys, values) = (Blobs::new(keys.array())?, Blobs::new(values.array())?);
+        let rows = chosen(rows, keys, values)?;
+        let (tables, odd) = py
+            .detach(|| {
+                let odd = each(&rows, |record, row| self.decoder.decode(record, keys.get(row), values.get(row)));
+                self.decoder.finish().map(|tables| (tables, odd))
+            })
+            .map_err(refused)?;
+        answer(py, tables, odd)
+    }
+}
+
+/// Row messages of Debezium's MySQL and MariaDB connectors in JSON, of the shapes it has learned.
+#[pyclass]
+pub struct DebeziumMysql {
+    decoder: debezium_mysql::Decoder,
+}
+
+#[pymethods]
+impl DebeziumMysql {
+    /// Whether `decode` asks for the records' headers.
+    #[classattr]
+    const HEADERS: bool = true;
+
+    /// placeholders stand for columns that were not sent; numeric: decimals are numbers.
+    #[new]
+    #[pyo3(signature = (*, placeholders, numeric))]
+    fn new(placeholders: Vec<String>, numeric: bool) -> Self {
+        let placeholders = placeholders.into_iter().map(String::into_bytes).collect();
+        Self { decoder: debezium_mysql::Decoder::new(placeholders, numeric) }
+    }
+
+    /// The number of the shape that this JSON describes, or None when it is beyond the kernel.
+    fn learn(&mut self, shape: &str) -> Option<usize> {
+        self.decoder.learn(shape)
+    }
+
+    /// Rows by shape number, and the rows of the records that are odd. headers are lists of (string, binary).
+    #[pyo3(signature = (keys, values, rows=None, *, headers))]
+    fn decode<'py>(
+        &mut self,
+        py: Python<'py>,
+        keys: PyArray,
+        values: PyArray,
+        rows: Option<PyArray>,
+        headers: PyArray,
+    ) -> PyResult<Answer<'py>> {
+        let (keys, values, headers) =
+            (Blobs::new(keys.array())?, Blobs::new(values.array())?, Headers::new(headers.array())?);
+        let rows = chosen(rows, keys, values)?;
+        let (tables, odd) = py
+            .detach(|| {
+                let (mut found, mut last) = (Vec::new(), None);
+                let odd = each(&rows, |record, row| {
+                    let again = last.is_some_and(|last| headers.are_same(last, row));
+                    if !again {
+                        last = None;
+                        headers.read(row, &mut found)?;
+                    }
+                    last = Some(row);
+                    let headers = Found { headers: &found, again };
+                    self.decoder.decode(record, keys.get(row), values.get(row), headers)
+                });
+                self.decoder.finish().map(|tables| (tables, odd))
+            })
+            .map_err(refused)?;
+        answer(py, tables, odd)
+    }
+}
+
+/// The rows that were asked for, of keys and values that belong together.
+fn chosen(rows: Option<PyArray>, keys: Blobs<'_>, values: Blobs<'_>) -> PyResult<Int32Array> {
+    if keys.len() != values.len() {
+        return Err(PyValueError::new_err(format!("{} keys but {} values", keys.len(), values.len())));
+    }
+    let rows = rows.map(|r| r.into_inner().0).unwrap_or_else(|| all(keys.len()));
+    rows.as_primitive_opt().cloned().ok_or_else(|| PyTypeError::new_err("rows must be int32"))
+}
+
+/// The rows for which `decode` finds nothing.
+fn each(rows: &Int32Array, mut decode: impl FnMut(i32, usize) -> Option<()>) -> Int32Array {
+    let odd = rows.values().iter().copied().filter(|&record| {
+        let row = usize::try_from(record).unwrap_or(usize::MAX);
+        decode(record, row).is_none()
+    });
+    odd.collect()
+}
+
+fn answer(py: Python<'_>, tables: Vec<(usize, RecordBatch)>, odd: Int32Array) -> PyResult<Answer<'_>> {
+    let tables = tables
+        .into_iter()
+        .map(|(shape, batch)| Ok((shape, PyRecordBatch::new(batch).into_pyarrow(py)?)))
+        .collect::<PyResult<_>>()?;
+    let odd = PyArray::from_array_ref(Arc::new(odd)).to_pyarrow(py)?.unbind();
+    Ok((tables, odd))
+}
+
+/// Headers of records: lists of names and values.
+struct Headers<'a> {
+    lists: &'a ListArray,
+    names: &'a StringArray,
+    values: &'a BinaryArray,
+}
+
+impl<'a> Headers<'a> {
+    fn new(array: &'a ArrayRef) -> PyResult<Self> {
+        Self::of(array)
+            .map_err(|error| PyTypeError::new_err(format!("headers must be lists of (string, binary): {error}")))
+    }
+
+    fn of(array: &'a ArrayRef) -> Result<Self, ArrowError> {
+        let other = || ArrowError::CastError(format!("not {}", array.data_type()));
+        let lists = array.as_list_opt::<i32>().ok_or_else(other)?;
+        let [names, values] = lists.values().as_struct_opt().ok_or_else(other)?.columns() else {
+            return Err(other());
+        };
+        Ok(Self {
+            lists,
+            names: names.as_string_opt().ok_or_else(other)?,
+            values: values.as_binary_opt().ok_or_else(other)?,
+        })
+    }
+
+    /// The places of a record's headers.
+    fn places(&self, row: usize) -> Option<(usize, usize)> {
+        let offset = |at: usize| self.lists.offsets().get(at).and_then(|&o| usize::try_from(o).ok());
+        (row < self.lists.len() && self.lists.is_valid(row)).then_some(())?;
+        Some((offset(row)?, offset(row + 1)?))
+    }
+
+    /// Whether two records have the same headers, as far as a quick look tells: none of them NULL.
+    fn are_same(&self, a: usize, b: usize) -> bool {
+        let known = self.names.null_count() == 0 && self.values.null_count() == 0;
+        known && self.same_bytes(a, b).unwrap_or_default()
+    }
+
+    fn same_bytes(&self, a: usize, b: usize) -> Option<bool> {
+        let ((a, a_end), (b, b_end)) = (self.places(a)?, self.places(b)?);
+        for (offsets, data) in [
+            (self.names.value_offsets(), self.names.value_data()),
+            (self.values.value_offsets(), self.values.value_data()),
+        ] {
+            let (a, b) = (offsets.get(a..=a_end)?, offsets.get(b..=b_end)?);
+            let whole = |o: &[i32]| data.get(usize::try_from(*o.first()?).ok()?..usize::try_from(*o.last()?).ok()?);
+            let (first_a, first_b) = (a.first()?, b.first()?);
+            let lengths = a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a - first_a == b - first_b);
+            if !lengths || whole(a)? != whole(b)? {
+                return Some(false);
+            }
+        }
+        Some(true)
+    }
+
+    /// A record's headers; nothing for one whose header has no name.
+    fn read(&self, row: usize, found: &mut Vec<Header<'a>>) -> Option<()> {
+        found.clear();
+        let (start, end) = self.places(row).unwrap_or_default();
+        for at in start..end {
+            let value = self.values.is_valid(at).then(|| self.values.value(at));
+            found.push((self.names.is_valid(at).then(|| self.names.value(at).as_bytes())?, value));
+        }
+        Some(())
+    }
+}

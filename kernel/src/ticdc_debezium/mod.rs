@@ -1,0 +1,226 @@
+//! TiCDC Debezium protocol: rows of known shapes, from bytes into columns.
+//!
+//! ```text
+//! {"payload":{"source":{"version":"2.4.0.Final","connector":"TiCDC","name": C ,"ts_ms": … ,"snapshot":"false","db":"shop",
+//!   "table":"t","server_id":0,"gtid":null,"file":"","pos":0,"row":0,"thread":0,"query":null,"commit_ts": … ,
+//!   ["start_ts": … ,]"cluster_id": C },"ts_ms": … ,"transaction":null,"op":"c","before":null,"after": image }[,"schema":{…}]}
+//!
+//! c  "before":null,"after": image       u  "before": image ,"after": image
+//! d  "after":null,"before": image       u  "after": image, without the old row
+//! ```
+//!
+//! Rule 1. The source block is today's: a member that differs, C twice the same text excepted, makes the record odd.
+//! Rule 2. A schema block is compared with that of the shape, byte for byte, and never read.
+
+mod shape;
+
+use std::collections::HashMap;
+
+use arrow_array::RecordBatch;
+use arrow_schema::ArrowError;
+
+use crate::cursor::Cursor;
+use crate::debezium::group::{Group, Images, fill};
+use crate::debezium::rows::{Head, Rows, Transaction, When};
+use crate::debezium::shape::Shape;
+use crate::debezium::text::push_integer;
+use crate::json::{int64, string, uint64};
+use shape::{Compiled, compile};
+
+const OPENING: &[u8] = b"{\"payload\":{\"source\":{\"version\":\"2.4.0.Final\",\"connector\":\"TiCDC\",\"name\":";
+const SNAPSHOT: &[u8] = b",\"snapshot\":\"false\"";
+const NOWHERE: &[u8] =
+    b",\"server_id\":0,\"gtid\":null,\"file\":\"\",\"pos\":0,\"row\":0,\"thread\":0,\"query\":null,\"commit_ts\":";
+const LOGICAL_BITS: u32 = 18;
+
+/// Decodes the rows of the shapes it has learned.
+#[derive(Default)]
+pub struct Decoder {
+    names: HashMap<Vec<u8>, usize>,
+    last: (Vec<u8>, usize),
+    tables: Vec<Table>,
+    shapes: Vec<Rows>,
+    images: Images,
+    origin: Vec<u8>,
+    start: Vec<u8>,
+}
+
+/// The groups of one table.
+#[derive(Default)]
+struct Table {
+    groups: Vec<Part>,
+    last: usize,
+}
+
+struct Part {
+    group: Group,
+    identity: Vec<u8>,
+    tail: Vec<u8>,
+}
+
+/// What the envelope says.
+struct Envelope {
+    table: usize,
+    commit_ts: u64,
+    started: bool,
+    op: u8,
+}
+
+impl Decoder {
+    /// Compiles the shape that this JSON describes; its number, or nothing when it is beyond the kernel.
+    pub fn learn(&mut self, description: &str) -> Option<usize> {
+        let shape: Shape<'_> = serde_json::from_str(description).ok()?;
+        let Compiled { names, tail, identity, group, codes, rows } = compile(&shape)?;
+        let number = self.shapes.len();
+        let fresh = self.tables.len();
+        let table = *self.names.entry(names).or_insert(fresh);
+        if table == fresh {
+            self.tables.push(Table::default());
+        }
+        let groups = &mut self.tables.get_mut(table)?.groups;
+        match groups.iter_mut().find(|part| part.identity == identity) {
+            Some(part) => part.group.learn(number, codes),
+            None => {
+                let mut group = group;
+                group.learn(number, codes);
+                groups.push(Part { group, identity, tail });
+            }
+        }
+        self.shapes.push(rows);
+        Some(number)
+    }
+
+    /// Decodes one record, or leaves no trace of it and says `None`.
+    pub fn decode(&mut self, record: i32, key: Option<&[u8]>, value: Option<&[u8]>) -> Option<()> {
+        let value = value?;
+        let mut c = Cursor::new(value);
+        let envelope = self.envelope(&mut c)?;
+        let table = self.tables.get_mut(envelope.table)?;
+        let number = table.read(key, value, c, envelope.op, &mut self.images)?;
+        let rows = self.shapes.get_mut(number)?;
+        let head = Head {
+            record,
+            op: match envelope.op {
+                b'c' => "insert",
+                b'u' => "update",
+                _ => "delete",
+            },
+            images: (self.images.before.is_there(), self.images.after.is_there()),
+            when: When::Tso(envelope.commit_ts),
+            transaction: envelope.started.then_some(Transaction { id: &self.start, order: None, table_order: None }),
+            origin: &self.origin,
+        };
+        let done = fill(rows, &self.images, value).and_then(|()| rows.close(&head));
+        if done.is_none() {
+            rows.rewind();
+        }
+        done
+    }
+
+    /// The rows since the last call, by shape.
+    pub fn finish(&mut self) -> Result<Vec<(usize, RecordBatch)>, ArrowError> {
+        let shapes = self.shapes.iter_mut().enumerate().filter(|(_, rows)| !rows.is_empty());
+        shapes.map(|(number, rows)| Ok((number, rows.finish()?))).collect()
+    }
+
+    /// Reads all in front of the images, and writes the origin.
+    fn envelope(&mut self, c: &mut Cursor<'_>) -> Option<Envelope> {
+        c.eat(OPENING)?;
+        let name = string(c)?;
+        c.eat(b",\"ts_ms\":")?;
+        let ms = int64(c)?;
+        c.eat(SNAPSHOT)?;
+        let table = self.table(c)?;
+        c.eat(NOWHERE)?;
+        let commit_ts = uint64(c)?;
+        let started = c.eat(b",\"start_ts\":").is_some();
+        if started {
+            let start = c.rest();
+            uint64(c)?;
+            self.start.clear();
+            self.start.extend_from_slice(start.get(..start.len() - c.rest().len())?);
+        }
+        c.eat(b",\"cluster_id\":")?;
+        let cluster = string(c)?;
+        c.eat(b"},\"ts_ms\":")?;
+        let clock = int64(c)?;
+        c.eat(b",\"transaction\":null,\"op\":\"")?;
+        let op = c.byte()?;
+        c.eat(b"\",")?;
+        if name.escaped || cluster.raw != name.raw || u64::try_from(ms).ok()? != commit_ts >> LOGICAL_BITS {
+            return None;
+        }
+        self.origin.clear();
+        self.origin.extend_from_slice(b"{\"ts_ms\":");
+        push_integer(clock, &mut self.origin);
+        self.origin.extend_from_slice(b",\"cluster_id\":\"");
+        self.origin.extend_from_slice(cluster.raw);
+        self.origin.extend_from_slice(b"\"}");
+        Some(Envelope { table, commit_ts, started, op })
+    }
+
+    /// The table that a source block names; the cursor stands behind its name.
+    fn table(&mut self, c: &mut Cursor<'_>) -> Option<usize> {
+        let start = c.rest();
+        if !self.last.0.is_empty() && c.eat(&self.last.0).is_some() {
+            return Some(self.last.1);
+        }
+        c.eat(b",\"db\":")?;
+        string(c)?;
+        c.eat(b",\"table\":")?;
+        string(c)?;
+        let names = start.get(..start.len() - c.rest().len())?;
+        let table = *self.names.get(names)?;
+        self.last.0.clear();
+        self.last.0.extend_from_slice(names);
+        self.last.1 = table;
+        Some(table)
+    }
+}
+
+impl Table {
+    /// Reads images, schema and key by the group that they are of; its shape for the row.
+    fn read(&mut self, key: Option<&[u8]>, value: &[u8], c: Cursor<'_>, op: u8, images: &mut Images) -> Option<usize> {
+        let last = self.last;
+        let others = (0..self.groups.len()).filter(|&at| at != last);
+        for at in std::iter::once(last).chain(others) {
+            let Some(part) = self.groups.get_mut(at) else { continue };
+            images.clear();
+            if part.images(c, value, op, images).is_some()
+                && let Some(number) = part.group.shape(key, images, value)
+            {
+                self.last = at;
+                return Some(number);
+            }
+        }
+        None
+    }
+}
+
+impl Part {
+    fn images(&self, mut c: Cursor<'_>, value: &[u8], op: u8, images: &mut Images) -> Option<()> {
+        match op {
+            b'c' => {
+                c.eat(b"\"before\":null,\"after\":")?;
+                self.group.image(&mut c, value, &mut images.after)?;
+            }
+            b'd' => {
+                c.eat(b"\"after\":null,\"before\":")?;
+                self.group.image(&mut c, value, &mut images.before)?;
+            }
+            b'u' => {
+                if c.eat(b"\"before\":").is_some() {
+                    self.group.image(&mut c, value, &mut images.before)?;
+                    c.eat(b",")?;
+                }
+                c.eat(b"\"after\":")?;
+                self.group.image(&mut c, value, &mut images.after)?;
+            }
+            _ => return None,
+        }
+        (c.rest() == self.tail).then_some(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

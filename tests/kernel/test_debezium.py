@@ -1,0 +1,79 @@
+"""The kernel's twins of the Debezium-shaped JSON protocols: what they take, and that they say what the reference says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from changefeed import kernel
+from changefeed.errors import ConfigError
+from changefeed.model.batch import record_batch
+from tests.protocols.conformance.cases import History, compiled, decode, histories, lines
+
+SHOP = [h for h in histories() if h.file.startswith("shop/") and "debezium" in h.file]
+# Rows of a shop history that the kernel leaves to the reference once it knows the shapes: values whose text the
+# producers' writers would not write, members that are there twice.
+ODD = {"dbz-noschema.newarch": 6, "dbz-schema.classic": 15, "mariadb-10.11-schema": 0, "mysql-8.0.33-noschema": 0}
+CONTEXT = {"connectorLogicalName": "srv1", "taskId": "0", "connectorName": "mysql", "runId": "a-b"}
+SOURCE = {"version": "3.6", "connector": "mysql", "name": "srv1", "ts_ms": 1, "db": "d", "ts_us": 1500, "table": "t"}
+
+
+@pytest.mark.parametrize("history", SHOP, ids=str)
+def test_once_the_shapes_are_known_only_control_records_and_few_rows_are_odd(history: History) -> None:
+    twin = compiled(history)
+    assert isinstance(twin, kernel.Pair)
+    twin.decode(history.records)
+    before, again = twin.odd, twin.decode(history.records)
+    name = history.file.split("/")[-1].removesuffix(".jsonl.gz")
+    assert twin.odd - before == len(again.control) + ODD[name]
+    assert lines(again) == lines(decode(history))
+
+
+def _context(**other: str) -> list[dict[str, Any]]:
+    texts = CONTEXT | other
+    return [{"key": f"__debezium.context.{n}", "value": json.dumps(text).encode()} for n, text in texts.items()]
+
+
+def _row(headers: list[dict[str, Any]] | None, source: dict[str, Any] = SOURCE, **columns: Any) -> dict[str, Any]:
+    tree = {"before": None, "after": {"id": 7, **columns}, "source": source, "op": "c", "ts_ms": 2}
+    value = json.dumps(tree, separators=(",", ":"), ensure_ascii=False).encode()
+    return {"key": b'{"id":7}', "value": value, "topic": "t", "partition": 0, "offset": 0, "headers": headers}
+
+
+def _agree(rows: list[dict[str, Any]], **options: str) -> kernel.Pair:
+    named = {name.replace("_", "."): value for name, value in options.items()}
+    try:
+        twin = kernel.decoder("debezium-mysql", named, kernel="on")
+    except ConfigError as error:
+        pytest.skip(str(error))
+    assert isinstance(twin, kernel.Pair)
+    for _ in range(2):
+        reference = kernel.decoder("debezium-mysql", named, kernel="off")
+        assert lines(twin.decode(record_batch(rows))) == lines(reference.decode(record_batch(rows)))
+    return twin
+
+
+def test_headers_are_those_of_the_record_whatever_came_before_it() -> None:
+    odd = {**_row(_context(taskId="9")), "value": b'{"ts_ms":1}'}
+    rows = [_row(_context()), odd, _row(_context(taskId="9")), _row([]), _row(None), _row(_context(runId="c"))]
+    rows += [_row([{"key": "a", "value": None}, *_context()]), _row([{"key": "a", "value": b"\xff"}]), _row(_context())]
+    rows += [_row(_context(connectorName="other")), _row(_context(), SOURCE | {"name": "srv2"}), _row(_context()[:3])]
+    _agree(rows * 3)
+
+
+def test_rows_whose_time_has_other_digits_are_batches_of_their_own() -> None:
+    _agree([_row([]), _row([], SOURCE | {"ts_us": None})] * 20)
+
+
+def test_a_column_that_was_not_sent_is_the_references() -> None:
+    rows = [_row([], v="a"), _row([], v="__debezium_unavailable_value"), _row([], v="Z29uZQ=="), _row([], v="gone")]
+    twin = _agree(rows * 5)
+    assert twin.odd > 10
+    _agree(rows * 5, unavailable_value_placeholder="gone")
+
+
+@pytest.mark.parametrize("options", [{"converter": "avro"}, {"schema-registry": "schemas.json"}])
+def test_values_that_may_be_avro_are_the_references(options: dict[str, str]) -> None:
+    assert not isinstance(kernel.decoder("debezium-mysql", options), kernel.Pair)
