@@ -3,8 +3,7 @@
     told as          defined as                                  the value
     bigint           bigint unsigned                             wraps back: -1 is 18446744073709551615
     bigint           date, datetime(p), time(p), year            counts days, ms or µs (by p), µs, years
-    double, bigint   decimal(p,s)                                the decimal with s places that is nearest to the double
-    double, bigint   float                                       its shortest digits
+    double, bigint   decimal(p,s), float                         its shortest digits
     text             binary kinds, bit(n)                        its base64
     text             timestamp(p), vector, enum, set, json, …    its text
     datetime(3)      datetime(p)                                 the same moment; so timestamps, and times with p digits
@@ -17,7 +16,6 @@ Rule 2. A date or time whose kind was told is a moment already, and stays it, in
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Context, Decimal
 from typing import Any
 
 from changefeed.model import values as model
@@ -27,7 +25,6 @@ from changefeed.protocols.ticdc_debezium.values import Irregular, reader, writer
 from changefeed.wire import strict_json
 from changefeed.wire.columns import ByColumn, Column, counted, instants, wrapped
 
-_WIDE = Context(prec=400)
 _BIGINT, _TINYINT = ColumnType("bigint"), ColumnType("tinyint")
 
 
@@ -85,17 +82,16 @@ def _reader(defined: ColumnType) -> Callable[[Any], Any]:
 
 
 def _fixed(digits: Any, defined: ColumnType) -> Any:
-    """The decimal of the type that is nearest to the double with these digits: the producer has made a double of it.
+    """The decimal of these digits, with as many behind the point as the type has.
 
-    Up to 15 digits there is one such decimal. Beyond, several may have become the same double, and nobody knows which.
+    They are the shortest that tell the double apart which the producer has made. Up to 15 digits no other decimal became
+    this double. Beyond, several may have, and nobody knows which.
     """
     if type(digits) is Irregular:
         return digits
-    double = float(digits)
-    found = Decimal(double).quantize(Decimal(1).scaleb(-(defined.scale or 0)), context=_WIDE)
-    if float(found) != double:
-        raise model.IrregularError(f"{digits!r:.60} is no value of the column")
-    return model.reader(defined)(format(found, "f"))
+    whole, _, fraction = digits.partition(".")
+    shown = fraction.ljust(defined.scale or 0, "0")
+    return model.reader(defined)(f"{whole}.{shown}" if shown else whole)
 
 
 def _digits(text: str, digits: int) -> str:
