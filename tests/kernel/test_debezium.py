@@ -13,9 +13,9 @@ from changefeed.model.batch import record_batch
 from tests.protocols.conformance.cases import History, compiled, decode, histories, lines
 
 SHOP = [h for h in histories() if h.file.startswith("shop/") and "debezium" in h.file]
-# Rows of a shop history that the kernel leaves to the reference once it knows the shapes: values whose text the
-# producers' writers would not write, members that are there twice.
-ODD = {"dbz-noschema.newarch": 6, "dbz-schema.classic": 15, "mariadb-10.11-schema": 0, "mysql-8.0.33-noschema": 0}
+# Rows of a shop history that the kernel leaves to the reference once it knows the shapes: integers beyond 64 bits, doubles
+# from 1e21 on or half way between two texts.
+ODD = {"dbz-noschema.newarch": 24, "dbz-schema.classic": 39, "mariadb-10.11-schema": 0, "mysql-8.0.33-noschema": 0}
 CONTEXT = {"connectorLogicalName": "srv1", "taskId": "0", "connectorName": "mysql", "runId": "a-b"}
 SOURCE = {"version": "3.6", "connector": "mysql", "name": "srv1", "ts_ms": 1, "db": "d", "ts_us": 1500, "table": "t"}
 
