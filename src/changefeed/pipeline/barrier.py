@@ -53,6 +53,8 @@ def absorbed(
         repeated=counts.repeated + repeated,
     )
     resolved = _highest(state.resolved, ((c.topic, c.partition, c.max_ts) for c in fresh if c.kind == "resolved"))
+    dated = ("rows", "schema", "resolved")
+    latest = _highest(state.latest, ((c.topic, c.partition, c.max_ts) for c in fresh if c.kind in dated))
     positions = _highest(state.positions, ((c.topic, c.partition, c.last + 1) for c in fresh if c.kind == "read"))
     kinds = ("rows", "schema", "transactions", "waiting")
     kept = (*state.pending, folder) if any(c.kind in kinds or c.mark for c in fresh) else state.pending
@@ -66,6 +68,7 @@ def absorbed(
         state,
         counts=counts,
         resolved=resolved,
+        latest=latest,
         positions=positions,
         source=token,
         waiting=waiting,

@@ -60,7 +60,7 @@ class Flow:
         failpoint("stage.before")
         waiting = self.ledger.state.waiting
         left = self.pending.waiting(waiting) if waiting is not None else None
-        self.pending.stage(decode(records, choice.name, choice.options, self.ledger.state.resolved, left), folder)
+        self.pending.stage(decode(records, choice.name, choice.options, self.ledger.state.latest, left), folder)
         failpoint("stage.after")
         fresh = self.pending.index([folder])
         # chunks that say what could not be decoded -> dead letters, and the policy

@@ -79,6 +79,7 @@ class State:
         reached: who counts transactions -> the number of the last one below the barrier, where no marks are sent.
         ended: offset of the last end of a transaction below the barrier.
         resolved: topic -> partition -> the highest mark seen there.
+        latest: topic -> partition -> the highest commit_ts seen there, of rows, schema changes and marks.
         positions: topic -> partition -> offset of the next record to read.
         source: where the source goes on, in its own words; None before the first batch.
         tables: `database.table` -> what lies downstream.
@@ -95,6 +96,7 @@ class State:
     reached: dict[str, int] = field(default_factory=dict)
     ended: int = -1
     resolved: Positions = field(default_factory=dict)
+    latest: Positions = field(default_factory=dict)
     positions: Positions = field(default_factory=dict)
     source: str | None = None
     tables: dict[str, TableState] = field(default_factory=dict)

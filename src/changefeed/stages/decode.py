@@ -36,7 +36,7 @@ from changefeed.stores import stores_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_NO_MARKS: Mapping[str, Mapping[int, int]] = {}  # shipped, so no proxy of one
+_NOTHING: Mapping[str, Mapping[int, int]] = {}  # shipped, so no proxy of one
 _COLUMNS = ("key", "value", "topic", "partition", "offset")
 _WAITING_DDL = (
     "key binary, value binary, topic string, partition int, offset bigint, "
@@ -51,7 +51,7 @@ def decode(
     records: DataFrame,
     protocol: str,
     options: Mapping[str, Any],
-    marks: Mapping[str, Mapping[int, int]] = _NO_MARKS,
+    latest: Mapping[str, Mapping[int, int]] = _NOTHING,
     waiting: DataFrame | None = None,
 ) -> DataFrame:
     """The chunks that the records mean.
@@ -59,7 +59,7 @@ def decode(
     Args:
         records: with the columns of Spark's Kafka source with headers.
         protocol, options: what they are in.
-        marks: the last resolved mark of each partition before these records.
+        latest: the highest commit_ts of each partition before these records.
         waiting: the `waiting` chunks that the batch before has left, if any.
     """
     can = spoken(protocol).capabilities
@@ -67,7 +67,7 @@ def decode(
     travelling = _travelling(records, lists=can.headers or in_order)
     if in_order:
         travelling = _in_order(travelling, waiting)
-    return travelling.mapInArrow(worker(protocol, dict(options), marks), CHUNKS_DDL)
+    return travelling.mapInArrow(worker(protocol, dict(options), latest), CHUNKS_DDL)
 
 
 def _in_order(records: DataFrame, waiting: DataFrame | None) -> DataFrame:
@@ -97,12 +97,12 @@ def _travelling(records: DataFrame, *, lists: bool) -> DataFrame:
 
 
 def worker(
-    protocol: str, options: Mapping[str, Any], marks: Mapping[str, Mapping[int, int]] = _NO_MARKS
+    protocol: str, options: Mapping[str, Any], latest: Mapping[str, Mapping[int, int]] = _NOTHING
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that runs in Spark's Python workers; it ships a name and options, nothing else."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        read = Reader(protocol, options, marks)
+        read = Reader(protocol, options, latest)
         transactions = spoken(protocol).capabilities.cuts == "transactions"
         for batch in batches:
             records = arrived(batch)
@@ -151,11 +151,11 @@ class Reader:
     """Decodes records where it is called, claim checks and schema registry included; `protocol` says in what language."""
 
     def __init__(
-        self, protocol: str, options: Mapping[str, Any], marks: Mapping[str, Mapping[int, int]] = _NO_MARKS
+        self, protocol: str, options: Mapping[str, Any], latest: Mapping[str, Mapping[int, int]] = _NOTHING
     ) -> None:
         chosen = spoken(protocol).read_options(options)
         self._protocol = protocol
-        self._dates = Dates(marks) if spoken(protocol).capabilities.undated else None
+        self._dates = Dates(latest) if spoken(protocol).capabilities.undated else None
         self._decoder = decoder(protocol, chosen, stores_of(chosen))
 
     def __call__(self, records: pa.RecordBatch) -> Decoded:

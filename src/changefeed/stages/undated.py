@@ -37,11 +37,11 @@ class Dates:
     """Dates rows by what stands around them; to be fed whole partitions, in order.
 
     Args:
-        marks: the last resolved mark of each partition before the first batch.
+        latest: the highest commit_ts of each partition before the first batch.
     """
 
-    def __init__(self, marks: Mapping[str, Mapping[int, int]]) -> None:
-        self._floors = {(topic, number): mark + 1 for topic, of in marks.items() for number, mark in of.items()}
+    def __init__(self, latest: Mapping[str, Mapping[int, int]]) -> None:
+        self._floors = {(topic, number): ts + 1 for topic, of in latest.items() for number, ts in of.items()}
 
     def date(self, decoded: Decoded) -> Decoded:
         """The same, a commit_ts in each row that can have one."""
