@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,6 +73,9 @@ LOGS = [
     Log("tencent-dts", "one-partition"),
     Log("tencent-dts", "four-partitions-split"),
 ]
+# One for each way to tell what is complete, and for rows without commit_ts; all of them with CHANGEFEED_CUTS=all.
+_TELLING = {"avro-watermark.classic", "mysql-8.0.33-noschema", "four-partitions-split"}
+ALL_CUTS = [log for log in LOGS if os.environ.get("CHANGEFEED_CUTS") == "all" or log.name in _TELLING]
 
 
 @pytest.mark.parametrize("log", LOGS, ids=str)
@@ -83,7 +87,7 @@ def test_the_whole_history_in_one_batch(log: Log, spark: SparkSession, tmp_path:
     assert (counts["dead"], counts["rows"]) == (0, counts["applied"] + counts["repeated"])
 
 
-@pytest.mark.parametrize("log", LOGS, ids=str)
+@pytest.mark.parametrize("log", ALL_CUTS, ids=str)
 def test_until_each_named_cut_then_on_to_the_end(log: Log, spark: SparkSession, tmp_path: Path) -> None:
     pipeline = log.pipeline(tmp_path, limit=1500)
     for cut, until in log.cuts.items():
