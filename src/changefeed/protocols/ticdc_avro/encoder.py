@@ -30,10 +30,8 @@ from changefeed.protocols.ticdc_avro.rows import RowWriter, commit_ts, named
 from changefeed.protocols.ticdc_avro.schema_text import CHECKSUM, CORRUPTED, VERSION
 from changefeed.wire import tso
 from changefeed.wire.ddl_actions import CODES
-from changefeed.wire.dispatch import Dispatcher
 from changefeed.wire.events import Row, in_order
 from changefeed.wire.routing import Offsets, Router
-from changefeed.wire.zone import zone
 
 _OVERHEAD = 36  # what Kafka adds to a record at most
 _CODE_LIMIT = 2**31
@@ -45,7 +43,7 @@ class Encoder:
     def __init__(self, options: Options, stores: Stores) -> None:
         self._options = options
         self._rows = RowWriter(options, stores)
-        self._router = Router(options.topic, _dispatcher(options), options.dispatch_rules())
+        self._router = Router(options.topic, options.dispatcher(), options.dispatch_rules())
         self._elsewhere = False  # whether a row or a schema change from elsewhere has been seen
         self._offsets = Offsets() if options.partition_num is not None else None
 
@@ -140,11 +138,3 @@ def _moves(row: Row) -> bool:
     if before is None or after is None or not all(name in before and name in after for name in keys):
         return False
     return any(before[name] != after[name] for name in keys)
-
-
-def _dispatcher(options: Options) -> Dispatcher | None:
-    if options.partition_num is None:
-        return None
-    null = b"null" if options.profile == "classic" else None
-    where = zone(options.time_zone)
-    return Dispatcher(options.partition, options.partition_num, options.dispatched_columns, null, where)

@@ -21,11 +21,9 @@ from changefeed.protocols.ticdc_open.options import Options
 from changefeed.protocols.ticdc_open.rows import RowWriter, commit_ts
 from changefeed.wire import compression, tso
 from changefeed.wire.ddl_actions import CODES
-from changefeed.wire.dispatch import Dispatcher
 from changefeed.wire.events import Row, in_order
 from changefeed.wire.routing import Offsets, Router
 from changefeed.wire.strict_json import marked
-from changefeed.wire.zone import zone
 
 
 class Encoder:
@@ -36,7 +34,7 @@ class Encoder:
         self._options = options
         self._stores = stores
         self._rows = RowWriter(options)
-        self._router = Router(options.topic, _dispatcher(options), options.dispatch_rules())
+        self._router = Router(options.topic, options.dispatcher(), options.dispatch_rules())
         self._offsets = Offsets() if options.partition_num is not None else None
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
@@ -127,11 +125,3 @@ class Encoder:
 
     def _key(self, key: envelope.EventKey) -> bytes:
         return envelope.write_key(key, self._rows.json, classic=self._rows.classic).encode("utf-8", "surrogateescape")
-
-
-def _dispatcher(options: Options) -> Dispatcher | None:
-    if options.partition_num is None:
-        return None
-    null = b"null" if options.profile == "classic" else None
-    where = zone(options.time_zone)
-    return Dispatcher(options.partition, options.partition_num, options.dispatched_columns, null, where)
