@@ -26,11 +26,11 @@ from changefeed.model.position import Place
 from changefeed.protocols.base import Stores
 from changefeed.protocols.ticdc_avro import marks
 from changefeed.protocols.ticdc_avro.options import NAME, Options
-from changefeed.protocols.ticdc_avro.rows import RowWriter, commit_ts, named
+from changefeed.protocols.ticdc_avro.rows import RowWriter
 from changefeed.protocols.ticdc_avro.schema_text import CHECKSUM, CORRUPTED, VERSION
 from changefeed.wire import tso
 from changefeed.wire.ddl_actions import CODES
-from changefeed.wire.events import Row, in_order
+from changefeed.wire.events import Row, commit_ts, in_order
 from changefeed.wire.routing import Offsets, Router
 
 _OVERHEAD = 36  # what Kafka adds to a record at most
@@ -80,11 +80,11 @@ class Encoder:
         length, limit = len(key or b"") + len(value or b"") + _OVERHEAD, self._options.max_message_bytes
         if length > limit:
             raise UnsupportedError(
-                f"{NAME} cannot carry {named(row)}: it needs a message of {length} bytes, max-message-bytes is {limit} "
+                f"{NAME} cannot carry {row}: it needs a message of {length} bytes, max-message-bytes is {limit} "
                 "(ErrMessageTooLarge)"
             )
         if key is None and value is None:
-            raise UnsupportedError(f"{NAME} cannot carry {named(row)}: the table has no handle key to delete by")
+            raise UnsupportedError(f"{NAME} cannot carry {row}: the table has no handle key to delete by")
         return self._record(place, key, value)
 
     def _split(self, row: Row) -> Iterator[Row]:
@@ -104,9 +104,7 @@ class Encoder:
         yield insert
 
     def _schema_change(self, event: SchemaChange) -> bytes:
-        ts = event.commit_ts
-        if ts is None and event.commit_time is not None:
-            ts = tso.at(event.commit_time.us // 1000)
+        ts = commit_ts(event)
         if event.ddl is None or ts is None or not 0 <= ts < tso.LIMIT:
             missing = "statement" if event.ddl is None else "commit_ts and no commit time"
             raise UnsupportedError(f"{NAME}: {event.type} at {event.place} has no {missing}")

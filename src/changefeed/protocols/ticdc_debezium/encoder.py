@@ -20,9 +20,9 @@ from changefeed.model.position import Place
 from changefeed.protocols.base import Stores
 from changefeed.protocols.ticdc_debezium import blocks, ddl, source
 from changefeed.protocols.ticdc_debezium.options import Options
-from changefeed.protocols.ticdc_debezium.rows import RowWriter, commit_ts
+from changefeed.protocols.ticdc_debezium.rows import RowWriter
 from changefeed.wire import compression
-from changefeed.wire.events import Row, in_order
+from changefeed.wire.events import Row, in_order, needed_ts
 from changefeed.wire.routing import Offsets, Router
 
 Message = tuple[bytes | None, bytes]
@@ -55,7 +55,7 @@ class Encoder:
         for event in in_order(changes):
             match event:
                 case Row():
-                    ts = commit_ts(event)
+                    ts = needed_ts(event, "ticdc-debezium")
                     yield self._router.row(event, ts), self._rows.message(event, ts)
                 case SchemaChange():
                     message = ddl.write(event, self._options.cluster_id, self._options)
