@@ -20,7 +20,7 @@ SHOP = Path(__file__).parent.parent / "data" / "shop"
 
 
 # With these the bytes show nothing of their protocol.
-SILENT = {"unwrap", "large-message-handle-compression"}
+SILENT = {"unwrap"}
 HISTORIES = [history for history in histories() if not SILENT & history.options.keys()]
 VECTORS = [case for case in cases() if case.encodes and not SILENT & case.options.keys()]
 

@@ -1,7 +1,8 @@
 """Compressed message values: `snappy` is the raw block format, `lz4` the frame format (magic 04 22 4d 18).
 
 Nothing in a message announces its compression; only LZ4 has a magic, which no JSON text begins with. Inflated sizes are
-capped before anything is inflated.
+capped before anything is inflated. What is written is what the producers' libraries write of the same text: a compressor
+is free to choose its matches, and C libraries choose others.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from changefeed.errors import ConfigError, ProtocolError
+from changefeed.wire import lz4_frame, snappy_block
 
 COMPRESSIONS = ("none", "snappy", "lz4")
-LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _CHUNK = 1 << 20
 _SNAPPY_RATIO = 22  # three bytes say 64 at the very most
+_SNAPPY_HEAD = 10  # bytes before the first literal at most: the size of the text, and of the literal
 
 
 def check_available(name: str) -> None:
@@ -34,16 +36,21 @@ def inflate(data: bytes, name: str, limit: int) -> bytes:
     Raises:
         ProtocolError: it does not inflate, or to more than `limit` bytes.
     """
-    if data.startswith(LZ4_MAGIC):
+    if data.startswith(lz4_frame.MAGIC):
         name = "lz4"
     return _INFLATE[name](data, limit)
 
 
+def guessed(data: bytes, opening: bytes) -> str:
+    """The compression of a text that begins with `opening`; `none` where the bytes show nothing."""
+    if data.startswith(lz4_frame.MAGIC):
+        return "lz4"
+    return "snappy" if not data.startswith(opening) and opening in data[: len(opening) + _SNAPPY_HEAD] else "none"
+
+
 def deflate(data: bytes, name: str) -> bytes:
     """The compressed message."""
-    if name == "none":
-        return data
-    return bytes(pa.Codec(name).compress(data, asbytes=True))
+    return _DEFLATE[name](data)
 
 
 def _lz4(data: bytes, limit: int) -> bytes:
@@ -92,4 +99,9 @@ _INFLATE: dict[str, Callable[[bytes, int], bytes]] = {
     "none": lambda data, limit: data,
     "snappy": _snappy,
     "lz4": _lz4,
+}
+_DEFLATE: dict[str, Callable[[bytes], bytes]] = {
+    "none": lambda data: data,
+    "snappy": snappy_block.compress,
+    "lz4": lz4_frame.compress,
 }

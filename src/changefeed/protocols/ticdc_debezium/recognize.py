@@ -1,25 +1,40 @@
-"""How a record of this protocol looks: JSON whose source block names TiCDC."""
+"""How a record of this protocol looks: JSON whose source block names TiCDC, compressed or not."""
 
 from __future__ import annotations
 
+from changefeed.errors import ProtocolError
 from changefeed.protocols.base import Record
+from changefeed.wire import compression
 
-_SOURCE = b'"connector":"TiCDC"'
+_OPENING, _SOURCE = b'{"payload":', b'"connector":"TiCDC"'
+_MOST = 1 << 24  # bytes that are worth inflating for a look
 
 
 def recognize(record: Record) -> str | None:
-    """Why the record seems to be of this protocol, or None; a compressed one shows nothing."""
-    value = record.value or b""
-    return 'the value is JSON with "connector":"TiCDC"' if value.startswith(b"{") and _SOURCE in value else None
+    """Why the record seems to be of this protocol, or None."""
+    name, text = _inflated(record.value or b"")
+    if not text.startswith(b"{") or _SOURCE not in text:
+        return None
+    return f"the value is JSON with {_SOURCE.decode()}" + ("" if name == "none" else f" in {name}")
 
 
 def likely(record: Record) -> dict[str, str]:
     """Options that the bytes tell."""
-    value, found = record.value or b"", {}
-    if b'"op":"m"' in value or b'"tidb_type":' in value:
+    name, text = _inflated(record.value or b"")
+    found = {} if name == "none" else {"large-message-handle-compression": name}
+    if b'"op":"m"' in text or b'"tidb_type":' in text:
         found["enable-tidb-extension"] = "true"
-    if b',"schema":{' not in value:
+    if b',"schema":{' not in text:
         found["debezium-disable-schema"] = "true"
-    if b'"start_ts":' in value:
+    if b'"start_ts":' in text:
         found["debezium-include-start-ts"] = "true"
     return found
+
+
+def _inflated(value: bytes) -> tuple[str, bytes]:
+    """How the value is compressed, and its text."""
+    name = compression.guessed(value, _OPENING)
+    try:
+        return name, compression.inflate(value, name, _MOST)
+    except ProtocolError:
+        return "none", value

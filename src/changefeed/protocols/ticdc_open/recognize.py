@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from changefeed.protocols.base import Record
+from changefeed.wire import lz4_frame
 
 _VERSION = (1).to_bytes(8, "big")
-_LZ4 = bytes.fromhex("04224d18")
 _HEAD = 16  # version and first length of a key
 
 
@@ -24,5 +24,5 @@ def likely(record: Record) -> dict[str, str]:
     if b'"tbl":' in key and b'"t":1}' in key:
         found["profile"] = "classic" if b'"rid":' in key else "newarch"
     if body and not body.startswith(b"{"):
-        found["large-message-handle-compression"] = "lz4" if body.startswith(_LZ4) else "snappy"
+        found["large-message-handle-compression"] = "lz4" if body.startswith(lz4_frame.MAGIC) else "snappy"
     return found
