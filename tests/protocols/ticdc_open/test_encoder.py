@@ -12,7 +12,7 @@ from changefeed.model.event import Heartbeat, Instant, Resolved, SchemaChange, T
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
-from tests.protocols.ticdc_open.messages import ID, TS, decode, encode, insert, key, messages, record, rows
+from tests.protocols.ticdc_open.messages import ID, TS, decode, encode, errors, insert, key, messages, record, rows
 
 PLACE = Place("shop", 1, 41)
 
@@ -231,3 +231,20 @@ def test_partial_old_rows_are_filled_for_readers() -> None:
     (row,) = rows(decode(record((key(), value))))
     assert (row.before, row.after) == ({"id": 1, "a": 4}, {"id": 1, "a": 5})
     assert row.shape.before is None
+
+
+@pytest.mark.parametrize(
+    "number", ["-0", "0.1", "3.4028235e+38", "1e-45", "1e-07", "16777216", "100000000000000000000"]
+)
+@pytest.mark.parametrize("code", [4, 5])
+def test_an_old_number_that_nobody_can_name_goes_out_as_it_came(code: int, number: str) -> None:
+    null = ",".join(f'"{name}":{{"t":{code},"f":65,"v":null}}' for name in "ab")
+    sent = f'{{"u":{{{ID},{null}}},"p":{{"t":{code},"f":65,"v":{number}}}}}'
+    found = decode(record((key(), sent.encode())))
+    assert value_of(found, bug_compat=True) == sent
+
+
+def test_an_old_float_that_nobody_can_name_is_within_its_range() -> None:
+    null = ",".join(f'"{name}":{{"t":4,"f":65,"v":null}}' for name in "ab")
+    (error,) = errors(decode(record((key(), f'{{"u":{{{ID},{null}}},"p":{{"t":4,"f":65,"v":1e39}}}}'.encode()))))
+    assert "1e39 is not a float - at `p`" in error

@@ -15,8 +15,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from changefeed.errors import SchemaError
 from changefeed.protocols.ticdc_open.envelope import Image, Nameless
+from changefeed.wire.floats import float32
 from changefeed.wire.strict_json import Number
+
+_FLOAT = "4"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +83,21 @@ def _as_sent(value: Nameless) -> dict[str, Any]:
         members["h"] = value.h
     if value.f is not None:
         members["f"] = _number(value.f)
-    return members | {"v": _number(value.value) if type(value.value) is Number else value.value}
+    return members | {"v": _number(value.value, value.t) if type(value.value) is Number else value.value}
 
 
-def _number(text: str) -> int | float:
+def _number(text: str, code: str = "") -> int | float:
+    """The number; of a FLOAT the float32, which is another than the double of the same text."""
+    if code == _FLOAT:
+        return _float32(text)
     try:
-        return int(text)
+        return int(text) if text != "-0" else -0.0
     except ValueError:
         return float(text)
+
+
+def _float32(text: str) -> float:
+    number = float32(text)
+    if number is None:
+        raise SchemaError(f"{text[:40]} is not a float - at `p`")
+    return number
