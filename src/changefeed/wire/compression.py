@@ -21,7 +21,7 @@ _SNAPPY_HEAD = 10  # bytes before the first literal at most: the size of the tex
 
 
 def check_available(name: str) -> None:
-    """Checks that the compression can be used here.
+    """Checks that the compression can be read here.
 
     Raises:
         ConfigError: this build of pyarrow comes without it.

@@ -32,7 +32,6 @@ class Encoder:
     """Encodes in the profile that the options name. Remembers shapes and, when it dispatches, marks and offsets."""
 
     def __init__(self, options: Options, stores: Stores) -> None:
-        compression.check_available(options.large_message_handle_compression)
         self._options = options
         self._rows = RowWriter(options)
         self._router = Router(options.topic, options.dispatcher(), options.dispatch_rules())

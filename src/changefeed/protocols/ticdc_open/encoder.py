@@ -30,7 +30,6 @@ class Encoder:
     """Encodes in the profile that the options name. Remembers shapes and, when it dispatches, marks and offsets."""
 
     def __init__(self, options: Options, stores: Stores) -> None:
-        compression.check_available(options.large_message_handle_compression)
         self._options = options
         self._stores = stores
         self._rows = RowWriter(options)
