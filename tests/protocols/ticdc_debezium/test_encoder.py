@@ -213,6 +213,18 @@ def test_a_schema_change_from_elsewhere_describes_the_columns_it_knows() -> None
     assert [c.type for c in again.columns or ()] == [c.type for c in columns]
 
 
+def test_members_in_a_schema_change_have_quotes_around_them_and_are_not_escaped() -> None:
+    members = ("it's", "it''s", "", "a,b", "x\\y")
+    columns = (Column("e", ColumnType("enum", members=members)),)
+    change = Decoded(control=[SchemaChange("add_column", "shop", "t", "ALTER TABLE t ADD e", AT, columns, TS)])
+    (value,) = values(encode(change))
+    (column,) = value["payload"]["tableChanges"][0]["table"]["columns"]
+    assert column["enumValues"] == ["'it's'", "'it''s'", "''", "'a,b'", "'x\\y'"]
+    (again,) = decode(*encode(change).to_pylist()).control
+    assert isinstance(again, SchemaChange)
+    assert [c.type.members for c in again.columns or ()] == [members]
+
+
 def test_a_schema_change_that_ticdc_sends_no_message_of_is_left_out() -> None:
     change = SchemaChange("recover_table", "shop", "t", "RECOVER TABLE t", AT, commit_ts=TS)
     assert encode(Decoded(control=[change])).num_rows == 0
