@@ -73,4 +73,6 @@ def test_rows_are_the_same(one: str, other: str) -> None:
     assert len(both) > 60
     for key in both:
         told = mine[key].keys() & theirs[key].keys()  # an old value without a name may be nobody's
+        if key[2] == "before":  # newarch writes null for what was empty or zero
+            told = {name for name in told if mine[key][name] is not None}
         assert {n: mine[key][n] for n in told} == {n: theirs[key][n] for n in told}
