@@ -94,9 +94,9 @@ def test_the_empty_text() -> None:
     assert lz4.frame.decompress(deflate(b"", "lz4")) == b""
 
 
-@pytest.mark.parametrize("data, sum_", [(b"", 0x02CC5D05), (b"abc", 0x32D153FF)])
-def test_checksums_are_xxhash(data: bytes, sum_: int) -> None:
-    assert lz4_frame.xxh32(data) == sum_
+@pytest.mark.parametrize("data, total", [(b"", 0x02CC5D05), (b"abc", 0x32D153FF)])
+def test_checksums_are_xxhash(data: bytes, total: int) -> None:
+    assert lz4_frame.xxh32(data) == total
 
 
 @pytest.mark.parametrize("compression", _READ)
