@@ -16,9 +16,11 @@ pub mod mysql;
 pub mod nulls;
 pub mod quoted;
 pub mod rows;
+pub mod tencent_dts;
 pub mod ticdc_avro;
 pub mod ticdc_debezium;
 pub mod ticdc_open;
+pub mod varint;
 
 #[cfg(feature = "python")]
 mod python;

@@ -100,7 +100,8 @@ def decoder(
         if twin is not None:
             _say_slow()
         return reference()
-    return Pair(reference, twin)
+    pair: type[Pair] = import_module(_PAIRS[name]).Grouped if name in _PAIRS else Pair
+    return pair(reference, twin)
 
 
 @functools.cache
@@ -142,12 +143,21 @@ def _debezium_mysql(options: Any) -> Callable[[], Kernel] | None:
     return lambda: changefeed_kernel.DebeziumMysql(placeholders=texts, numeric=numeric)
 
 
+def _tencent_dts(options: Any) -> Callable[[], Kernel]:
+    most = min(options.max_data_bytes, options.max_group_bytes)
+    return lambda: changefeed_kernel.TencentDts(signed=options.bit64_signed, most=most)
+
+
 _KERNELS: dict[str, Callable[[Any], Callable[[], Kernel] | None]] = {
     "debezium-mysql": _debezium_mysql,
+    "tencent-dts": _tencent_dts,
     "ticdc-avro": _ticdc_avro,
     "ticdc-debezium": _ticdc_debezium,
     "ticdc-open": _ticdc_open,
 }
+
+# Where a record is not read by itself, another pair stands in this module.
+_PAIRS = {"tencent-dts": "changefeed.kernel_groups"}
 
 
 class Pair:
@@ -183,7 +193,7 @@ class Pair:
         while len(odd):
             asked, odd = odd[:count], odd[count:]
             self.odd += len(asked)
-            answer = _at(self._reference.decode(records.take(asked)), asked)
+            answer = self._ask(records, asked)
             tables += answer.tables
             control += answer.control
             dead += answer.dead
@@ -200,6 +210,10 @@ class Pair:
         found, odd = self._kernel.decode(records.column("key"), records.column("value"), rows, **more)
         tables += (_completed(self._shapes[number], batch, records) for number, batch in found)
         return odd
+
+    def _ask(self, records: pa.RecordBatch, rows: pa.Array) -> Decoded:
+        """What the reference says of some of the records."""
+        return _at(self._reference.decode(records.take(rows)), rows)
 
     def _teach(self, tables: list[TableBatch]) -> bool:
         """Teaches the kernel what it has not seen; tells whether it learned anything."""

@@ -17,9 +17,10 @@ Rule 5. A dead entry of a group of several records leaves all of its records as 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -31,7 +32,7 @@ from changefeed.model.position import Place
 from changefeed.model.table import TableShape, canonical
 from changefeed.protocols.base import Stores
 from changefeed.protocols.tencent_dts import messages as m
-from changefeed.protocols.tencent_dts.entries import Entry, keep_unknown, read_entry
+from changefeed.protocols.tencent_dts.entries import Entry, Origin, keep_unknown, read_entry
 from changefeed.protocols.tencent_dts.fragments import Group, Lanes, Record, Refused
 from changefeed.protocols.tencent_dts.grouping import envelopes_of, lane_of
 from changefeed.protocols.tencent_dts.images import Row, Span, read_row
@@ -45,6 +46,8 @@ _HINT = ' Is "protocol" right for this topic?'
 _MAX_DEAD = 100
 _PLACELESS = Place("", 0, 0)
 _UNIT = "s"
+_PLAIN: Mapping[str, Any] = MappingProxyType({})
+Run = tuple[int, int, int, bytes | None]  # the first row, how many, the first ps, the shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,24 +86,54 @@ class Decoder:
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
         """What the records mean; see `protocols.base.Decoder`."""
+        answer = self.read(found for _, found in self.follow(records, 0, len(records)))
+        self.keep(records)
+        return answer
+
+    def follow(self, records: pa.RecordBatch, start: int, stop: int) -> Iterator[tuple[int, Group | Refused]]:
+        """The groups that records of a batch complete, and what is refused, each with the row that tells it."""
+        for record in _records(records, start, stop, len(self._waiting)):
+            for found in self._lanes.add(record):
+                yield record.place.record, found
+
+    def skip(self, records: pa.RecordBatch, run: Run) -> bool:
+        """Follows records that are a group each, and follow each other, at once; False if the first does not follow."""
+        row, count, number, shard = run
+        topic, partition = (records.column(name)[row].as_py() for name in ("topic", "partition"))
+        return self._lanes.skip(topic, partition, shard, number, count)
+
+    def alone(self, records: pa.RecordBatch, row: int) -> Group:
+        """The group that is one record of a batch, which was passed by `skip`."""
+        return Group.alone(next(_records(records, row, row + 1, len(self._waiting))))
+
+    def origin(self, group: Group, entries: Mapping[str, Any] = _PLAIN) -> tuple[Origin, Origin]:
+        """What the records of a group add to the origins of all its events, and to that of the first."""
+        envelopes = envelopes_of(group, entries, self._options.max_data_bytes)
+        return lane_of(group), {"envelopes": envelopes} if envelopes else {}
+
+    def read(self, groups: Iterable[Group | Refused]) -> Decoded:
+        """What groups mean, in their order."""
         rows = BatchBuilder(_UNIT)
         control: list[Control] = []
         dead: list[DeadLetter] = []
-        for record in _records(records, len(self._waiting)):
-            for found in self._lanes.add(record):
-                if isinstance(found, Refused):
-                    dead += self._letters(found)
-                else:
-                    self._group(found, rows, control, dead)
-        self._keep(records)
+        for found in groups:
+            if isinstance(found, Refused):
+                dead += self._letters(found)
+            else:
+                self._group(found, rows, control, dead)
         return Decoded(rows.build(), control, dead)
+
+    def forget(self) -> None:
+        """Lets go of the shapes, not of what waits."""
+        for known in (self._describe, self._wire, self._family):
+            known.cache_clear()
 
     def waiting(self) -> pa.RecordBatch:
         """The records of incomplete groups; see `protocols.base.FragmentDecoder`."""
         return self._waiting
 
-    def _keep(self, records: pa.RecordBatch) -> None:
-        """Lets go of all records but those that wait."""
+    def keep(self, records: pa.RecordBatch) -> None:
+        """Lets go of all records but those that wait, when those of a batch have been read."""
         rows = [record.row for record in self._lanes.open()]
         before = len(self._waiting)
         if rows or before:
@@ -122,10 +155,10 @@ class Decoder:
             return
         last = group.records[-1]
         there = [event for event in found if not isinstance(event, Dead)]
-        lane, envelopes = lane_of(group), envelopes_of(group, entries, self._options.max_data_bytes)
+        lane, first = self.origin(group, entries)
         for index, event in enumerate(found):
             place = replace(last.place, index=index) if len(found) > 1 else last.place
-            extra = {**lane, **({"envelopes": envelopes} if envelopes and event is there[0] else {})} if there else {}
+            extra = {**lane, **(first if there and event is there[0] else {})}
             match event:
                 case Dead():
                     dead.append(_entry_letter(event, last, place, group))
@@ -249,10 +282,10 @@ def _add_row(rows: BatchBuilder, event: Changed, place: Place, extra: dict[str, 
     )
 
 
-def _records(records: pa.RecordBatch, first: int) -> Iterator[Record]:
+def _records(records: pa.RecordBatch, start: int, stop: int, first: int) -> Iterator[Record]:
     names = ("topic", "partition", "offset", "key", "value", "headers")
-    columns = [records.column(name).to_pylist() for name in names]
-    for row, (topic, partition, offset, key, value, headers) in enumerate(zip(*columns, strict=True)):
+    columns = [records.column(name).slice(start, stop - start).to_pylist() for name in names]
+    for row, (topic, partition, offset, key, value, headers) in enumerate(zip(*columns, strict=True), start):
         found = tuple((header["key"], header["value"]) for header in headers or ())
         yield Record(first + row, Place(topic, partition, offset, None, row), key, value, found)
 

@@ -71,6 +71,17 @@ class Group:
         start, end = envelope.get("data", (0, 0))
         self.size += end - start
 
+    @classmethod
+    def alone(cls, record: Record) -> Group:
+        """The group of one record.
+
+        Raises:
+            ProtocolError: its value is no envelope.
+        """
+        group = cls(1)
+        group.add(record, _read_envelope(record))
+        return group
+
     @property
     def complete(self) -> bool:
         """Whether all its envelopes are there."""
@@ -135,6 +146,17 @@ class Lanes:
                 return
             _log.warning("tencent-dts: %s (%s)", text, record.place)
         yield from self._join(lane, record)
+
+    def skip(self, topic: str, partition: int, shard: bytes | None, first: int, count: int) -> bool:
+        """Counts records on that are a group each, and whose ps follow each other; False if they do not follow the last."""
+        try:
+            lane = self._lane((topic, partition, shard))
+        except ProtocolError:
+            return False
+        if lane.group is not None or (lane.last is not None and first != lane.last + 1):
+            return False
+        lane.last = first + count - 1
+        return True
 
     def open(self) -> list[Record]:
         """The records of groups that are not complete, in the order in which they came."""

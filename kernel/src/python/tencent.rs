@@ -1,0 +1,166 @@
+//! The decoder of Tencent DTS subscriptions, as Python sees it.
+
+use std::sync::Arc;
+
+use arrow_array::Int32Array;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int32Type;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3_arrow::{PyArray, PyRecordBatch};
+
+use super::debezium::{Headers, chosen};
+use super::{Blobs, refused};
+use crate::tencent_dts::{Decoder, Header, Members, Plain};
+
+/// Row changes and marks of Tencent DTS subscriptions, of the shapes it has learned.
+#[pyclass]
+pub struct TencentDts {
+    decoder: Decoder,
+    most: usize,
+}
+
+/// Plain records that follow each other: the first row, how many, the first number, and the shard.
+type Run = (usize, usize, u64, Option<Vec<u8>>);
+/// Rows by shape number, odd rows, and marks.
+type Answer<'py> = (Vec<(usize, Bound<'py, PyAny>)>, Py<PyAny>, Bound<'py, PyAny>);
+
+#[pymethods]
+impl TencentDts {
+    /// signed: BIT(64) with its top bit set is a negative number. most: bytes of data in a plain record.
+    #[new]
+    #[pyo3(signature = (*, signed, most))]
+    fn new(signed: bool, most: usize) -> Self {
+        Self { decoder: Decoder::new(signed), most }
+    }
+
+    /// The number of the shape that this JSON describes, or None when it is beyond the kernel.
+    fn learn(&mut self, shape: &str) -> Option<usize> {
+        self.decoder.learn(shape)
+    }
+
+    /// Runs of plain records of one lane, whose numbers follow each other. topics are binary, partitions int32.
+    fn runs(
+        &self,
+        py: Python<'_>,
+        keys: PyArray,
+        values: PyArray,
+        headers: PyArray,
+        topics: PyArray,
+        partitions: PyArray,
+    ) -> PyResult<Vec<Run>> {
+        let records = Records::new(&keys, &values, &headers)?;
+        let (topics, partitions) = (Blobs::new(topics.array())?, partitions.array().as_primitive_opt::<Int32Type>());
+        let partitions = partitions.ok_or_else(|| PyTypeError::new_err("partitions must be int32"))?;
+        if topics.len() != records.len() || partitions.len() != records.len() {
+            return Err(PyValueError::new_err("topics and partitions must be as many as values"));
+        }
+        let lane = |row: usize| Some((topics.get(row)?, partitions.values().get(row)?));
+        Ok(py.detach(|| records.runs(self.most, lane)))
+    }
+
+    /// Rows by shape number, rows of the records that are odd, and marks. Of records that are not plain `data` has what
+    /// their groups hold, `all` and `first` what the origins of their events have of them.
+    #[pyo3(signature = (keys, values, rows, *, headers, data=None, all=None, first=None))]
+    #[allow(clippy::too_many_arguments)] // columns of one batch
+    fn decode<'py>(
+        &mut self,
+        py: Python<'py>,
+        keys: PyArray,
+        values: PyArray,
+        rows: Option<PyArray>,
+        headers: PyArray,
+        data: Option<PyArray>,
+        all: Option<PyArray>,
+        first: Option<PyArray>,
+    ) -> PyResult<Answer<'py>> {
+        let records = Records::new(&keys, &values, &headers)?;
+        let known = [&data, &all, &first].map(|a| a.as_ref().map(|a| Blobs::new(a.array())).transpose());
+        let [data, all, first] = known;
+        let known = Known { data: data?, all: all?, first: first? };
+        let rows = chosen(rows, records.keys, records.values)?;
+        let (decoder, most) = (&mut self.decoder, self.most);
+        let (tables, marks, odd) = py
+            .detach(|| {
+                let (mut found, mut lane) = (Vec::new(), Vec::new());
+                let odd = rows.values().iter().copied().filter(|&record| {
+                    let row = usize::try_from(record).unwrap_or(usize::MAX);
+                    if let Some((data, members)) = known.get(row) {
+                        return decoder.decode(record, data, members).is_none();
+                    }
+                    let Some(plain) = records.plain(row, most, &mut found) else { return true };
+                    lane.clear();
+                    plain.write(&mut lane);
+                    decoder.decode(record, plain.data, Members { all: &lane, first: &[] }).is_none()
+                });
+                let odd: Int32Array = odd.collect();
+                decoder.finish().map(|(tables, marks)| (tables, marks, odd))
+            })
+            .map_err(refused)?;
+        let tables = tables
+            .into_iter()
+            .map(|(shape, batch)| Ok((shape, PyRecordBatch::new(batch).into_pyarrow(py)?)))
+            .collect::<PyResult<_>>()?;
+        let odd = PyArray::from_array_ref(Arc::new(odd)).to_pyarrow(py)?.unbind();
+        Ok((tables, odd, PyRecordBatch::new(marks).into_pyarrow(py)?))
+    }
+}
+
+/// Groups that are no plain record.
+struct Known<'a> {
+    data: Option<Blobs<'a>>,
+    all: Option<Blobs<'a>>,
+    first: Option<Blobs<'a>>,
+}
+
+impl<'a> Known<'a> {
+    /// The data of the group that ends at a row, and what it adds to the origins of its events.
+    fn get(&self, row: usize) -> Option<(&'a [u8], Members<'a>)> {
+        let members = |of: Option<Blobs<'a>>| of.and_then(|blobs| blobs.get(row)).unwrap_or_default();
+        Some((self.data?.get(row)?, Members { all: members(self.all), first: members(self.first) }))
+    }
+}
+
+/// Columns of records.
+struct Records<'a> {
+    keys: Blobs<'a>,
+    values: Blobs<'a>,
+    headers: Headers<'a>,
+}
+
+impl<'a> Records<'a> {
+    fn new(keys: &'a PyArray, values: &'a PyArray, headers: &'a PyArray) -> PyResult<Self> {
+        let (keys, values) = (Blobs::new(keys.array())?, Blobs::new(values.array())?);
+        if keys.len() != values.len() {
+            return Err(PyValueError::new_err(format!("{} keys but {} values", keys.len(), values.len())));
+        }
+        Ok(Self { keys, values, headers: Headers::new(headers.array())? })
+    }
+
+    fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// What a record holds, if it is plain; `found` is room for its headers.
+    fn plain(&self, row: usize, most: usize, found: &mut Vec<Header<'a>>) -> Option<Plain<'a>> {
+        self.headers.read(row, found)?;
+        Plain::read(self.keys.get(row), self.values.get(row), found).filter(|plain| plain.data.len() <= most)
+    }
+
+    fn runs<T: PartialEq>(&self, most: usize, lane: impl Fn(usize) -> Option<T>) -> Vec<Run> {
+        let (mut runs, mut found, mut before) = (Vec::<Run>::new(), Vec::new(), None);
+        for row in 0..self.len() {
+            let Some((plain, lane)) = self.plain(row, most, &mut found).zip(lane(row)) else {
+                before = None;
+                continue;
+            };
+            let follows = before.is_some_and(|(last, same): (Plain<'_>, T)| last.precedes(&plain) && same == lane);
+            match runs.last_mut() {
+                Some((_, count, ..)) if follows => *count += 1,
+                _ => runs.push((row, 1, plain.ps, plain.shard.map(<[u8]>::to_vec))),
+            }
+            before = Some((plain, lane));
+        }
+        runs
+    }
+}

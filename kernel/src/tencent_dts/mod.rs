@@ -1,0 +1,238 @@
+//! Tencent DTS subscriptions: rows of known shapes and marks of transactions, from the bytes of an Entries into columns.
+//!
+//! ```text
+//! Entries   0a 8c 02 │ 0a 63 Header │ 12 a4 01 Event │ 0a …          one Entry for each event of the binary log
+//! Event     12 …     │ DMLEvent, by messageType 2                    0a … BeginEvent   1a … CommitEvent
+//! DMLEvent  08 01 │ 12 0b Column │ 12 18 Column … │ 1a 25 RowChange │ 1a …
+//!           UPDATE, absent for INSERT
+//! RowChange 0a 05 08 04 1a 01 "7" │ 0a 00 … │ 12 05 …               old columns, new columns: a Data a column
+//! ```
+//!
+//! Rule 1. A group (the data of one envelope, or of several, joined elsewhere) is read as a whole or is odd. DDL,
+//!         heartbeats, checkpoints, rollbacks, and whatever is not exactly as drawn are the reference's.
+//! Rule 2. Which records make a group, and how they follow each other, is none of the kernel's business: it says which
+//!         records are plain (see `plain`), and is told the rest.
+//! Rule 3. Every image has all columns. Data are the bytes that are written for their value: nothing has to be kept of them.
+
+mod columns;
+mod forms;
+mod header;
+mod message;
+mod plain;
+mod rows;
+mod shape;
+mod types;
+
+use std::collections::HashMap;
+
+use arrow_array::RecordBatch;
+use arrow_schema::ArrowError;
+
+use crate::cursor::Cursor;
+use header::{Header as EntryHeader, write_member, write_text};
+use message::{field, optional_number, optional_text};
+pub use plain::{Header, Plain};
+use rows::{Head, Marks, Op, Rows};
+use shape::{Shape, write_names};
+
+const MAX_ENTRIES: usize = 65_536;
+const MAX_ROWS: usize = 131_072;
+/// The reference forgets the first of more shapes; what a NULL then joins is for it to say.
+const MAX_SHAPES: usize = 64;
+const BEGIN: u64 = 0;
+const COMMIT: u64 = 1;
+const DML: u64 = 2;
+
+/// What the records of a group add to the origins of its events: members in JSON, with a comma in front.
+#[derive(Clone, Copy, Default)]
+pub struct Members<'a> {
+    /// Of every event.
+    pub all: &'a [u8],
+    /// Of the first one, too.
+    pub first: &'a [u8],
+}
+
+/// Shapes with the same names and described columns.
+struct Family {
+    described: Vec<u8>,
+    shapes: Vec<usize>,
+}
+
+/// Decodes the groups of the shapes it has learned.
+pub struct Decoder {
+    signed: bool,
+    by_names: HashMap<Vec<u8>, Vec<Family>>,
+    shapes: Vec<Rows>,
+    marks: Marks,
+    /// Shapes to which the group has added rows.
+    touched: Vec<usize>,
+    room: Room,
+}
+
+/// What is kept while a group is read.
+#[derive(Default)]
+struct Room {
+    names: Vec<u8>,
+    origin: Vec<u8>,
+    events: i32,
+}
+
+impl Decoder {
+    /// Knows no shape yet. `signed`: a BIT(64) with its top bit set is a negative number.
+    pub fn new(signed: bool) -> Self {
+        let (by_names, shapes, touched) = (HashMap::new(), Vec::new(), Vec::new());
+        Self { signed, by_names, shapes, marks: Marks::default(), touched, room: Room::default() }
+    }
+
+    /// Compiles the shape that this JSON describes; its number, or nothing when it is beyond the kernel.
+    pub fn learn(&mut self, description: &str) -> Option<usize> {
+        let shape: Shape = serde_json::from_str(description).ok()?;
+        let (described, rows) = (shape.described(), shape.rows(self.signed));
+        let families = self.by_names.entry(shape.names()).or_default();
+        let at = families.iter().position(|f| f.described == described).unwrap_or(families.len());
+        if at == families.len() {
+            families.push(Family { described, shapes: Vec::new() });
+        }
+        let shapes = &mut families.get_mut(at)?.shapes;
+        let number = self.shapes.len();
+        if rows.is_none() || shapes.len() == MAX_SHAPES {
+            // A NULL may belong to a shape that the kernel does not have: the family is the reference's for good.
+            shapes.clear();
+            shapes.resize(MAX_SHAPES, usize::MAX);
+        } else {
+            shapes.push(number);
+        }
+        self.shapes.push(rows?);
+        Some(number)
+    }
+
+    /// Decodes the data of a group, or leaves no trace of it and says `None`.
+    pub fn decode(&mut self, record: i32, data: &[u8], members: Members<'_>) -> Option<()> {
+        self.room.events = 0;
+        let done = self.entries(record, data, members);
+        let alone = self.room.events == 1;
+        for at in self.touched.drain(..) {
+            if let Some(rows) = self.shapes.get_mut(at) {
+                rows.settle(done.is_some(), alone);
+            }
+        }
+        self.marks.settle(done.is_some(), alone);
+        done
+    }
+
+    /// The rows since the last call, by shape, and the marks.
+    pub fn finish(&mut self) -> Result<(Vec<(usize, RecordBatch)>, RecordBatch), ArrowError> {
+        let shapes = self.shapes.iter_mut().enumerate().filter(|(_, rows)| !rows.is_empty());
+        let tables = shapes.map(|(number, rows)| Ok((number, rows.finish()?))).collect::<Result<_, ArrowError>>()?;
+        Ok((tables, self.marks.finish()?))
+    }
+
+    fn entries(&mut self, record: i32, data: &[u8], members: Members<'_>) -> Option<()> {
+        let mut c = Cursor::new(data);
+        for _ in 0..MAX_ENTRIES {
+            let mut entry = Cursor::new(field(&mut c, 0x0a)?);
+            let header = EntryHeader::read(field(&mut entry, 0x0a)?)?;
+            let mut event = Cursor::new(field(&mut entry, 0x12)?);
+            entry.is_empty().then_some(())?;
+            self.room.origin.clear();
+            header.write(&mut self.room.origin);
+            match header.kind {
+                DML => self.rows(record, &header, field(&mut event, 0x12)?, members)?,
+                BEGIN => self.mark(record, true, &header, field(&mut event, 0x0a)?, members)?,
+                COMMIT => self.mark(record, false, &header, field(&mut event, 0x1a)?, members)?,
+                _ => return None,
+            }
+            event.is_empty().then_some(())?;
+            if c.is_empty() {
+                return Some(());
+            }
+        }
+        None
+    }
+
+    fn mark(
+        &mut self,
+        record: i32,
+        begins: bool,
+        header: &EntryHeader<'_>,
+        body: &[u8],
+        members: Members<'_>,
+    ) -> Option<()> {
+        let mut c = Cursor::new(body);
+        let id = optional_text(&mut c, 0x0a)?;
+        let thread = if begins { optional_number(&mut c, 0x10)? } else { 0 };
+        (c.is_empty() && thread >> 63 == 0).then_some(())?;
+        let origin = &mut self.room.origin;
+        write_text(b",\"schemaName\":\"", header.names.0, origin);
+        write_text(b",\"tableName\":\"", header.names.1, origin);
+        write_text(b",\"transactionId\":\"", id, origin);
+        write_member(b",\"threadId\":", thread, origin);
+        let transaction = if header.gtid.is_empty() { id } else { header.gtid };
+        let head = self.room.head(record, header, transaction, members);
+        self.marks.push(begins, &head)?;
+        self.room.events = self.room.events.checked_add(1)?;
+        Some(())
+    }
+
+    fn rows(&mut self, record: i32, header: &EntryHeader<'_>, body: &[u8], members: Members<'_>) -> Option<()> {
+        (header.source() != types::POSTGRES).then_some(())?;
+        let mut c = Cursor::new(body);
+        let op = match optional_number(&mut c, 0x08)? {
+            0 => Op::Insert,
+            1 => Op::Update,
+            2 => Op::Delete,
+            _ => return None,
+        };
+        let room = &mut self.room;
+        room.names.clear();
+        write_names(header.names, &mut room.names);
+        let rest = c.rest();
+        let families = self.by_names.get(&room.names)?;
+        let is_next = |f: &&Family| rest.starts_with(&f.described) && rest.get(f.described.len()) == Some(&0x1a);
+        let family = families.iter().find(is_next)?;
+        c.take(family.described.len())?;
+        let prefix = room.origin.len();
+        for number in 0..MAX_ROWS {
+            let change = field(&mut c, 0x1a)?;
+            let mut shapes = family.shapes.iter().copied();
+            let shape = shapes.find(|&at| self.shapes.get_mut(at).and_then(|rows| rows.read(op, change)).is_some())?;
+            room.origin.truncate(prefix);
+            if number > 0 || !c.is_empty() {
+                room.origin.extend_from_slice(b",\"row\":");
+                header::write_number(number as u64, &mut room.origin);
+            }
+            let head = room.head(record, header, header.gtid, members);
+            if self.shapes.get_mut(shape)?.close(op, &head)? {
+                self.touched.push(shape);
+            }
+            room.events = room.events.checked_add(1)?;
+            if c.is_empty() {
+                return Some(());
+            }
+        }
+        None
+    }
+}
+
+impl Room {
+    /// What is known of the next event; completes its origin.
+    #[inline]
+    fn head<'a>(
+        &'a mut self,
+        record: i32,
+        header: &EntryHeader<'_>,
+        transaction: &'a [u8],
+        members: Members<'_>,
+    ) -> Head<'a> {
+        self.origin.extend_from_slice(members.all);
+        if self.events == 0 {
+            self.origin.extend_from_slice(members.first);
+        }
+        self.origin.push(b'}');
+        let (sequence, seconds) = (header.sequence(), header.seconds());
+        Head { record, index: self.events, sequence, seconds, transaction, origin: &self.origin }
+    }
+}
+
+#[cfg(test)]
+mod tests;
