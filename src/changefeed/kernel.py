@@ -193,7 +193,7 @@ class Pair:
         while len(odd):
             asked, odd = odd[:count], odd[count:]
             self.odd += len(asked)
-            answer = self._ask(records, asked)
+            answer = _at(self._reference.decode(records.take(asked)), asked)
             tables += answer.tables
             control += answer.control
             dead += answer.dead
@@ -210,10 +210,6 @@ class Pair:
         found, odd = self._kernel.decode(records.column("key"), records.column("value"), rows, **more)
         tables += (_completed(self._shapes[number], batch, records) for number, batch in found)
         return odd
-
-    def _ask(self, records: pa.RecordBatch, rows: pa.Array) -> Decoded:
-        """What the reference says of some of the records."""
-        return _at(self._reference.decode(records.take(rows)), rows)
 
     def _teach(self, tables: list[TableBatch]) -> bool:
         """Teaches the kernel what it has not seen; tells whether it learned anything."""

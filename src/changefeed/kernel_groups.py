@@ -2,27 +2,30 @@
 
     records ─ kernel ─▶ runs of plain records, which the reference passes at once
                  └─ the others, one by one ─▶ reference ─▶ groups, refusals, records that wait
-    groups ─▶ kernel, odd ones ─▶ reference, as in `kernel`
+    groups ─▶ kernel ─▶ rows and marks of the shapes that it has learned
+                 └─ odd ─▶ reference: its first entry that is not known ─▶ a new shape: once more, else the whole group
 
 Rule 1. How records follow each other is the reference's state, and nobody else's: the kernel says which records of a batch
         look plain and count up, and the reference whether they follow the last one that it has seen.
 Rule 2. A group lies where its last record lies. Groups of several records go to the kernel as their joined bytes.
-Rule 3. Marks of transactions come out of the kernel in columns; they are put between the reference's control events.
+Rule 3. A group may hold a thousand rows, so the reference reads one entry of it to teach a shape. It does so for the first
+        odd group alone: shapes are taught in the order in which the reference would make them.
+Rule 4. Marks of transactions come out of the kernel in columns; they are put between the reference's control events.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
-from changefeed.kernel import Pair, _completed, _headers
+from changefeed import kernel
+from changefeed.kernel import Pair, _completed, _headers, _joined
 from changefeed.model.batch import Decoded, TableBatch
-from changefeed.model.event import Control, Instant, TransactionMark
+from changefeed.model.event import Control, DeadLetter, Instant, TransactionMark
 from changefeed.model.position import Place
 from changefeed.model.table import canonical
 from changefeed.protocols.tencent_dts.decoder import Decoder
@@ -32,21 +35,27 @@ _POSTGRES = ('{"sourceType":2,', '{"sourceType":2}')
 
 
 @dataclass(slots=True)
-class Groups:
-    """What the records of one batch complete.
+class Batch:
+    """A batch of records, and what has been found in it.
 
     Attributes:
-        rows: records that are a group, or the last of one; those refused are not among them.
+        rows: records that are a group, or the last of one.
         known: by row, groups that are not a plain record, and what is refused.
         refused: rows at which something is refused; their groups are the reference's.
         more: of the known groups, by the names of the kernel's arguments, one a record: their data, and what they add to
             the origins of their events.
+        stops: where in the data of an odd group the first entry lies that the kernel does not know.
     """
 
-    rows: list[Iterable[int]] = field(default_factory=list)
+    records: pa.RecordBatch
+    rows: list[int] = field(default_factory=list)
     known: dict[int, list[Group | Refused]] = field(default_factory=dict)
     refused: set[int] = field(default_factory=set)
     more: dict[str, pa.Array] = field(default_factory=dict)
+    stops: dict[int, tuple[int, int]] = field(default_factory=dict)
+    tables: list[TableBatch] = field(default_factory=list)
+    control: list[Control] = field(default_factory=list)
+    dead: list[DeadLetter] = field(default_factory=list)
 
 
 class Grouped(Pair):
@@ -57,13 +66,20 @@ class Grouped(Pair):
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
         """What the records mean; see `protocols.base.Decoder`."""
-        self._groups, self._marks = self._follow(records), list[TransactionMark]()
-        found = super().decode(records)
+        if len(self._seen) > kernel._MAX_SHAPES:
+            self._start_over()
+        batch = self._follow(records)
+        odd, at = self._run(batch, batch.rows), 0
+        while at < len(odd):
+            learned = self._teach(self._lesson(batch, odd[at]))
+            if not learned:
+                learned = self._teach(self._ask(batch, odd[at]))
+                at += 1
+            if learned and at < len(odd):
+                odd, at = self._run(batch, odd[at:]), 0
         self._reference.keep(records)
-        control: list[Control] = found.control
-        if self._marks:
-            control = sorted([*control, *self._marks], key=lambda event: (event.place.record, event.place.index or 0))
-        return Decoded(found.tables, control, found.dead)
+        control = sorted(batch.control, key=lambda event: (event.place.record, event.place.index or 0))
+        return Decoded(_joined(batch.tables), control, batch.dead)
 
     def waiting(self) -> pa.RecordBatch:
         """The records of incomplete groups; see `protocols.base.FragmentDecoder`."""
@@ -77,70 +93,90 @@ class Grouped(Pair):
             before.forget()
             self._reference = before
 
-    def _follow(self, records: pa.RecordBatch) -> Groups:
-        groups, at = Groups(), 0
+    def _follow(self, records: pa.RecordBatch) -> Batch:
+        """Makes groups of the records."""
+        batch, at = Batch(records), 0
         topics, partitions = records.column("topic").cast(pa.binary()), records.column("partition")
         arrays = records.column("key"), records.column("value"), _headers(records), topics, partitions
         for run in self._kernel.runs(*arrays):
-            row, count, *_ = run
-            self._add(groups, records, at, row)
+            start, count, *_ = run
+            self._add(batch, at, start)
+            at = start + count
             if self._reference.skip(records, run):
-                groups.rows.append(range(row, row + count))
+                batch.rows.extend(range(start, at))
             else:
-                self._add(groups, records, row, row + count)
-            at = row + count
-        self._add(groups, records, at, len(records))
-        groups.more = self._described(groups, len(records))
-        return groups
+                self._add(batch, start, at)
+        self._add(batch, at, len(records))
+        batch.more = self._described(batch)
+        return batch
 
-    def _add(self, groups: Groups, records: pa.RecordBatch, start: int, stop: int) -> None:
+    def _add(self, batch: Batch, start: int, stop: int) -> None:
         """Follows records one by one."""
         if start == stop:
             return
-        fresh: dict[int, list[Group | Refused]] = {}
-        for row, found in self._reference.follow(records, start, stop):
-            fresh.setdefault(row, []).append(found)
+        for row, found in self._reference.follow(batch.records, start, stop):
+            if row not in batch.known:
+                batch.rows.append(row)
+            batch.known.setdefault(row, []).append(found)
             if isinstance(found, Refused):
-                groups.refused.add(row)
-        groups.known |= fresh
-        groups.rows.append([row for row in fresh if row not in groups.refused])
+                batch.refused.add(row)
 
-    def _described(self, groups: Groups, count: int) -> dict[str, pa.Array]:
-        """See `Groups.more`."""
-        if not groups.known:
+    def _described(self, batch: Batch) -> dict[str, pa.Array]:
+        """See `Batch.more`."""
+        if not batch.known:
             return {}
-        columns: dict[str, list[bytes | None]] = {name: [None] * count for name in ("data", "all", "first")}
-        for row, [group] in ((row, found) for row, found in groups.known.items() if row not in groups.refused):
-            assert isinstance(group, Group)
-            whole, start, end = group.data()
-            columns["data"][row] = whole[start:end]
-            for name, members in zip(("all", "first"), self._reference.origin(group), strict=True):
-                columns[name][row] = b"," + canonical(members)[1:-1].encode() if members else None
+        columns: dict[str, list[bytes | None]] = {name: [None] * len(batch.records) for name in ("data", "all", "first")}
+        for row, found in batch.known.items():
+            for group in found:
+                if isinstance(group, Group) and row not in batch.refused:
+                    columns["data"][row] = _data(group)
+                    for name, members in zip(("all", "first"), self._reference.origin(group), strict=True):
+                        columns[name][row] = b"," + canonical(members)[1:-1].encode() if members else None
         return {name: pa.array(values, pa.large_binary()) for name, values in columns.items()}
 
-    def _run_kernel(self, records: pa.RecordBatch, rows: pa.Array | None, tables: list[TableBatch]) -> pa.Array:
-        groups = self._groups
-        asked = list(chain(*groups.rows)) if rows is None else rows.to_pylist()
-        mine = groups.refused if rows is None else groups.refused.intersection(asked)
-        if rows is None or mine:
-            rows = pa.array([row for row in asked if row not in mine], pa.int32())
-        keys, values = records.column("key"), records.column("value")
-        found, odd, marks = self._kernel.decode(keys, values, rows, headers=_headers(records), **groups.more)
-        tables += (_completed(self._shapes[number], batch, records) for number, batch in found)
-        self._marks += _marks(marks, records)
-        return pa.array(sorted([*odd.to_pylist(), *mine]), pa.int32()) if mine else odd
+    def _run(self, batch: Batch, rows: list[int]) -> list[int]:
+        """Appends what the kernel finds in some of the groups; returns the rows of the others, in order."""
+        records, mine = batch.records, batch.refused
+        asked = pa.array([row for row in rows if row not in mine] if mine else rows, pa.int32())
+        arrays = records.column("key"), records.column("value"), asked
+        found, odd, marks, stops = self._kernel.decode(*arrays, headers=_headers(records), **batch.more)
+        batch.tables += (_completed(self._shapes[number], table, records) for number, table in found)
+        batch.control += _marks(marks, records)
+        left = odd.to_pylist()
+        batch.stops = {row: stop for row, stop in zip(left, stops, strict=True) if stop is not None}
+        return sorted([*left, *mine.intersection(rows)]) if mine else left
 
-    def _ask(self, records: pa.RecordBatch, rows: pa.Array) -> Decoded:
-        known = self._groups.known
-        groups = (known[row] if row in known else [self._reference.alone(records, row)] for row in rows.to_pylist())
-        return self._reference.read(chain.from_iterable(groups))
+    def _lesson(self, batch: Batch, row: int) -> list[TableBatch]:
+        """The rows of the first entry of an odd group that the kernel does not know."""
+        if row not in batch.stops:
+            return []
+        (group,) = self._groups(batch, row)
+        assert isinstance(group, Group), "what is refused is not shown to the kernel"
+        return self._reference.shapes(_data(group), *batch.stops[row])
+
+    def _ask(self, batch: Batch, row: int) -> list[TableBatch]:
+        """Appends what the reference says of a record; returns the rows."""
+        self.odd += 1
+        answer = self._reference.read(self._groups(batch, row))
+        batch.tables += answer.tables
+        batch.control += answer.control
+        batch.dead += answer.dead
+        return answer.tables
+
+    def _groups(self, batch: Batch, row: int) -> list[Group | Refused]:
+        return batch.known[row] if row in batch.known else [self._reference.alone(batch.records, row)]
 
     def _teach(self, tables: list[TableBatch]) -> bool:
         """What type texts of PostgreSQL mean is not taught."""
         return super()._teach([t for t in tables if not t.rows.column("origin")[0].as_py().startswith(_POSTGRES)])
 
 
-def _marks(found: pa.RecordBatch, records: pa.RecordBatch) -> Iterable[TransactionMark]:
+def _data(group: Group) -> bytes:
+    whole, start, end = group.data()
+    return whole[start:end]
+
+
+def _marks(found: pa.RecordBatch, records: pa.RecordBatch) -> Iterator[TransactionMark]:
     """Marks of transactions off their columns."""
     rows = found.column("record")
     lies = [records.column(name).take(rows).to_pylist() for name in ("topic", "partition", "offset")]

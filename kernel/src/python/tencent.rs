@@ -11,7 +11,7 @@ use pyo3_arrow::{PyArray, PyRecordBatch};
 
 use super::debezium::{Headers, chosen};
 use super::{Blobs, refused};
-use crate::tencent_dts::{Decoder, Header, Members, Plain};
+use crate::tencent_dts::{Decoder, Header, Members, Odd, Plain};
 
 /// Row changes and marks of Tencent DTS subscriptions, of the shapes it has learned.
 #[pyclass]
@@ -22,8 +22,8 @@ pub struct TencentDts {
 
 /// Plain records that follow each other: the first row, how many, the first number, and the shard.
 type Run = (usize, usize, u64, Option<Vec<u8>>);
-/// Rows by shape number, odd rows, and marks.
-type Answer<'py> = (Vec<(usize, Bound<'py, PyAny>)>, Py<PyAny>, Bound<'py, PyAny>);
+/// Rows by shape number, odd rows, marks, and where in the data of the odd ones the first unknown row entry lies.
+type Answer<'py> = (Vec<(usize, Bound<'py, PyAny>)>, Py<PyAny>, Bound<'py, PyAny>, Vec<Option<(usize, usize)>>);
 
 #[pymethods]
 impl TencentDts {
@@ -59,7 +59,8 @@ impl TencentDts {
         Ok(py.detach(|| records.runs(self.most, lane)))
     }
 
-    /// Rows by shape number, rows of the records that are odd, and marks. Of records that are not plain `data` has what
+    /// Rows by shape number, rows of the records that are odd, marks, and where the first row entry lies that is not known
+    /// in the data of the odd ones. Of records that are not plain `data` has what
     /// their groups hold, `all` and `first` what the origins of their events have of them.
     #[pyo3(signature = (keys, values, rows, *, headers, data=None, all=None, first=None))]
     #[allow(clippy::too_many_arguments)] // columns of one batch
@@ -80,29 +81,35 @@ impl TencentDts {
         let known = Known { data: data?, all: all?, first: first? };
         let rows = chosen(rows, records.keys, records.values)?;
         let (decoder, most) = (&mut self.decoder, self.most);
-        let (tables, marks, odd) = py
+        let (tables, marks, odd, stops) = py
             .detach(|| {
                 let (mut found, mut lane) = (Vec::new(), Vec::new());
-                let odd = rows.values().iter().copied().filter(|&record| {
+                let (mut odd, mut stops) = (Vec::new(), Vec::new());
+                for &record in rows.values() {
                     let row = usize::try_from(record).unwrap_or(usize::MAX);
-                    if let Some((data, members)) = known.get(row) {
-                        return decoder.decode(record, data, members).is_none();
+                    let done = if let Some((data, members)) = known.get(row) {
+                        decoder.decode(record, data, members)
+                    } else if let Some(plain) = records.plain(row, most, &mut found) {
+                        lane.clear();
+                        plain.write(&mut lane);
+                        decoder.decode(record, plain.data, Members { all: &lane, first: &[] })
+                    } else {
+                        Err(Odd::Other)
+                    };
+                    if let Err(why) = done {
+                        odd.push(record);
+                        stops.push(if let Odd::Rows(start, end) = why { Some((start, end)) } else { None });
                     }
-                    let Some(plain) = records.plain(row, most, &mut found) else { return true };
-                    lane.clear();
-                    plain.write(&mut lane);
-                    decoder.decode(record, plain.data, Members { all: &lane, first: &[] }).is_none()
-                });
-                let odd: Int32Array = odd.collect();
-                decoder.finish().map(|(tables, marks)| (tables, marks, odd))
+                }
+                decoder.finish().map(|(tables, marks)| (tables, marks, odd, stops))
             })
             .map_err(refused)?;
         let tables = tables
             .into_iter()
             .map(|(shape, batch)| Ok((shape, PyRecordBatch::new(batch).into_pyarrow(py)?)))
             .collect::<PyResult<_>>()?;
-        let odd = PyArray::from_array_ref(Arc::new(odd)).to_pyarrow(py)?.unbind();
-        Ok((tables, odd, PyRecordBatch::new(marks).into_pyarrow(py)?))
+        let odd = PyArray::from_array_ref(Arc::new(Int32Array::from(odd))).to_pyarrow(py)?.unbind();
+        Ok((tables, odd, PyRecordBatch::new(marks).into_pyarrow(py)?, stops))
     }
 }
 

@@ -69,6 +69,15 @@ pub struct Decoder {
     room: Room,
 }
 
+/// Why a group is odd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Odd {
+    /// Its row entry from here to there is the first that the kernel does not know.
+    Rows(usize, usize),
+    /// Something else.
+    Other,
+}
+
 /// What is kept while a group is read.
 #[derive(Default)]
 struct Room {
@@ -106,17 +115,17 @@ impl Decoder {
         Some(number)
     }
 
-    /// Decodes the data of a group, or leaves no trace of it and says `None`.
-    pub fn decode(&mut self, record: i32, data: &[u8], members: Members<'_>) -> Option<()> {
+    /// Decodes the data of a group, or leaves no trace of it.
+    pub fn decode(&mut self, record: i32, data: &[u8], members: Members<'_>) -> Result<(), Odd> {
         self.room.events = 0;
         let done = self.entries(record, data, members);
         let alone = self.room.events == 1;
         for at in self.touched.drain(..) {
             if let Some(rows) = self.shapes.get_mut(at) {
-                rows.settle(done.is_some(), alone);
+                rows.settle(done.is_ok(), alone);
             }
         }
-        self.marks.settle(done.is_some(), alone);
+        self.marks.settle(done.is_ok(), alone);
         done
     }
 
@@ -127,38 +136,34 @@ impl Decoder {
         Ok((tables, self.marks.finish()?))
     }
 
-    fn entries(&mut self, record: i32, data: &[u8], members: Members<'_>) -> Option<()> {
+    fn entries(&mut self, record: i32, data: &[u8], members: Members<'_>) -> Result<(), Odd> {
         let mut c = Cursor::new(data);
         for _ in 0..MAX_ENTRIES {
-            let mut entry = Cursor::new(field(&mut c, 0x0a)?);
-            let header = EntryHeader::read(field(&mut entry, 0x0a)?)?;
-            let mut event = Cursor::new(field(&mut entry, 0x12)?);
-            entry.is_empty().then_some(())?;
+            let entry = field(&mut c, 0x0a).ok_or(Odd::Other)?;
+            let end = data.len() - c.rest().len();
+            let (header, event) = opened(entry).ok_or(Odd::Other)?;
             self.room.origin.clear();
             header.write(&mut self.room.origin);
-            match header.kind {
-                DML => self.rows(record, &header, field(&mut event, 0x12)?, members)?,
-                BEGIN => self.mark(record, true, &header, field(&mut event, 0x0a)?, members)?,
-                COMMIT => self.mark(record, false, &header, field(&mut event, 0x1a)?, members)?,
-                _ => return None,
-            }
-            event.is_empty().then_some(())?;
+            let (done, odd) = if header.kind == DML {
+                (self.rows(record, &header, event, members), Odd::Rows(end - entry.len(), end))
+            } else {
+                (self.mark(record, &header, event, members), Odd::Other)
+            };
+            done.ok_or(odd)?;
             if c.is_empty() {
-                return Some(());
+                return Ok(());
             }
         }
-        None
+        Err(Odd::Other)
     }
 
-    fn mark(
-        &mut self,
-        record: i32,
-        begins: bool,
-        header: &EntryHeader<'_>,
-        body: &[u8],
-        members: Members<'_>,
-    ) -> Option<()> {
-        let mut c = Cursor::new(body);
+    fn mark(&mut self, record: i32, header: &EntryHeader<'_>, event: &[u8], members: Members<'_>) -> Option<()> {
+        let (tag, begins) = match header.kind {
+            BEGIN => (0x0a, true),
+            COMMIT => (0x1a, false),
+            _ => return None,
+        };
+        let mut c = Cursor::new(only(event, tag)?);
         let id = optional_text(&mut c, 0x0a)?;
         let thread = if begins { optional_number(&mut c, 0x10)? } else { 0 };
         (c.is_empty() && thread >> 63 == 0).then_some(())?;
@@ -174,9 +179,9 @@ impl Decoder {
         Some(())
     }
 
-    fn rows(&mut self, record: i32, header: &EntryHeader<'_>, body: &[u8], members: Members<'_>) -> Option<()> {
+    fn rows(&mut self, record: i32, header: &EntryHeader<'_>, event: &[u8], members: Members<'_>) -> Option<()> {
         (header.source() != types::POSTGRES).then_some(())?;
-        let mut c = Cursor::new(body);
+        let mut c = Cursor::new(only(event, 0x12)?);
         let op = match optional_number(&mut c, 0x08)? {
             0 => Op::Insert,
             1 => Op::Update,
@@ -212,6 +217,19 @@ impl Decoder {
         }
         None
     }
+}
+
+/// An entry's header, and the bytes of its event.
+fn opened(entry: &[u8]) -> Option<(EntryHeader<'_>, &[u8])> {
+    let mut c = Cursor::new(entry);
+    let header = EntryHeader::read(field(&mut c, 0x0a)?)?;
+    Some((header, only(c.rest(), 0x12)?))
+}
+
+/// The bytes of a field that is alone in its message.
+fn only(message: &[u8], tag: u8) -> Option<&[u8]> {
+    let mut c = Cursor::new(message);
+    field(&mut c, tag).filter(|_| c.is_empty())
 }
 
 impl Room {

@@ -26,14 +26,14 @@ from typing import Any
 import pyarrow as pa
 
 from changefeed.errors import ProtocolError, SchemaError
-from changefeed.model.batch import RECORDS, BatchBuilder, Decoded
+from changefeed.model.batch import RECORDS, BatchBuilder, Decoded, TableBatch
 from changefeed.model.event import Control, DeadLetter, Heartbeat, Instant, SchemaChange, TransactionMark
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape, canonical
 from changefeed.protocols.base import Stores
 from changefeed.protocols.tencent_dts import messages as m
 from changefeed.protocols.tencent_dts.entries import Entry, Origin, keep_unknown, read_entry
-from changefeed.protocols.tencent_dts.fragments import Group, Lanes, Record, Refused
+from changefeed.protocols.tencent_dts.fragments import Group, Lanes, Record, Refused, read_records
 from changefeed.protocols.tencent_dts.grouping import envelopes_of, lane_of
 from changefeed.protocols.tencent_dts.images import Row, Span, read_row
 from changefeed.protocols.tencent_dts.options import Options
@@ -92,7 +92,7 @@ class Decoder:
 
     def follow(self, records: pa.RecordBatch, start: int, stop: int) -> Iterator[tuple[int, Group | Refused]]:
         """The groups that records of a batch complete, and what is refused, each with the row that tells it."""
-        for record in _records(records, start, stop, len(self._waiting)):
+        for record in read_records(records, start, stop, len(self._waiting)):
             for found in self._lanes.add(record):
                 yield record.place.record, found
 
@@ -104,7 +104,7 @@ class Decoder:
 
     def alone(self, records: pa.RecordBatch, row: int) -> Group:
         """The group that is one record of a batch, which was passed by `skip`."""
-        return Group.alone(next(_records(records, row, row + 1, len(self._waiting))))
+        return Group.alone(next(read_records(records, row, row + 1, len(self._waiting))))
 
     def origin(self, group: Group, entries: Mapping[str, Any] = _PLAIN) -> tuple[Origin, Origin]:
         """What the records of a group add to the origins of all its events, and to that of the first."""
@@ -122,6 +122,17 @@ class Decoder:
             else:
                 self._group(found, rows, control, dead)
         return Decoded(rows.build(), control, dead)
+
+    def shapes(self, data: bytes, start: int, end: int) -> list[TableBatch]:
+        """The rows of one entry in the data of a group, for the shapes that are made of them: they lie nowhere."""
+        rows = BatchBuilder(_UNIT)
+        try:
+            for event in self._entry(read_entry(data, start, end), data):
+                if isinstance(event, Changed):
+                    _add_row(rows, event, _PLACELESS, {})
+        except ProtocolError:
+            return []
+        return rows.build()
 
     def forget(self) -> None:
         """Lets go of the shapes, not of what waits."""
@@ -280,14 +291,6 @@ def _add_row(rows: BatchBuilder, event: Changed, place: Place, extra: dict[str, 
         origin=canonical({**row.origin, **extra}),
         irregular=row.irregular,
     )
-
-
-def _records(records: pa.RecordBatch, start: int, stop: int, first: int) -> Iterator[Record]:
-    names = ("topic", "partition", "offset", "key", "value", "headers")
-    columns = [records.column(name).slice(start, stop - start).to_pylist() for name in names]
-    for row, (topic, partition, offset, key, value, headers) in enumerate(zip(*columns, strict=True), start):
-        found = tuple((header["key"], header["value"]) for header in headers or ())
-        yield Record(first + row, Place(topic, partition, offset, None, row), key, value, found)
 
 
 def _byte(error: ProtocolError, group: Group) -> int | None:

@@ -20,6 +20,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.position import Place
 from changefeed.protocols.tencent_dts.messages import ENVELOPE
@@ -53,6 +55,15 @@ class Record:
         if len(found) > 1:
             raise ProtocolError(f"the header {name} stands {len(found)} times", reason="ps")
         return found[0] if found else None
+
+
+def read_records(records: pa.RecordBatch, start: int, stop: int, first: int) -> Iterator[Record]:
+    """Some records of a batch, before which so many still wait."""
+    names = ("topic", "partition", "offset", "key", "value", "headers")
+    columns = [records.column(name).slice(start, stop - start).to_pylist() for name in names]
+    for row, (topic, partition, offset, key, value, headers) in enumerate(zip(*columns, strict=True), start):
+        found = tuple((header["key"], header["value"]) for header in headers or ())
+        yield Record(first + row, Place(topic, partition, offset, None, row), key, value, found)
 
 
 @dataclass(slots=True)
