@@ -125,7 +125,9 @@ class Grouped(Pair):
         """See `Batch.more`."""
         if not batch.known:
             return {}
-        columns: dict[str, list[bytes | None]] = {name: [None] * len(batch.records) for name in ("data", "all", "first")}
+        columns: dict[str, list[bytes | None]] = {
+            name: [None] * len(batch.records) for name in ("data", "all", "first")
+        }
         for row, found in batch.known.items():
             for group in found:
                 if isinstance(group, Group) and row not in batch.refused:

@@ -61,7 +61,11 @@ class Grouping(Both):
 
 
 def log(name: str) -> pa.RecordBatch:
-    return pa.Table.from_batches(record_log.read(DATA / "shop" / "tencent-dts" / f"{name}.jsonl.gz")).combine_chunks().to_batches()[0]
+    return (
+        pa.Table.from_batches(record_log.read(DATA / "shop" / "tencent-dts" / f"{name}.jsonl.gz"))
+        .combine_chunks()
+        .to_batches()[0]
+    )
 
 
 def counted(values: list[bytes], first: int = 1, **more: Any) -> list[dict[str, Any]]:
@@ -74,7 +78,7 @@ def plain(*entries: Any) -> bytes:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("size", [1, 50, 500, 10_000])
+@pytest.mark.parametrize("size", [9, 500, 10_000])
 def test_kernel_and_reference_agree_on_a_history_in_batches_of(name: str, size: int) -> None:
     records, both = log(name), Grouping()
     found = [both.decode(records.slice(at, size)) for at in range(0, len(records), size)]
@@ -186,7 +190,15 @@ _TAKEN: list[tuple[str, dict[str, Any], bool]] = [
 def test_values_of(original: str, data: dict[str, Any], taken: bool) -> None:
     both = Grouping()
     first, other = (plain(inserted(original, one)) for one in (data, NIL))
-    records = counted([first, other, first, plain(dml([ID, ("v", original, False)], {"oldColumns": [number(3, "1"), data]}, op=2)), first])
+    records = counted(
+        [
+            first,
+            other,
+            first,
+            plain(dml([ID, ("v", original, False)], {"oldColumns": [number(3, "1"), data]}, op=2)),
+            first,
+        ]
+    )
     both.decode(record_batch(records[:2]))
     assert both.odd_of(*records[2:]) == (0 if taken else 3)
 

@@ -96,23 +96,21 @@ impl Decoder {
     /// Compiles the shape that this JSON describes; its number, or nothing when it is beyond the kernel.
     pub fn learn(&mut self, description: &str) -> Option<usize> {
         let shape: Shape = serde_json::from_str(description).ok()?;
-        let (described, rows) = (shape.described(), shape.rows(self.signed));
+        let described = shape.described();
         let families = self.by_names.entry(shape.names()).or_default();
         let at = families.iter().position(|f| f.described == described).unwrap_or(families.len());
         if at == families.len() {
             families.push(Family { described, shapes: Vec::new() });
         }
-        let shapes = &mut families.get_mut(at)?.shapes;
-        let number = self.shapes.len();
-        if rows.is_none() || shapes.len() == MAX_SHAPES {
+        let known = &mut families.get_mut(at)?.shapes;
+        let Some(rows) = shape.rows(self.signed).filter(|_| known.len() < MAX_SHAPES) else {
             // A NULL may belong to a shape that the kernel does not have: the family is the reference's for good.
-            shapes.clear();
-            shapes.resize(MAX_SHAPES, usize::MAX);
-        } else {
-            shapes.push(number);
-        }
-        self.shapes.push(rows?);
-        Some(number)
+            *known = vec![usize::MAX; MAX_SHAPES];
+            return None;
+        };
+        known.push(self.shapes.len());
+        self.shapes.push(rows);
+        Some(self.shapes.len() - 1)
     }
 
     /// Decodes the data of a group, or leaves no trace of it.

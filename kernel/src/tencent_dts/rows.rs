@@ -7,7 +7,7 @@
 //!
 //! Rule 1. What a group adds is kept when the whole group has been read, and forgotten when it is odd.
 
-use std::mem::replace;
+use std::mem::{replace, take};
 use std::sync::Arc;
 
 use arrow_array::types::{ArrowPrimitiveType, Int32Type, TimestampSecondType, UInt64Type};
@@ -285,7 +285,7 @@ impl Marks {
     pub fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
         self.kept = 0;
         let [records, indexes, seconds] = self.events.finish();
-        let begins = BooleanArray::from(replace(&mut self.begins, Vec::new()));
+        let begins = BooleanArray::from(take(&mut self.begins));
         let (ids, origins) = (self.events.ids.finish()?, self.events.origins.finish()?);
         batch(vec![records, indexes, ("begins", Arc::new(begins)), seconds, ("id", ids), ("origin", origins)])
     }
