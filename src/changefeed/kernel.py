@@ -156,8 +156,7 @@ _KERNELS: dict[str, Callable[[Any], Callable[[], Kernel] | None]] = {
     "ticdc-open": _ticdc_open,
 }
 
-# Where a record is not read by itself, another pair stands in this module.
-_PAIRS = {"tencent-dts": "changefeed.kernel_groups"}
+_PAIRS = {"tencent-dts": "changefeed.kernel_groups"}  # where records are not read one by one
 
 
 class Pair:

@@ -3,20 +3,21 @@
     records ─ kernel ─▶ runs of plain records, which the reference passes at once
                  └─ the others, one by one ─▶ reference ─▶ groups, refusals, records that wait
     groups ─▶ kernel ─▶ rows and marks of the shapes that it has learned
-                 └─ odd ─▶ reference: its first entry that is not known ─▶ a new shape: once more, else the whole group
+                 └─ odd ─▶ reference: the first entry that is not known ─▶ a new shape, or its events; once more
 
 Rule 1. How records follow each other is the reference's state, and nobody else's: the kernel says which records of a batch
         look plain and count up, and the reference whether they follow the last one that it has seen.
 Rule 2. A group lies where its last record lies. Groups of several records go to the kernel as their joined bytes.
-Rule 3. A group may hold a thousand rows, so the reference reads one entry of it to teach a shape. It does so for the first
-        odd group alone: shapes are taught in the order in which the reference would make them.
+Rule 3. A group may hold thousands of rows. So the reference reads of it what the kernel does not know, entry by entry; all of
+        it where an entry is dead or alone, and where there are too many. Odd groups are read in their order, as shapes
+        are taught in the order in which the reference makes them.
 Rule 4. Marks of transactions come out of the kernel in columns; they are put between the reference's control events.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +32,7 @@ from changefeed.model.table import canonical
 from changefeed.protocols.tencent_dts.decoder import Decoder
 from changefeed.protocols.tencent_dts.fragments import Group, Refused
 
+_MOST_PARTS = 64
 _POSTGRES = ('{"sourceType":2,', '{"sourceType":2}')
 
 
@@ -44,7 +46,8 @@ class Batch:
         refused: rows at which something is refused; their groups are the reference's.
         more: of the known groups, by the names of the kernel's arguments, one a record: their data, and what they add to
             the origins of their events.
-        stops: where in the data of an odd group the first entry lies that the kernel does not know.
+        stops: the first entry of an odd group that the kernel does not know: where it lies in the data of the group, and
+            the index of its first event.
     """
 
     records: pa.RecordBatch
@@ -52,10 +55,16 @@ class Batch:
     known: dict[int, list[Group | Refused]] = field(default_factory=dict)
     refused: set[int] = field(default_factory=set)
     more: dict[str, pa.Array] = field(default_factory=dict)
-    stops: dict[int, tuple[int, int]] = field(default_factory=dict)
+    stops: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     tables: list[TableBatch] = field(default_factory=list)
     control: list[Control] = field(default_factory=list)
     dead: list[DeadLetter] = field(default_factory=list)
+
+    def add(self, answer: Decoded) -> None:
+        """Takes in what the reference says."""
+        self.tables += answer.tables
+        self.control += answer.control
+        self.dead += answer.dead
 
 
 class Grouped(Pair):
@@ -71,11 +80,9 @@ class Grouped(Pair):
         batch = self._follow(records)
         odd, at = self._run(batch, batch.rows), 0
         while at < len(odd):
-            learned = self._teach(self._lesson(batch, odd[at]))
-            if not learned:
-                learned = self._teach(self._ask(batch, odd[at]))
-                at += 1
-            if learned and at < len(odd):
+            before = len(self._shapes)
+            at += self._settle(batch, odd[at])
+            if len(self._shapes) > before and at < len(odd):
                 odd, at = self._run(batch, odd[at:]), 0
         self._reference.keep(records)
         control = sorted(batch.control, key=lambda event: (event.place.record, event.place.index or 0))
@@ -136,34 +143,49 @@ class Grouped(Pair):
                         columns[name][row] = b"," + canonical(members)[1:-1].encode() if members else None
         return {name: pa.array(values, pa.large_binary()) for name, values in columns.items()}
 
-    def _run(self, batch: Batch, rows: list[int]) -> list[int]:
+    def _run(self, batch: Batch, rows: list[int], skips: Sequence[tuple[int, int]] = ()) -> list[int]:
         """Appends what the kernel finds in some of the groups; returns the rows of the others, in order."""
         records, mine = batch.records, batch.refused
         asked = pa.array([row for row in rows if row not in mine] if mine else rows, pa.int32())
         arrays = records.column("key"), records.column("value"), asked
-        found, odd, marks, stops = self._kernel.decode(*arrays, headers=_headers(records), **batch.more)
+        found, odd, marks, stops = self._kernel.decode(*arrays, headers=_headers(records), **batch.more, skips=skips)
         batch.tables += (_completed(self._shapes[number], table, records) for number, table in found)
         batch.control += _marks(marks, records)
         left = odd.to_pylist()
-        batch.stops = {row: stop for row, stop in zip(left, stops, strict=True) if stop is not None}
+        for row, stop in zip(left, stops, strict=True):
+            batch.stops.pop(row, None)
+            if stop is not None:
+                batch.stops[row] = stop
         return sorted([*left, *mine.intersection(rows)]) if mine else left
 
-    def _lesson(self, batch: Batch, row: int) -> list[TableBatch]:
-        """The rows of the first entry of an odd group that the kernel does not know."""
-        if row not in batch.stops:
-            return []
-        (group,) = self._groups(batch, row)
-        assert isinstance(group, Group), "what is refused is not shown to the kernel"
-        return self._reference.shapes(_data(group), *batch.stops[row])
-
-    def _ask(self, batch: Batch, row: int) -> list[TableBatch]:
-        """Appends what the reference says of a record; returns the rows."""
+    def _settle(self, batch: Batch, row: int) -> bool:
+        """Reads what is odd in a group; False if the kernel has learned a shape from that, and is to look at it again."""
+        parts: list[Decoded] = []
+        skips: list[tuple[int, int]] = []
+        while len(parts) < _MOST_PARTS and (part := self._part(batch, row)) is not None:
+            learned = self._teach(part.tables)
+            if learned and not parts:
+                return False
+            if not learned:
+                parts.append(part)
+                skips.append((batch.stops[row][0], sum(map(len, part.tables)) + len(part.control)))
+            if not self._run(batch, [row], skips):
+                for part in parts:
+                    batch.add(part)
+                return True
         self.odd += 1
         answer = self._reference.read(self._groups(batch, row))
-        batch.tables += answer.tables
-        batch.control += answer.control
-        batch.dead += answer.dead
-        return answer.tables
+        batch.add(answer)
+        self._teach(answer.tables)
+        return True
+
+    def _part(self, batch: Batch, row: int) -> Decoded | None:
+        """What the reference says of the first entry of an odd group that the kernel does not know."""
+        if row not in batch.stops:
+            return None
+        (group,) = self._groups(batch, row)
+        assert isinstance(group, Group), "what is refused is not shown to the kernel"
+        return self._reference.entry(group, *batch.stops[row])
 
     def _groups(self, batch: Batch, row: int) -> list[Group | Refused]:
         return batch.known[row] if row in batch.known else [self._reference.alone(batch.records, row)]

@@ -31,7 +31,7 @@ fuzz_target!(|data: &[u8]| DECODER.with_borrow_mut(|decoder| group(decoder, data
 fn group(decoder: &mut Decoder, data: &[u8]) {
     // The data as they are, or in the envelope of a plain record.
     let data = Plain::read(None, Some(data), &[(b"ps", Some(b"1"))]).map_or(data, |plain| plain.data);
-    let done = decoder.decode(0, data, Members { all: b",\"ps\":1", first: b"" });
+    let done = decoder.decode(0, data, Members { all: b",\"ps\":1", first: b"" }, &[]);
     let (tables, marks) = decoder.finish().unwrap();
     let events = tables.iter().map(|(_, batch)| batch.num_rows()).sum::<usize>() + marks.num_rows();
     assert_eq!(events > 0, done.is_ok());

@@ -22,8 +22,10 @@ pub struct TencentDts {
 
 /// Plain records that follow each other: the first row, how many, the first number, and the shard.
 type Run = (usize, usize, u64, Option<Vec<u8>>);
-/// Rows by shape number, odd rows, marks, and where in the data of the odd ones the first unknown row entry lies.
-type Answer<'py> = (Vec<(usize, Bound<'py, PyAny>)>, Py<PyAny>, Bound<'py, PyAny>, Vec<Option<(usize, usize)>>);
+/// Where the first entry of an odd group lies that is not known, and the index of its first event.
+type Stop = Option<(usize, usize, i32)>;
+/// Rows by shape number, odd rows, marks, and the stops of the odd rows.
+type Answer<'py> = (Vec<(usize, Bound<'py, PyAny>)>, Py<PyAny>, Bound<'py, PyAny>, Vec<Stop>);
 
 #[pymethods]
 impl TencentDts {
@@ -59,10 +61,10 @@ impl TencentDts {
         Ok(py.detach(|| records.runs(self.most, lane)))
     }
 
-    /// Rows by shape number, rows of the records that are odd, marks, and where the first row entry lies that is not known
-    /// in the data of the odd ones. Of records that are not plain `data` has what
-    /// their groups hold, `all` and `first` what the origins of their events have of them.
-    #[pyo3(signature = (keys, values, rows, *, headers, data=None, all=None, first=None))]
+    /// Rows by shape number, rows of the records that are odd, marks, and the first unknown entries of the odd ones. Of
+    /// records that are not plain `data` has what their groups hold, `all` and `first` what the origins of their events
+    /// have of them. `skips` are entries, where they begin and how many events they have, that are read elsewhere.
+    #[pyo3(signature = (keys, values, rows, *, headers, data=None, all=None, first=None, skips=Vec::new()))]
     #[allow(clippy::too_many_arguments)] // columns of one batch
     fn decode<'py>(
         &mut self,
@@ -74,6 +76,7 @@ impl TencentDts {
         data: Option<PyArray>,
         all: Option<PyArray>,
         first: Option<PyArray>,
+        skips: Vec<(usize, i32)>,
     ) -> PyResult<Answer<'py>> {
         let records = Records::new(&keys, &values, &headers)?;
         let known = [&data, &all, &first].map(|a| a.as_ref().map(|a| Blobs::new(a.array())).transpose());
@@ -88,17 +91,21 @@ impl TencentDts {
                 for &record in rows.values() {
                     let row = usize::try_from(record).unwrap_or(usize::MAX);
                     let done = if let Some((data, members)) = known.get(row) {
-                        decoder.decode(record, data, members)
+                        decoder.decode(record, data, members, &skips)
                     } else if let Some(plain) = records.plain(row, most, &mut found) {
                         lane.clear();
                         plain.write(&mut lane);
-                        decoder.decode(record, plain.data, Members { all: &lane, first: &[] })
+                        decoder.decode(record, plain.data, Members { all: &lane, first: &[] }, &skips)
                     } else {
                         Err(Odd::Other)
                     };
                     if let Err(why) = done {
                         odd.push(record);
-                        stops.push(if let Odd::Rows(start, end) = why { Some((start, end)) } else { None });
+                        stops.push(if let Odd::Entry(stop) = why {
+                            Some((stop.start, stop.end, stop.index))
+                        } else {
+                            None
+                        });
                     }
                 }
                 decoder.finish().map(|(tables, marks)| (tables, marks, odd, stops))

@@ -8,8 +8,9 @@
 //! RowChange 0a 05 08 04 1a 01 "7" │ 0a 00 … │ 12 05 …               old columns, new columns: a Data a column
 //! ```
 //!
-//! Rule 1. A group (the data of one envelope, or of several, joined elsewhere) is read as a whole or is odd. DDL,
-//!         heartbeats, checkpoints, rollbacks, and whatever is not exactly as drawn are the reference's.
+//! Rule 1. A group (the data of one envelope, or of several, joined elsewhere) is read as a whole or is odd, but for the
+//!         entries that are said to be read elsewhere. DDL, heartbeats, checkpoints, rollbacks, and whatever is not exactly
+//!         as drawn are the reference's.
 //! Rule 2. Which records make a group, and how they follow each other, is none of the kernel's business: it says which
 //!         records are plain (see `plain`), and is told the rest.
 //! Rule 3. Every image has all columns. Data are the bytes that are written for their value: nothing has to be kept of them.
@@ -61,7 +62,10 @@ struct Family {
 /// Decodes the groups of the shapes it has learned.
 pub struct Decoder {
     signed: bool,
-    by_names: HashMap<Vec<u8>, Vec<Family>>,
+    by_names: HashMap<Vec<u8>, usize>,
+    tables: Vec<Vec<Family>>,
+    /// The names that were looked for last, and their place in `tables`.
+    last: (Vec<u8>, usize),
     shapes: Vec<Rows>,
     marks: Marks,
     /// Shapes to which the group has added rows.
@@ -72,11 +76,25 @@ pub struct Decoder {
 /// Why a group is odd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Odd {
-    /// Its row entry from here to there is the first that the kernel does not know.
-    Rows(usize, usize),
+    /// One of its entries is not known.
+    Entry(Stop),
     /// Something else.
     Other,
 }
+
+/// The first entry of a group that the kernel does not know: where it lies, and how many events come before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stop {
+    /// Where the entry begins in the data of the group.
+    pub start: usize,
+    /// Where it ends.
+    pub end: usize,
+    /// The index of its first event.
+    pub index: i32,
+}
+
+/// Entries of a group that are read elsewhere: where each begins, and how many events it has.
+pub type Skips<'a> = &'a [(usize, i32)];
 
 /// What is kept while a group is read.
 #[derive(Default)]
@@ -89,15 +107,19 @@ struct Room {
 impl Decoder {
     /// Knows no shape yet. `signed`: a BIT(64) with its top bit set is a negative number.
     pub fn new(signed: bool) -> Self {
-        let (by_names, shapes, touched) = (HashMap::new(), Vec::new(), Vec::new());
-        Self { signed, by_names, shapes, marks: Marks::default(), touched, room: Room::default() }
+        let (by_names, last, marks, room) = (HashMap::new(), (Vec::new(), 0), Marks::default(), Room::default());
+        Self { signed, by_names, tables: Vec::new(), last, shapes: Vec::new(), marks, touched: Vec::new(), room }
     }
 
     /// Compiles the shape that this JSON describes; its number, or nothing when it is beyond the kernel.
     pub fn learn(&mut self, description: &str) -> Option<usize> {
         let shape: Shape = serde_json::from_str(description).ok()?;
         let described = shape.described();
-        let families = self.by_names.entry(shape.names()).or_default();
+        let place = *self.by_names.entry(shape.names()).or_insert(self.tables.len());
+        if place == self.tables.len() {
+            self.tables.push(Vec::new());
+        }
+        let families = self.tables.get_mut(place)?;
         let at = families.iter().position(|f| f.described == described).unwrap_or(families.len());
         if at == families.len() {
             families.push(Family { described, shapes: Vec::new() });
@@ -113,10 +135,10 @@ impl Decoder {
         Some(self.shapes.len() - 1)
     }
 
-    /// Decodes the data of a group, or leaves no trace of it.
-    pub fn decode(&mut self, record: i32, data: &[u8], members: Members<'_>) -> Result<(), Odd> {
+    /// Decodes the data of a group but for some entries, or leaves no trace of it.
+    pub fn decode(&mut self, record: i32, data: &[u8], members: Members<'_>, skips: Skips<'_>) -> Result<(), Odd> {
         self.room.events = 0;
-        let done = self.entries(record, data, members);
+        let done = self.entries(record, data, members, skips);
         let alone = self.room.events == 1;
         for at in self.touched.drain(..) {
             if let Some(rows) = self.shapes.get_mut(at) {
@@ -134,25 +156,35 @@ impl Decoder {
         Ok((tables, self.marks.finish()?))
     }
 
-    fn entries(&mut self, record: i32, data: &[u8], members: Members<'_>) -> Result<(), Odd> {
+    fn entries(&mut self, record: i32, data: &[u8], members: Members<'_>, skips: Skips<'_>) -> Result<(), Odd> {
         let mut c = Cursor::new(data);
         for _ in 0..MAX_ENTRIES {
             let entry = field(&mut c, 0x0a).ok_or(Odd::Other)?;
             let end = data.len() - c.rest().len();
-            let (header, event) = opened(entry).ok_or(Odd::Other)?;
-            self.room.origin.clear();
-            header.write(&mut self.room.origin);
-            let (done, odd) = if header.kind == DML {
-                (self.rows(record, &header, event, members), Odd::Rows(end - entry.len(), end))
+            let (start, index) = (end - entry.len(), self.room.events);
+            if let Some((_, events)) = skips.iter().find(|(at, _)| *at == start) {
+                self.room.events = index.checked_add(*events).ok_or(Odd::Other)?;
             } else {
-                (self.mark(record, &header, event, members), Odd::Other)
-            };
-            done.ok_or(odd)?;
+                self.entry(record, entry, members).ok_or(Odd::Entry(Stop { start, end, index }))?;
+            }
             if c.is_empty() {
                 return Ok(());
             }
         }
         Err(Odd::Other)
+    }
+
+    fn entry(&mut self, record: i32, entry: &[u8], members: Members<'_>) -> Option<()> {
+        let mut c = Cursor::new(entry);
+        let header = EntryHeader::read(field(&mut c, 0x0a)?)?;
+        let event = only(c.rest(), 0x12)?;
+        self.room.origin.clear();
+        header.write(&mut self.room.origin);
+        if header.kind == DML {
+            self.rows(record, &header, only(event, 0x12)?, members)
+        } else {
+            self.mark(record, &header, event, members)
+        }
     }
 
     fn mark(&mut self, record: i32, header: &EntryHeader<'_>, event: &[u8], members: Members<'_>) -> Option<()> {
@@ -177,9 +209,9 @@ impl Decoder {
         Some(())
     }
 
-    fn rows(&mut self, record: i32, header: &EntryHeader<'_>, event: &[u8], members: Members<'_>) -> Option<()> {
+    fn rows(&mut self, record: i32, header: &EntryHeader<'_>, body: &[u8], members: Members<'_>) -> Option<()> {
         (header.source() != types::POSTGRES).then_some(())?;
-        let mut c = Cursor::new(only(event, 0x12)?);
+        let mut c = Cursor::new(body);
         let op = match optional_number(&mut c, 0x08)? {
             0 => Op::Insert,
             1 => Op::Update,
@@ -190,7 +222,10 @@ impl Decoder {
         room.names.clear();
         write_names(header.names, &mut room.names);
         let rest = c.rest();
-        let families = self.by_names.get(&room.names)?;
+        if self.last.0 != room.names {
+            self.last = (room.names.clone(), *self.by_names.get(&room.names)?);
+        }
+        let families = self.tables.get(self.last.1)?;
         let is_next = |f: &&Family| rest.starts_with(&f.described) && rest.get(f.described.len()) == Some(&0x1a);
         let family = families.iter().find(is_next)?;
         c.take(family.described.len())?;
@@ -215,13 +250,6 @@ impl Decoder {
         }
         None
     }
-}
-
-/// An entry's header, and the bytes of its event.
-fn opened(entry: &[u8]) -> Option<(EntryHeader<'_>, &[u8])> {
-    let mut c = Cursor::new(entry);
-    let header = EntryHeader::read(field(&mut c, 0x0a)?)?;
-    Some((header, only(c.rest(), 0x12)?))
 }
 
 /// The bytes of a field that is alone in its message.

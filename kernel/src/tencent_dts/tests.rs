@@ -4,7 +4,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{Array, RecordBatch};
 
-use super::{Decoder, Header, Members, Odd, Plain};
+use super::{Decoder, Header, Members, Odd, Plain, Stop};
 
 const SHAPE: &str = r#"{"database":"shop","table":"t","columns":[{"name":"id","type":"int(11)","key":true},
     {"name":"v","type":"text","key":false}],"wire":{"tencent-dts":{}}}"#;
@@ -48,7 +48,7 @@ fn taught() -> Decoder {
 
 /// The rows of the first shape, and the marks.
 fn decoded(decoder: &mut Decoder, data: &[u8]) -> Result<(Option<RecordBatch>, RecordBatch), Odd> {
-    let done = decoder.decode(3, data, MEMBERS);
+    let done = decoder.decode(3, data, MEMBERS, &[]);
     let (tables, marks) = decoder.finish().unwrap();
     assert!(done.is_ok() || (tables.is_empty() && marks.num_rows() == 0), "an odd group left events behind");
     done.map(|()| (tables.into_iter().map(|(_, rows)| rows).next(), marks))
@@ -99,15 +99,28 @@ fn an_odd_group_leaves_those_before_it_alone() {
     let mut decoder = taught();
     let good = rows(&[&[ONE, TEXT]]);
     let heartbeat = entry(b"\x18\x05", b"\x32\x02\x08\x01");
-    decoder.decode(0, &good, MEMBERS).unwrap();
+    decoder.decode(0, &good, MEMBERS, &[]).unwrap();
     let unknown = rows(&[&[ONE, TEXT], &[ONE, LATIN1]]);
     let known = [begin(), good.clone()].concat();
     let data = [&known[..], &unknown].concat();
-    assert_eq!(decoder.decode(1, &data, MEMBERS), Err(Odd::Rows(known.len() + 2, data.len())));
-    assert_eq!(decoder.decode(2, &[good.clone(), heartbeat].concat(), MEMBERS), Err(Odd::Other));
-    decoder.decode(3, &good, MEMBERS).unwrap();
+    let stop = Stop { start: known.len() + 2, end: data.len(), index: 2 };
+    assert_eq!(decoder.decode(1, &data, MEMBERS, &[]), Err(Odd::Entry(stop)));
+    assert!(matches!(decoder.decode(2, &[good.clone(), heartbeat].concat(), MEMBERS, &[]), Err(Odd::Entry(_))));
+    decoder.decode(3, &good, MEMBERS, &[]).unwrap();
     let (tables, marks) = decoder.finish().unwrap();
     assert_eq!((tables.len(), tables[0].1.num_rows(), marks.num_rows()), (1, 2, 0));
+}
+
+#[test]
+fn entries_that_are_read_elsewhere_have_their_indexes() {
+    let (mut decoder, unknown) = (taught(), rows(&[&[ONE, LATIN1], &[ONE, LATIN1]]));
+    let data = [&begin()[..], &unknown, &rows(&[&[ONE, TEXT]]), &unknown].concat();
+    let first = begin().len() + 3;
+    let Err(Odd::Entry(stop)) = decoder.decode(0, &data, MEMBERS, &[(first, 2)]) else { panic!("it ends with one") };
+    assert_eq!((stop.index, stop.end), (4, data.len()));
+    decoder.decode(0, &data, MEMBERS, &[(first, 2), (stop.start, 2)]).unwrap();
+    let (tables, marks) = decoder.finish().unwrap();
+    assert_eq!((indexes(&tables[0].1), indexes(&marks)), (vec![Some(3)], vec![Some(0)]));
 }
 
 #[test]
@@ -124,7 +137,7 @@ fn a_row_belongs_to_the_first_shape_in_whose_manner_it_is_sent() {
     let mut decoder = taught();
     let latin1 = SHAPE.replace("{}", r#"{"v":{"charset":"latin1"}}"#);
     assert_eq!(decoder.learn(&latin1), Some(1));
-    decoder.decode(0, &rows(&[&[ONE, LATIN1], &[ONE, NULL], &[ONE, TEXT]]), MEMBERS).unwrap();
+    decoder.decode(0, &rows(&[&[ONE, LATIN1], &[ONE, NULL], &[ONE, TEXT]]), MEMBERS, &[]).unwrap();
     let (tables, _) = decoder.finish().unwrap();
     assert_eq!(
         tables.iter().map(|(shape, rows)| (*shape, indexes(rows))).collect::<Vec<_>>(),

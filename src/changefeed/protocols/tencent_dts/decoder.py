@@ -26,22 +26,22 @@ from typing import Any
 import pyarrow as pa
 
 from changefeed.errors import ProtocolError, SchemaError
-from changefeed.model.batch import RECORDS, BatchBuilder, Decoded, TableBatch
-from changefeed.model.event import Control, DeadLetter, Heartbeat, Instant, SchemaChange, TransactionMark
+from changefeed.model.batch import RECORDS, BatchBuilder, Decoded
+from changefeed.model.event import Control, DeadLetter, Heartbeat, Instant, TransactionMark
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape, canonical
 from changefeed.protocols.base import Stores
 from changefeed.protocols.tencent_dts import messages as m
 from changefeed.protocols.tencent_dts.entries import Entry, Origin, keep_unknown, read_entry
-from changefeed.protocols.tencent_dts.fragments import Group, Lanes, Record, Refused, read_records
+from changefeed.protocols.tencent_dts.fragments import Group, Lanes, Refused, read_records
 from changefeed.protocols.tencent_dts.grouping import envelopes_of, lane_of
 from changefeed.protocols.tencent_dts.images import Row, Span, read_row
+from changefeed.protocols.tencent_dts.letters import Dead, byte_of, entry_letter, letter
 from changefeed.protocols.tencent_dts.options import Options
 from changefeed.protocols.tencent_dts.shapes import LIMIT, Described, Family, WireColumn, describe, wire_columns
-from changefeed.protocols.tencent_dts.statements import describe as describe_statement
+from changefeed.protocols.tencent_dts.statements import schema_change
 from changefeed.wire import protobuf
 
-NAME = "tencent-dts"
 _HINT = ' Is "protocol" right for this topic?'
 _MAX_DEAD = 100
 _PLACELESS = Place("", 0, 0)
@@ -61,16 +61,7 @@ class Changed:
     sequence: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Dead:
-    """An entry that cannot be read; `number` counts from 1."""
-
-    error: ProtocolError
-    number: int
-    table: tuple[str | None, str | None]
-
-
-Found = Changed | Control | Dead
+Event = Changed | Control
 
 
 class Decoder:
@@ -123,16 +114,28 @@ class Decoder:
                 self._group(found, rows, control, dead)
         return Decoded(rows.build(), control, dead)
 
-    def shapes(self, data: bytes, start: int, end: int) -> list[TableBatch]:
-        """The rows of one entry in the data of a group, for the shapes that are made of them: they lie nowhere."""
-        rows = BatchBuilder(_UNIT)
+    def entry(self, group: Group, start: int, end: int, index: int) -> Decoded | None:
+        """What one entry in the data of a group means, if it is neither alone, nor dead, nor without event.
+
+        Args:
+            group: it is in.
+            start, end: where it lies.
+            index: of its first event.
+        """
+        data, first, last = group.data()
+        if index == 0 and end == last - first:
+            return None
         try:
-            for event in self._entry(read_entry(data, start, end), data):
-                if isinstance(event, Changed):
-                    _add_row(rows, event, _PLACELESS, {})
+            found = list(self._entry(read_entry(data, first + start, first + end), data))
         except ProtocolError:
-            return []
-        return rows.build()
+            return None
+        answer, rows = Decoded(), BatchBuilder(_UNIT)
+        lane, extra = self.origin(group)
+        for number, event in enumerate(found, index):
+            place = replace(group.records[-1].place, index=number)
+            _add(event, place, {**lane, **({} if number else extra)}, rows, answer.control)
+        answer.tables.extend(rows.build())
+        return answer if found else None
 
     def forget(self) -> None:
         """Lets go of the shapes, not of what waits."""
@@ -161,7 +164,7 @@ class Decoder:
                 raise SchemaError("data without an entry", byte=start)
             found = list(self._events(data, entries.get("items", [])))
         except ProtocolError as error:
-            whole = ProtocolError(str(error), reason=error.reason, byte=_byte(error, group))
+            whole = ProtocolError(str(error), reason=error.reason, byte=byte_of(error, group))
             dead += self._letters(Refused(group.records, whole), _HINT)
             return
         last = group.records[-1]
@@ -170,13 +173,10 @@ class Decoder:
         for index, event in enumerate(found):
             place = replace(last.place, index=index) if len(found) > 1 else last.place
             extra = {**lane, **(first if there and event is there[0] else {})}
-            match event:
-                case Dead():
-                    dead.append(_entry_letter(event, last, place, group))
-                case Changed():
-                    _add_row(rows, event, place, extra)
-                case _:
-                    control.append(replace(event, place=place, origin={**event.origin, **extra}))
+            if isinstance(event, Dead):
+                dead.append(entry_letter(event, last, place, group))
+            else:
+                _add(event, place, extra, rows, control)
         if len(group.records) > 1 and len(there) < len(found):
             text = f"an entry of its group is dead, which ends at {last.place}"
             rest = Refused(group.records[:-1], ProtocolError(text, reason="incomplete-group"))
@@ -186,9 +186,9 @@ class Decoder:
         """A letter for each record; those that were waiting lie before all others."""
         for record in refused.records:
             before = record.row < len(self._waiting)
-            yield _letter(refused.error, record, replace(record.place, record=0) if before else record.place, hint)
+            yield letter(refused.error, record, replace(record.place, record=0) if before else record.place, hint)
 
-    def _events(self, data: bytes, spans: list[Span]) -> Iterator[Found]:
+    def _events(self, data: bytes, spans: list[Span]) -> Iterator[Event | Dead]:
         """The events of an Entries; those of an entry all or not at all."""
         failed = 0
         for number, span in enumerate(spans, 1):
@@ -196,7 +196,7 @@ class Decoder:
             try:
                 entry = read_entry(data, *span)
                 header = entry.header
-                events = list(self._entry(entry, data))
+                events: list[Event | Dead] = [*self._entry(entry, data)]
             except ProtocolError as error:
                 failed += 1
                 if failed > _MAX_DEAD:
@@ -205,7 +205,7 @@ class Decoder:
                 events = [Dead(error, number, (header.get("schemaName"), header.get("tableName")))]
             yield from events
 
-    def _entry(self, entry: Entry, data: bytes) -> Iterator[Found]:
+    def _entry(self, entry: Entry, data: bytes) -> Iterator[Event]:
         header, body, origin = entry.header, entry.body, entry.origin
         seconds, gtid = header.get("timestamp") or None, header.get("gtid", "")
         time = None if seconds is None else Instant(seconds * 1_000_000, 0)
@@ -216,7 +216,7 @@ class Decoder:
             case m.DML:
                 yield from self._rows(entry, data, seconds, sequence)
             case m.DDL:
-                yield _schema_change(header, body, origin, time, sequence)
+                yield schema_change(header, body, origin, time, _PLACELESS)
             case m.BEGIN | m.COMMIT:
                 origin |= {name: body[name] for name in ("transactionId", "threadId") if body.get(name)}
                 status = "begin" if entry.kind == m.BEGIN else "end"
@@ -264,20 +264,11 @@ class Decoder:
         return wire_columns(shape, self._options)
 
 
-def _schema_change(
-    header: dict[str, Any], body: dict[str, Any], origin: dict[str, Any], time: Instant | None, sequence: int | None
-) -> SchemaChange:
-    database = body.get("schemaName") or header.get("schemaName") or None
-    if body.get("schemaName", "") != (database or ""):
-        origin["ddlEvent"] = {"schemaName": ""}
-    if body.get("executionTime"):
-        origin["executionTime"] = body["executionTime"]
-    text = body.get("sql", "")
-    kind, table = describe_statement(text, database)
-    return SchemaChange(kind, database, table, text, _PLACELESS, commit_time=time, origin=origin, sequence=sequence)
-
-
-def _add_row(rows: BatchBuilder, event: Changed, place: Place, extra: dict[str, Any]) -> None:
+def _add(event: Event, place: Place, extra: Origin, rows: BatchBuilder, control: list[Control]) -> None:
+    """Adds an event that lies there; `extra` is what the group's records add to its origin."""
+    if not isinstance(event, Changed):
+        control.append(replace(event, place=place, origin={**event.origin, **extra}))
+        return
     row = event.row
     rows.add(
         row.shape,
@@ -291,23 +282,3 @@ def _add_row(rows: BatchBuilder, event: Changed, place: Place, extra: dict[str, 
         origin=canonical({**row.origin, **extra}),
         irregular=row.irregular,
     )
-
-
-def _byte(error: ProtocolError, group: Group) -> int | None:
-    """Where in the record's value; nowhere when the data of several were joined."""
-    return error.byte if len(group.records) == 1 else None
-
-
-def _entry_letter(dead: Dead, last: Record, place: Place, group: Group) -> DeadLetter:
-    error = ProtocolError(
-        f"{dead.error} in entry {dead.number}", reason=dead.error.reason, byte=_byte(dead.error, group)
-    )
-    database, table = dead.table
-    return replace(_letter(error, last, place), database=database or None, table=table or None)
-
-
-def _letter(error: ProtocolError, record: Record, place: Place, hint: str = "") -> DeadLetter:
-    at = "" if error.byte is None else f" at byte {error.byte}"
-    where = f"{place.topic}:{place.partition}:{place.offset}"
-    text = f"{NAME}: {error}{at} ({where}){'.' if hint else ''}{hint}"
-    return DeadLetter(error.reason, text, NAME, place, record.key, record.value, record.headers, error.byte)
