@@ -155,7 +155,6 @@ _KERNELS: dict[str, Callable[[Any], Callable[[], Kernel] | None]] = {
     "ticdc-debezium": _ticdc_debezium,
     "ticdc-open": _ticdc_open,
 }
-
 _PAIRS = {"tencent-dts": "changefeed.kernel_groups"}  # where records are not read one by one
 
 

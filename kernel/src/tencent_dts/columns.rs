@@ -98,6 +98,8 @@ pub enum Check {
     Utf8,
     /// ASCII, which is itself in nearly all character sets.
     Ascii,
+    /// MySQL's latin1, which is cp1252.
+    Latin1,
     /// A DECIMAL of any length.
     Decimal,
     /// A TIME.
@@ -108,7 +110,7 @@ impl Check {
     #[inline]
     fn passes(self, raw: &[u8]) -> bool {
         match self {
-            Self::Bytes => true,
+            Self::Bytes | Self::Latin1 => true,
             Self::Utf8 => raw.is_ascii() || simdutf8::basic::from_utf8(raw).is_ok(),
             Self::Ascii => raw.is_ascii(),
             Self::Decimal => is_decimal(raw),
@@ -117,17 +119,21 @@ impl Check {
     }
 }
 
-/// Texts or bytes, kept as they are.
+/// cp1252 from 80 to 9f; its five holes are the control characters of these numbers.
+const CP1252: &str = "€\u{81}‚ƒ„…†‡ˆ‰Š‹Œ\u{8d}Ž\u{8f}\u{90}‘’“”•–—˜™š›œ\u{9d}žŸ";
+
+/// Texts or bytes, kept as they are, or as UTF-8.
 pub struct Raw {
     check: Check,
     labels: bool,
     data: Bytes,
+    scratch: String,
 }
 
 impl Raw {
     /// An empty column. Among `labels`, a text of digits alone may be a member's number.
     pub fn new(check: Check, labels: bool) -> Self {
-        Self { check, labels, data: Bytes::new(Spelling::Plain, check != Check::Bytes) }
+        Self { check, labels, data: Bytes::new(Spelling::Plain, check != Check::Bytes), scratch: String::new() }
     }
 }
 
@@ -136,6 +142,14 @@ impl Values for Raw {
     fn value(&mut self, raw: &[u8]) -> Option<()> {
         let number = self.labels && !raw.is_empty() && raw.iter().all(u8::is_ascii_digit);
         (self.check.passes(raw) && !number).then_some(())?;
+        if self.check == Check::Latin1 && !raw.is_ascii() {
+            self.scratch.clear();
+            for &byte in raw {
+                let known = CP1252.chars().nth(usize::from(byte).wrapping_sub(0x80));
+                self.scratch.push(known.unwrap_or_else(|| char::from(byte)));
+            }
+            return self.data.push(Some(self.scratch.as_bytes()));
+        }
         self.data.push(Some(raw))
     }
 

@@ -69,7 +69,7 @@ impl Manner {
         Some(opening)
     }
 
-    /// What a text must be for its bytes to be its UTF-8; nothing where they never are.
+    /// What a text must be for the kernel to have its UTF-8; nothing where it never does.
     fn text(&self) -> Option<Check> {
         if self.sent == BYTES {
             return Some(Check::Utf8);
@@ -77,10 +77,12 @@ impl Manner {
         let lower = self.charset.to_lowercase();
         match lower.split('_').next()? {
             "ucs2" | "utf16" | "utf16le" | "utf32" => None,
-            "ascii" | "latin1" | "gbk" | "gb2312" | "gb18030" | "big5" | "ujis" | "eucjpms" | "sjis" | "cp932"
-            | "euckr" | "latin2" | "latin5" | "latin7" | "greek" | "hebrew" | "cp850" | "cp852" | "cp866"
-            | "cp1250" | "cp1251" | "cp1256" | "cp1257" | "koi8r" | "koi8u" | "macce" | "macroman" | "hp8"
-            | "tis620" => Some(Check::Ascii),
+            "latin1" => Some(Check::Latin1),
+            "ascii" | "gbk" | "gb2312" | "gb18030" | "big5" | "ujis" | "eucjpms" | "sjis" | "cp932" | "euckr"
+            | "latin2" | "latin5" | "latin7" | "greek" | "hebrew" | "cp850" | "cp852" | "cp866" | "cp1250"
+            | "cp1251" | "cp1256" | "cp1257" | "koi8r" | "koi8u" | "macce" | "macroman" | "hp8" | "tis620" => {
+                Some(Check::Ascii)
+            }
             _ => Some(Check::Utf8),
         }
     }
