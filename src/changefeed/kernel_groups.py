@@ -181,11 +181,10 @@ class Grouped(Pair):
 
     def _part(self, batch: Batch, row: int) -> Decoded | None:
         """What the reference says of the first entry of an odd group that the kernel does not know."""
-        if row not in batch.stops:
-            return None
-        (group,) = self._groups(batch, row)
-        assert isinstance(group, Group), "what is refused is not shown to the kernel"
-        return self._reference.entry(group, *batch.stops[row])
+        match self._groups(batch, row):
+            case [Group() as group] if row in batch.stops:
+                return self._reference.entry(group, *batch.stops[row])
+        return None
 
     def _groups(self, batch: Batch, row: int) -> list[Group | Refused]:
         return batch.known[row] if row in batch.known else [self._reference.alone(batch.records, row)]

@@ -158,6 +158,15 @@ def test_a_null_may_join_a_shape_that_the_kernel_does_not_have() -> None:
     assert both.odd_of(*records[2:]) == 3
 
 
+def test_a_null_joins_no_shape_of_dead_rows() -> None:
+    utf8, null = (plain(inserted("text", one)) for one in (string(b"x"), NIL))
+    columns = [ID, ("v", "text", False)]
+    changes = [{"newColumns": [number(3, text), string(b"x", "latin1")]} for text in ("1", "one")]
+    both = Grouping()
+    both.decode(record_batch(counted([plain(dml(columns, *changes)), utf8, null, utf8])))
+    assert both.odd == 2
+
+
 def test_tables_in_one_envelope_are_read_by_their_own_columns() -> None:
     def of(table: str, columns: list[tuple[str, str, bool]], n: int) -> Any:
         made = dml(columns, {"newColumns": [number(3, str(n))] * len(columns)})

@@ -245,14 +245,23 @@ class Decoder:
         names = header.get("schemaName", ""), header.get("tableName", "")
         transaction = {"id": header["gtid"]} if header.get("gtid") else None
 
+        kept: dict[int, tuple[Family, list[Any]]] = {}
+
         def family(before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> Family:
-            return self._family(*names, columns, postgres, before, after)
+            found = self._family(*names, columns, postgres, before, after)
+            kept.setdefault(id(found), (found, list(found.shapes)))
+            return found
 
         spans: list[Span] = event.get("rows", [])
-        for number, span in enumerate(spans):
-            row = read_row(data, span, kind, columns, family, self._wire)
-            row.origin = {**entry.origin, **({"row": number} if len(spans) > 1 else {}), **row.origin}
-            yield Changed(m.OPS[kind], row, seconds, transaction, sequence)
+        try:
+            for number, span in enumerate(spans):
+                row = read_row(data, span, kind, columns, family, self._wire)
+                row.origin = {**entry.origin, **({"row": number} if len(spans) > 1 else {}), **row.origin}
+                yield Changed(m.OPS[kind], row, seconds, transaction, sequence)
+        except ProtocolError:
+            for found, shapes in kept.values():
+                found.shapes[:] = shapes  # those of dead rows are nobody's
+            raise
 
     def _columns(self, data: bytes, spans: list[Span]) -> tuple[Described, ...]:
         try:
