@@ -14,6 +14,7 @@ pub mod forms;
 pub mod json;
 pub mod mysql;
 pub mod nulls;
+pub mod numbers;
 pub mod quoted;
 pub mod rows;
 pub mod tencent_dts;

@@ -10,13 +10,14 @@
 use std::mem::{replace, take};
 use std::sync::Arc;
 
-use arrow_array::types::{ArrowPrimitiveType, Int32Type, TimestampSecondType, UInt64Type};
+use arrow_array::types::{Int32Type, TimestampSecondType, UInt64Type};
 use arrow_array::{ArrayRef, BooleanArray, Int64Array, PrimitiveArray, RecordBatch, StringArray, StructArray};
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
 
 use crate::columns::{Bytes, Column, Spelling};
 use crate::cursor::Cursor;
 use crate::nulls::Nulls;
+use crate::numbers::Numbers;
 use crate::rows::Image;
 
 /// What is known of an event beside its images.
@@ -33,38 +34,6 @@ pub struct Head<'a> {
     pub transaction: &'a [u8],
     /// JSON of what else the protocol says.
     pub origin: &'a [u8],
-}
-
-/// Numbers and NULLs.
-struct Numbers<T: ArrowPrimitiveType> {
-    values: Vec<T::Native>,
-    nulls: Nulls,
-}
-
-impl<T: ArrowPrimitiveType> Default for Numbers<T> {
-    fn default() -> Self {
-        Self { values: Vec::new(), nulls: Nulls::default() }
-    }
-}
-
-impl<T: ArrowPrimitiveType> Numbers<T> {
-    #[inline]
-    fn push(&mut self, value: Option<T::Native>) {
-        if value.is_none() {
-            self.nulls.push(self.values.len()..self.values.len() + 1);
-        }
-        self.values.push(value.unwrap_or_default());
-    }
-
-    fn truncate(&mut self, rows: usize) {
-        self.values.truncate(rows);
-        self.nulls.truncate(rows);
-    }
-
-    fn finish(&mut self) -> PrimitiveArray<T> {
-        let rows = self.values.len();
-        PrimitiveArray::new(replace(&mut self.values, Vec::with_capacity(rows)).into(), self.nulls.finish(rows))
-    }
 }
 
 /// Where events lie, when they were, and what else is said of them.
@@ -182,12 +151,16 @@ impl Rows {
         c.is_empty().then_some(())
     }
 
-    /// Completes a row whose images have been read; tells whether it is the first of its group.
+    /// Completes a row whose images have been read; tells whether it is the first of its group. Leaves no trace of one for
+    /// which there is no room.
     #[inline]
     pub fn close(&mut self, op: Op, head: &Head<'_>) -> Option<bool> {
         let row = self.ops.len();
         let id = (!head.transaction.is_empty()).then_some(head.transaction);
-        self.events.push(head, id)?;
+        if self.events.push(head, id).is_none() {
+            self.truncate(row);
+            return None;
+        }
         if id.is_none() {
             self.alone.push(row..row + 1);
         }
@@ -203,9 +176,12 @@ impl Rows {
         if keep {
             self.kept = self.ops.len();
             self.events.settle(alone);
-            return;
+        } else {
+            self.truncate(self.kept);
         }
-        let rows = self.kept;
+    }
+
+    fn truncate(&mut self, rows: usize) {
         self.before.truncate(rows);
         self.after.truncate(rows);
         self.events.truncate(rows);
