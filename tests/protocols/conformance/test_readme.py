@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,14 +10,11 @@ import pytest
 
 from changefeed.protocols import PROTOCOLS, protocol
 from changefeed.protocols.base import RegistryOptions
+from tests.protocols.conformance.cases import folder
 
 INHERITED = {field.name for field in msgspec.structs.fields(RegistryOptions)}
 
 pytestmark = pytest.mark.parametrize("name", PROTOCOLS)
-
-
-def folder(name: str) -> Path:
-    return Path(str(import_module(PROTOCOLS[name]).__file__)).parent
 
 
 def readme(name: str) -> str:
