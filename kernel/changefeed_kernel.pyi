@@ -1,5 +1,7 @@
 """The compiled twin of changefeed's decoders; `changefeed.kernel` is its door."""
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 __version__: str
@@ -123,8 +125,11 @@ class TencentDts:
         data: pa.Array | None = None,
         all: pa.Array | None = None,
         first: pa.Array | None = None,
-    ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array, pa.RecordBatch, list[tuple[int, int] | None]]:
-        """Rows by shape number, the rows of the records that are odd, marks, and where the odd ones cease to be known.
+        skips: Sequence[tuple[int, int]] = (),
+    ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array, pa.RecordBatch, list[tuple[int, int, int] | None]]:
+        """Rows by shape number, the rows of the records that are odd, marks, and of each odd one the first unknown entry.
+
+        Of that entry where it begins and ends in the data of the group, and the index of its first event.
 
         Args:
             keys, values: binary or large_binary, one a record.
@@ -132,4 +137,5 @@ class TencentDts:
             headers: lists of (string, binary).
             data: of records that are not plain, what their groups hold; NULL for others.
             all, first: of the same, JSON members for the origins of all their events, and of their first, a comma in front.
+            skips: entries that are read elsewhere: where they begin, and how many events they have.
         """

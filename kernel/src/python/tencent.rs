@@ -11,7 +11,7 @@ use pyo3_arrow::{PyArray, PyRecordBatch};
 
 use super::debezium::{Headers, chosen};
 use super::{Blobs, refused};
-use crate::tencent_dts::{Decoder, Header, Members, Odd, Plain};
+use crate::tencent_dts::{Decoder, Header, Members, Odd, Plain, Skips};
 
 /// Row changes and marks of Tencent DTS subscriptions, of the shapes it has learned.
 #[pyclass]
@@ -86,28 +86,7 @@ impl TencentDts {
         let (decoder, most) = (&mut self.decoder, self.most);
         let (tables, marks, odd, stops) = py
             .detach(|| {
-                let (mut found, mut lane) = (Vec::new(), Vec::new());
-                let (mut odd, mut stops) = (Vec::new(), Vec::new());
-                for &record in rows.values() {
-                    let row = usize::try_from(record).unwrap_or(usize::MAX);
-                    let done = if let Some((data, members)) = known.get(row) {
-                        decoder.decode(record, data, members, &skips)
-                    } else if let Some(plain) = records.plain(row, most, &mut found) {
-                        lane.clear();
-                        plain.write(&mut lane);
-                        decoder.decode(record, plain.data, Members { all: &lane, first: &[] }, &skips)
-                    } else {
-                        Err(Odd::Other)
-                    };
-                    if let Err(why) = done {
-                        odd.push(record);
-                        stops.push(if let Odd::Entry(stop) = why {
-                            Some((stop.start, stop.end, stop.index))
-                        } else {
-                            None
-                        });
-                    }
-                }
+                let (odd, stops) = records.decode(decoder, &rows, &known, most, &skips);
                 decoder.finish().map(|(tables, marks)| (tables, marks, odd, stops))
             })
             .map_err(refused)?;
@@ -159,6 +138,36 @@ impl<'a> Records<'a> {
     fn plain(&self, row: usize, most: usize, found: &mut Vec<Header<'a>>) -> Option<Plain<'a>> {
         self.headers.read(row, found)?;
         Plain::read(self.keys.get(row), self.values.get(row), found).filter(|plain| plain.data.len() <= most)
+    }
+
+    /// Decodes the groups that end at some of the rows; the odd ones, and where they stop to be known.
+    fn decode(
+        &self,
+        decoder: &mut Decoder,
+        rows: &Int32Array,
+        known: &Known<'_>,
+        most: usize,
+        skips: Skips<'_>,
+    ) -> (Vec<i32>, Vec<Stop>) {
+        let (mut found, mut lane) = (Vec::new(), Vec::new());
+        let odd = rows.values().iter().filter_map(|&record| {
+            let row = usize::try_from(record).unwrap_or(usize::MAX);
+            let done = if let Some((data, members)) = known.get(row) {
+                decoder.decode(record, data, members, skips)
+            } else if let Some(plain) = self.plain(row, most, &mut found) {
+                lane.clear();
+                plain.write(&mut lane);
+                decoder.decode(record, plain.data, Members { all: &lane, first: &[] }, skips)
+            } else {
+                Err(Odd::Other)
+            };
+            match done {
+                Ok(()) => None,
+                Err(Odd::Entry(stop)) => Some((record, Some((stop.start, stop.end, stop.index)))),
+                Err(Odd::Other) => Some((record, None)),
+            }
+        });
+        odd.unzip()
     }
 
     fn runs<T: PartialEq>(&self, most: usize, lane: impl Fn(usize) -> Option<T>) -> Vec<Run> {
