@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 
 from changefeed.bench import workload
+from changefeed.bench.changes import FORMS
 from changefeed.bench.changes import workload as workload_of
 from changefeed.bench.decode import run
 from changefeed.bench.every import measure
@@ -48,22 +49,23 @@ def test_every_way_to_decode_is_measured() -> None:
     assert len(run(1000, spark=False)) == 1 + len(measured) + 1 + 3
 
 
-def test_every_protocol_is_measured_against_what_one_would_use() -> None:
-    measured = [json.loads(line) for line in run_every(200, json=True)]
-    assert list(dict.fromkeys(m["protocol"] for m in measured)) == list(PROTOCOLS)
-    for name in PROTOCOLS:
-        library, *ours = [m["what"] for m in measured if m["protocol"] == name]
-        assert library == PEERS[name][0]
+def test_every_form_is_measured_against_what_one_would_use() -> None:
+    measured = [json.loads(line) for line in run_every(200, spark=False, json=True)]
+    assert list(dict.fromkeys(m["form"] for m in measured)) == list(FORMS)
+    assert {protocol for protocol, _ in FORMS.values()} == set(PROTOCOLS)
+    for form in FORMS:
+        library, *ours = [m["what"] for m in measured if m["form"] == form]
+        assert library == PEERS[form][0]
         assert ours in (["reference"], ["reference", "kernel"])
     assert all(m["rows_per_second"] > 0 and m["mb_per_second"] > 0 for m in measured)
-    assert all((m["ratio"] is None) == (m["what"] == PEERS[m["protocol"]][0]) for m in measured)
-    assert len(run_every(200)) == 1 + len(measured)
+    assert all((m["ratio"] is None) == (m["what"] == PEERS[m["form"]][0]) for m in measured)
+    assert len(run_every(200, spark=False)) == 1 + len(measured)
 
 
-@pytest.mark.parametrize("name", list(PROTOCOLS))
-def test_every_protocol_says_the_same_changes(name: str) -> None:
-    work = workload_of(name, 300)
-    decodes = decoder(name, work.options, Stores(get_schema=work.schemas.__getitem__), kernel="off")
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_says_the_same_changes(form: str) -> None:
+    work = workload_of(form, 300)
+    decodes = decoder(work.protocol, work.options, Stores(get_schema=work.schemas.__getitem__), kernel="off")
     ops = [op for b in work.batches for t in decodes.decode(b).tables for op in t.rows.column("op").to_pylist()]
     assert Counter(ops) == {"insert": 258, "update": 19, "delete": 23}
 

@@ -41,23 +41,30 @@ SHAPE = TableShape(
     "orders",
     tuple(Column(name, ColumnType.parse(text), name != "id", name == "id") for name, text in _TYPES.items()),
 )
-# Options as those use them who send many rows; the others are the defaults.
-OPTIONS: dict[str, dict[str, str]] = {
-    "ticdc-avro": {"enable-tidb-extension": "true"},
-    "ticdc-debezium": {"debezium-disable-schema": "true"},
-    "debezium-mysql": {"schemas.enable": "false"},
+# What is measured: its protocol, and the options of those who send many rows; the others are the defaults.
+FORMS: dict[str, tuple[str, dict[str, str]]] = {
+    "ticdc-open": ("ticdc-open", {"max-batch-size": "1"}),
+    "ticdc-avro": ("ticdc-avro", {"enable-tidb-extension": "true"}),
+    "ticdc-debezium": ("ticdc-debezium", {"debezium-disable-schema": "true"}),
+    "ticdc-debezium, schema": ("ticdc-debezium", {}),
+    "debezium-mysql": ("debezium-mysql", {"schemas.enable": "false"}),
+    "debezium-mysql, schema": ("debezium-mysql", {}),
+    "debezium-mysql, avro": ("debezium-mysql", {"converter": "avro"}),
+    "tencent-dts": ("tencent-dts", {}),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Records of one protocol.
+    """Records of one form of a protocol.
 
     Attributes:
+        form: a key of `FORMS`.
         schemas: those that its Avro names, by their ids.
         rows: how many row changes the records hold.
     """
 
+    form: str
     protocol: str
     options: Mapping[str, str]
     batches: list[pa.RecordBatch]
@@ -71,9 +78,9 @@ class Workload:
         return [value for value in found if value is not None]
 
 
-def workload(name: str, rows: int, *, seed: int = 1) -> Workload:
-    """The records in which this protocol's encoder says `rows` changes."""
-    options, schemas, ids = OPTIONS.get(name, {}), dict[int, str](), dict[str, int]()
+def workload(form: str, rows: int, *, seed: int = 1) -> Workload:
+    """The records in which the protocol's encoder says `rows` changes in this form."""
+    (name, options), schemas, ids = FORMS[form], dict[int, str](), dict[str, int]()
 
     def register(subject: str, schema: str) -> int:
         schemas.setdefault(ids.setdefault(schema, len(ids) + 1), schema)
@@ -86,7 +93,7 @@ def workload(name: str, rows: int, *, seed: int = 1) -> Workload:
     batches = [encoder.encode(changes) for changes in _changes(rows, random.Random(seed))]
     if isinstance(encoder, ClosingEncoder):
         batches.append(encoder.finish())
-    return Workload(name, options, [batch for batch in batches if len(batch)], schemas, rows)
+    return Workload(form, name, options, [batch for batch in batches if len(batch)], schemas, rows)
 
 
 def _changes(rows: int, r: random.Random) -> Iterator[Decoded]:

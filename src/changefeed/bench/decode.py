@@ -1,37 +1,31 @@
 """How fast Open Protocol records become columns: reference, kernel, and what one would use instead.
 
-In process, one core: CPU seconds of this process. On Spark, all cores: seconds by the clock, over cached records. The
-best of several runs counts. All of it is measured on the same rows, in one go.
+In process, one core: CPU seconds of this process, the best of several runs. On Spark: see `on_spark`. All of it is
+measured on the same rows, in one go.
 
     json.loads, msgspec   the values' JSON alone, to Python objects: nothing typed, nothing checked
     reference, kernel     records to typed columns, every check made
-    from_json             the values' JSON to typed columns by Spark, with the schema told; nothing checked
-    decode                records to chunks, as a pipeline does it
-    identity, one way     records into Python and back, and into Python with only a count back: the limits
 """
 
 from __future__ import annotations
 
 import json as json_module
 import os
-import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from changefeed.bench import workload
+from changefeed.bench import on_spark, workload
 from changefeed.bench.peers import messages
 from changefeed.kernel import decoder
 from changefeed.model.batch import Decoded
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column
 
 PROTOCOL = "ticdc-open"
 _BATCH = 4_000
@@ -117,61 +111,18 @@ def _measured(where: str, what: str, rows_in_record: int, seconds: float, rows: 
 
 
 def _on_spark(records: pa.Table) -> Iterator[Measured]:
-    from changefeed.spark.session import session
-
     size = sum(map(len, records.column("value").to_pylist()))
-    spark = session("changefeed-bench", config={"spark.driver.memory": "3g"})
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            frames = _frames(_cached(spark, records, Path(folder)))
-            seconds = {what: [_timed(_forced(frame), time.perf_counter)] for what, frame in frames.items()}
-            for _ in range(_RUNS):  # in turn, so that whatever else the machine does hits all alike
-                for what, frame in frames.items():
-                    seconds[what].append(_timed(_forced(frame), time.perf_counter))
-            for what, runs in seconds.items():
-                yield _measured("spark", what, 1, min(runs), len(records), size)
-    finally:
-        spark.stop()
+    with on_spark.session() as spark:
+        for what, seconds in on_spark.measure(spark, records, PROTOCOL, {}, ("from_json", _from_json)).items():
+            yield _measured("spark", what, 1, seconds, len(records), size)
 
 
-def _forced(frame: DataFrame) -> Callable[[], None]:
-    return frame.write.format("noop").mode("overwrite").save
-
-
-def _cached(spark: SparkSession, records: pa.Table, folder: Path) -> DataFrame:
-    """The records in Spark's memory, a part for each core."""
-    parts = os.cpu_count() or 1
-    step = -(-len(records) // parts)
-    for part in range(parts):
-        pq.write_table(records.slice(part * step, step), folder / f"{part}.parquet", compression="none")
-    frame = spark.read.parquet(str(folder)).coalesce(parts).cache()
-    _forced(frame)()
-    return frame
-
-
-def _frames(records: DataFrame) -> dict[str, DataFrame]:
+def _from_json(value: Column) -> Column:
     from pyspark.sql import functions as f
-
-    from changefeed.stages.decode import decode
 
     image = ", ".join(f"{name}: struct<v: {kind}>" for name, kind in workload.JSON_TYPES.items())
     schema = f"struct<u: struct<{image}>, p: struct<{image}>, d: struct<{image}>>"
-    body = f.expr("substring(value, 9)").cast("string")
-    return {
-        "from_json": records.select(f.from_json(body, schema).alias("row")),
-        "decode": decode(records, PROTOCOL, {}),
-        "identity": records.mapInArrow(_identity, records.schema),
-        "one way": records.mapInArrow(_count, "rows bigint"),
-    }
-
-
-def _identity(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-    yield from batches
-
-
-def _count(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-    for batch in batches:
-        yield pa.RecordBatch.from_pydict({"rows": [batch.num_rows]})
+    return f.from_json(f.substring(value, 9, 2**31 - 1).cast("string"), schema)
 
 
 def _table(found: list[Measured]) -> list[str]:

@@ -1,26 +1,35 @@
-"""How fast records of each protocol become columns, on one core, against the library that one would use instead.
+"""How fast records of each protocol become columns, against what one would use instead, in one run.
 
-The same changes in every protocol, CPU seconds of this process, the best of several runs. The library makes Python
-objects of values, nothing typed and nothing checked; reference and kernel make typed columns and check everything.
+The same changes in every form of every protocol. In process, one core: CPU seconds of this process, the best of several
+runs; the library makes Python objects of values, nothing typed and nothing checked; reference and kernel make typed
+columns and check everything. On Spark, all cores: see `on_spark`.
 """
 
 from __future__ import annotations
 
 import json as json_module
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
-from changefeed.bench.changes import Workload, workload
+import pyarrow as pa
+
+from changefeed.bench import on_spark, spark_peers
+from changefeed.bench.changes import FORMS, Workload, workload
 from changefeed.bench.peers import PEERS
 from changefeed.errors import ConfigError, MissingExtraError
 from changefeed.kernel import decoder
-from changefeed.protocols import PROTOCOLS
 from changefeed.protocols.base import Stores
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 _RUNS = 3
+ROWS_ON_SPARK = 300_000  # rows, in copies of the changes: fewer would measure how jobs start
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +37,13 @@ class Speed:
     """How fast one way was; MB are 10^6 bytes of record values.
 
     Attributes:
-        ratio: how many times as fast as the library.
+        form: of a protocol, a key of `changes.FORMS`.
+        where: `core`, one core of one process, or `spark`, all cores.
+        ratio: how many times as fast as what one would use instead.
     """
 
-    protocol: str
+    form: str
+    where: str
     what: str
     seconds: float
     rows_per_second: float
@@ -39,32 +51,69 @@ class Speed:
     ratio: float | None
 
 
-def run(rows: int, *, json: bool = False) -> list[str]:
-    """Measures, and returns the lines to print."""
-    found = [speed for name in PROTOCOLS for speed in measure(workload(name, rows))]
+def run(rows: int, *, spark: bool = True, json: bool = False) -> list[str]:
+    """Measures, and returns the lines to print.
+
+    Args:
+        rows: how many changes, of each form.
+        spark: whether to measure on Spark too.
+        json: one JSON object a measurement, instead of a table.
+    """
+    works = [workload(form, rows) for form in FORMS]
+    found = [speed for work in works for speed in measure(work)]
+    if spark:
+        with on_spark.session() as started:
+            found += [speed for work in works for speed in measure_on_spark(started, work)]
     if json:
         return [json_module.dumps(asdict(speed)) for speed in found]
-    lines = [f"{'protocol':<15} {'what':<10} {'rows/s':>12} {'MB/s':>8} {'':>8}"]
+    lines = [f"{'where':<6} {'form':<23} {'what':<10} {'rows/s':>12} {'MB/s':>8} {'':>8}"]
     for s in found:
-        ratio = "" if s.ratio is None else f"{s.ratio:.2g} x"
-        lines.append(f"{s.protocol:<15} {s.what:<10} {s.rows_per_second:>12,.0f} {s.mb_per_second:>8,.1f} {ratio:>8}")
+        ratio = "" if s.ratio is None else f"{s.ratio:.3g} x"
+        speed = f"{s.rows_per_second:>12,.0f} {s.mb_per_second:>8,.1f} {ratio:>8}"
+        lines.append(f"{s.where:<6} {s.form:<23} {s.what:<10} {speed}")
     return [line.rstrip() for line in lines]
 
 
 def measure(work: Workload) -> Iterator[Speed]:
     """The library, the reference, and the kernel where it has a twin; a library that is not installed is left out."""
     values = work.values
-    size, usual = sum(map(len, values)), None
+    seconds = {}
     for what, way in _ways(work, values):
         runs = 1 if what == "reference" else _RUNS
-        seconds = max(min(_timed(way) for _ in range(runs)), 1e-9)
-        usual = seconds if what == PEERS[work.protocol][0] else usual
-        ratio = None if usual is None or usual == seconds else usual / seconds
-        yield Speed(work.protocol, what, seconds, work.rows / seconds, size / seconds / 1e6, ratio)
+        seconds[what] = max(min(_timed(way) for _ in range(runs)), 1e-9)
+    yield from _speeds(work, "core", seconds, PEERS[work.form][0], times=1)
+
+
+def measure_on_spark(spark: SparkSession, work: Workload) -> Iterator[Speed]:
+    """What Spark has for such values, where it has something, our decode, and the trips without decoding."""
+    times = -(-ROWS_ON_SPARK // work.rows)
+    once = pa.Table.from_batches(work.batches)
+    number = once.schema.get_field_index("partition")
+    copies = [
+        once.set_column(number, once.schema.field(number), pa.repeat(pa.scalar(copy, pa.int32()), len(once)))
+        for copy in range(times)
+    ]
+    usual = spark_peers.usual(work.form, work.values, work.schemas)
+    with tempfile.TemporaryDirectory() as folder:
+        options = dict(work.options)
+        if work.schemas:
+            listed = [{"id": number, "subject": str(number), "schema": text} for number, text in work.schemas.items()]
+            file = Path(folder) / "schemas.json"
+            file.write_text(json_module.dumps(listed))
+            options["schema-registry"] = str(file)
+        seconds = on_spark.measure(spark, pa.concat_tables(copies), work.protocol, options, usual)
+    yield from _speeds(work, "spark", seconds, None if usual is None else usual[0], times)
+
+
+def _speeds(work: Workload, where: str, seconds: dict[str, float], usual: str | None, times: int) -> Iterator[Speed]:
+    rows, size = work.rows * times, sum(map(len, work.values)) * times
+    for what, took in seconds.items():
+        ratio = seconds[usual] / took if usual in seconds and what != usual else None
+        yield Speed(work.form, where, what, took, rows / took, size / took / 1e6, ratio)
 
 
 def _ways(work: Workload, values: list[bytes]) -> Iterator[tuple[str, Callable[[], Any]]]:
-    name, library = PEERS[work.protocol]
+    name, library = PEERS[work.form]
     with suppress(MissingExtraError):
         yield name, library(values, work.schemas)
     yield "reference", lambda: _decode(work, "off")

@@ -17,22 +17,23 @@ def bench() -> None:
 
 @bench.command(epilog=example("changefeed bench decode --records 100000", "changefeed bench decode --all"))
 @click.option("--records", default=500_000, show_default=True, type=click.IntRange(min=1), help="How many to decode.")
-@click.option("--all", "every", is_flag=True, help="Every protocol in turn, on one core; 50,000 rows unless told.")
+@click.option("--all", "every", is_flag=True, help="Every protocol in turn; 50,000 rows of each unless told.")
+@click.option("--spark/--no-spark", default=True, show_default=True, help="Measure on Spark too.")
 @common
 @click.pass_context
-def decode(context: click.Context, records: int, every: bool) -> None:
+def decode(context: click.Context, records: int, every: bool, spark: bool) -> None:
     """Decode the same changes in several ways and show how fast each is.
 
-    Without --all it is Open Protocol, on one core and on Spark. With it each protocol's reference, and kernel where there
-    is one, against what one would use instead: json.loads, fastavro, Python's protobuf.
+    Without --all it is Open Protocol. With it each protocol's reference, and kernel where there is one, against what one
+    would use instead: json.loads, fastavro, Python's protobuf; on Spark from_json and from_avro.
     """
     output = context.ensure_object(Output)
     if every:
         from changefeed.bench.every import run as run_every
 
         told = context.get_parameter_source("records") is not click.core.ParameterSource.DEFAULT
-        output.lines(run_every(records if told else _ROWS, json=output.json))
+        output.lines(run_every(records if told else _ROWS, spark=spark, json=output.json))
         return
     from changefeed.bench.decode import run
 
-    output.lines(run(records, json=output.json))
+    output.lines(run(records, spark=spark, json=output.json))

@@ -51,6 +51,10 @@ SETS: dict[str, tuple[Jar, ...]] = {
         Jar("org.apache.kafka", "kafka-clients", "3.9.1", "7568b998572d256f0b7bc0afdc1b7a2588b8b08415c62ce314c864a6851ae9d9"),
         Jar("org.apache.commons", "commons-pool2", "2.12.1", "5273c8bc8c0dca2211175c0d27efbd7228efae99689aac001a8e1ef8e872e9ef"),
     ),
+    # What decoding Avro is measured against.
+    "avro": (
+        Jar("org.apache.spark", "spark-avro_2.13", "4.1.1", "6a19d90bc3b6e88d8db0fa36a19273aa10fea2dbd7a62bb60e4cedd73051b32d"),
+    ),
 }  # fmt: skip
 
 

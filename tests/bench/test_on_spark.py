@@ -1,0 +1,41 @@
+"""What is measured on Spark: every way, and one that reads the values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from changefeed.bench import every, on_spark, spark_peers
+from changefeed.bench.changes import FORMS, workload
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if "avro" not in form and form != "tencent-dts"])
+def test_spark_reads_the_values_of_json(spark: SparkSession, form: str) -> None:
+    work = workload(form, 20)
+    found = spark_peers.usual(form, work.values, work.schemas)
+    assert found is not None
+    name, typed = found
+    values = spark.createDataFrame([(value,) for value in work.values], "value binary")
+    rows = [row.asDict(recursive=True)["row"] for row in values.select(typed(values["value"]).alias("row")).collect()]
+    assert name == "from_json"
+    inner = [row.get("payload") or row for row in rows]
+    images: list[dict[str, Any]] = [
+        next(filter(None, (i.get(n) for n in ("u", "d", "after", "before")))) for i in inner
+    ]
+    ids = [image["id"]["v"] if isinstance(image["id"], dict) else image["id"] for image in images]
+    assert ids == list(range(1, 21))
+    assert all(value is not None for name, value in images[1].items() if name not in ("total", "note"))
+
+
+@pytest.mark.parametrize("form", ["debezium-mysql", "tencent-dts"])
+def test_every_way_is_measured(spark: SparkSession, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(every, "ROWS_ON_SPARK", 200)
+    monkeypatch.setattr(on_spark, "RUNS", 0)
+    found = list(every.measure_on_spark(spark, workload(form, 100)))
+    ways = ["decode", "identity", "one way"]
+    assert [speed.what for speed in found] == (ways if form == "tencent-dts" else ["from_json", *ways])
+    assert all(speed.where == "spark" and speed.rows_per_second > 0 for speed in found)
