@@ -1,5 +1,7 @@
 """The compiled twin of changefeed's decoders; `changefeed.kernel` is its door."""
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 __version__: str
@@ -89,3 +91,51 @@ class DebeziumMysql:
         self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None, *, headers: pa.ListArray
     ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array]:
         """As `TicdcOpen.decode`; headers are lists of (string, binary)."""
+
+class TencentDts:
+    """Rows and transaction marks of Tencent DTS subscriptions, of the shapes it has learned."""
+
+    def __init__(self, *, signed: bool, most: int) -> None:
+        """Knows no shape yet.
+
+        Args:
+            signed: whether a BIT(64) with its top bit set is a negative number.
+            most: bytes of data that a plain record has at most.
+        """
+
+    def learn(self, shape: str) -> int | None:
+        """As `TicdcOpen.learn`."""
+
+    def runs(
+        self, keys: pa.Array, values: pa.Array, headers: pa.ListArray, topics: pa.Array, partitions: pa.Int32Array
+    ) -> list[tuple[int, int, int, bytes | None]]:
+        """Runs of plain records of one topic, partition and shard whose ps follow each other.
+
+        A plain record is a whole group, with no key, and no headers but ps and ShardId. Of each run the first row, how
+        many rows, the first ps, and the shard.
+        """
+
+    def decode(
+        self,
+        keys: pa.Array,
+        values: pa.Array,
+        rows: pa.Int32Array | None,
+        *,
+        headers: pa.ListArray,
+        data: pa.Array | None = None,
+        all: pa.Array | None = None,
+        first: pa.Array | None = None,
+        skips: Sequence[tuple[int, int]] = (),
+    ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array, pa.RecordBatch, list[tuple[int, int, int] | None]]:
+        """Rows by shape number, the rows of the records that are odd, marks, and of each odd one the first unknown entry.
+
+        Of that entry where it begins and ends in the data of the group, and the index of its first event.
+
+        Args:
+            keys, values: binary or large_binary, one a record.
+            rows: which of the records, in this order; all when None.
+            headers: lists of (string, binary).
+            data: of records that are not plain, what their groups hold; NULL for others.
+            all, first: of the same, JSON members for the origins of all their events, and of their first, a comma in front.
+            skips: entries that are read elsewhere: where they begin, and how many events they have.
+        """

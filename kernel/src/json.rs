@@ -138,7 +138,7 @@ const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
 ///
 /// Eight at a time: in `(x - n) & !x & 0x80` of a byte the high bit says x < n, exactly so in the lowest byte that has it.
 #[inline]
-fn plain(bytes: &[u8]) -> (usize, bool) {
+pub(crate) fn plain(bytes: &[u8]) -> (usize, bool) {
     let (words, tail) = bytes.as_chunks::<8>();
     let mut seen = 0;
     for (at, word) in words.iter().enumerate() {

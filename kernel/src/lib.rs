@@ -14,11 +14,14 @@ pub mod forms;
 pub mod json;
 pub mod mysql;
 pub mod nulls;
+pub mod numbers;
 pub mod quoted;
 pub mod rows;
+pub mod tencent_dts;
 pub mod ticdc_avro;
 pub mod ticdc_debezium;
 pub mod ticdc_open;
+pub mod varint;
 
 #[cfg(feature = "python")]
 mod python;

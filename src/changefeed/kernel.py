@@ -100,7 +100,8 @@ def decoder(
         if twin is not None:
             _say_slow()
         return reference()
-    return Pair(reference, twin)
+    pair: type[Pair] = import_module(_PAIRS[name]).Grouped if name in _PAIRS else Pair
+    return pair(reference, twin)
 
 
 @functools.cache
@@ -142,12 +143,19 @@ def _debezium_mysql(options: Any) -> Callable[[], Kernel] | None:
     return lambda: changefeed_kernel.DebeziumMysql(placeholders=texts, numeric=numeric)
 
 
+def _tencent_dts(options: Any) -> Callable[[], Kernel]:
+    most = min(options.max_data_bytes, options.max_group_bytes)
+    return lambda: changefeed_kernel.TencentDts(signed=options.bit64_signed, most=most)
+
+
 _KERNELS: dict[str, Callable[[Any], Callable[[], Kernel] | None]] = {
     "debezium-mysql": _debezium_mysql,
+    "tencent-dts": _tencent_dts,
     "ticdc-avro": _ticdc_avro,
     "ticdc-debezium": _ticdc_debezium,
     "ticdc-open": _ticdc_open,
 }
+_PAIRS = {"tencent-dts": "changefeed.kernel_groups"}  # where records are not read one by one
 
 
 class Pair:

@@ -13,30 +13,7 @@ pub mod columns;
 pub mod forms;
 
 use crate::cursor::Cursor;
-
-/// A number of up to `bits` bits, before zigzag is undone.
-#[inline]
-fn varint(c: &mut Cursor<'_>, bits: u32) -> Option<u64> {
-    let first = c.byte()?;
-    if first < 0x80 { Some(u64::from(first)) } else { longer(c, first, bits) }
-}
-
-fn longer(c: &mut Cursor<'_>, first: u8, bits: u32) -> Option<u64> {
-    let (mut number, mut shift) = (u64::from(first & 0x7f), 7);
-    while shift < bits {
-        let byte = c.byte()?;
-        let part = u64::from(byte & 0x7f);
-        if shift + 7 > bits && part >> (bits - shift) != 0 {
-            return None;
-        }
-        number |= part << shift;
-        if byte < 0x80 {
-            return (byte != 0).then_some(number);
-        }
-        shift += 7;
-    }
-    None
-}
+use crate::varint::varint;
 
 #[inline]
 fn unzigzag(number: u64) -> i64 {

@@ -9,13 +9,14 @@ use std::mem::replace;
 use std::sync::Arc;
 
 use arrow_array::types::{
-    ArrowPrimitiveType, ArrowTimestampType, Int64Type, TimestampMicrosecondType, TimestampMillisecondType, UInt64Type,
+    ArrowTimestampType, Int64Type, TimestampMicrosecondType, TimestampMillisecondType, UInt64Type,
 };
 use arrow_array::{ArrayRef, Int32Array, PrimitiveArray, RecordBatch, StringArray, StructArray};
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
 
 use crate::columns::{Bytes, Column, Spelling};
 use crate::nulls::Nulls;
+use crate::numbers::Numbers;
 use crate::rows::Image;
 
 /// Which times the rows tell.
@@ -69,37 +70,6 @@ pub struct Head<'a> {
 fn emptied<T>(values: &mut Vec<T>) -> Vec<T> {
     let room = values.len();
     replace(values, Vec::with_capacity(room))
-}
-
-/// Numbers and NULLs.
-struct Numbers<T: ArrowPrimitiveType> {
-    values: Vec<T::Native>,
-    nulls: Nulls,
-}
-
-impl<T: ArrowPrimitiveType> Default for Numbers<T> {
-    fn default() -> Self {
-        Self { values: Vec::new(), nulls: Nulls::default() }
-    }
-}
-
-impl<T: ArrowPrimitiveType> Numbers<T> {
-    fn push(&mut self, value: Option<T::Native>) {
-        if value.is_none() {
-            self.nulls.push(self.values.len()..self.values.len() + 1);
-        }
-        self.values.push(value.unwrap_or_default());
-    }
-
-    fn truncate(&mut self, rows: usize) {
-        self.values.truncate(rows);
-        self.nulls.truncate(rows);
-    }
-
-    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
-        let nulls = self.nulls.finish(self.values.len());
-        Ok(Arc::new(PrimitiveArray::<T>::try_new(emptied(&mut self.values).into(), nulls)?))
-    }
 }
 
 /// The rows of one shape.
@@ -185,7 +155,7 @@ impl Rows {
     /// The rows in columns; none are left.
     pub fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
         let rows = self.records.len();
-        let numbers: ArrayRef = self.numbers.finish()?;
+        let numbers: ArrayRef = Arc::new(self.numbers.finish());
         let times = emptied(&mut self.times);
         let mut columns: Vec<(&str, ArrayRef)> = vec![
             ("record", Arc::new(Int32Array::from(emptied(&mut self.records)))),
@@ -216,7 +186,7 @@ impl Rows {
             Field::new("order", DataType::Int64, true),
             Field::new("table_order", DataType::Int64, true),
         ]);
-        let children = vec![self.ids.finish()?, self.orders.finish()?, self.table_orders.finish()?];
+        let children = vec![self.ids.finish()?, Arc::new(self.orders.finish()), Arc::new(self.table_orders.finish())];
         Ok(Arc::new(StructArray::try_new(fields, children, self.alone.finish(rows))?))
     }
 }

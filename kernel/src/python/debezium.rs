@@ -112,7 +112,7 @@ impl DebeziumMysql {
 }
 
 /// The rows that were asked for, of keys and values that belong together.
-fn chosen(rows: Option<PyArray>, keys: Blobs<'_>, values: Blobs<'_>) -> PyResult<Int32Array> {
+pub(super) fn chosen(rows: Option<PyArray>, keys: Blobs<'_>, values: Blobs<'_>) -> PyResult<Int32Array> {
     if keys.len() != values.len() {
         return Err(PyValueError::new_err(format!("{} keys but {} values", keys.len(), values.len())));
     }
@@ -139,14 +139,14 @@ fn answer(py: Python<'_>, tables: Vec<(usize, RecordBatch)>, odd: Int32Array) ->
 }
 
 /// Headers of records: lists of names and values.
-struct Headers<'a> {
+pub(super) struct Headers<'a> {
     lists: &'a ListArray,
     names: &'a StringArray,
     values: &'a BinaryArray,
 }
 
 impl<'a> Headers<'a> {
-    fn new(array: &'a ArrayRef) -> PyResult<Self> {
+    pub(super) fn new(array: &'a ArrayRef) -> PyResult<Self> {
         Self::of(array)
             .map_err(|error| PyTypeError::new_err(format!("headers must be lists of (string, binary): {error}")))
     }
@@ -195,7 +195,7 @@ impl<'a> Headers<'a> {
     }
 
     /// A record's headers; nothing for one whose header has no name.
-    fn read(&self, row: usize, found: &mut Vec<Header<'a>>) -> Option<()> {
+    pub(super) fn read(&self, row: usize, found: &mut Vec<Header<'a>>) -> Option<()> {
         found.clear();
         let (start, end) = self.places(row).unwrap_or_default();
         for at in start..end {

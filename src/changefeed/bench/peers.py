@@ -2,7 +2,7 @@
 
 JSON           json.loads of every value
 Avro           fastavro, with the schemas parsed beforehand
-ProtoBuf       Python message objects of the protobuf package, of the same messages
+ProtoBuf       Python message objects of the protobuf package, asked for what a row consists of: it makes no value before
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def fastavro(values: Sequence[bytes], schemas: Mapping[int, str]) -> Callable[[]
 
 
 def protobuf(values: Sequence[bytes], schemas: Mapping[int, str]) -> Callable[[], Any]:
-    """Every envelope and the entries in it as message objects.
+    """Every envelope and the entries in it as message objects, and what their rows consist of.
 
     Raises:
         MissingExtraError: protobuf is not installed.
@@ -91,9 +91,20 @@ def protobuf(values: Sequence[bytes], schemas: Mapping[int, str]) -> Callable[[]
 
     def run() -> None:
         for value in values:
-            entries.FromString(envelope.FromString(value).data)
+            for entry in entries.FromString(envelope.FromString(value).data).items:
+                _read(entry)
 
     return run
+
+
+def _read(entry: Any) -> None:
+    """Asks an entry for what a row consists of."""
+    said, rows = entry.header, entry.event.dmlEvent
+    _ = said.timestamp, said.serverId, said.fileName, said.position, said.gtid, said.seqId
+    _ = said.schemaName, said.tableName, [(c.name, c.originalType, c.isKey) for c in rows.columns]
+    for row in rows.rows:
+        for data in (*row.oldColumns, *row.newColumns):
+            _ = data.dataType, data.charset, data.sv or data.bv
 
 
 def _describe(file: Any, table: Message) -> None:

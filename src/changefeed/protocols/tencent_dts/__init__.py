@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from changefeed.protocols.base import Capabilities, Protocol
-from changefeed.protocols.tencent_dts.decoder import NAME, Decoder
+from changefeed.protocols.tencent_dts.decoder import Decoder
 from changefeed.protocols.tencent_dts.encoder import Encoder
+from changefeed.protocols.tencent_dts.letters import NAME
 from changefeed.protocols.tencent_dts.options import Options
 from changefeed.protocols.tencent_dts.recognize import recognize
 

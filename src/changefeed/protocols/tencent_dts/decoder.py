@@ -17,34 +17,37 @@ Rule 5. A dead entry of a group of several records leaves all of its records as 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.batch import RECORDS, BatchBuilder, Decoded
-from changefeed.model.event import Control, DeadLetter, Heartbeat, Instant, SchemaChange, TransactionMark
+from changefeed.model.event import Control, DeadLetter, Heartbeat, Instant, TransactionMark
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape, canonical
 from changefeed.protocols.base import Stores
 from changefeed.protocols.tencent_dts import messages as m
-from changefeed.protocols.tencent_dts.entries import Entry, keep_unknown, read_entry
-from changefeed.protocols.tencent_dts.fragments import Group, Lanes, Record, Refused
+from changefeed.protocols.tencent_dts.entries import Entry, Origin, keep_unknown, read_entry
+from changefeed.protocols.tencent_dts.fragments import Group, Lanes, Refused, read_records
 from changefeed.protocols.tencent_dts.grouping import envelopes_of, lane_of
 from changefeed.protocols.tencent_dts.images import Row, Span, read_row
+from changefeed.protocols.tencent_dts.letters import Dead, byte_of, entry_letter, letter
 from changefeed.protocols.tencent_dts.options import Options
 from changefeed.protocols.tencent_dts.shapes import LIMIT, Described, Family, WireColumn, describe, wire_columns
-from changefeed.protocols.tencent_dts.statements import describe as describe_statement
+from changefeed.protocols.tencent_dts.statements import schema_change
 from changefeed.wire import protobuf
 
-NAME = "tencent-dts"
 _HINT = ' Is "protocol" right for this topic?'
 _MAX_DEAD = 100
 _PLACELESS = Place("", 0, 0)
 _UNIT = "s"
+_PLAIN: Mapping[str, Any] = MappingProxyType({})
+Run = tuple[int, int, int, bytes | None]  # the first row, how many, the first ps, the shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +61,7 @@ class Changed:
     sequence: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Dead:
-    """An entry that cannot be read; `number` counts from 1."""
-
-    error: ProtocolError
-    number: int
-    table: tuple[str | None, str | None]
-
-
-Found = Changed | Control | Dead
+Event = Changed | Control
 
 
 class Decoder:
@@ -83,24 +77,77 @@ class Decoder:
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
         """What the records mean; see `protocols.base.Decoder`."""
+        answer = self.read(found for _, found in self.follow(records, 0, len(records)))
+        self.keep(records)
+        return answer
+
+    def follow(self, records: pa.RecordBatch, start: int, stop: int) -> Iterator[tuple[int, Group | Refused]]:
+        """The groups that records of a batch complete, and what is refused, each with the row that tells it."""
+        for record in read_records(records, start, stop, len(self._waiting)):
+            for found in self._lanes.add(record):
+                yield record.place.record, found
+
+    def skip(self, records: pa.RecordBatch, run: Run) -> bool:
+        """Follows records that are a group each, and follow each other, at once; False if the first does not follow."""
+        row, count, number, shard = run
+        topic, partition = (records.column(name)[row].as_py() for name in ("topic", "partition"))
+        return self._lanes.skip(topic, partition, shard, number, count)
+
+    def alone(self, records: pa.RecordBatch, row: int) -> Group:
+        """The group that is one record of a batch, which was passed by `skip`."""
+        return Group.alone(next(read_records(records, row, row + 1, len(self._waiting))))
+
+    def origin(self, group: Group, entries: Mapping[str, Any] = _PLAIN) -> tuple[Origin, Origin]:
+        """What the records of a group add to the origins of all its events, and to that of the first."""
+        envelopes = envelopes_of(group, entries, self._options.max_data_bytes)
+        return lane_of(group), {"envelopes": envelopes} if envelopes else {}
+
+    def read(self, groups: Iterable[Group | Refused]) -> Decoded:
+        """What groups mean, in their order."""
         rows = BatchBuilder(_UNIT)
         control: list[Control] = []
         dead: list[DeadLetter] = []
-        for record in _records(records, len(self._waiting)):
-            for found in self._lanes.add(record):
-                if isinstance(found, Refused):
-                    dead += self._letters(found)
-                else:
-                    self._group(found, rows, control, dead)
-        self._keep(records)
+        for found in groups:
+            if isinstance(found, Refused):
+                dead += self._letters(found)
+            else:
+                self._group(found, rows, control, dead)
         return Decoded(rows.build(), control, dead)
+
+    def entry(self, group: Group, start: int, end: int, index: int) -> Decoded | None:
+        """What one entry in the data of a group means, if it is neither alone, nor dead, nor without event.
+
+        Args:
+            group: it is in.
+            start, end: where it lies.
+            index: of its first event.
+        """
+        data, first, last = group.data()
+        if index == 0 and end == last - first:
+            return None
+        try:
+            found = list(self._entry(read_entry(data, first + start, first + end), data))
+        except ProtocolError:
+            return None
+        answer, rows = Decoded(), BatchBuilder(_UNIT)
+        lane, extra = self.origin(group)
+        for number, event in enumerate(found, index):
+            place = replace(group.records[-1].place, index=number)
+            _add(event, place, {**lane, **({} if number else extra)}, rows, answer.control)
+        answer.tables.extend(rows.build())
+        return answer if found else None
+
+    def forget(self) -> None:
+        """Lets go of the shapes, not of what waits."""
+        for known in (self._describe, self._wire, self._family):
+            known.cache_clear()
 
     def waiting(self) -> pa.RecordBatch:
         """The records of incomplete groups; see `protocols.base.FragmentDecoder`."""
         return self._waiting
 
-    def _keep(self, records: pa.RecordBatch) -> None:
-        """Lets go of all records but those that wait."""
+    def keep(self, records: pa.RecordBatch) -> None:
+        """Lets go of all records but those that wait, when those of a batch have been read."""
         rows = [record.row for record in self._lanes.open()]
         before = len(self._waiting)
         if rows or before:
@@ -117,22 +164,19 @@ class Decoder:
                 raise SchemaError("data without an entry", byte=start)
             found = list(self._events(data, entries.get("items", [])))
         except ProtocolError as error:
-            whole = ProtocolError(str(error), reason=error.reason, byte=_byte(error, group))
+            whole = ProtocolError(str(error), reason=error.reason, byte=byte_of(error, group))
             dead += self._letters(Refused(group.records, whole), _HINT)
             return
         last = group.records[-1]
         there = [event for event in found if not isinstance(event, Dead)]
-        lane, envelopes = lane_of(group), envelopes_of(group, entries, self._options.max_data_bytes)
+        lane, first = self.origin(group, entries)
         for index, event in enumerate(found):
             place = replace(last.place, index=index) if len(found) > 1 else last.place
-            extra = {**lane, **({"envelopes": envelopes} if envelopes and event is there[0] else {})} if there else {}
-            match event:
-                case Dead():
-                    dead.append(_entry_letter(event, last, place, group))
-                case Changed():
-                    _add_row(rows, event, place, extra)
-                case _:
-                    control.append(replace(event, place=place, origin={**event.origin, **extra}))
+            extra = {**lane, **(first if there and event is there[0] else {})}
+            if isinstance(event, Dead):
+                dead.append(entry_letter(event, last, place, group))
+            else:
+                _add(event, place, extra, rows, control)
         if len(group.records) > 1 and len(there) < len(found):
             text = f"an entry of its group is dead, which ends at {last.place}"
             rest = Refused(group.records[:-1], ProtocolError(text, reason="incomplete-group"))
@@ -142,9 +186,9 @@ class Decoder:
         """A letter for each record; those that were waiting lie before all others."""
         for record in refused.records:
             before = record.row < len(self._waiting)
-            yield _letter(refused.error, record, replace(record.place, record=0) if before else record.place, hint)
+            yield letter(refused.error, record, replace(record.place, record=0) if before else record.place, hint)
 
-    def _events(self, data: bytes, spans: list[Span]) -> Iterator[Found]:
+    def _events(self, data: bytes, spans: list[Span]) -> Iterator[Event | Dead]:
         """The events of an Entries; those of an entry all or not at all."""
         failed = 0
         for number, span in enumerate(spans, 1):
@@ -152,7 +196,7 @@ class Decoder:
             try:
                 entry = read_entry(data, *span)
                 header = entry.header
-                events = list(self._entry(entry, data))
+                events: list[Event | Dead] = [*self._entry(entry, data)]
             except ProtocolError as error:
                 failed += 1
                 if failed > _MAX_DEAD:
@@ -161,7 +205,7 @@ class Decoder:
                 events = [Dead(error, number, (header.get("schemaName"), header.get("tableName")))]
             yield from events
 
-    def _entry(self, entry: Entry, data: bytes) -> Iterator[Found]:
+    def _entry(self, entry: Entry, data: bytes) -> Iterator[Event]:
         header, body, origin = entry.header, entry.body, entry.origin
         seconds, gtid = header.get("timestamp") or None, header.get("gtid", "")
         time = None if seconds is None else Instant(seconds * 1_000_000, 0)
@@ -172,7 +216,7 @@ class Decoder:
             case m.DML:
                 yield from self._rows(entry, data, seconds, sequence)
             case m.DDL:
-                yield _schema_change(header, body, origin, time, sequence)
+                yield schema_change(header, body, origin, time, _PLACELESS)
             case m.BEGIN | m.COMMIT:
                 origin |= {name: body[name] for name in ("transactionId", "threadId") if body.get(name)}
                 status = "begin" if entry.kind == m.BEGIN else "end"
@@ -201,14 +245,23 @@ class Decoder:
         names = header.get("schemaName", ""), header.get("tableName", "")
         transaction = {"id": header["gtid"]} if header.get("gtid") else None
 
+        kept: dict[int, tuple[Family, list[Any]]] = {}
+
         def family(before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> Family:
-            return self._family(*names, columns, postgres, before, after)
+            found = self._family(*names, columns, postgres, before, after)
+            kept.setdefault(id(found), (found, list(found.shapes)))
+            return found
 
         spans: list[Span] = event.get("rows", [])
-        for number, span in enumerate(spans):
-            row = read_row(data, span, kind, columns, family, self._wire)
-            row.origin = {**entry.origin, **({"row": number} if len(spans) > 1 else {}), **row.origin}
-            yield Changed(m.OPS[kind], row, seconds, transaction, sequence)
+        try:
+            for number, span in enumerate(spans):
+                row = read_row(data, span, kind, columns, family, self._wire)
+                row.origin = {**entry.origin, **({"row": number} if len(spans) > 1 else {}), **row.origin}
+                yield Changed(m.OPS[kind], row, seconds, transaction, sequence)
+        except ProtocolError:
+            for found, shapes in kept.values():
+                found.shapes[:] = shapes  # those of dead rows are nobody's
+            raise
 
     def _columns(self, data: bytes, spans: list[Span]) -> tuple[Described, ...]:
         try:
@@ -220,20 +273,11 @@ class Decoder:
         return wire_columns(shape, self._options)
 
 
-def _schema_change(
-    header: dict[str, Any], body: dict[str, Any], origin: dict[str, Any], time: Instant | None, sequence: int | None
-) -> SchemaChange:
-    database = body.get("schemaName") or header.get("schemaName") or None
-    if body.get("schemaName", "") != (database or ""):
-        origin["ddlEvent"] = {"schemaName": ""}
-    if body.get("executionTime"):
-        origin["executionTime"] = body["executionTime"]
-    text = body.get("sql", "")
-    kind, table = describe_statement(text, database)
-    return SchemaChange(kind, database, table, text, _PLACELESS, commit_time=time, origin=origin, sequence=sequence)
-
-
-def _add_row(rows: BatchBuilder, event: Changed, place: Place, extra: dict[str, Any]) -> None:
+def _add(event: Event, place: Place, extra: Origin, rows: BatchBuilder, control: list[Control]) -> None:
+    """Adds an event that lies there; `extra` is what the group's records add to its origin."""
+    if not isinstance(event, Changed):
+        control.append(replace(event, place=place, origin={**event.origin, **extra}))
+        return
     row = event.row
     rows.add(
         row.shape,
@@ -247,31 +291,3 @@ def _add_row(rows: BatchBuilder, event: Changed, place: Place, extra: dict[str, 
         origin=canonical({**row.origin, **extra}),
         irregular=row.irregular,
     )
-
-
-def _records(records: pa.RecordBatch, first: int) -> Iterator[Record]:
-    names = ("topic", "partition", "offset", "key", "value", "headers")
-    columns = [records.column(name).to_pylist() for name in names]
-    for row, (topic, partition, offset, key, value, headers) in enumerate(zip(*columns, strict=True)):
-        found = tuple((header["key"], header["value"]) for header in headers or ())
-        yield Record(first + row, Place(topic, partition, offset, None, row), key, value, found)
-
-
-def _byte(error: ProtocolError, group: Group) -> int | None:
-    """Where in the record's value; nowhere when the data of several were joined."""
-    return error.byte if len(group.records) == 1 else None
-
-
-def _entry_letter(dead: Dead, last: Record, place: Place, group: Group) -> DeadLetter:
-    error = ProtocolError(
-        f"{dead.error} in entry {dead.number}", reason=dead.error.reason, byte=_byte(dead.error, group)
-    )
-    database, table = dead.table
-    return replace(_letter(error, last, place), database=database or None, table=table or None)
-
-
-def _letter(error: ProtocolError, record: Record, place: Place, hint: str = "") -> DeadLetter:
-    at = "" if error.byte is None else f" at byte {error.byte}"
-    where = f"{place.topic}:{place.partition}:{place.offset}"
-    text = f"{NAME}: {error}{at} ({where}){'.' if hint else ''}{hint}"
-    return DeadLetter(error.reason, text, NAME, place, record.key, record.value, record.headers, error.byte)

@@ -20,6 +20,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.position import Place
 from changefeed.protocols.tencent_dts.messages import ENVELOPE
@@ -55,6 +57,15 @@ class Record:
         return found[0] if found else None
 
 
+def read_records(records: pa.RecordBatch, start: int, stop: int, first: int) -> Iterator[Record]:
+    """Some records of a batch, before which so many still wait."""
+    names = ("topic", "partition", "offset", "key", "value", "headers")
+    columns = [records.column(name).slice(start, stop - start).to_pylist() for name in names]
+    for row, (topic, partition, offset, key, value, headers) in enumerate(zip(*columns, strict=True), start):
+        found = tuple((header["key"], header["value"]) for header in headers or ())
+        yield Record(first + row, Place(topic, partition, offset, None, row), key, value, found)
+
+
 @dataclass(slots=True)
 class Group:
     """The records so far, and their envelopes."""
@@ -70,6 +81,17 @@ class Group:
         self.envelopes.append(envelope)
         start, end = envelope.get("data", (0, 0))
         self.size += end - start
+
+    @classmethod
+    def alone(cls, record: Record) -> Group:
+        """The group of one record.
+
+        Raises:
+            ProtocolError: its value is no envelope.
+        """
+        group = cls(1)
+        group.add(record, _read_envelope(record))
+        return group
 
     @property
     def complete(self) -> bool:
@@ -135,6 +157,17 @@ class Lanes:
                 return
             _log.warning("tencent-dts: %s (%s)", text, record.place)
         yield from self._join(lane, record)
+
+    def skip(self, topic: str, partition: int, shard: bytes | None, first: int, count: int) -> bool:
+        """Counts records on that are a group each, and whose ps follow each other; False if they do not follow the last."""
+        try:
+            lane = self._lane((topic, partition, shard))
+        except ProtocolError:
+            return False
+        if lane.group is not None or (lane.last is not None and first != lane.last + 1):
+            return False
+        lane.last = first + count - 1
+        return True
 
     def open(self) -> list[Record]:
         """The records of groups that are not complete, in the order in which they came."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import base64
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,7 +46,7 @@ def lane_of(group: Group) -> Origin:
     return lane if shard is None else {**lane, SHARD: _text(shard)}
 
 
-def envelopes_of(group: Group, entries: dict[str, Any], most: int) -> Origin:
+def envelopes_of(group: Group, entries: Mapping[str, Any], most: int) -> Origin:
     """What is not plain of a group's records, and of the Entries that they carry."""
     records, sizes, count = group.records, group.sizes, len(group.records)
     found: Origin = {}

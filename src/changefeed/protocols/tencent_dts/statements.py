@@ -5,7 +5,11 @@ A statement that is not understood is `other`, its table unknown; the text goes 
 
 from __future__ import annotations
 
+from typing import Any
+
 from changefeed.errors import UnsupportedError
+from changefeed.model.event import Instant, SchemaChange
+from changefeed.model.position import Place
 from changefeed.wire.ddl import statements as ddl
 from changefeed.wire.ddl.parser import parse
 
@@ -20,6 +24,20 @@ _CHANGES: dict[type, str] = {
     ddl.DropKey: "drop_index",
     ddl.RenameKey: "rename_index",
 }
+
+
+def schema_change(
+    header: dict[str, Any], body: dict[str, Any], origin: dict[str, Any], time: Instant | None, place: Place
+) -> SchemaChange:
+    """The event of a DDL entry; completes its origin."""
+    database = body.get("schemaName") or header.get("schemaName") or None
+    if body.get("schemaName", "") != (database or ""):
+        origin["ddlEvent"] = {"schemaName": ""}
+    if body.get("executionTime"):
+        origin["executionTime"] = body["executionTime"]
+    text, sequence = body.get("sql", ""), header.get("seqId") or None
+    kind, table = describe(text, database)
+    return SchemaChange(kind, database, table, text, place, commit_time=time, origin=origin, sequence=sequence)
 
 
 def describe(text: str, database: str | None) -> tuple[str, str | None]:

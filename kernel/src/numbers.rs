@@ -1,0 +1,43 @@
+//! Numbers and NULLs under construction.
+
+use std::mem::replace;
+
+use arrow_array::PrimitiveArray;
+use arrow_array::types::ArrowPrimitiveType;
+
+use crate::nulls::Nulls;
+
+/// Numbers, of which some are NULL.
+pub struct Numbers<T: ArrowPrimitiveType> {
+    values: Vec<T::Native>,
+    nulls: Nulls,
+}
+
+impl<T: ArrowPrimitiveType> Default for Numbers<T> {
+    fn default() -> Self {
+        Self { values: Vec::new(), nulls: Nulls::default() }
+    }
+}
+
+impl<T: ArrowPrimitiveType> Numbers<T> {
+    /// Appends a number, or NULL.
+    #[inline]
+    pub fn push(&mut self, value: Option<T::Native>) {
+        if value.is_none() {
+            self.nulls.push(self.values.len()..self.values.len() + 1);
+        }
+        self.values.push(value.unwrap_or_default());
+    }
+
+    /// Forgets all rows from the given one on.
+    pub fn truncate(&mut self, rows: usize) {
+        self.values.truncate(rows);
+        self.nulls.truncate(rows);
+    }
+
+    /// The array; no number is left.
+    pub fn finish(&mut self) -> PrimitiveArray<T> {
+        let rows = self.values.len();
+        PrimitiveArray::new(replace(&mut self.values, Vec::with_capacity(rows)).into(), self.nulls.finish(rows))
+    }
+}

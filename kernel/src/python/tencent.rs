@@ -1,0 +1,189 @@
+//! The decoder of Tencent DTS subscriptions, as Python sees it.
+
+use std::sync::Arc;
+
+use arrow_array::Int32Array;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int32Type;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3_arrow::{PyArray, PyRecordBatch};
+
+use super::debezium::{Headers, chosen};
+use super::{Blobs, refused};
+use crate::tencent_dts::{Decoder, Header, Members, Odd, Plain, Skips};
+
+/// Row changes and marks of Tencent DTS subscriptions, of the shapes it has learned.
+#[pyclass]
+pub struct TencentDts {
+    decoder: Decoder,
+    most: usize,
+}
+
+/// Plain records that follow each other: the first row, how many, the first number, and the shard.
+type Run = (usize, usize, u64, Option<Vec<u8>>);
+/// Where the first entry of an odd group lies that is not known, and the index of its first event.
+type Stop = Option<(usize, usize, i32)>;
+/// Rows by shape number, odd rows, marks, and the stops of the odd rows.
+type Answer<'py> = (Vec<(usize, Bound<'py, PyAny>)>, Py<PyAny>, Bound<'py, PyAny>, Vec<Stop>);
+
+#[pymethods]
+impl TencentDts {
+    /// signed: BIT(64) with its top bit set is a negative number. most: bytes of data in a plain record.
+    #[new]
+    #[pyo3(signature = (*, signed, most))]
+    fn new(signed: bool, most: usize) -> Self {
+        Self { decoder: Decoder::new(signed), most }
+    }
+
+    /// The number of the shape that this JSON describes, or None when it is beyond the kernel.
+    fn learn(&mut self, shape: &str) -> Option<usize> {
+        self.decoder.learn(shape)
+    }
+
+    /// Runs of plain records of one lane, whose numbers follow each other. topics are binary, partitions int32.
+    fn runs(
+        &self,
+        py: Python<'_>,
+        keys: PyArray,
+        values: PyArray,
+        headers: PyArray,
+        topics: PyArray,
+        partitions: PyArray,
+    ) -> PyResult<Vec<Run>> {
+        let records = Records::new(&keys, &values, &headers)?;
+        let (topics, partitions) = (Blobs::new(topics.array())?, partitions.array().as_primitive_opt::<Int32Type>());
+        let partitions = partitions.ok_or_else(|| PyTypeError::new_err("partitions must be int32"))?;
+        if topics.len() != records.len() || partitions.len() != records.len() {
+            return Err(PyValueError::new_err("topics and partitions must be as many as values"));
+        }
+        let lane = |row: usize| Some((topics.get(row)?, partitions.values().get(row)?));
+        Ok(py.detach(|| records.runs(self.most, lane)))
+    }
+
+    /// Rows by shape number, rows of the records that are odd, marks, and the first unknown entries of the odd ones. Of
+    /// records that are not plain `data` has what their groups hold, `all` and `first` what the origins of their events
+    /// have of them. `skips` are entries, where they begin and how many events they have, that are read elsewhere.
+    #[pyo3(signature = (keys, values, rows, *, headers, data=None, all=None, first=None, skips=Vec::new()))]
+    #[allow(clippy::too_many_arguments)] // columns of one batch
+    fn decode<'py>(
+        &mut self,
+        py: Python<'py>,
+        keys: PyArray,
+        values: PyArray,
+        rows: Option<PyArray>,
+        headers: PyArray,
+        data: Option<PyArray>,
+        all: Option<PyArray>,
+        first: Option<PyArray>,
+        skips: Vec<(usize, i32)>,
+    ) -> PyResult<Answer<'py>> {
+        let records = Records::new(&keys, &values, &headers)?;
+        let known = [&data, &all, &first].map(|a| a.as_ref().map(|a| Blobs::new(a.array())).transpose());
+        let [data, all, first] = known;
+        let known = Known { data: data?, all: all?, first: first? };
+        let rows = chosen(rows, records.keys, records.values)?;
+        let (decoder, most) = (&mut self.decoder, self.most);
+        let (tables, marks, odd, stops) = py
+            .detach(|| {
+                let (odd, stops) = records.decode(decoder, &rows, &known, most, &skips);
+                decoder.finish().map(|(tables, marks)| (tables, marks, odd, stops))
+            })
+            .map_err(refused)?;
+        let tables = tables
+            .into_iter()
+            .map(|(shape, batch)| Ok((shape, PyRecordBatch::new(batch).into_pyarrow(py)?)))
+            .collect::<PyResult<_>>()?;
+        let odd = PyArray::from_array_ref(Arc::new(Int32Array::from(odd))).to_pyarrow(py)?.unbind();
+        Ok((tables, odd, PyRecordBatch::new(marks).into_pyarrow(py)?, stops))
+    }
+}
+
+/// Groups that are no plain record.
+struct Known<'a> {
+    data: Option<Blobs<'a>>,
+    all: Option<Blobs<'a>>,
+    first: Option<Blobs<'a>>,
+}
+
+impl<'a> Known<'a> {
+    /// The data of the group that ends at a row, and what it adds to the origins of its events.
+    fn get(&self, row: usize) -> Option<(&'a [u8], Members<'a>)> {
+        let members = |of: Option<Blobs<'a>>| of.and_then(|blobs| blobs.get(row)).unwrap_or_default();
+        Some((self.data?.get(row)?, Members { all: members(self.all), first: members(self.first) }))
+    }
+}
+
+/// Columns of records.
+struct Records<'a> {
+    keys: Blobs<'a>,
+    values: Blobs<'a>,
+    headers: Headers<'a>,
+}
+
+impl<'a> Records<'a> {
+    fn new(keys: &'a PyArray, values: &'a PyArray, headers: &'a PyArray) -> PyResult<Self> {
+        let (keys, values) = (Blobs::new(keys.array())?, Blobs::new(values.array())?);
+        if keys.len() != values.len() {
+            return Err(PyValueError::new_err(format!("{} keys but {} values", keys.len(), values.len())));
+        }
+        Ok(Self { keys, values, headers: Headers::new(headers.array())? })
+    }
+
+    fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// What a record holds, if it is plain; `found` is room for its headers.
+    fn plain(&self, row: usize, most: usize, found: &mut Vec<Header<'a>>) -> Option<Plain<'a>> {
+        self.headers.read(row, found)?;
+        Plain::read(self.keys.get(row), self.values.get(row), found).filter(|plain| plain.data.len() <= most)
+    }
+
+    /// Decodes the groups that end at some of the rows; the odd ones, and where they stop to be known.
+    fn decode(
+        &self,
+        decoder: &mut Decoder,
+        rows: &Int32Array,
+        known: &Known<'_>,
+        most: usize,
+        skips: Skips<'_>,
+    ) -> (Vec<i32>, Vec<Stop>) {
+        let (mut found, mut lane) = (Vec::new(), Vec::new());
+        let odd = rows.values().iter().filter_map(|&record| {
+            let row = usize::try_from(record).unwrap_or(usize::MAX);
+            let done = if let Some((data, members)) = known.get(row) {
+                decoder.decode(record, data, members, skips)
+            } else if let Some(plain) = self.plain(row, most, &mut found) {
+                lane.clear();
+                plain.write(&mut lane);
+                decoder.decode(record, plain.data, Members { all: &lane, first: &[] }, skips)
+            } else {
+                Err(Odd::Other)
+            };
+            match done {
+                Ok(()) => None,
+                Err(Odd::Entry(stop)) => Some((record, Some((stop.start, stop.end, stop.index)))),
+                Err(Odd::Other) => Some((record, None)),
+            }
+        });
+        odd.unzip()
+    }
+
+    fn runs<T: PartialEq>(&self, most: usize, lane: impl Fn(usize) -> Option<T>) -> Vec<Run> {
+        let (mut runs, mut found, mut before) = (Vec::<Run>::new(), Vec::new(), None);
+        for row in 0..self.len() {
+            let Some((plain, lane)) = self.plain(row, most, &mut found).zip(lane(row)) else {
+                before = None;
+                continue;
+            };
+            let follows = before.is_some_and(|(last, same): (Plain<'_>, T)| last.precedes(&plain) && same == lane);
+            match runs.last_mut() {
+                Some((_, count, ..)) if follows => *count += 1,
+                _ => runs.push((row, 1, plain.ps, plain.shard.map(<[u8]>::to_vec))),
+            }
+            before = Some((plain, lane));
+        }
+        runs
+    }
+}

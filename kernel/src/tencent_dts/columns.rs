@@ -1,0 +1,240 @@
+//! Columns of Data: what stands before a value tells how it was sent; NULL is nothing at all.
+//!
+//! ```text
+//! 05 │ 08 04 │ 1a 01 "7"                    13 │ 08 0d │ 12 04 "utf8" │ 22 09 "cancelled"        00
+//!    │ INT64 │ sv                              │ STRING│ charset      │ bv                       NULL
+//! ```
+//!
+//! Rule 1. A column knows the bytes before the value: dataType and charset, and the tag of sv or bv.
+//! Rule 2. An empty text is sent without bv. A number always has a text.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, StructArray, UInt32Array};
+use arrow_schema::{ArrowError, DataType, Field, Fields};
+
+use super::message::sized;
+use crate::columns::{Bytes, Column, Fixed, Spelling};
+use crate::cursor::Cursor;
+use crate::forms::Form;
+use crate::mysql::{is_decimal, is_time};
+use crate::nulls::Nulls;
+
+/// What can be read into a column where NULL is told beforehand.
+pub trait Values: Column {
+    /// Appends the value that is these bytes.
+    fn value(&mut self, raw: &[u8]) -> Option<()>;
+    /// Appends NULL.
+    fn null(&mut self) -> Option<()>;
+}
+
+/// Values that were all sent in one manner.
+pub struct Sent<V> {
+    opening: Vec<u8>,
+    values: V,
+}
+
+impl<V: Values> Sent<V> {
+    /// An empty column; `opening` is what stands before the length of a value.
+    pub fn new(opening: Vec<u8>, values: V) -> Self {
+        Self { opening, values }
+    }
+
+    #[inline]
+    fn value<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
+        let mut c = Cursor::new(data);
+        if c.eat(&self.opening).is_none() {
+            return (data == self.opening.split_last()?.1).then_some(b"");
+        }
+        let raw = sized(&mut c)?;
+        (c.is_empty() && !raw.is_empty()).then_some(raw)
+    }
+}
+
+impl<V: Values> Column for Sent<V> {
+    fn read(&mut self, c: &mut Cursor<'_>) -> Option<bool> {
+        let data = sized(c)?;
+        if data.is_empty() {
+            self.values.null()?;
+            return Some(false);
+        }
+        self.values.value(self.value(data)?)?;
+        Some(true)
+    }
+
+    fn pad(&mut self, rows: usize) {
+        self.values.pad(rows);
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.values.truncate(rows);
+    }
+
+    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+        self.values.finish()
+    }
+}
+
+impl<F: Form> Values for Fixed<F> {
+    #[inline]
+    fn value(&mut self, raw: &[u8]) -> Option<()> {
+        let mut c = Cursor::new(raw);
+        self.push(&mut c)?;
+        (c.is_empty() && !raw.is_empty()).then_some(())
+    }
+
+    fn null(&mut self) -> Option<()> {
+        self.push_null();
+        Some(())
+    }
+}
+
+/// What bytes must be to be the column's value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Check {
+    /// Anything.
+    Bytes,
+    /// UTF-8.
+    Utf8,
+    /// ASCII, which is itself in nearly all character sets.
+    Ascii,
+    /// MySQL's latin1, which is cp1252.
+    Latin1,
+    /// A DECIMAL of any length.
+    Decimal,
+    /// A TIME.
+    Time,
+}
+
+impl Check {
+    #[inline]
+    fn passes(self, raw: &[u8]) -> bool {
+        match self {
+            Self::Bytes | Self::Latin1 => true,
+            Self::Utf8 => raw.is_ascii() || simdutf8::basic::from_utf8(raw).is_ok(),
+            Self::Ascii => raw.is_ascii(),
+            Self::Decimal => is_decimal(raw),
+            Self::Time => is_time(raw),
+        }
+    }
+}
+
+/// cp1252 from 80 to 9f; its five holes are the control characters of these numbers.
+const CP1252: &str = "€\u{81}‚ƒ„…†‡ˆ‰Š‹Œ\u{8d}Ž\u{8f}\u{90}‘’“”•–—˜™š›œ\u{9d}žŸ";
+
+/// Texts or bytes, kept as they are, or as UTF-8.
+pub struct Raw {
+    check: Check,
+    labels: bool,
+    data: Bytes,
+    scratch: String,
+}
+
+impl Raw {
+    /// An empty column. Among `labels`, a text of digits alone may be a member's number.
+    pub fn new(check: Check, labels: bool) -> Self {
+        Self { check, labels, data: Bytes::new(Spelling::Plain, check != Check::Bytes), scratch: String::new() }
+    }
+}
+
+impl Values for Raw {
+    #[inline]
+    fn value(&mut self, raw: &[u8]) -> Option<()> {
+        let number = self.labels && !raw.is_empty() && raw.iter().all(u8::is_ascii_digit);
+        (self.check.passes(raw) && !number).then_some(())?;
+        if self.check == Check::Latin1 && !raw.is_ascii() {
+            self.scratch.clear();
+            for &byte in raw {
+                let known = CP1252.chars().nth(usize::from(byte).wrapping_sub(0x80));
+                self.scratch.push(known.unwrap_or_else(|| char::from(byte)));
+            }
+            return self.data.push(Some(self.scratch.as_bytes()));
+        }
+        self.data.push(Some(raw))
+    }
+
+    fn null(&mut self) -> Option<()> {
+        self.data.push(None)
+    }
+}
+
+impl Column for Raw {
+    fn read(&mut self, c: &mut Cursor<'_>) -> Option<bool> {
+        self.value(sized(c)?).map(|()| true)
+    }
+
+    fn pad(&mut self, rows: usize) {
+        self.data.pad(rows);
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.data.truncate(rows);
+    }
+
+    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+        self.data.finish()
+    }
+}
+
+/// Geometries: `01 00 00 00 │ WKB`, the SRID in little-endian in front.
+pub struct Geometries {
+    srids: Vec<u32>,
+    wkbs: Bytes,
+    nulls: Nulls,
+}
+
+impl Geometries {
+    /// An empty column.
+    pub fn empty() -> Self {
+        Self { srids: Vec::new(), wkbs: Bytes::new(Spelling::Plain, false), nulls: Nulls::default() }
+    }
+
+    fn fields() -> Fields {
+        vec![Field::new("srid", DataType::UInt32, true), Field::new("wkb", DataType::Binary, true)].into()
+    }
+
+    /// The Arrow type of the column.
+    pub fn arrow() -> DataType {
+        DataType::Struct(Self::fields())
+    }
+}
+
+impl Values for Geometries {
+    fn value(&mut self, raw: &[u8]) -> Option<()> {
+        let (srid, wkb) = raw.split_first_chunk()?;
+        self.srids.push(u32::from_le_bytes(*srid));
+        self.wkbs.push(Some(wkb))
+    }
+
+    fn null(&mut self) -> Option<()> {
+        self.pad(self.srids.len() + 1);
+        Some(())
+    }
+}
+
+impl Column for Geometries {
+    fn read(&mut self, c: &mut Cursor<'_>) -> Option<bool> {
+        self.value(sized(c)?).map(|()| true)
+    }
+
+    fn pad(&mut self, rows: usize) {
+        if rows > self.srids.len() {
+            self.nulls.push(self.srids.len()..rows);
+            self.srids.resize(rows, 0);
+            self.wkbs.pad(rows);
+        }
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.srids.truncate(rows);
+        self.wkbs.truncate(rows);
+        self.nulls.truncate(rows);
+    }
+
+    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+        let nulls = self.nulls.finish(self.srids.len());
+        let srids = UInt32Array::new(std::mem::take(&mut self.srids).into(), nulls.clone());
+        let children: Vec<ArrayRef> = vec![Arc::new(srids), self.wkbs.finish()?];
+        Ok(Arc::new(StructArray::try_new(Self::fields(), children, nulls)?))
+    }
+}

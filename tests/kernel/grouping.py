@@ -1,0 +1,47 @@
+"""Kernel and reference side by side where records make groups: tencent-dts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from changefeed import kernel
+from changefeed.kernel_groups import Grouped
+from changefeed.model.batch import Decoded, record_batch
+from changefeed.protocols.base import FragmentDecoder
+from tests.kernel.agreement import Both
+from tests.protocols.tencent_dts.records import data_of, envelope, record
+
+
+class Grouping(Both):
+    """Both, of tencent-dts; what waits is the same, too."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__("tencent-dts")
+        named = {name: str(value) for name, value in options.items()}
+        self.reference = kernel.decoder("tencent-dts", named, kernel="off")
+        self.pair = kernel.decoder("tencent-dts", named, kernel="on")
+        assert isinstance(self.pair, Grouped)
+
+    def decode(self, records: pa.RecordBatch) -> Decoded:
+        found = super().decode(records)
+        assert isinstance(self.reference, FragmentDecoder)
+        assert isinstance(self.pair, FragmentDecoder)
+        assert self.pair.waiting().equals(self.reference.waiting())
+        return found
+
+    def odd_of(self, *records: dict[str, Any]) -> int:
+        """How many of some records are odd."""
+        before = self.odd
+        self.decode(record_batch(records))
+        return self.odd - before
+
+
+def counted(values: list[bytes], first: int = 1, **more: Any) -> list[dict[str, Any]]:
+    """Plain records with these values."""
+    return [record(value, at, at, **more) for at, value in enumerate(values, first)]
+
+
+def plain(*entries: Any) -> bytes:
+    return envelope(data_of(*entries))
