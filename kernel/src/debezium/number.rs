@@ -92,6 +92,34 @@ fn may_be_tie(value: f64, text: &[u8], kept: usize) -> bool {
     bits == places + 1 || (places == 0 && text.ends_with(b"0"))
 }
 
+/// Appends a double in its writer's spelling, or without exponent; nothing for one that is no number, or by rule 2.
+pub fn write_double(value: f64, style: Style, plain: bool, out: &mut Vec<u8>) -> Option<()> {
+    let (low, high) = if style == Style::Go { (1e-6, 1e21) } else { (1e-3, 1e7) };
+    let mut shortest = Shortest::default();
+    write!(shortest, "{value:e}").ok()?;
+    let plain = plain || value == 0.0 || (low <= value.abs() && value.abs() < high);
+    let text = written(shortest.text()?, plain, style)?;
+    let unsure = value.to_bits() << 12 == 0 || may_be_tie(value, text.as_bytes(), 15);
+    append(&shortest, 15, value.is_finite(), unsure, &text, out)
+}
+
+/// The same of a single.
+pub fn write_single(value: f32, style: Style, plain: bool, out: &mut Vec<u8>) -> Option<()> {
+    let (low, high) = if style == Style::Go { (1e-6, 1e21) } else { (1e-3, 1e7) };
+    let mut shortest = Shortest::default();
+    write!(shortest, "{value:e}").ok()?;
+    let plain = plain || value == 0.0 || (low <= value.abs() && value.abs() < high);
+    let text = written(shortest.text()?, plain, style)?;
+    let unsure = value.to_bits() << 9 == 0 || may_be_tie(value.into(), text.as_bytes(), 6);
+    append(&shortest, 6, value.is_finite(), unsure, &text, out)
+}
+
+fn append(shortest: &Shortest, kept: usize, finite: bool, unsure: bool, text: &str, out: &mut Vec<u8>) -> Option<()> {
+    let mantissa = shortest.bytes.iter().take_while(|&&b| b != b'e');
+    let sure = mantissa.filter(|b| b.is_ascii_digit()).count() <= kept || !unsure;
+    (finite && sure).then(|| out.extend_from_slice(text.as_bytes()))
+}
+
 /// Shortest digits in scientific notation, as Rust writes them: `-1.25e-7`.
 #[derive(Default)]
 struct Shortest {

@@ -49,6 +49,13 @@ class Row:
         return None if self.commit_time is None else self.commit_time.us // 1000
 
 
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Rows that are written already, next to each other in the order of events; see `protocols.by_columns`."""
+
+    batch: pa.RecordBatch
+
+
 def in_order(changes: Decoded) -> list[Row | Control]:
     """Rows and control events of all tables by (record, index)."""
     events: list[Row | Control] = [row for batch in changes.tables for row in rows(batch)]

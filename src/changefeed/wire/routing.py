@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterator
 
+import pyarrow as pa
+
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.event import Resolved, SchemaChange
 from changefeed.model.position import Place
@@ -60,6 +62,24 @@ class Router:
         dispatcher = self._ways[self._rules.rule(database, table)]
         return Place(topic, dispatcher.partition(row.shape, image, row.irregular, commit_ts), 0)
 
+    @property
+    def dispatches(self) -> bool:
+        """Whether rows go to other partitions than they came from."""
+        return self._partitions is not None
+
+    def topics(self, database: str, table: str, own: pa.Array) -> pa.Array:
+        """The topics of rows of a table that come from the topics `own`, as `row` tells them; see `went`."""
+        if not self._renames:
+            return own
+        found = own.dictionary_encode()
+        named = [self._named(database, table, topic) for topic in found.dictionary.to_pylist()]
+        return pa.array(named, pa.string()).take(found.indices)
+
+    def went(self, topics: pa.Array) -> None:
+        """Remembers that rows went to these topics."""
+        if self._renames:
+            self._topics.update(dict.fromkeys(topics.unique().to_pylist()))
+
     def schema_change(self, event: SchemaChange) -> Iterator[Place]:
         """The places of a schema change."""
         topic = self._topic_of(*_before(event), event.place)
@@ -88,14 +108,21 @@ class Router:
             for at in self._all(self._active(place)):
                 yield at, least
 
+    @property
+    def _renames(self) -> bool:
+        return self._topic is not None or self._partitions is not None or bool(self._rules)
+
     def _topic_of(self, database: str, table: str, place: Place) -> str:
-        rule = self._rules.rule(database, table) if table else None
-        expression = (rule.topic if rule is not None else "") or self._topic
-        if expression is None and self._partitions is None and not self._rules:
+        if not self._renames:
             return place.topic
-        topic = place.topic if expression is None else topic_name(expression, database, table) or place.topic
+        topic = self._named(database, table, place.topic)
         self._topics[topic] = None
         return topic
+
+    def _named(self, database: str, table: str, own: str) -> str:
+        rule = self._rules.rule(database, table) if table else None
+        expression = (rule.topic if rule is not None else "") or self._topic
+        return own if expression is None else topic_name(expression, database, table) or own
 
     def _active(self, place: Place) -> tuple[str, ...]:
         """The topics that something went to; with `dispatchers` the default topic too, as the producer has it."""

@@ -10,20 +10,22 @@ One event is one record. Resolved marks are sent with enable-tidb-extension only
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from changefeed.model.batch import Decoded, record_batch
-from changefeed.model.event import Resolved, SchemaChange
+from changefeed.model.batch import Decoded, RecordBuilder, TableBatch, record_columns
+from changefeed.model.event import Control, Resolved, SchemaChange
 from changefeed.model.position import Place
+from changefeed.model.table import TableShape
 from changefeed.protocols.base import Stores
 from changefeed.protocols.ticdc_debezium import blocks, ddl, source
 from changefeed.protocols.ticdc_debezium.options import Options
 from changefeed.protocols.ticdc_debezium.rows import RowWriter, commit_ts
+from changefeed.protocols.ticdc_debezium.templates import Templates
 from changefeed.wire import compression
 from changefeed.wire.dispatch import Dispatcher
-from changefeed.wire.events import Row, in_order
+from changefeed.wire.events import Lines, Row, in_order
 from changefeed.wire.routing import Offsets, Router
 from changefeed.wire.zone import zone
 
@@ -37,36 +39,66 @@ class Encoder:
         compression.check_available(options.large_message_handle_compression)
         self._options = options
         self._rows = RowWriter(options)
+        self._templates = Templates(options, self._rows)
         self._router = Router(options.topic, _dispatcher(options), options.dispatch_rules())
         self._offsets = Offsets() if options.partition_num is not None else None
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
         """The records that say `changes`; see `protocols.base.Encoder`."""
-        return record_batch(
-            {
-                "topic": place.topic,
-                "partition": place.partition,
-                "offset": place.offset if self._offsets is None else self._offsets.next(place),
-                "key": self._deflated(key),
-                "value": self._deflated(value),
-            }
-            for place, (key, value) in self._messages(changes)
-        )
+        return self.encode_events(in_order(changes))
 
-    def _messages(self, changes: Decoded) -> Iterator[tuple[Place, Message]]:
-        for event in in_order(changes):
-            match event:
-                case Row():
-                    ts = commit_ts(event)
-                    yield self._router.row(event, ts), self._rows.message(event, ts)
-                case SchemaChange():
-                    message = ddl.write(event, self._options.cluster_id, self._options)
-                    if message is not None:
-                        for place in self._router.schema_change(event):
-                            yield place, message
-                case Resolved() if self._options.enable_tidb_extension:
-                    for place, ts in self._router.resolved(event):
-                        yield place, self._watermark(event, ts)
+    def encode_events(self, events: Iterable[Row | Control | Lines]) -> pa.RecordBatch:
+        """The same of events in their order; see `protocols.by_columns` for this and the next three."""
+        records = RecordBuilder()
+        for event in events:
+            if isinstance(event, Lines):
+                self._router.went(event.batch.column("topic"))
+                records.add_batch(event.batch.drop_columns(["ordinal"]))
+                continue
+            for place, (key, value) in self._messages(event):
+                records.add(
+                    {
+                        "topic": place.topic,
+                        "partition": place.partition,
+                        "offset": place.offset if self._offsets is None else self._offsets.next(place),
+                        "key": self._deflated(key),
+                        "value": self._deflated(value),
+                    }
+                )
+        return records.build()
+
+    def template(self, shape: TableShape) -> str | None:
+        """What the kernel needs to write rows of a shape; nothing where rows are dispatched by their values."""
+        return None if self._router.dispatches else self._templates.text(shape)
+
+    def heads(self, table: TableBatch) -> dict[str, pa.Array]:
+        """The columns that templates name."""
+        return self._templates.heads(table)
+
+    def lines(self, shape: TableShape, rows: pa.RecordBatch, keys: pa.Array | None, values: pa.Array) -> pa.RecordBatch:
+        """The records of rows, and their ordinals."""
+        records = record_columns(
+            len(rows),
+            topic=self._router.topics(shape.database, shape.table, rows.column("topic")),
+            key=pa.nulls(len(rows), pa.binary()) if keys is None else keys,
+            value=values,
+            **{name: rows.column(name) for name in ("partition", "offset")},
+        )
+        return records.append_column("ordinal", rows.column("ordinal"))
+
+    def _messages(self, event: Row | Control) -> Iterator[tuple[Place, Message]]:
+        match event:
+            case Row():
+                ts = commit_ts(event)
+                yield self._router.row(event, ts), self._rows.message(event, ts)
+            case SchemaChange():
+                message = ddl.write(event, self._options.cluster_id, self._options)
+                if message is not None:
+                    for place in self._router.schema_change(event):
+                        yield place, message
+            case Resolved() if self._options.enable_tidb_extension:
+                for place, ts in self._router.resolved(event):
+                    yield place, self._watermark(event, ts)
 
     def _watermark(self, event: Resolved, ts: int) -> Message:
         ours = event.origin.get("connector") == source.CONNECTOR

@@ -1,0 +1,135 @@
+"""The kernel writes what the encoder writes: the same records, or the same refusal, whatever the changes are from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from changefeed.encoding import Pair, encoder
+from changefeed.errors import ChangefeedError, ConfigError
+from changefeed.kernel import changefeed_kernel
+from changefeed.model.batch import Decoded
+from changefeed.model.types import NAMES
+from changefeed.protocols import PROTOCOLS, protocol
+from changefeed.protocols.base import Stores
+from changefeed.protocols.by_columns import ColumnEncoder
+from tests.model.strategies import column_types, decoded, values
+from tests.protocols.conformance.cases import Case, History, cases, decode, histories, stores
+from tests.protocols.conformance.test_types import one_update
+
+if not hasattr(changefeed_kernel, "Templates"):
+    pytest.skip("the kernel is not installed, or is an older one", allow_module_level=True)
+
+# How each protocol is written to, besides with its defaults.
+WAYS: dict[str, list[dict[str, Any]]] = {
+    "ticdc-open": [
+        {},
+        {"profile": "classic"},
+        {"profile": "classic", "time-zone": "+08:00", "delete-only-output-handle-key-columns": True},
+        {"output-old-value": False, "max-batch-size": 3, "max-message-bytes": 1500, "topic": "to_{schema}_{table}"},
+        {"time-zone": "Asia/Shanghai", "only-output-updated-columns": True, "max-batch-size": 1},
+        {"large-message-handle-option": "handle-key-only", "max-message-bytes": 300},
+        {"large-message-handle-compression": "lz4"},
+        {"partition-num": 3, "partition": "index-value"},
+    ],
+    "ticdc-debezium": [
+        {},
+        {"debezium-disable-schema": True, "output-old-value": False},
+        {"profile": "classic", "enable-tidb-extension": True, "topic": "{schema}", "null-with-default": "null"},
+        {"debezium-include-start-ts": True, "cluster-id": 'a"b'},
+        {"large-message-handle-compression": "lz4"},
+    ],
+}
+TARGETS = [
+    pytest.param(name, options, id=f"{name}-{n}") for name, listed in WAYS.items() for n, options in enumerate(listed)
+]
+MORE = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(MORE, max_examples=12)
+
+
+def written(name: str, options: dict[str, Any], changes: list[Decoded], kernel: Any) -> tuple[list[Any], int]:
+    """The records, or the refusal at their end; and how many rows the encoder wrote by itself."""
+    chosen = protocol(name).read_options(options)
+    speaks, found = encoder(name, chosen, stores(chosen), kernel=kernel), []
+    try:
+        found += [speaks.encode(part) for part in changes]
+    except ChangefeedError as error:
+        found.append(f"{type(error).__name__}: {error}")
+    return found, speaks.odd if isinstance(speaks, Pair) else sum(len(t) for part in changes for t in part.tables)
+
+
+def agreed(name: str, options: dict[str, Any], *changes: Decoded) -> int:
+    """Compares both; tells how many rows the kernel left."""
+    expected, _ = written(name, options, list(changes), "off")
+    found, odd = written(name, options, list(changes), "on")
+    assert len(found) == len(expected)
+    for mine, theirs in zip(found, expected, strict=True):
+        if isinstance(mine, pa.RecordBatch) and isinstance(theirs, pa.RecordBatch):
+            mine.validate(full=True)
+            assert mine.schema == theirs.schema
+            assert mine.to_pylist() == theirs.to_pylist()
+        else:
+            assert mine == theirs
+    return odd
+
+
+def test_every_protocol_that_the_kernel_can_write_is_held_to_it() -> None:
+    schemas = Stores(get_schema=lambda number: "", register_schema=lambda subject, text: 1)
+    able = {n for n in PROTOCOLS if isinstance(protocol(n).encoder(protocol(n).options(), schemas), ColumnEncoder)}
+    assert able == WAYS.keys()
+
+
+def test_a_protocol_that_the_kernel_does_not_write_is_refused_when_asked_for() -> None:
+    with pytest.raises(ConfigError, match="the kernel does not write tencent-dts"):
+        encoder("tencent-dts", kernel="on")
+    assert not isinstance(encoder("tencent-dts"), Pair)
+
+
+@pytest.mark.parametrize("case", [c for c in cases() if c.protocol in WAYS], ids=str)
+def test_a_vector_is_written_alike(case: Case) -> None:
+    agreed(case.protocol, case.options, decode(case))
+
+
+@pytest.mark.parametrize("name, options", TARGETS)
+@pytest.mark.parametrize("source", ["ticdc-open", "ticdc-avro", "ticdc-debezium", "debezium-mysql", "tencent-dts"])
+def test_vectors_of_other_protocols_are_written_alike(name: str, options: dict[str, Any], source: str) -> None:
+    for case in cases():
+        if case.protocol == source:
+            agreed(name, options, decode(case))
+
+
+@pytest.mark.parametrize("history", [h for h in histories() if h.protocol in WAYS], ids=str)
+def test_a_history_is_written_alike(history: History) -> None:
+    parts = [history.records.slice(at, 700) for at in range(0, len(history.records), 700)]
+    changes = [decode(history, part) for part in parts]
+    assert agreed(history.protocol, history.options, *changes) < 0.3 * sum(len(t) for c in changes for t in c.tables)
+
+
+@pytest.mark.parametrize("name, options", TARGETS)
+@pytest.mark.parametrize("history", list(histories())[::4], ids=str)
+def test_histories_of_other_protocols_are_written_alike(name: str, options: dict[str, Any], history: History) -> None:
+    agreed(name, options, decode(history, history.records.slice(0, 400)))
+
+
+@pytest.mark.parametrize("target, options", TARGETS)
+@pytest.mark.parametrize("name", sorted(NAMES))
+@FEW
+@given(data=st.data())
+def test_values_of_every_type_are_written_alike(
+    target: str, options: dict[str, Any], name: str, data: st.DataObject
+) -> None:
+    full = data.draw(column_types(name))
+    agreed(target, options, one_update(full, data.draw(st.none() | values(full)), data.draw(st.none() | values(full))))
+
+
+@pytest.mark.parametrize("name, options", TARGETS)
+@MORE
+@given(changes=decoded())
+def test_any_changes_are_written_alike(name: str, options: dict[str, Any], changes: Decoded) -> None:
+    agreed(name, options, changes)
+    for part in (*(Decoded([table]) for table in changes.tables), Decoded(control=changes.control)):
+        agreed(name, options, part)
