@@ -1,4 +1,4 @@
-"""The compiled twin of changefeed's decoders; `changefeed.kernel` is its door."""
+"""The compiled twin of changefeed's decoders and encoders; `changefeed.kernel` and `changefeed.encoding` are its doors."""
 
 import pyarrow as pa
 
@@ -89,3 +89,27 @@ class DebeziumMysql:
         self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None, *, headers: pa.ListArray
     ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array]:
         """As `TicdcOpen.decode`; headers are lists of (string, binary)."""
+
+class Templates:
+    """Writes rows by the templates it has learned; see `changefeed.wire.templates`. Not shared between threads."""
+
+    def __init__(self, *, printable: list[tuple[int, int]]) -> None:
+        """Knows no template yet.
+
+        Args:
+            printable: the code points that Go prints, as ranges in ascending order; both ends belong to a range.
+        """
+
+    def learn(self, template: str) -> int | None:
+        """The number of the template that this JSON describes, from 0, or None when it is beyond the kernel."""
+
+    def encode(self, number: int, rows: pa.RecordBatch) -> tuple[pa.Int32Array, pa.BinaryArray | None, pa.BinaryArray] | None:
+        """Numbers of the rows that were written, their keys (None without any) and their values.
+
+        Args:
+            number: of the template.
+            rows: `op`, `before`, `after` and `irregular` of a table batch, and the heads.
+
+        Returns:
+            None when the columns are not those of the template.
+        """

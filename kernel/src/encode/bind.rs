@@ -93,8 +93,9 @@ fn form<'a>(form: &'a Form, array: &'a ArrayRef, printable: &Arc<Printable>) -> 
             DataType::Date32 => each::<Date32Type>(array, move |days, out| instants::count(days.into(), count, out))?,
             _ => each::<TimestampMicrosecondType>(array, move |us, out| instants::count(us, count, out))?,
         },
-        Form::Time(times, by) => blobs(array, move |text, out| instants::time(text, *times, *by, out))?,
-        Form::Vector => vector(array)?,
+        Form::Time(form) => blobs(array, move |text, out| instants::count(instants::microseconds(text)?, form, out))?,
+        Form::Vector => vector(array, numbers::vector)?,
+        Form::Numbers(spelled) => vector(array, |items, out| numbers::list(items, *spelled, out))?,
     })
 }
 
@@ -110,14 +111,14 @@ fn each<'a, T: ArrowPrimitiveType>(
 
 fn integer(array: &ArrayRef) -> Option<Bound<'_>> {
     match array.data_type() {
-        DataType::Int8 => each::<Int8Type>(array, numbers::integer),
-        DataType::Int16 => each::<Int16Type>(array, numbers::integer),
-        DataType::Int32 => each::<Int32Type>(array, numbers::integer),
+        DataType::Int8 => each::<Int8Type>(array, |value, out| numbers::integer(value.into(), out)),
+        DataType::Int16 => each::<Int16Type>(array, |value, out| numbers::integer(value.into(), out)),
+        DataType::Int32 => each::<Int32Type>(array, |value, out| numbers::integer(value.into(), out)),
         DataType::Int64 => each::<Int64Type>(array, numbers::integer),
-        DataType::UInt8 => each::<UInt8Type>(array, numbers::integer),
-        DataType::UInt16 => each::<UInt16Type>(array, numbers::integer),
-        DataType::UInt32 => each::<UInt32Type>(array, numbers::integer),
-        DataType::UInt64 => each::<UInt64Type>(array, numbers::integer),
+        DataType::UInt8 => each::<UInt8Type>(array, |value, out| numbers::integer(value.into(), out)),
+        DataType::UInt16 => each::<UInt16Type>(array, |value, out| numbers::integer(value.into(), out)),
+        DataType::UInt32 => each::<UInt32Type>(array, |value, out| numbers::integer(value.into(), out)),
+        DataType::UInt64 => each::<UInt64Type>(array, numbers::unsigned),
         _ => None,
     }
 }
@@ -149,7 +150,10 @@ fn digits(array: &ArrayRef) -> Option<Bound<'_>> {
     match array.data_type() {
         DataType::Decimal128(_, scale) => {
             let scale = usize::try_from(*scale).ok()?;
-            each::<Decimal128Type>(array, move |value, out| numbers::decimal(&value.to_string(), scale, out))
+            each::<Decimal128Type>(array, move |value, out| match i64::try_from(value) {
+                Ok(value) => numbers::decimal(numbers::digits(value, &mut [0; 20]), scale, out),
+                Err(_) => numbers::decimal(&value.to_string(), scale, out),
+            })
         }
         DataType::Decimal256(_, scale) => {
             let scale = usize::try_from(*scale).ok()?;
@@ -247,7 +251,7 @@ fn places(members: &[String]) -> HashMap<&[u8], usize> {
 fn member<'a>(members: &'a [String], array: &'a ArrayRef) -> Option<Bound<'a>> {
     let places = places(members);
     blobs(array, move |label, out| match places.get(label) {
-        Some(place) => numbers::integer(place + 1, out),
+        Some(place) => numbers::unsigned(u64::try_from(place + 1).ok()?, out),
         None if label.is_empty() => numbers::integer(0, out),
         None => None,
     })
@@ -260,11 +264,13 @@ fn sum<'a>(members: &'a [String], array: &'a ArrayRef) -> Option<Bound<'a>> {
             return numbers::integer(0, out);
         }
         let bits = labels.split(|&b| b == b',').map(|label| places.get(label).map(|place| 1u128 << place));
-        numbers::integer(bits.sum::<Option<u128>>()?, out)
+        let sum = bits.sum::<Option<u128>>()?;
+        out.extend_from_slice(sum.to_string().as_bytes());
+        Some(())
     })
 }
 
-fn vector(array: &ArrayRef) -> Option<Bound<'_>> {
+fn vector<'a>(array: &'a ArrayRef, write: impl Fn(&[f32], &mut Vec<u8>) -> Option<()> + 'a) -> Option<Bound<'a>> {
     let lists = array.as_list_opt::<i32>()?;
     let (ends, items) = (lists.value_offsets(), lists.values().as_primitive_opt::<Float32Type>()?);
     if items.null_count() > 0 || !matches!(array.data_type(), DataType::List(_)) {
@@ -273,6 +279,6 @@ fn vector(array: &ArrayRef) -> Option<Bound<'_>> {
     let values = items.values();
     Some(Box::new(move |row: usize, out: &mut Vec<u8>| {
         let (start, end) = (*ends.get(row)?, *ends.get(row + 1)?);
-        numbers::vector(values.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)?, out)
+        write(values.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)?, out)
     }))
 }

@@ -1,7 +1,6 @@
 //! Dates and times: as text, and as numbers.
 
-use std::io::Write;
-
+use super::numbers::integer;
 use super::template::{Count, Moment};
 use crate::mysql::is_time;
 
@@ -40,16 +39,19 @@ pub fn moment(us: i64, form: &Moment, out: &mut Vec<u8>) -> Option<()> {
     let (second, fraction) = (rest / 1_000_000, rest % 1_000_000);
     out.push(b'"');
     date(local.div_euclid(DAY_US), out)?;
-    write!(out, "{}", form.separator).ok()?;
+    out.extend_from_slice(form.separator.encode_utf8(&mut [0; 4]).as_bytes());
     pair(second / 3600, out)?;
     out.push(b':');
     pair(second / 60 % 60, out)?;
     out.push(b':');
     pair(second % 60, out)?;
     if form.digits > 0 {
-        let start = out.len();
-        write!(out, ".{fraction:06}").ok()?;
-        out.truncate(start + 1 + form.digits);
+        out.push(b'.');
+        let end = out.len() + form.digits;
+        for part in [fraction / 10_000, fraction / 100 % 100, fraction % 100] {
+            pair(part, out)?;
+        }
+        out.truncate(end);
     }
     out.extend_from_slice(form.suffix.as_bytes());
     out.push(b'"');
@@ -61,11 +63,11 @@ pub fn count(value: i64, form: &Count, out: &mut Vec<u8>) -> Option<()> {
     if !(form.from..=form.to).contains(&value) {
         return None;
     }
-    write!(out, "{}", value.checked_mul(form.times)?.div_euclid(form.by)).ok()
+    integer(value.checked_mul(form.times)?.div_euclid(form.by), out)
 }
 
-/// Appends a TIME as a number. A negative zero has none.
-pub fn time(text: &[u8], times: i64, by: i64, out: &mut Vec<u8>) -> Option<()> {
+/// Microseconds of a TIME. A negative zero has none.
+pub fn microseconds(text: &[u8]) -> Option<i64> {
     if !is_time(text) {
         return None;
     }
@@ -77,10 +79,11 @@ pub fn time(text: &[u8], times: i64, by: i64, out: &mut Vec<u8>) -> Option<()> {
     let number = |digits: &[u8]| digits.iter().fold(0, |sum, b| sum * 10 + i64::from(b - b'0'));
     let seconds = clock.split(|&b| b == b':').fold(0, |sum, part| sum * 60 + number(part));
     let us = seconds * 1_000_000 + (fraction.len()..6).fold(number(fraction), |sum, _| sum * 10);
-    if negative && us == 0 {
-        return None;
+    match (negative, us) {
+        (true, 0) => None,
+        (true, us) => Some(-us),
+        (false, us) => Some(us),
     }
-    write!(out, "{}", (if negative { -us } else { us }).checked_mul(times)?.div_euclid(by)).ok()
 }
 
 fn pair(number: i64, out: &mut Vec<u8>) -> Option<()> {
@@ -124,13 +127,15 @@ mod tests {
     #[test]
     fn times_are_microseconds() {
         for (given, expected) in [
-            ("-838:59:59.000001", Some("-3020399000001")),
-            ("00:00:01.5", Some("1500000")),
+            ("-838:59:59.000001", Some(-3_020_399_000_001)),
+            ("00:00:01.5", Some(1_500_000)),
             ("-00:00:00", None),
             ("1:00:00", None),
         ] {
-            assert_eq!(text(|out| time(given.as_bytes(), 1, 1, out)).as_deref(), expected, "{given}");
+            assert_eq!(microseconds(given.as_bytes()), expected, "{given}");
         }
-        assert_eq!(text(|out| time(b"-00:00:00.0015", 1, 1000, out)).unwrap(), "-2");
+        let milliseconds = Count { times: 1, by: 1000, from: -1500, to: 1500 };
+        assert_eq!(text(|out| count(-1500, &milliseconds, out)).unwrap(), "-2");
+        assert_eq!(text(|out| count(1501, &milliseconds, out)), None);
     }
 }

@@ -10,8 +10,35 @@ use crate::debezium::number::{Style, write_double, write_single};
 use crate::mysql::is_decimal;
 
 /// Appends an integer.
-pub fn integer(value: impl std::fmt::Display, out: &mut Vec<u8>) -> Option<()> {
-    write!(out, "{value}").ok()
+pub fn integer(value: i64, out: &mut Vec<u8>) -> Option<()> {
+    out.extend_from_slice(digits(value, &mut [0; 20]).as_bytes());
+    Some(())
+}
+
+/// Appends an integer without sign.
+pub fn unsigned(value: u64, out: &mut Vec<u8>) -> Option<()> {
+    match i64::try_from(value) {
+        Ok(value) => integer(value, out),
+        Err(_) => write!(out, "{value}").ok(),
+    }
+}
+
+/// The digits of an integer, behind its sign.
+pub fn digits(value: i64, room: &mut [u8; 20]) -> &str {
+    let (mut rest, mut start) = (value.unsigned_abs(), room.len());
+    for place in room.iter_mut().rev() {
+        *place = b'0' + u8::try_from(rest % 10).unwrap_or_default();
+        rest /= 10;
+        start -= 1;
+        if rest == 0 {
+            break;
+        }
+    }
+    if let Some(sign) = room.get_mut(start.wrapping_sub(1)).filter(|_| value < 0) {
+        *sign = b'-';
+        start -= 1;
+    }
+    room.get(start..).and_then(|text| std::str::from_utf8(text).ok()).unwrap_or_default()
 }
 
 /// Appends a double as it is spelled.
@@ -58,21 +85,30 @@ pub fn vector(items: &[f32], out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
+/// Appends the items of a list as they are spelled.
+pub fn list(items: &[f32], spelled: Spelled, out: &mut Vec<u8>) -> Option<()> {
+    out.push(b'[');
+    for (at, item) in items.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        single(*item, spelled, out)?;
+    }
+    out.push(b']');
+    Some(())
+}
+
 /// Appends a decimal that is given by its digits: `-1250` of scale 2 is `-12.50`.
 pub fn decimal(unscaled: &str, scale: usize, out: &mut Vec<u8>) -> Option<()> {
     let digits = unscaled.strip_prefix('-').unwrap_or(unscaled);
     if digits.len() < unscaled.len() {
         out.push(b'-');
     }
-    let zeros = (scale + 1).saturating_sub(digits.len());
-    let (whole, fraction) = digits.as_bytes().split_at_checked((digits.len() + zeros).checked_sub(scale + zeros)?)?;
-    if zeros > 0 {
-        out.push(b'0');
-    }
-    out.extend_from_slice(whole);
+    let (whole, fraction) = digits.as_bytes().split_at_checked(digits.len().saturating_sub(scale))?;
+    out.extend_from_slice(if whole.is_empty() { b"0" } else { whole });
     if scale > 0 {
         out.push(b'.');
-        out.extend(std::iter::repeat_n(b'0', zeros.saturating_sub(1)));
+        out.extend(std::iter::repeat_n(b'0', scale - fraction.len()));
         out.extend_from_slice(fraction);
     }
     Some(())
@@ -131,6 +167,14 @@ mod tests {
         ] {
             assert_eq!(text(|out| decimal(unscaled, scale, out)).unwrap(), expected);
         }
+    }
+
+    #[test]
+    fn integers_have_their_digits() {
+        for value in [0, 7, -7, 10, i64::MAX, i64::MIN, 1_234_567_890] {
+            assert_eq!(text(|out| integer(value, out)).unwrap(), value.to_string());
+        }
+        assert_eq!(text(|out| unsigned(u64::MAX, out)).unwrap(), u64::MAX.to_string());
     }
 
     #[test]

@@ -16,7 +16,12 @@ use super::template::Json;
 /// Appends a JSON string, with its quotes. The text is UTF-8.
 pub fn string(text: &[u8], json: Json, out: &mut Vec<u8>) -> Option<()> {
     out.push(b'"');
-    let plain = text.iter().position(|&b| is_special(b, json)).unwrap_or(text.len());
+    let special = match json {
+        Json::Html => &HTML,
+        Json::Raw => &RAW,
+        Json::Java => &JAVA,
+    };
+    let plain = text.iter().position(|&b| special.get(usize::from(b)) == Some(&true)).unwrap_or(text.len());
     let (plain, rest) = text.split_at_checked(plain)?;
     out.extend_from_slice(plain);
     if !rest.is_empty() {
@@ -26,14 +31,25 @@ pub fn string(text: &[u8], json: Json, out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Whether a byte may begin a character that is escaped.
-fn is_special(b: u8, json: Json) -> bool {
-    match b {
-        0..0x20 | b'"' | b'\\' => true,
-        b'<' | b'>' | b'&' | 0xe2 => json == Json::Html,
-        0xf0.. => json == Json::Java,
-        _ => false,
+static HTML: [bool; 256] = special(Json::Html);
+static RAW: [bool; 256] = special(Json::Raw);
+static JAVA: [bool; 256] = special(Json::Java);
+
+/// Which bytes may begin a character that is escaped.
+const fn special(json: Json) -> [bool; 256] {
+    let mut found = [false; 256];
+    let (mut at, mut rest): (u8, &mut [bool]) = (0, &mut found);
+    while let [first, behind @ ..] = rest {
+        *first = match at {
+            0..0x20 | b'"' | b'\\' => true,
+            b'<' | b'>' | b'&' | 0xe2 => matches!(json, Json::Html),
+            0xf0.. => matches!(json, Json::Java),
+            _ => false,
+        };
+        at = at.wrapping_add(1);
+        rest = behind;
     }
+    found
 }
 
 fn character(c: char, json: Json, out: &mut Vec<u8>) -> Option<()> {

@@ -102,10 +102,12 @@ pub enum Form {
     Moment(Moment),
     /// Days or microseconds as a number.
     Count(Count),
-    /// A TIME as a number of microseconds, times the first and divided by the second.
-    Time(i64, i64),
-    /// A JSON string with a list of numbers.
+    /// A TIME as a number.
+    Time(Count),
+    /// A JSON string with a list of numbers, none of them with an exponent.
     Vector,
+    /// A list of numbers.
+    Numbers(Spelled),
 }
 
 /// Whose numbers they are.
@@ -139,7 +141,7 @@ pub struct Moment {
     pub from: i64,
 }
 
-/// How a date, or a date and time, becomes a number.
+/// How days or microseconds become a number.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Count {
@@ -180,8 +182,7 @@ impl Template {
 impl Form {
     fn is_sound(&self) -> bool {
         match self {
-            Self::Count(count) => count.by > 0,
-            Self::Time(_, by) => *by > 0,
+            Self::Count(count) | Self::Time(count) => count.by > 0,
             Self::Moment(moment) => moment.digits <= 6,
             Self::Bits(bytes) => *bytes <= 8,
             Self::Members(members) => members.len() <= 64,

@@ -122,7 +122,16 @@ def moment(digits: int, *, ahead: int = 0, separator: str = " ", suffix: str = "
 
 def count(times: int = 1, by: int = 1, *, first: int = -(2**63), last: int = 2**63 - 1) -> Form:
     """Days or microseconds as a number: from `first` to `last`, multiplied and divided, down to the next integer."""
-    return {"count": {"times": times, "by": by, "from": first, "to": last}}
+    return {"count": _numbered(times, by, first, last)}
+
+
+def time(times: int = 1, by: int = 1, *, most: int = 2**62) -> Form:
+    """A TIME as a number, as `count` has it for its microseconds, in either direction up to `most`."""
+    return {"time": _numbered(times, by, -most, most)}
+
+
+def _numbered(times: int, by: int, first: int, last: int) -> dict[str, int]:
+    return {"times": times, "by": by, "from": first, "to": last}
 
 
 def ahead(where: tzinfo) -> int | None:

@@ -36,6 +36,15 @@ WAYS: dict[str, list[dict[str, Any]]] = {
         {"large-message-handle-compression": "lz4"},
         {"partition-num": 3, "partition": "index-value"},
     ],
+    "debezium-mysql": [
+        {},
+        {"schemas.enable": False, "tombstones.on.delete": False, "topic.prefix": "a.b", "skipped.operations": "u"},
+        {"debezium-version": "2.3", "time.precision.mode": "connect", "decimal.handling.mode": "double"},
+        {"time.precision.mode": "nanoseconds", "bigint.unsigned.handling.mode": "precise", "connector": "mariadb"},
+        {"time.precision.mode": "isostring", "decimal.handling.mode": "string", "binary.handling.mode": "base64"},
+        {"include.query": True, "provide.transaction.metadata": True, "replace-null-with-default": True},
+        {"bug-compat": True, "decimal.format": "NUMERIC", "key.converter.schemas.enable": False},
+    ],
     "ticdc-debezium": [
         {},
         {"debezium-disable-schema": True, "output-old-value": False},
@@ -106,7 +115,8 @@ def test_vectors_of_other_protocols_are_written_alike(name: str, options: dict[s
 def test_a_history_is_written_alike(history: History) -> None:
     parts = [history.records.slice(at, 700) for at in range(0, len(history.records), 700)]
     changes = [decode(history, part) for part in parts]
-    assert agreed(history.protocol, history.options, *changes) < 0.3 * sum(len(t) for c in changes for t in c.tables)
+    rows, odd = sum(len(t) for c in changes for t in c.tables), agreed(history.protocol, history.options, *changes)
+    assert odd < 0.1 * rows or rows < 1000
 
 
 @pytest.mark.parametrize("name, options", TARGETS)

@@ -130,6 +130,8 @@ class RowWriter:
         if (old if op == "d" else new) is None or (op == "c" and old is not None) or (op == "d" and new is not None):
             raise UnsupportedError(f"{named(row)}: ticdc-debezium has no words for an {row.op} with these images")
         sent = origin.get("sent") or {}
+        if op == "u" and not self._options.output_old_value:
+            old = None  # what is not sent may be anything
         before = None if old is None else _image(writers.before, old, row, sent, "before." if new is not None else "")
         after = None if new is None else _image(writers.after, new, row, sent, "")
         found = source.of(
@@ -141,12 +143,13 @@ class RowWriter:
         )
         return self._key(row, writers, origin, sent), blocks.beside(payload, writers.schemas[1])
 
-    def _images(self, op: str, before: str | None, after: str | None) -> str:
+    @staticmethod
+    def _images(op: str, before: str | None, after: str | None) -> str:
         if op == "c":
             return f'"before":null,"after":{after}'
         if op == "d":
             return f'"after":null,"before":{before}'
-        if before is None or not self._options.output_old_value:
+        if before is None:
             return f'"after":{after}'
         return f'"before":{before},"after":{after}'
 

@@ -161,7 +161,7 @@ _OTHERS: dict[str, Form] = {
     "double": {"float": "raw"},
     "decimal": {"double": "raw"},
     "date": templates.count(first=_CENTURY, last=LAST_DAY),
-    "time": {"time": [1, 1]},
+    "time": templates.time(),
     "json": {"text": "raw"},
     "vector": "vector",
     "null": NULL,
