@@ -93,12 +93,13 @@ def rows(batch: TableBatch) -> Iterator[Row]:
 
 def _image(structs: pa.StructArray) -> Iterator[dict[str, Any] | None]:
     names = [structs.type.field(i).name for i in range(structs.type.num_fields)]
-    columns = [_values(structs.field(i)) for i in range(structs.type.num_fields)]
+    columns = [ready(structs.field(i)) for i in range(structs.type.num_fields)]
     for i, there in enumerate(structs.is_valid().to_pylist()):
         yield {name: column[i] for name, column in zip(names, columns, strict=True)} if there else None
 
 
-def _values(column: pa.Array) -> list[Any]:
+def ready(column: pa.Array) -> list[Any]:
+    """The ready values of a column of an image."""
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())
     elif pa.types.is_date32(column.type):

@@ -21,6 +21,7 @@ import pyarrow as pa
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.event import Resolved, SchemaChange
 from changefeed.model.position import Place
+from changefeed.model.table import TableShape
 from changefeed.wire import ddl
 from changefeed.wire.ddl import statements as said
 from changefeed.wire.dispatch import Dispatcher, Dispatchers, topic_name
@@ -62,23 +63,37 @@ class Router:
         dispatcher = self._ways[self._rules.rule(database, table)]
         return Place(topic, dispatcher.partition(row.shape, image, row.irregular, commit_ts), 0)
 
-    @property
-    def dispatches(self) -> bool:
-        """Whether rows go to other partitions than they came from."""
-        return self._partitions is not None
-
-    def topics(self, database: str, table: str, own: pa.Array) -> pa.Array:
-        """The topics of rows of a table that come from the topics `own`, as `row` tells them; see `went`."""
-        if not self._renames:
-            return own
-        found = own.dictionary_encode()
-        named = [self._named(database, table, topic) for topic in found.dictionary.to_pylist()]
-        return pa.array(named, pa.string()).take(found.indices)
-
-    def went(self, topics: pa.Array) -> None:
-        """Remembers that rows went to these topics."""
+    def places(self, shape: TableShape, rows: pa.RecordBatch, commit_ts: pa.Array) -> dict[str, pa.Array]:
+        """Columns topic, partition and offset of rows of a shape, as `row` tells them; and `from_…`, for `went`."""
+        topic, partition, offset = (rows.column(name) for name in ("topic", "partition", "offset"))
+        found = {"from_topic": topic, "from_partition": partition}
         if self._renames:
-            self._topics.update(dict.fromkeys(topics.unique().to_pylist()))
+            own = topic.dictionary_encode()
+            named = [self._named(shape.database, shape.table, name) for name in own.dictionary.to_pylist()]
+            topic = pa.array(named, pa.string()).take(own.indices)
+        if self._partitions is not None:
+            dispatcher = self._ways[self._rules.rule(shape.database, shape.table)]
+            partition = pa.array(dispatcher.by_columns(shape, rows, commit_ts), pa.int32())
+            offset = pa.repeat(pa.scalar(0, pa.int64()), len(rows))
+        return found | {"topic": topic, "partition": partition, "offset": offset}
+
+    def check(self, shape: TableShape) -> None:
+        """Refuses a shape that lacks a column by which its rows are dispatched.
+
+        Raises:
+            UnsupportedError: it does.
+        """
+        if self._partitions is not None:
+            self._ways[self._rules.rule(shape.database, shape.table)].names(shape)
+
+    def went(self, places: pa.RecordBatch) -> None:
+        """Remembers that rows went to these places."""
+        if self._renames:
+            self._topics.update(dict.fromkeys(places.column("topic").unique().to_pylist()))
+        if self._partitions is not None:
+            sources = pa.Table.from_batches([places.select(["from_topic", "from_partition"])])
+            for source in sources.group_by(["from_topic", "from_partition"]).aggregate([]).to_pylist():
+                self._marks.setdefault((source["from_topic"], source["from_partition"]), 0)
 
     def schema_change(self, event: SchemaChange) -> Iterator[Place]:
         """The places of a schema change."""

@@ -11,6 +11,7 @@ One event is one record. Resolved marks are sent with enable-tidb-extension only
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import repeat
 
 import pyarrow as pa
 
@@ -23,7 +24,7 @@ from changefeed.protocols.ticdc_debezium import blocks, ddl, source
 from changefeed.protocols.ticdc_debezium.options import Options
 from changefeed.protocols.ticdc_debezium.rows import RowWriter, commit_ts
 from changefeed.protocols.ticdc_debezium.templates import Templates
-from changefeed.wire import compression
+from changefeed.wire import compression, heads
 from changefeed.wire.dispatch import Dispatcher
 from changefeed.wire.events import Lines, Row, in_order
 from changefeed.wire.routing import Offsets, Router
@@ -52,8 +53,7 @@ class Encoder:
         records = RecordBuilder()
         for event in events:
             if isinstance(event, Lines):
-                self._router.went(event.batch.column("topic"))
-                records.add_batch(event.batch.drop_columns(["ordinal"]))
+                records.add_batch(self._records(event.batch))
                 continue
             for place, (key, value) in self._messages(event):
                 records.add(
@@ -68,23 +68,30 @@ class Encoder:
         return records.build()
 
     def template(self, shape: TableShape) -> str | None:
-        """What the kernel needs to write rows of a shape; nothing where rows are dispatched by their values."""
-        return None if self._router.dispatches else self._templates.text(shape)
+        """What the kernel needs to write rows of a shape."""
+        self._router.check(shape)
+        return self._templates.text(shape)
 
     def heads(self, table: TableBatch) -> dict[str, pa.Array]:
         """The columns that templates name."""
         return self._templates.heads(table)
 
     def lines(self, shape: TableShape, rows: pa.RecordBatch, keys: pa.Array | None, values: pa.Array) -> pa.RecordBatch:
-        """The records of rows, and their ordinals."""
-        records = record_columns(
-            len(rows),
-            topic=self._router.topics(shape.database, shape.table, rows.column("topic")),
-            key=pa.nulls(len(rows), pa.binary()) if keys is None else keys,
-            value=values,
-            **{name: rows.column(name) for name in ("partition", "offset")},
-        )
-        return records.append_column("ordinal", rows.column("ordinal"))
+        """Rows with their keys, values and places."""
+        columns = {
+            "ordinal": rows.column("ordinal"),
+            "key": pa.nulls(len(rows), pa.binary()) if keys is None else keys,
+            "value": values,
+        }
+        return pa.RecordBatch.from_pydict(columns | self._router.places(shape, rows, heads.commit_ts(rows)))
+
+    def _records(self, lines: pa.RecordBatch) -> pa.RecordBatch:
+        self._router.went(lines)
+        columns = {name: lines.column(name) for name in ("topic", "partition", "offset", "key", "value")}
+        if self._offsets is not None:
+            places = map(Place, columns["topic"].to_pylist(), columns["partition"].to_pylist(), repeat(0))
+            columns["offset"] = [self._offsets.next(place) for place in places]
+        return record_columns(len(lines), **columns)
 
     def _messages(self, event: Row | Control) -> Iterator[tuple[Place, Message]]:
         match event:

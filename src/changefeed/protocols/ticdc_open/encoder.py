@@ -23,7 +23,7 @@ from changefeed.protocols.ticdc_open.batching import Batches, alone
 from changefeed.protocols.ticdc_open.options import Options
 from changefeed.protocols.ticdc_open.rows import RowWriter, commit_ts
 from changefeed.protocols.ticdc_open.templates import Templates
-from changefeed.wire import compression, tso
+from changefeed.wire import compression, heads, tso
 from changefeed.wire.ddl_actions import CODES
 from changefeed.wire.dispatch import Dispatcher
 from changefeed.wire.events import Lines, Row, in_order
@@ -54,7 +54,7 @@ class Encoder:
         for event in events:
             match event:
                 case Lines():
-                    self._router.went(event.batch.column("topic"))
+                    self._router.went(event.batch)
                     batches.add_rows(event.batch)
                 case Row():
                     self._row(event, batches)
@@ -73,8 +73,9 @@ class Encoder:
         )
 
     def template(self, shape: TableShape) -> str | None:
-        """What the kernel needs to write rows of a shape; nothing where rows are dispatched by their values."""
-        return None if self._router.dispatches else self._templates.text(shape)
+        """What the kernel needs to write rows of a shape."""
+        self._router.check(shape)
+        return self._templates.text(shape)
 
     def heads(self, table: TableBatch) -> dict[str, pa.Array]:
         """The columns that templates name."""
@@ -84,9 +85,8 @@ class Encoder:
         """Rows with their messages, which are framed, as `Batches.add_rows` takes them."""
         record = rows.column("record")
         source = record if self._rows.shape(shape).ours else pa.nulls(len(rows), record.type)
-        topics = self._router.topics(shape.database, shape.table, rows.column("topic"))
-        columns = {"ordinal": rows.column("ordinal"), "topic": topics, "source": source, "key": keys, "value": values}
-        return pa.RecordBatch.from_pydict(columns | {name: rows.column(name) for name in ("partition", "offset")})
+        columns = {"ordinal": rows.column("ordinal"), "source": source, "key": keys, "value": values}
+        return pa.RecordBatch.from_pydict(columns | self._router.places(shape, rows, heads.commit_ts(rows)))
 
     def _row(self, row: Row, batches: Batches) -> None:
         key, value = self._message(row)
