@@ -32,6 +32,7 @@ from changefeed.wire.events import Lines, Row, rows
 from changefeed.wire.unicode15 import RANGES
 
 _MAX_SHAPES = 4096
+_LEAST = 10
 _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 _Single = tuple[int, Row | Control]
 
@@ -83,10 +84,11 @@ class Pair:
 
     Attributes:
         odd: how many rows the encoder wrote by itself so far.
+        least: tables of fewer rows are left to the encoder, which has written them before columns are set up.
     """
 
     def __init__(self, reference: ColumnEncoder) -> None:
-        self.odd = 0
+        self.odd, self.least = 0, _LEAST
         self._reference = reference
         self._start_over()
 
@@ -98,6 +100,9 @@ class Pair:
         """The records that say `changes`; see `protocols.base.Encoder`."""
         if len(self._numbers) > _MAX_SHAPES:
             self._start_over()
+        if all(len(table) < self.least for table in changes.tables):
+            self.odd += sum(map(len, changes.tables))
+            return self._reference.encode(changes)
         return self._reference.encode_events(self._events(changes))
 
     def _events(self, changes: Decoded) -> Iterator[Row | Control | Lines]:
@@ -113,8 +118,8 @@ class Pair:
 
     def _written(self, table: TableBatch, lines: list[pa.RecordBatch]) -> TableBatch:
         """Appends what the kernel can write to `lines`; returns the other rows."""
-        number, batch = self._number(table.shape), table.rows
-        if number is None or not len(table):
+        number, batch = None if len(table) < self.least else self._number(table.shape), table.rows
+        if number is None:
             return table
         given = {name: batch.column(name) for name in ("op", "before", "after", "irregular")}
         answer = self._kernel.encode(number, pa.RecordBatch.from_pydict(given | self._reference.heads(table)))

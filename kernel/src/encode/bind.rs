@@ -77,8 +77,9 @@ fn form<'a>(form: &'a Form, array: &'a ArrayRef, printable: &Arc<Printable>) -> 
         Form::Decimal => decimal(array)?,
         Form::Unscaled => unscaled(array)?,
         Form::Bits(bytes) => each::<UInt64Type>(array, move |value, out| {
-            let (least, rest) = value.to_le_bytes().split_at_checked(*bytes).map(|(a, b)| (a.to_vec(), b.to_vec()))?;
-            if rest.iter().any(|&b| b != 0) { None } else { numbers::base64(&least, out) }
+            let value = value.to_le_bytes();
+            let (least, rest) = value.split_at_checked(*bytes)?;
+            if rest.iter().any(|&b| b != 0) { None } else { numbers::base64(least, out) }
         })?,
         Form::Day => each::<Date32Type>(array, |days, out| {
             out.push(b'"');

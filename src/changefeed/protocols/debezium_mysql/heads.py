@@ -2,8 +2,8 @@ r"""What the templates of rows name: members of the source block, clocks and tra
 
     {"version":"3.6.3.Final",…,"file":"mysql-bin.000003","pos":4,…,"envelope":{"ts_ns":…},"context":{…}}       an origin
 
-Rule 1. An origin is *flat* when its members are numbers and texts of plain characters, but for `envelope`, `headers` and
-        `context`: its members are then found by their names. Of one that is not flat nothing is told.
+Rule 1. An origin is *flat* when its members are numbers and texts of plain characters, but for `envelope` and `context` at
+        its end: its members are then found by their names. Of one that is not flat nothing is told.
 Rule 2. What a row's origin does not say is what `envelope` and `elsewhere` write for it.
 """
 
@@ -29,7 +29,9 @@ _FLAT = (
     rf'(?:"context":\{{(?:"\w+":(?:{_TEXT}|false),?)*\}})?\}}$'
 )
 _KNOWN = "sequence|gtid|file|query|server_id|pos|row|thread|envelope|snapshot|context"
-_LEFT = "sent|key|absent|unwrapped|headers|ts_ms|ts_us"  # of the protocol's own rows
+# Of the protocol's own rows; `ts_ns` alone stands in `envelope`, too.
+_LEFT, _LEFT_NS = "sent|key|absent|unwrapped|headers|ts_ms|ts_us", r'^\{"ts_ns"|,"ts_ns"'
+_ELSEWHERE = {"file": '""', "server_id": "0", "pos": "0", "row": "0"}
 _MOST_US = 2**63 // 1000
 _NO_TEXT = pa.scalar(None, pa.string())
 
@@ -57,27 +59,25 @@ def of(table: TableBatch, options: Options) -> dict[str, pa.Array]:
 
 def _told(origin: pa.Array, ours: bool) -> pa.Array:
     """No text where an origin says no more than what its members tell; NULL elsewhere."""
-    flat = pc.and_(pc.match_substring_regex(origin, _FLAT), heads.silent(origin, _LEFT) if ours else True)
-    if not ours:
-        flat = pc.or_(pc.coalesce(flat, False), heads.silent(origin, _KNOWN))
-    return pc.if_else(pc.coalesce(flat, not ours), "", _NO_TEXT)
+    flat = pc.coalesce(pc.match_substring_regex(origin, _FLAT), False)
+    if ours:
+        told = pc.and_(flat, pc.and_not(heads.silent(origin, _LEFT), pc.match_substring_regex(origin, _LEFT_NS)))
+    else:
+        told = pc.or_(flat, heads.silent(origin, _KNOWN))
+    return pc.if_else(pc.coalesce(told, False), "", _NO_TEXT)
 
 
 def _member(name: str, rows: pa.RecordBatch, ours: bool, none: bool, options: Options) -> pa.Array:
     """The JSON of a member of the source block."""
-    usual, count = pa.scalar("null"), len(rows)
-    own = {"version": options.version, "connector": options.connector, "name": elsewhere.prefix(options)}
+    if not ours and name in ("version", "connector", "name"):
+        own = {"version": options.version, "connector": options.connector, "name": elsewhere.prefix(options)}
+        return pa.repeat(java_json.string(own[name]), len(rows))
+    usual = pa.repeat("null" if ours else _ELSEWHERE.get(name, "null"), len(rows))
     if name == "snapshot":
-        usual = pa.scalar('"false"')
-        if not ours:
-            usual = pc.if_else(pc.equal(rows.column("op"), "read"), '"true"', usual)
-    elif not ours and name in own:
-        return pa.repeat(java_json.string(own[name]), count)
-    elif not ours:
-        usual = pa.scalar({"file": '""', "server_id": "0", "pos": "0", "row": "0"}.get(name, "null"))
+        usual = pc.if_else(pc.and_(pc.equal(rows.column("op"), "read"), not ours), '"true"', '"false"')
     if none or (name == "query" and not ours and not options.include_query):
-        return usual if isinstance(usual, pa.Array) else pa.repeat(usual, count)
-    form = _NUMBER if name in INTEGERS else _TEXT
+        return usual
+    form = f"{_TEXT}|{_NUMBER}" if ours else _NUMBER if name in INTEGERS else _TEXT
     told = pc.extract_regex(rows.column("origin"), rf'[{{,]"{name}":(?P<v>{form})[,}}]')
     return pc.coalesce(pc.struct_field(told, "v"), usual)
 
