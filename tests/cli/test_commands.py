@@ -7,60 +7,48 @@ from pathlib import Path
 from typing import Any
 
 import click
-import pyarrow as pa
 import pytest
 import yaml
-from click.testing import CliRunner, Result
 
 from changefeed import __version__
-from changefeed.cli import COMMANDS, changefeed, run
+from changefeed.cli import COMMANDS, run
 from changefeed.cli.failure import exit_code
-from changefeed.cli.output import Output, OutputClosedError
+from changefeed.cli.output import OutputClosedError
 from changefeed.errors import ConfigError, FencedError, SourceError, TruncatedError, UnsupportedError
 from changefeed.pipeline.definition import Definition
 from changefeed.record_log import read, write
+from tests.cli.command import invoke, said
 
 DATA = Path(__file__).parent.parent / "data" / "shop" / "ticdc-open"
 CLASSIC, NEWARCH = DATA / "open-1.classic.jsonl.gz", DATA / "open-3.newarch.jsonl.gz"
 OPEN = ("--protocol", "ticdc-open")
-SAID = ["topic", "partition", "offset", "key", "value", "headers"]
-
-
-def _invoke(*args: object) -> Result:
-    return CliRunner().invoke(
-        changefeed, list(map(str, args)), obj=Output(), catch_exceptions=False, standalone_mode=False
-    )
-
-
-def _said(path: Path) -> pa.Table:
-    return pa.Table.from_batches(read(path)).select(SAID)
 
 
 @pytest.mark.parametrize("log, profile", [(CLASSIC, "classic"), (NEWARCH, "newarch")])
 @pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.zst", "out.parquet"])
 def test_a_history_through_text_and_back_has_the_same_bytes(log: Path, profile: str, name: str, tmp_path: Path) -> None:
-    decoded = _invoke("decode", log, *OPEN, "--json")
+    decoded = invoke("decode", log, *OPEN, "--json")
     assert decoded.return_value == 0
     events = tmp_path / "events.jsonl"
     events.write_bytes(decoded.stdout_bytes)
-    encoded = _invoke("encode", events, *OPEN, "-o", f"profile={profile}", "--out", tmp_path / name)
+    encoded = invoke("encode", events, *OPEN, "-o", f"profile={profile}", "--out", tmp_path / name)
     assert (encoded.return_value, encoded.stderr) == (0, "")
-    assert _said(tmp_path / name) == _said(log)
+    assert said(tmp_path / name) == said(log)
 
 
 def test_transcoding_to_the_other_profile_keeps_every_row(tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl.gz"
     args = ["--from", "ticdc-open", "--to", "ticdc-open", "-O", "profile=newarch", "--out", out, "--json"]
-    done = _invoke("transcode", CLASSIC, *args)
+    done = invoke("transcode", CLASSIC, *args)
     assert done.return_value == 0
     assert json.loads(done.stdout) == {"wrote": str(out), "records": 509, "dead_letters": 0}
     keys = ("op", "table", "before", "after", "commit_ts")
     assert [[row[k] for k in keys] for row in _rows(out)] == [[row[k] for k in keys] for row in _rows(CLASSIC)]
-    assert _said(out) != _said(CLASSIC)
+    assert said(out) != said(CLASSIC)
 
 
 def _rows(log: Path) -> list[dict[str, Any]]:
-    events = map(json.loads, _invoke("decode", log, *OPEN, "--json").stdout.splitlines())
+    events = map(json.loads, invoke("decode", log, *OPEN, "--json").stdout.splitlines())
     return [event for event in events if event["kind"] == "row"]
 
 
@@ -68,16 +56,16 @@ def test_a_dead_letter_in_transcode_is_told_and_left_out(tmp_path: Path) -> None
     log, out = tmp_path / "log.jsonl", tmp_path / "out.jsonl"
     log.write_text('{"key_text":"no"}\n')
     args = ("transcode", log, "--from", "ticdc-open", "--to", "ticdc-open", "--out", out)
-    done = _invoke(*args)
+    done = invoke(*args)
     assert (done.return_value, done.stdout) == (3, f"wrote {out}, 1 dead letters\n")
     assert done.stderr.startswith("dead_letter ")
-    lost, letter = map(json.loads, _invoke(*args, "--json").stderr.splitlines())
+    lost, letter = map(json.loads, invoke(*args, "--json").stderr.splitlines())
     assert (lost["loss"]["lost"], letter["position"]) == ([], "log:0:0")
     assert out.read_bytes() == b""
 
 
 def test_people_see_what_changed(tmp_path: Path) -> None:
-    lines = _invoke("decode", CLASSIC, *OPEN).stdout.splitlines()
+    lines = invoke("decode", CLASSIC, *OPEN).stdout.splitlines()
     assert lines[1].startswith("schema create_table shop.customers  CREATE TABLE `shop`.`customers` (")
     assert 'update shop.customers {id: 26}  balance: "-854.54" → "1442.89"  at shop:0:6:11' in lines
     assert lines[-1] == "resolved 463268005898553859  at shop:0:508"
@@ -87,8 +75,8 @@ def test_several_logs_are_read_one_after_the_other(tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl", read(CLASSIC, stop=6))
     write(tmp_path / "b.parquet", read(CLASSIC, start=6, stop=9))
     write(tmp_path / "all.jsonl", read(CLASSIC, stop=9))
-    parts = _invoke("decode", tmp_path / "a.jsonl", tmp_path / "b.parquet", *OPEN, "--json").stdout
-    assert parts == _invoke("decode", tmp_path / "all.jsonl", *OPEN, "--json").stdout
+    parts = invoke("decode", tmp_path / "a.jsonl", tmp_path / "b.parquet", *OPEN, "--json").stdout
+    assert parts == invoke("decode", tmp_path / "all.jsonl", *OPEN, "--json").stdout
 
 
 def test_encode_leaves_dead_letters_out_and_says_so(tmp_path: Path) -> None:
@@ -98,17 +86,17 @@ def test_encode_leaves_dead_letters_out_and_says_so(tmp_path: Path) -> None:
         '{"kind":"dead_letter","reason":"truncated","error":"short","protocol":"ticdc-open","position":"shop:0:8"}\n'
     )
     out = tmp_path / "out.jsonl"
-    done = _invoke("encode", events, *OPEN, "--out", out)
+    done = invoke("encode", events, *OPEN, "--out", out)
     assert (done.return_value, done.stdout) == (3, f"wrote {out}, 1 records, 1 dead letters\n")
-    assert _said(out).select(["topic", "partition", "offset"]).to_pylist() == [
+    assert said(out).select(["topic", "partition", "offset"]).to_pylist() == [
         {"topic": "shop", "partition": 0, "offset": 7}
     ]
 
 
 def test_events_written_by_hand_are_placed_by_file_and_line(tmp_path: Path) -> None:
     (tmp_path / "marks.jsonl").write_text('{"kind":"resolved","commit_ts":5}\n{"kind":"resolved","commit_ts":6}\n')
-    _invoke("encode", tmp_path / "marks.jsonl", *OPEN, "--out", tmp_path / "out.jsonl")
-    assert [tuple(row.values())[:3] for row in _said(tmp_path / "out.jsonl").to_pylist()] == [
+    invoke("encode", tmp_path / "marks.jsonl", *OPEN, "--out", tmp_path / "out.jsonl")
+    assert [tuple(row.values())[:3] for row in said(tmp_path / "out.jsonl").to_pylist()] == [
         ("marks", 0, 0),
         ("marks", 0, 1),
     ]
@@ -156,11 +144,11 @@ def test_init_writes_a_pipeline_once(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_list_shows_what_is_there() -> None:
-    found = json.loads(_invoke("list", "--json").stdout)
+    found = json.loads(invoke("list", "--json").stdout)
     assert {one["name"] for one in found["protocols"]} >= {"ticdc-open"}
     assert {one["name"] for one in found["sources"]} >= {"files", "kafka"}
     assert all(one["title"] for several in found.values() for one in several)
-    shown = _invoke("list").stdout
+    shown = invoke("list").stdout
     assert all(one["name"] in shown for several in found.values() for one in several)
 
 

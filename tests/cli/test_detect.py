@@ -8,23 +8,15 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
 
-from changefeed.cli import changefeed
-from changefeed.cli.output import Output
 from changefeed.errors import ConfigError
 from changefeed.pipeline.detect import detect
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Record
+from tests.cli.command import invoke
 from tests.protocols.conformance.cases import Case, History, cases, histories, spoken
 
 SHOP = Path(__file__).parent.parent / "data" / "shop"
-
-
-def _invoke(*args: object) -> Result:
-    return CliRunner().invoke(
-        changefeed, list(map(str, args)), obj=Output(), catch_exceptions=False, standalone_mode=False
-    )
 
 
 # With these the bytes show nothing of their protocol.
@@ -60,7 +52,7 @@ def test_every_protocol_has_a_look() -> None:
 
 def test_people_see_why_and_the_line_to_paste() -> None:
     log = SHOP / "ticdc-open" / "open-1.classic.jsonl.gz"
-    done = _invoke("detect", log)
+    done = invoke("detect", log)
     assert (done.return_value, done.stdout) == (
         0,
         "shop: ticdc-open\n"
@@ -74,7 +66,7 @@ def test_people_see_why_and_the_line_to_paste() -> None:
 def test_what_records_carry_tells_options(tmp_path: Path) -> None:
     folder = SHOP / "ticdc-avro"
     registry = folder / "avro-ext.newarch.schemas.json"
-    done = _invoke("detect", folder / "avro-ext.newarch.jsonl.gz", "-o", f"schema-registry={registry}", "--json")
+    done = invoke("detect", folder / "avro-ext.newarch.jsonl.gz", "-o", f"schema-registry={registry}", "--json")
     topics = json.loads(done.stdout)["topics"]
     assert {topic["protocol"] for topic in topics} == {"ticdc-avro"}
     for topic in topics:
@@ -82,7 +74,7 @@ def test_what_records_carry_tells_options(tmp_path: Path) -> None:
 
 
 def test_without_a_schema_registry_a_fit_is_not_tried() -> None:
-    done = _invoke("detect", SHOP / "ticdc-avro" / "avro-ext.newarch.jsonl.gz", "--json")
+    done = invoke("detect", SHOP / "ticdc-avro" / "avro-ext.newarch.jsonl.gz", "--json")
     fits = [topic["fits"][0] for topic in json.loads(done.stdout)["topics"]]
     assert done.return_value == 0
     assert {(fit["protocol"], fit["decoded"]) for fit in fits} == {("ticdc-avro", None)}
@@ -117,26 +109,26 @@ def test_without_a_schema_registry_a_fit_is_not_tried() -> None:
 def test_other_formats_are_named(record: dict[str, Any], said: str, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text(json.dumps(record) + "\n")
-    done = _invoke("detect", log)
+    done = invoke("detect", log)
     assert (done.return_value, done.stdout) == (3, f"log: {said}\n")
 
 
 def test_what_is_recognized_and_does_not_decode_says_why(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text(json.dumps({"key": "AAAAAAAAAAEAAAAAAAAACHsidHMiOjF9", "value_text": "short"}) + "\n")
-    done = _invoke("detect", log)
+    done = invoke("detect", log)
     assert done.return_value == 3
     first, second = done.stdout.splitlines()
     assert first == "log: no protocol of changefeed"
     assert second.startswith(
         '  not      ticdc-open: the key is a version 1, a length, and {"ts":…}; decodes 0 of 1 records: '
     )
-    assert json.loads(_invoke("detect", log, "--json").stdout)["topics"][0]["protocol"] is None
+    assert json.loads(invoke("detect", log, "--json").stdout)["topics"][0]["protocol"] is None
 
 
 def test_an_option_that_no_protocol_has_is_refused() -> None:
     with pytest.raises(ConfigError) as caught:
-        _invoke("detect", SHOP / "ticdc-open" / "open-1.classic.jsonl.gz", "-o", "schema-registri=x")
+        invoke("detect", SHOP / "ticdc-open" / "open-1.classic.jsonl.gz", "-o", "schema-registri=x")
     assert str(caught.value).startswith('unknown option "schema-registri". Did you mean "schema-registry"? Known: ')
 
 
@@ -145,7 +137,7 @@ def test_check_names_a_format_that_nobody_reads(tmp_path: Path) -> None:
     definition = {"source": {"type": "files", "path": "log.jsonl", "protocol": "ticdc-open"}}
     definition |= {"sink": {"type": "delta", "path": "lake"}, "pipeline": {"name": "p"}}
     (tmp_path / "p.yaml").write_text(yaml.safe_dump(definition))
-    checks = json.loads(_invoke("check", tmp_path / "p.yaml", "--json").stdout)["checks"]
+    checks = json.loads(invoke("check", tmp_path / "p.yaml", "--json").stdout)["checks"]
     records = next(check for check in checks if check["name"] == "records")
     assert records["fix"] == "they look like plain JSON, which changefeed does not read"
 
@@ -155,6 +147,6 @@ def test_check_names_the_other_protocol(tmp_path: Path) -> None:
     definition = {"source": {"type": "files", "path": str(log), "protocol": "ticdc-open"}}
     definition |= {"sink": {"type": "delta", "path": "lake"}, "pipeline": {"name": "p"}}
     (tmp_path / "p.yaml").write_text(yaml.safe_dump(definition))
-    checks = json.loads(_invoke("check", tmp_path / "p.yaml", "--json").stdout)["checks"]
+    checks = json.loads(invoke("check", tmp_path / "p.yaml", "--json").stdout)["checks"]
     records = next(check for check in checks if check["name"] == "records")
     assert records["fix"] == "they decode as tencent-dts: set source.protocol to it"

@@ -8,28 +8,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from changefeed.cli import changefeed
-from changefeed.cli.output import Output
 from changefeed.record_log import read, write
+from tests.cli.command import invoke, said
 
 DATA = Path(__file__).parent.parent / "data" / "shop"
 FOUR = DATA / "tencent-dts" / "four-partitions-split.jsonl.gz"
 ONE = DATA / "tencent-dts" / "one-partition.jsonl.gz"
 OPEN = DATA / "ticdc-open" / "open-3.newarch.jsonl.gz"
 DTS = ("--protocol", "tencent-dts")
-SAID = ["topic", "partition", "offset", "key", "value", "headers"]
-
-
-def _invoke(*args: object) -> Result:
-    return CliRunner().invoke(
-        changefeed, list(map(str, args)), obj=Output(), catch_exceptions=False, standalone_mode=False
-    )
-
-
-def _said(path: Path) -> pa.Table:
-    return pa.Table.from_batches(read(path)).select(SAID)
 
 
 def _events(result: Result) -> list[dict[str, Any]]:
@@ -40,13 +28,13 @@ def _events(result: Result) -> list[dict[str, Any]]:
 def test_a_history_through_text_and_back_has_the_same_bytes(
     log: Path, options: tuple[str, ...], tmp_path: Path
 ) -> None:
-    decoded = _invoke("decode", log, *DTS, *options, "--json")
+    decoded = invoke("decode", log, *DTS, *options, "--json")
     assert decoded.return_value == 0
     events, out = tmp_path / "events.jsonl", tmp_path / "out.jsonl.gz"
     events.write_bytes(decoded.stdout_bytes)
-    encoded = _invoke("encode", events, *DTS, *options, "--out", out)
+    encoded = invoke("encode", events, *DTS, *options, "--out", out)
     assert (encoded.return_value, encoded.stderr) == (0, "")
-    assert _said(out) == _said(log)
+    assert said(out) == said(log)
 
 
 @pytest.fixture
@@ -60,20 +48,20 @@ def halves(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_a_group_goes_on_in_the_next_log(halves: tuple[Path, Path]) -> None:
-    found = _invoke("decode", *halves, *DTS, "--json")
+    found = invoke("decode", *halves, *DTS, "--json")
     assert found.return_value == 0
     assert {event["kind"] for event in _events(found)} == {"shape", "row", "transaction"}
 
 
 def test_a_log_that_ends_inside_of_a_group_says_so(halves: tuple[Path, Path], tmp_path: Path) -> None:
-    found = _invoke("decode", halves[0], *DTS, "--json")
+    found = invoke("decode", halves[0], *DTS, "--json")
     assert found.return_value == 3
     assert [event["error"] for event in _events(found)] == [
         "tencent-dts: the log ends inside of the group of records that this one belongs to (topic-subs-shop:0:5)",
         "tencent-dts: the log ends inside of the group of records that this one belongs to (topic-subs-shop:0:6)",
     ]
     args = ("--from", "tencent-dts", "--to", "tencent-dts", "--out", tmp_path / "out.jsonl", "--json")
-    done = _invoke("transcode", halves[0], *args)
+    done = invoke("transcode", halves[0], *args)
     assert (done.return_value, json.loads(done.stdout)["dead_letters"]) == (3, 2)
 
 
@@ -85,20 +73,20 @@ def _first(log: Path, count: int, out: Path) -> Path:
 def test_changes_of_another_protocol_end_with_a_checkpoint(tmp_path: Path) -> None:
     log, out = _first(OPEN, 300, tmp_path / "log.jsonl"), tmp_path / "out.jsonl.gz"
     args = ("--from", "ticdc-open", "--to", "tencent-dts", "--allow-loss", "resolved")
-    done = _invoke("transcode", log, *args, "--out", out, "--json")
+    done = invoke("transcode", log, *args, "--out", out, "--json")
     assert done.return_value == 0
-    events = _events(_invoke("decode", out, *DTS, "--json"))
+    events = _events(invoke("decode", out, *DTS, "--json"))
     assert "checkpoint" in events[-1]["origin"]
     images = [(e["op"], e["table"], e["before"], e["after"]) for e in events if e["kind"] == "row"]
-    again = _events(_invoke("decode", log, "--protocol", "ticdc-open", "--json"))
+    again = _events(invoke("decode", log, "--protocol", "ticdc-open", "--json"))
     assert images == [(e["op"], e["table"], e["before"], e["after"]) for e in again if e["kind"] == "row"]
 
 
 def test_changes_of_this_protocol_are_written_in_another(tmp_path: Path) -> None:
     log, out = _first(ONE, 100, tmp_path / "log.jsonl"), tmp_path / "out.jsonl.gz"
     args = ("--from", "tencent-dts", "--to", "ticdc-open", "--allow-loss", "checkpoint")
-    done = _invoke("transcode", log, *args, "--out", out, "--json")
+    done = invoke("transcode", log, *args, "--out", out, "--json")
     assert (done.return_value, json.loads(done.stdout)["dead_letters"]) == (0, 0)
-    events = _events(_invoke("decode", out, "--protocol", "ticdc-open", "--json"))
-    ours = _events(_invoke("decode", log, *DTS, "--json"))
+    events = _events(invoke("decode", out, "--protocol", "ticdc-open", "--json"))
+    ours = _events(invoke("decode", log, *DTS, "--json"))
     assert [e["op"] for e in events if e["kind"] == "row"] == [e["op"] for e in ours if e["kind"] == "row"]

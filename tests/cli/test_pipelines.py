@@ -15,24 +15,18 @@ from typing import Any
 import click
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from changefeed.cli import COMMANDS, SECTIONS, changefeed
-from changefeed.cli.output import Output
 from changefeed.pipeline import definition
 from changefeed.pipeline.load import load
+from tests.cli.command import invoke
 from tests.pipeline.claim_checks import LARGE, checked_in
 from tests.pipeline.history import HistoryBuilder
 
 
-def _invoke(*args: object) -> Result:
-    return CliRunner().invoke(
-        changefeed, list(map(str, args)), obj=Output(), catch_exceptions=False, standalone_mode=False
-    )
-
-
 def _said(*args: object) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in _invoke(*args, "--json").stdout.splitlines()]
+    return [json.loads(line) for line in invoke(*args, "--json").stdout.splitlines()]
 
 
 @dataclass(frozen=True)
@@ -80,7 +74,7 @@ def test_a_run_tells_of_each_step_and_sums_up(ran: Ran) -> None:
 
 
 def test_a_point_that_cannot_be_reached_is_exit_code_1_with_the_reason(ran: Ran) -> None:
-    done = _invoke("run", ran.path, "--once", "--until", ran.last)
+    done = invoke("run", ran.path, "--once", "--until", ran.last)
     assert done.return_value == 1
     assert done.stdout.splitlines()[0].split() == ["table", "version", "applied", "path"]
     assert done.stdout.splitlines()[1].startswith(f"app.orders  0        {ran.mark} (")
@@ -88,7 +82,7 @@ def test_a_point_that_cannot_be_reached_is_exit_code_1_with_the_reason(ran: Ran)
     assert error.startswith(f"error: --until {ran.last} (")
     assert f"was not reached, the tables are at {ran.mark} (" in error
     assert "the last resolved mark in partition 0 of app is " in error
-    assert _invoke("run", ran.path, "--once", "--until", ran.mark).return_value == 0
+    assert invoke("run", ran.path, "--once", "--until", ran.mark).return_value == 0
 
 
 def test_status_of_what_ran(ran: Ran) -> None:
@@ -96,7 +90,7 @@ def test_status_of_what_ran(ran: Ran) -> None:
     assert list(said) == ["pipeline", "epoch", "positions", "cuts", "pending", "dead_letters", "counts"]
     assert said["positions"] == {"app": {"0": 3, "1": 4}}
     assert said["cuts"] == [{"commit_ts": ran.mark, "tables": {"app.orders": 0}}]
-    shown = _invoke("status", ran.path).stdout.splitlines()
+    shown = invoke("status", ran.path).stdout.splitlines()
     assert shown[0].split() == ["cut", "table", "version"]
     assert shown[1].startswith(f"{ran.mark} (")
     assert shown[-1].endswith("2 rows: 1 applied, 0 repeated, 1 pending; 1 schema changes, 1 dead letters")
@@ -105,7 +99,7 @@ def test_status_of_what_ran(ran: Ran) -> None:
 def test_explain_shows_the_type_map(ran: Ran) -> None:
     [said] = _said("explain", ran.path)
     assert [c["sink"] for c in said["tables"][0]["columns"]] == ["bigint", "string"]
-    shown = _invoke("explain", ran.path, "--records", 2).stdout
+    shown = invoke("explain", ran.path, "--records", 2).stdout
     assert "app.orders  key id, merge by key, types from DDL" in shown
     assert "  id      bigint    bigint" in shown
     assert "note: no resolved mark in the first 2 records" in shown
@@ -114,7 +108,7 @@ def test_explain_shows_the_type_map(ran: Ran) -> None:
 def test_letters_are_listed_and_shown(ran: Ran) -> None:
     [letter] = _said("dlq", "list", ran.path)
     assert (letter["reason"], letter["table"], letter["replayed"]) == ("claim-check", "app.orders", None)
-    listed = _invoke("dlq", "list", ran.path).stdout.splitlines()
+    listed = invoke("dlq", "list", ran.path).stdout.splitlines()
     assert listed[0].split() == ["id", "position", "reason", "table", "error"]
     assert listed[1].split()[:7] == [
         letter["id"],
@@ -125,7 +119,7 @@ def test_letters_are_listed_and_shown(ran: Ran) -> None:
         "row",
         "lies",
     ]
-    by_id, by_position = (_invoke("dlq", "show", ran.path, letter[name]).stdout for name in ("id", "position"))
+    by_id, by_position = (invoke("dlq", "show", ran.path, letter[name]).stdout for name in ("id", "position"))
     assert by_id == by_position
     assert "00000000  00 00 00 00 00 00 00 01  " in by_id
     [everything] = _said("dlq", "show", ran.path, letter["position"])
@@ -133,24 +127,24 @@ def test_letters_are_listed_and_shown(ran: Ran) -> None:
     with pytest.raises(
         Exception, match=r"^no dead letter has the id or position app:0:99; `changefeed dlq list --all`"
     ):
-        _invoke("dlq", "show", ran.path, "app:0:99")
+        invoke("dlq", "show", ran.path, "app:0:99")
 
 
 def test_letters_are_replayed(ran: Ran) -> None:
-    done = _invoke("dlq", "replay", ran.path)
+    done = invoke("dlq", "replay", ran.path)
     assert done.return_value == 3
     assert "still dead: ticdc-open: row lies in the claim-check file" in done.stdout
     _define(ran.path.parent, **{"claim-check-storage-uri": str(ran.path.parent / "store")})
     [would] = _said("dlq", "replay", ran.path, "--dry-run")
     assert (would["dry_run"], len(would["replayed"]), would["late"]) == (True, 1, {"app.orders": 1})
-    done = _invoke("dlq", "replay", ran.path)
+    done = invoke("dlq", "replay", ran.path)
     assert done.return_value == 0
     assert done.stdout.splitlines()[0] == "1 letters replayed: 0 rows to apply"
     assert done.stdout.splitlines()[1].startswith(
         "app.orders went on without 1 of the rows: they are at or below the bar"
     )
-    assert _invoke("dlq", "replay", ran.path).stdout == "no dead letters wait\n"
-    assert _invoke("dlq", "list", ran.path).stdout == "no dead letters wait\n"
+    assert invoke("dlq", "replay", ran.path).stdout == "no dead letters wait\n"
+    assert invoke("dlq", "list", ran.path).stdout == "no dead letters wait\n"
     [letter] = _said("dlq", "list", ran.path, "--all")
     assert letter["replayed"] is not None
     assert _said("status", ran.path)[0]["counts"]["dead"] == 0
@@ -217,7 +211,7 @@ PROSE = ("transaction: ", "key: ")
 
 def test_the_template_of_init_names_every_part_of_a_definition(tmp_path: Path) -> None:
     path = tmp_path / "pipeline.yaml"
-    _invoke("init", path)
+    invoke("init", path)
     text = path.read_text()
     assert load(path).pipeline == definition.Behaviour(name="shop")
     for model in (definition.FilesSource, definition.KafkaSource, definition.DeltaSink, definition.Behaviour):
@@ -227,7 +221,7 @@ def test_the_template_of_init_names_every_part_of_a_definition(tmp_path: Path) -
 
 def test_every_comment_of_the_template_can_be_taken_at_its_word(tmp_path: Path) -> None:
     path = tmp_path / "pipeline.yaml"
-    _invoke("init", path)
+    invoke("init", path)
     text = path.read_text()
     files, kafka = text.index("  type: files"), text.index("  # type: kafka")
     assert kafka > files

@@ -8,15 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
-from changefeed.cli import changefeed, run
-from changefeed.cli.output import Output
+from changefeed.cli import run
 from changefeed.errors import ConfigError
 from changefeed.protocols import protocol
 from changefeed.protocols.loss import loss
 from changefeed.record_log import read, write
+from tests.cli.command import invoke
 
 SHOP = Path(__file__).parent.parent / "data" / "shop"
 OPEN = SHOP / "ticdc-open" / "open-3.newarch.jsonl.gz"
@@ -25,12 +24,6 @@ DTS = SHOP / "tencent-dts" / "four-partitions-split.jsonl.gz"
 REGISTRY = f"schema-registry={SHOP / 'ticdc-avro' / 'avro-ext.newarch.schemas.json'}"
 TO_DTS = ("--from", "ticdc-open", "--to", "tencent-dts")
 LOST = "ticdc-open to tencent-dts loses commit_ts, commit_time.ms, delete.commit_ts, schema.commit_ts, resolved"
-
-
-def _invoke(*args: object) -> Result:
-    return CliRunner().invoke(
-        changefeed, list(map(str, args)), obj=Output(), catch_exceptions=False, standalone_mode=False
-    )
 
 
 @pytest.fixture
@@ -55,13 +48,13 @@ def test_a_loss_that_a_pipeline_would_feel_is_refused_with_the_fix(
 
 
 def test_an_allowed_loss_is_said(log: Path, tmp_path: Path) -> None:
-    done = _invoke("transcode", log, *TO_DTS, "--allow-loss", "order,resolved", "--out", tmp_path / "out.jsonl")
+    done = invoke("transcode", log, *TO_DTS, "--allow-loss", "order,resolved", "--out", tmp_path / "out.jsonl")
     assert (done.return_value, done.stderr) == (0, f"{LOST}\n")
 
 
 def test_a_loss_is_an_object_for_machines(log: Path, tmp_path: Path) -> None:
     args = ("--allow-loss", "resolved", "--out", tmp_path / "out.jsonl", "--json")
-    done = _invoke("transcode", log, *TO_DTS, *args)
+    done = invoke("transcode", log, *TO_DTS, *args)
     lost = ["commit_ts", "commit_time.ms", "delete.commit_ts", "schema.commit_ts", "resolved"]
     assert json.loads(done.stderr) == {
         "loss": {"from": "ticdc-open", "to": "tencent-dts", "lost": lost, "needed": ["resolved"]}
@@ -70,7 +63,7 @@ def test_a_loss_is_an_object_for_machines(log: Path, tmp_path: Path) -> None:
 
 def test_a_key_that_is_none_shows_the_nearest(log: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
-        _invoke("transcode", log, *TO_DTS, "--allow-loss", "resolve", "--out", tmp_path / "out.jsonl")
+        invoke("transcode", log, *TO_DTS, "--allow-loss", "resolve", "--out", tmp_path / "out.jsonl")
     assert str(caught.value).startswith('unknown key "resolve". Did you mean "resolved"? Known: after, before, ')
 
 
@@ -151,15 +144,15 @@ def _records(path: Path) -> dict[tuple[str, int], list[dict[str, Any]]]:
 
 
 def _rows(log: Path, name: str) -> int:
-    decoded = _invoke("decode", log, "--protocol", name, "--json")
+    decoded = invoke("decode", log, "--protocol", name, "--json")
     assert decoded.return_value == 0
     return sum(json.loads(line)["kind"] == "row" for line in decoded.stdout.splitlines())
 
 
 def test_on_spark_every_record_is_the_same(spark: SparkSession, tmp_path: Path) -> None:
     args = ("transcode", OPEN, "--from", "ticdc-open", "--to", "ticdc-open", "-O", "profile=classic")
-    assert _invoke(*args, "--out", tmp_path / "plain.parquet").return_value == 0
-    done = _invoke(*args, "--out", tmp_path / "spark", "--spark", "--json")
+    assert invoke(*args, "--out", tmp_path / "plain.parquet").return_value == 0
+    done = invoke(*args, "--out", tmp_path / "spark", "--spark", "--json")
     plain = _records(tmp_path / "plain.parquet")
     assert json.loads(done.stdout) == {
         "wrote": str(tmp_path / "spark"),
@@ -173,7 +166,7 @@ def test_on_spark_every_record_is_the_same(spark: SparkSession, tmp_path: Path) 
 
 def test_on_spark_a_partition_has_its_own_encoder(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "dts"
-    _invoke("transcode", OPEN, *TO_DTS, "--allow-loss", "resolved", "--spark", "--out", out)
+    invoke("transcode", OPEN, *TO_DTS, "--allow-loss", "resolved", "--spark", "--out", out)
     found = _records(out)
     assert sorted(found) == [("shop", 0), ("shop", 1), ("shop", 2)]
     for records in found.values():
@@ -187,7 +180,7 @@ def test_on_spark_events_that_lie_in_several_records_are_read_whole(spark: Spark
     write(logs[0], read(DTS, stop=1203))
     write(logs[1], read(DTS, start=1203))
     args = ("--from", "tencent-dts", "--to", "ticdc-open", "--allow-loss", "checkpoint", "--spark")
-    done = _invoke("transcode", *logs, *args, "--out", tmp_path / "open", "--json")
+    done = invoke("transcode", *logs, *args, "--out", tmp_path / "open", "--json")
     assert (done.return_value, json.loads(done.stdout)["dead_letters"]) == (0, 0)
     assert _rows(tmp_path / "open", "ticdc-open") == _rows(DTS, "tencent-dts")
 
@@ -196,11 +189,11 @@ def test_on_spark_dead_letters_are_shown_and_errors_are_ours(spark: SparkSession
     log = tmp_path / "log.jsonl"
     log.write_text('{"key_text":"no"}\n')
     args = ("transcode", log, "--from", "ticdc-open", "--to", "ticdc-open", "--spark")
-    done = _invoke(*args, "--out", tmp_path / "out")
+    done = invoke(*args, "--out", tmp_path / "out")
     assert (done.return_value, done.stdout) == (3, f"wrote {tmp_path / 'out'}, 1 dead letters\n")
     assert done.stderr.splitlines()[-1].startswith("dead_letter ")
     with pytest.raises(ConfigError) as caught:
-        _invoke(*args, "--out", tmp_path / "out")
+        invoke(*args, "--out", tmp_path / "out")
     assert str(caught.value) == f"{tmp_path / 'out'} exists already; remove it or name another folder"
 
 
@@ -220,5 +213,5 @@ def test_on_spark_what_cannot_work_is_refused(
 ) -> None:
     given = [arg.replace("{tmp}", str(tmp_path)) for arg in args]
     with pytest.raises(ConfigError) as caught:
-        _invoke("transcode", log, "--from", "ticdc-open", "--to", "ticdc-open", "--spark", *given)
+        invoke("transcode", log, "--from", "ticdc-open", "--to", "ticdc-open", "--spark", *given)
     assert str(caught.value) == message.replace("{tmp}", str(tmp_path))

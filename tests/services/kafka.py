@@ -11,7 +11,6 @@ folder, and the process that is stopped is the one that was started.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import shutil
 import socket
@@ -26,6 +25,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from changefeed.spark import ivy, java
+from tests.services.processes import free_ports, stop, tail
 
 VERSION = "4.3.1"
 
@@ -97,7 +97,7 @@ class KafkaBroker:
     def __enter__(self) -> KafkaBroker:
         self._data = Path(tempfile.mkdtemp(prefix="changefeed-kafka-"))
         try:
-            port, controller = _free_ports(2)
+            port, controller = free_ports(2)
             self.bootstrap = f"127.0.0.1:{port}"
             self._properties = self._data / "server.properties"
             settings = _SERVER.format(port=port, controller=controller, data=self._data)
@@ -113,12 +113,7 @@ class KafkaBroker:
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._process is not None:
-            self._process.terminate()
-            try:
-                self._process.wait(timeout=20)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+            stop(self._process)
             self._process = None
         shutil.rmtree(self._data, ignore_errors=True)
 
@@ -180,7 +175,7 @@ class KafkaBroker:
         command = self._java("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(self._properties))
         ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
         if ran.returncode != 0:
-            raise RuntimeError(f"Kafka could not format its storage:\n{_tail(ran.stdout)}")
+            raise RuntimeError(f"Kafka could not format its storage:\n{tail(ran.stdout)}")
 
     def _start(self) -> None:
         log = self._data / "broker.log"
@@ -195,11 +190,11 @@ class KafkaBroker:
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
                 code = self._process.returncode
-                raise RuntimeError(f"Kafka ended with exit code {code} while starting:\n{_tail(log.read_text())}")
+                raise RuntimeError(f"Kafka ended with exit code {code} while starting:\n{tail(log.read_text())}")
             if self._is_ready():
                 return
             time.sleep(0.1)
-        raise RuntimeError(f"Kafka was not ready after {self._start_timeout_s:g} s:\n{_tail(log.read_text())}")
+        raise RuntimeError(f"Kafka was not ready after {self._start_timeout_s:g} s:\n{tail(log.read_text())}")
 
     def _is_ready(self) -> bool:
         host, port = self.bootstrap.split(":")
@@ -208,16 +203,3 @@ class KafkaBroker:
             return len(self.admin().list_topics(timeout=2).brokers) == 1
         except (OSError, KafkaException):
             return False
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that nothing listens on; all are held until all are chosen, so no two are the same."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-
-
-def _tail(log: str, lines: int = 20) -> str:
-    return "\n".join(log.splitlines()[-lines:])

@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Any
 
 from changefeed.spark import ivy, java
-from tests.services.kafka import _free_ports, _tail
+from tests.services.processes import free_ports, stop, tail
 
 VERSION = "2.6.13.Final"
 
@@ -68,7 +68,7 @@ class SchemaRegistry:
     def __enter__(self) -> SchemaRegistry:
         self._log = tempfile.NamedTemporaryFile(prefix="changefeed-registry-", suffix=".log")
         try:
-            (port,) = _free_ports(1)
+            (port,) = free_ports(1)
             self.url = f"http://127.0.0.1:{port}/apis/ccompat/v7"
             self._start(port)
         except BaseException:
@@ -80,12 +80,7 @@ class SchemaRegistry:
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._process is not None:
-            self._process.terminate()
-            try:
-                self._process.wait(timeout=20)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+            stop(self._process)
             self._process = None
         self._log.close()
 
@@ -115,10 +110,10 @@ class SchemaRegistry:
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
                 raise RuntimeError(
-                    f"the schema registry ended while starting:\n{_tail(Path(self._log.name).read_text())}"
+                    f"the schema registry ended while starting:\n{tail(Path(self._log.name).read_text())}"
                 )
             with contextlib.suppress(OSError, urllib.error.URLError, ValueError):
                 self.call("GET", "/subjects")
                 return
             time.sleep(0.1)
-        raise RuntimeError(f"the schema registry was not ready:\n{_tail(Path(self._log.name).read_text())}")
+        raise RuntimeError(f"the schema registry was not ready:\n{tail(Path(self._log.name).read_text())}")

@@ -26,6 +26,13 @@ def test_the_last_of_duplicate_members_wins() -> None:
     assert read(b'{"a":{"t":1,"t":2}}', "x", pairs=True) == (("a", (("t", Number("1")), ("t", Number("2")))),)
 
 
+def test_duplicate_members_can_be_refused() -> None:
+    assert read(b'{"a":{"b":1},"b":2}', "x", unique=True) == {"a": {"b": Number("1")}, "b": Number("2")}
+    with pytest.raises(ProtocolError) as caught:
+        read(b'{"a":{"b":1,"c":1,"b":2}}', "row", unique=True)
+    assert (str(caught.value), caught.value.reason) == ("row has the member 'b' twice", "bad-json")
+
+
 def test_bytes_that_are_not_utf8_survive() -> None:
     assert read(b'"a\xff\xc3"', "x").encode("utf-8", "surrogateescape") == b"a\xff\xc3"
 
@@ -53,7 +60,7 @@ def test_the_escaped_replacement_character_is_marked() -> None:
         (rb'["\udc80"]', r"row has half of a surrogate pair: \udc80", 2),
         (b"\xef\xbb\xbf{}", "row is not JSON: expecting value", 0),
         (b"[" * 100_000 + b"]" * 100_000, "row is nested too deeply", 0),
-        (b'"a\nb"', "row is not JSON: invalid control character at", 2),
+        (b'"a\nb"', "row is not JSON: invalid control character", 2),
     ],
 )
 def test_what_is_not_json_is_named(data: bytes, message: str, byte: int) -> None:

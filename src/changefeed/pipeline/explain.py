@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from changefeed.errors import SourceError
-from changefeed.frames.chunks import pack
 from changefeed.frames.types import sink_type
 from changefeed.pipeline.barrier import absorbed
 from changefeed.pipeline.compose import rules_of
@@ -89,14 +88,13 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
 
 def _chunks(definition: Definition, limit: int) -> Iterator[ChunkInfo]:
     choice = definition.source.protocol
-    decode = Reader(choice.name, choice.options)
-    transactions = protocol(choice.name).capabilities.cuts == "transactions"
+    read = Reader(choice.name, choice.options)
     found = source(definition.source)
     missing = found.missing()
     if missing is not None:
         raise SourceError(str(missing))
     for records in found.sample(limit):
-        for row in pack(decode(records), records, transactions=transactions).to_pylist():
+        for row in read.pack(read(records), records).to_pylist():
             yield chunk_info("", row)
 
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed.errors import ConfigError
-from changefeed.frames.chunks import CHUNKS, pack
+from changefeed.frames.chunks import CHUNKS
 from changefeed.model.batch import Decoded, TableBatch, record_batch
 from changefeed.model.event import Control, DeadLetter, SchemaChange
 from changefeed.model.position import Place
@@ -37,7 +37,6 @@ from changefeed.pipeline.ledger import cuts
 from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.run import open_flow
 from changefeed.pipeline.state import State
-from changefeed.protocols import protocol
 from changefeed.sinks.delta.read import query
 from changefeed.sources import source
 from changefeed.stages.decode import Reader
@@ -104,14 +103,13 @@ def look(definition: Definition, positions: Sequence[str] = (), state: State | N
     passed = [letter for letter in chosen if _passed(letter, state)]
     found = Found(unread=len(chosen) - len(passed), unfinished=bool(state.replayed))
     read = Reader(definition.source.protocol.name, definition.source.protocol.options)
-    transactions = protocol(definition.source.protocol.name).capabilities.cuts == "transactions"
     late = _Late(state, definition.pipeline.consistency, found)
     for records, at in _records(passed):
         decoded = read(records)
         good = _decodable(at, decoded.dead, found)
         kept = late.split(_only(decoded, good))
         found.rows += sum(len(table) for table in kept.tables)
-        found.chunks.append(pack(kept, records, records.slice(0, 0), transactions=transactions))
+        found.chunks.append(read.pack(kept, records, records.slice(0, 0)))
     found.released = _released(definition, waiting, state, set(found.letters))
     return found
 

@@ -109,6 +109,7 @@ class _Runner:
         self.source: Source = source(definition.source)
         self.flow = open_flow(definition, spark)
         self.ledger = self.flow.ledger
+        self.settled: State | None = None  # nothing came since it was settled
         self.error: BaseException | None = None
         self.ended = False
         self.at_work = threading.Lock()  # held during a step; who ends the query waits for it
@@ -140,8 +141,9 @@ class _Runner:
 
     def _settle(self) -> None:
         """Takes in what had to wait only as long as there was more to read."""
-        if self.flow.cuts == "transactions":
+        if self.flow.cuts == "transactions" and self.ledger.state is not self.settled:
             self._step(settled=True)
+            self.settled = self.ledger.state
 
     def _step(self, *, settled: bool) -> None:
         state, before = self.ledger.state, self.ledger.step
@@ -204,6 +206,8 @@ class _Runner:
 
     def _settle_if_idle(self, query: StreamingQuery) -> None:
         """Settles when the last trigger looked, and found nothing new."""
+        if self.flow.cuts != "transactions" or self.ledger.state is self.settled:
+            return  # Spark is asked over a socket, every second
         with self.at_work:
             status, looked = query.status, query.lastProgress
             at_rest = not (status["isDataAvailable"] or status["isTriggerActive"])

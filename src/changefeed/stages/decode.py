@@ -103,11 +103,10 @@ def worker(
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         read = Reader(protocol, options, latest)
-        transactions = spoken(protocol).capabilities.cuts == "transactions"
         for batch in batches:
             records = arrived(batch)
             fresh = records.filter(pc.invert(batch.column(_AGAIN))) if _AGAIN in batch.schema.names else None
-            yield pack(read(records), records, fresh, transactions=transactions)
+            yield read.pack(read(records), records, fresh)
         yield pack_waiting(read.waiting())
 
     return run
@@ -153,9 +152,10 @@ class Reader:
     def __init__(
         self, protocol: str, options: Mapping[str, Any], latest: Mapping[str, Mapping[int, int]] = _NOTHING
     ) -> None:
-        chosen = spoken(protocol).read_options(options)
+        chosen, can = spoken(protocol).read_options(options), spoken(protocol).capabilities
         self._protocol = protocol
-        self._dates = Dates(latest) if spoken(protocol).capabilities.undated else None
+        self._transactions = can.cuts == "transactions"
+        self._dates = Dates(latest) if can.undated else None
         self._decoder = decoder(protocol, chosen, stores_of(chosen))
 
     def __call__(self, records: pa.RecordBatch) -> Decoded:
@@ -164,6 +164,10 @@ class Reader:
         if self._dates is not None:
             decoded = self._dates.date(decoded)
         return _without_key_only(decoded, records, self._protocol)
+
+    def pack(self, decoded: Decoded, records: pa.RecordBatch, fresh: pa.RecordBatch | None = None) -> pa.RecordBatch:
+        """The chunks that say what `records` meant, with all that this protocol's cuts rest on; see `frames.chunks`."""
+        return pack(decoded, records, fresh, transactions=self._transactions)
 
     def waiting(self) -> pa.RecordBatch:
         """The records whose remainder has not come yet."""

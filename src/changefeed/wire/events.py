@@ -13,10 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from changefeed.errors import UnsupportedError
 from changefeed.model.batch import Decoded, TableBatch
-from changefeed.model.event import Control, Instant
+from changefeed.model.event import Control, Instant, Resolved, SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape
+from changefeed.wire import tso
 
 _DIGITS = {"s": 0, "ms": 3, "us": 6}
 
@@ -48,6 +50,10 @@ class Row:
         """The commit time in milliseconds since the epoch, or None."""
         return None if self.commit_time is None else self.commit_time.us // 1000
 
+    def __str__(self) -> str:
+        """The row as errors name it."""
+        return f"{self.op} of {self.shape.database}.{self.shape.table} at {self.place}"
+
 
 @dataclass(frozen=True, slots=True)
 class Lines:
@@ -62,6 +68,28 @@ def in_order(changes: Decoded) -> list[Row | Control]:
     events += changes.control
     events.sort(key=lambda event: (event.place.record, event.place.index or 0))
     return events
+
+
+def commit_ts(event: Row | SchemaChange | Resolved) -> int | None:
+    """The commit ts; of an event from elsewhere its commit time as TiDB would write it. None where it has neither."""
+    if event.commit_ts is not None:
+        return event.commit_ts
+    if event.commit_time is None or event.commit_time.us < 0:
+        return None
+    return tso.at(event.commit_time.us // 1000)
+
+
+def needed_ts(event: Row | SchemaChange, protocol: str) -> int:
+    """As `commit_ts`, for a protocol that has no message without it.
+
+    Raises:
+        UnsupportedError: the event has neither.
+    """
+    ts = commit_ts(event)
+    if ts is None:
+        named = event if isinstance(event, Row) else f"{event.type} at {event.place}"
+        raise UnsupportedError(f"{named}: {protocol} needs a commit_ts or a commit time")
+    return ts
 
 
 def rows(batch: TableBatch) -> Iterator[Row]:

@@ -21,6 +21,7 @@ from __future__ import annotations
 from changefeed.errors import ProtocolError
 from changefeed.model.types import INTEGERS, TEXTS, ColumnType
 
+MOST_COLUMNS = 4096  # of a table of MySQL or TiDB
 BINARY, HANDLE, GENERATED, PRIMARY, UNIQUE, MULTIPLE, NULLABLE, UNSIGNED = (1 << bit for bit in range(8))
 
 _NAMES = {

@@ -19,6 +19,7 @@ from changefeed.wire.strict_json import Number
 from changefeed.wire.zone import to_utc
 
 TEMPORAL = frozenset({"datetime", "timestamp"})
+MOST_DIMENSIONS = 16_383  # of a vector of TiDB or MySQL
 
 Read = Callable[[str], Any]
 
@@ -78,6 +79,8 @@ def read_string(text: str) -> Any:
 
 def read_vector(text: str) -> list[float]:
     """The float32 of `[1,2.5]`."""
+    if text.count(",") >= MOST_DIMENSIONS:
+        raise SchemaError(f"{text!r:.60}… is a vector of more than {MOST_DIMENSIONS} numbers")
     items = strict_json.read(text.encode("utf-8", "surrogateescape"), "vector")
     if type(items) is not list:
         raise SchemaError(f"{text!r:.60} is not a vector")

@@ -504,14 +504,10 @@ def test_nesting_is_bounded(depth: int) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        value('{"v":' + "9" * 1_000_000 + "}"),
-        value('{"v":1e999999999}'),
-        value("{" + ",".join(f'"c{i}":1' for i in range(5000)) + "}"),
         with_schema(schema("bytes", f"{C}Decimal", DIGITS % (2, 10)), '"' + "A" * 4_000_000 + '"'),
         with_schema(schema("bytes", f"{C}Decimal", DIGITS % (2, 10)), "1E999"),
         with_schema(schema("bytes", f"{D}data.Bits", '"length":"64"'), '"' + "A" * 4000 + '"'),
         with_schema('"type":"array","items":{"type":"float"}', "[" + ",".join(["1.5"] * 20_000) + "]"),
-        ('{"schema":' + '{"type":"array","items":' * 40 + '{"type":"int8"}' + "}" * 40 + ',"payload":{}}').encode(),
     ],
     ids=lambda data: f"{len(data)} bytes",
 )

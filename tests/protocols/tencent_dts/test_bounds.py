@@ -1,9 +1,6 @@
-"""Records that are made to hurt: refused soon, and without much memory."""
+"""Bounds, and what is said of a record beyond one; the conformance suite has the bombs."""
 
 from __future__ import annotations
-
-import time
-import tracemalloc
 
 import pytest
 
@@ -59,21 +56,12 @@ VALUES = sized(
     ],
     ids=range(16),
 )
-def test_a_bomb_is_refused_soon_and_in_little_memory(value: bytes, error: str | None) -> None:
-    batch = record_batch([record(value)])
-    start = time.perf_counter()
-    found = decoder().decode(batch)
-    took = time.perf_counter() - start
+def test_what_is_beyond_a_bound_is_said(value: bytes, error: str | None) -> None:
+    found = decoder().decode(record_batch([record(value)]))
     if error is None:
         assert not found.dead
     else:
         assert f"tencent-dts: {error}" in found.dead[0].error
-    tracemalloc.start()
-    decoder().decode(batch)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 64 * MIB
-    assert took < 1.0  # alone on a core 0.1; other tests may run beside this one
 
 
 def test_shapes_of_one_table_are_bounded() -> None:

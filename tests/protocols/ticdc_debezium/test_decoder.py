@@ -189,12 +189,6 @@ def test_a_bad_schema_change_says_what_is_wrong(text: str, error: str) -> None:
 
 
 BOMBS = {
-    "a deep value": document(insert('{"id":' + "[" * 500_000 + "}")),
-    "a deep value that is closed": document(insert('{"id":' + "[" * 900 + "]" * 900 + "}")),
-    "a deep schema": document(insert('{"id":1}'), '{"a":' + "[" * 900 + "]" * 900 + "}"),
-    "a long number": document(insert('{"id":' + "9" * 1_000_000 + "}")),
-    "a large exponent": document(insert('{"id":1e999999999}')),
-    "a long fraction": document(insert('{"id":0.' + "1" * 1_000_000 + "}")),
     "a large decimal": document(insert('{"id":1e300}'), row_schema(field("id", "double", tidb_type="decimal"))),
     "many fields twice": document(insert('{"id":1}'), row_schema(*[ID, ID.replace("int32", "int16")] * 50)),
 }

@@ -160,7 +160,7 @@ def test_what_a_type_cannot_hold(kind: str, kept: bytes, nullable: bool, text: s
         ),
         (
             Decoded(control=[SchemaChange("drop_table", "shop", "t", "DROP TABLE t", AT)]),
-            "ticdc-debezium: drop_table at shop:0:7 has neither commit_ts nor commit time",
+            "drop_table at shop:0:7: ticdc-debezium needs a commit_ts or a commit time",
         ),
     ],
     ids=str,

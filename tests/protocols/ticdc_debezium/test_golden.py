@@ -102,7 +102,7 @@ def without_blocks(changes: Decoded) -> Decoded:
 
 
 def test_a_row_of_every_type_is_what_a_debezium_connector_writes() -> None:
-    (created,) = parse((DATA / "datatype.ddl.sql").read_text(), "test")
+    (created,) = parse((DATA.parents[1] / "ddl" / "datatype.sql").read_text(), "test")
     assert isinstance(created, CreateTable)
     columns = tuple(Column(c.name, c.type, c.nullable, c.name == "pk") for c in created.columns)
     image = {c.name: None if ROW[c.name] is None else reader(c.type)(ROW[c.name]) for c in columns}

@@ -73,6 +73,14 @@ def test_options_that_cannot_work_say_why(given: dict[str, Any], message: str) -
 
 def test_texts_become_values() -> None:
     options = OPEN.read_options(
-        {"max-batch-size": "32", "output-old-value": "false", "columns": "a, b", "partition": "columns"}
+        {
+            "max-batch-size": "32",
+            "output-old-value": "false",
+            "partition": "columns",
+            "columns": "a, b",
+            "partition-num": "3",
+        }
     )
-    assert (options.max_batch_size, options.output_old_value, options.dispatched_columns) == (32, False, ("a", "b"))
+    dispatcher = options.dispatcher()
+    assert (options.max_batch_size, options.output_old_value) == (32, False)
+    assert (dispatcher.partitions, dispatcher.columns) == (3, ("a", "b"))

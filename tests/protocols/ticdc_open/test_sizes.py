@@ -54,7 +54,7 @@ def test_188_bytes_hold_exactly_what_the_producer_puts_there() -> None:
     with pytest.raises(UnsupportedError) as caught:
         encode(rows, max_message_bytes=187)
     assert str(caught.value) == (
-        "ticdc-open: insert of test.t (t:0:0) needs a message of 188 bytes, max-message-bytes is 187 "
+        "ticdc-open: insert of test.t at t:0:0 needs a message of 188 bytes, max-message-bytes is 187 "
         "(ErrMessageTooLarge): raise it or set large-message-handle-option"
     )
 

@@ -34,9 +34,10 @@ from changefeed.protocols.debezium_mysql.images import Images
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.parts import Part, check_struct
 from changefeed.protocols.debezium_mysql.reading import show
-from changefeed.protocols.debezium_mysql.schema import MOST_FIELDS, Node
+from changefeed.protocols.debezium_mysql.schema import Node
 from changefeed.protocols.debezium_mysql.shapes import Family, Field
 from changefeed.wire import confluent
+from changefeed.wire.mysql import MOST_COLUMNS
 from changefeed.wire.records import Headers, dead_letter, each_record
 
 NAME = "debezium-mysql"
@@ -201,8 +202,8 @@ class Decoder:
         present = [tree for tree in (before, after) if tree is not None]
         if not present:
             raise SchemaError(f"{op} without an image")
-        if len(present[-1]) > MOST_FIELDS:
-            raise SchemaError(f"row has {len(present[-1])} columns, expected at most {MOST_FIELDS}")
+        if len(present[-1]) > MOST_COLUMNS:
+            raise SchemaError(f"row has {len(present[-1])} columns, expected at most {MOST_COLUMNS}")
         family = self._compiled(key, value, source, tuple(present[-1]))
         if key is not None and ("absent" in origin or not _is_own(key.payload, present[-1])):
             origin["key"] = java_json.write(key.payload)

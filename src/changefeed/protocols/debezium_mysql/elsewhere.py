@@ -105,9 +105,9 @@ def rows(row: Row, options: Options) -> Iterator[Row]:
         UnsupportedError: it has no time, or no image.
     """
     if row.commit_time is None:
-        raise UnsupportedError(f"debezium-mysql: {_named(row)} needs a commit time")
+        raise UnsupportedError(f"debezium-mysql: {row} needs a commit time")
     if row.after is None and (row.before is None or row.op != "delete"):
-        raise UnsupportedError(f"debezium-mysql: {_named(row)} has no image to send")
+        raise UnsupportedError(f"debezium-mysql: {row} has no image to send")
     origin = source(row.origin, options)
     transaction = row.transaction if options.provide_transaction_metadata else None
     if row.op == "read":
@@ -197,7 +197,3 @@ def schema_change(event: SchemaChange, options: Options) -> SchemaChange:
         raise UnsupportedError(f"debezium-mysql: source-version {options.version} is none of {profile}")
     place = event.place if options.topic_prefix is None else replace(event.place, topic=options.topic_prefix)
     return replace(event, origin=origin, place=place)
-
-
-def _named(row: Row) -> str:
-    return f"{row.op} of {row.shape.database}.{row.shape.table} at {row.place}"

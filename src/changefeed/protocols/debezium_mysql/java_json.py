@@ -36,7 +36,7 @@ def read(data: bytes, what: str) -> Any:
         data.decode()
     except UnicodeDecodeError as error:
         raise ProtocolError(f"{what} is not UTF-8", reason="bad-json", byte=error.start) from error
-    tree = strict_json.read(data, what)
+    tree = strict_json.read(data, what, unique=True)
     if data.count(b"[") + data.count(b"{") > _DEEPEST:
         _check_depth(tree, what, 0)
     return _unmarked(tree) if b"\\ufffd" in data else tree

@@ -20,11 +20,12 @@ from typing import Any
 
 from changefeed.model.types import ColumnType
 from changefeed.protocols.debezium_mysql import java_json, numbers
-from changefeed.protocols.debezium_mysql.reading import MOST_DIMENSIONS, reading
+from changefeed.protocols.debezium_mysql.reading import reading
 from changefeed.protocols.debezium_mysql.schema import Node
 from changefeed.protocols.debezium_mysql.times import as_number
 from changefeed.wire.floats import float32
 from changefeed.wire.strict_json import Number
+from changefeed.wire.texts import MOST_DIMENSIONS
 
 _GEOMETRY = "io.debezium.data.geometry."
 NUMBER = Node("number")  # a number as it stands, for what no Connect type holds

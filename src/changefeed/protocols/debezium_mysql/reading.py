@@ -32,6 +32,7 @@ from changefeed.protocols.debezium_mysql.times import Irregular, as_number
 from changefeed.wire import base64_text
 from changefeed.wire.floats import float32
 from changefeed.wire.strict_json import Number
+from changefeed.wire.texts import MOST_DIMENSIONS
 
 Read = Callable[[Any], Any]
 Reading = tuple[ColumnType, Read]
@@ -39,7 +40,6 @@ Reading = tuple[ColumnType, Read]
 _INTEGERS = {"int8": ("tinyint", 8), "int16": ("smallint", 16), "int32": ("int", 32), "int64": ("bigint", 64)}
 _SPECIAL = ("NaN", "Infinity", "-Infinity")
 _SHOWN = 60
-MOST_DIMENSIONS = 16_383  # of a vector of MySQL
 
 
 def reading(node: Node) -> Reading:

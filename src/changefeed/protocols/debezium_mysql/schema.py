@@ -18,6 +18,7 @@ from typing import Any
 
 from changefeed.errors import SchemaError
 from changefeed.protocols.debezium_mysql import java_json
+from changefeed.wire.mysql import MOST_COLUMNS
 from changefeed.wire.strict_json import Number
 
 BASES = frozenset(
@@ -25,7 +26,6 @@ BASES = frozenset(
 )
 DECIMAL, BITS = "org.apache.kafka.connect.data.Decimal", "io.debezium.data.Bits"
 _DEEPEST = 12  # the schema-change topic needs 7
-MOST_FIELDS = 4096  # columns of a table of MySQL
 _CACHED_BYTES = 1 << 20
 
 
@@ -139,7 +139,7 @@ def _node(tree: Any, path: str, depth: int) -> Node:
 
 
 def _fields(tree: Any, path: str, depth: int) -> tuple[Node, ...]:
-    if not isinstance(tree, list) or len(tree) > MOST_FIELDS:
+    if not isinstance(tree, list) or len(tree) > MOST_COLUMNS:
         raise SchemaError(f"struct has no list of fields - at `{path}`")
     fields = tuple(_node(item, f"{path}.fields[{i}]", depth + 1) for i, item in enumerate(tree))
     if len({node.field for node in fields}) != len(fields):

@@ -66,7 +66,7 @@ class RowWriter:
             try:
                 data = list(write_image(image, prefix, columns, row.irregular, row.origin))
             except UnsupportedError as error:
-                raise UnsupportedError(f"tencent-dts: {_named(row)}: {error}") from error
+                raise UnsupportedError(f"tencent-dts: {row}: {error}") from error
             images[side] = _shortened(data, (row.origin.get("short") or {}).get(side))
         change: dict[str, Any] = {**images, "properties": write_pairs(row.origin.get("rowProperties"))}
         change[protobuf.UNKNOWN] = base64.b64decode(row.origin.get("rowUnknown", ""), validate=True)
@@ -81,7 +81,7 @@ class RowWriter:
         wanted = {INSERT: ("newColumns",), DELETE: ("oldColumns",), UPDATE: ("oldColumns", "newColumns")}[kind]
         found = [(side, image) for side in wanted if (image := images[side]) is not None]
         if len(found) < len(wanted):
-            raise UnsupportedError(f"tencent-dts: {_named(row)}: a row without the image that its op needs")
+            raise UnsupportedError(f"tencent-dts: {row}: a row without the image that its op needs")
         return found
 
 
@@ -90,7 +90,3 @@ def _shortened(data: list[bytes], count: Any) -> list[bytes]:
     if isinstance(count, int) and 0 < count < len(data) and set(data[count:]) == {ABSENT}:
         return data[:count]
     return data
-
-
-def _named(row: Row) -> str:
-    return f"{row.op} of {row.shape.database}.{row.shape.table} at {row.place}"

@@ -26,14 +26,12 @@ from changefeed.model.position import Place
 from changefeed.protocols.base import Stores
 from changefeed.protocols.ticdc_avro import marks
 from changefeed.protocols.ticdc_avro.options import NAME, Options
-from changefeed.protocols.ticdc_avro.rows import RowWriter, commit_ts, named
+from changefeed.protocols.ticdc_avro.rows import RowWriter
 from changefeed.protocols.ticdc_avro.schema_text import CHECKSUM, CORRUPTED, VERSION
 from changefeed.wire import tso
 from changefeed.wire.ddl_actions import CODES
-from changefeed.wire.dispatch import Dispatcher
-from changefeed.wire.events import Row, in_order
+from changefeed.wire.events import Row, commit_ts, in_order
 from changefeed.wire.routing import Offsets, Router
-from changefeed.wire.zone import zone
 
 _OVERHEAD = 36  # what Kafka adds to a record at most
 _CODE_LIMIT = 2**31
@@ -45,7 +43,7 @@ class Encoder:
     def __init__(self, options: Options, stores: Stores) -> None:
         self._options = options
         self._rows = RowWriter(options, stores)
-        self._router = Router(options.topic, _dispatcher(options), options.dispatch_rules())
+        self._router = Router(options.topic, options.dispatcher(), options.dispatch_rules())
         self._elsewhere = False  # whether a row or a schema change from elsewhere has been seen
         self._offsets = Offsets() if options.partition_num is not None else None
 
@@ -82,11 +80,11 @@ class Encoder:
         length, limit = len(key or b"") + len(value or b"") + _OVERHEAD, self._options.max_message_bytes
         if length > limit:
             raise UnsupportedError(
-                f"{NAME} cannot carry {named(row)}: it needs a message of {length} bytes, max-message-bytes is {limit} "
+                f"{NAME} cannot carry {row}: it needs a message of {length} bytes, max-message-bytes is {limit} "
                 "(ErrMessageTooLarge)"
             )
         if key is None and value is None:
-            raise UnsupportedError(f"{NAME} cannot carry {named(row)}: the table has no handle key to delete by")
+            raise UnsupportedError(f"{NAME} cannot carry {row}: the table has no handle key to delete by")
         return self._record(place, key, value)
 
     def _split(self, row: Row) -> Iterator[Row]:
@@ -106,9 +104,7 @@ class Encoder:
         yield insert
 
     def _schema_change(self, event: SchemaChange) -> bytes:
-        ts = event.commit_ts
-        if ts is None and event.commit_time is not None:
-            ts = tso.at(event.commit_time.us // 1000)
+        ts = commit_ts(event)
         if event.ddl is None or ts is None or not 0 <= ts < tso.LIMIT:
             missing = "statement" if event.ddl is None else "commit_ts and no commit time"
             raise UnsupportedError(f"{NAME}: {event.type} at {event.place} has no {missing}")
@@ -140,11 +136,3 @@ def _moves(row: Row) -> bool:
     if before is None or after is None or not all(name in before and name in after for name in keys):
         return False
     return any(before[name] != after[name] for name in keys)
-
-
-def _dispatcher(options: Options) -> Dispatcher | None:
-    if options.partition_num is None:
-        return None
-    null = b"null" if options.profile == "classic" else None
-    where = zone(options.time_zone)
-    return Dispatcher(options.partition, options.partition_num, options.dispatched_columns, null, where)

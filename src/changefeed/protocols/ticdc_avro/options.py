@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -10,7 +9,7 @@ from msgspec import Meta
 from changefeed.errors import ConfigError
 from changefeed.protocols import base
 from changefeed.protocols.ticdc_avro.names import TopicRule, check_topic
-from changefeed.wire.dispatch import CaseSensitive, Dispatcher, Dispatchers, Rules, check_index, heard
+from changefeed.wire.dispatch import CaseSensitive, Columns, Dispatching, Index, Partition, PartitionNum, Rules
 from changefeed.wire.zone import zone
 
 NAME = "ticdc-avro"
@@ -20,7 +19,7 @@ NO_REGISTRY = (
 )
 
 
-class Options(base.RegistryOptions, frozen=True):
+class Options(Dispatching, base.RegistryOptions, frozen=True):
     """What both directions need to know of the producer."""
 
     profile: Annotated[
@@ -64,12 +63,10 @@ class Options(base.RegistryOptions, frozen=True):
             "topic is of the table that the topic names. None keeps the change's own topic, and the record's names"
         ),
     ] = None
-    partition_num: Annotated[
-        int | None, Meta(description="partitions of the topic: rows are dispatched anew. None keeps the change's own")
-    ] = None
-    partition: Annotated[str, Meta(description="dispatcher: default, table, ts, index-value, columns")] = "default"
-    index: Annotated[str | None, Meta(description="unique index of index-value; changes do not carry indexes")] = None
-    columns: Annotated[str | tuple[str, ...], Meta(description="columns of the columns dispatcher")] = ()
+    partition_num: PartitionNum = None
+    partition: Partition = "default"
+    index: Index = None
+    columns: Columns = ()
     dispatchers: Rules = ()
     case_sensitive: CaseSensitive = False
 
@@ -93,24 +90,12 @@ class Options(base.RegistryOptions, frozen=True):
                 'Avro protocol with row level checksum, should set "enable-tidb-extension" to "true", and set '
                 '"avro-decimal-handling-mode" to "string" and "avro-bigint-unsigned-handling-mode" to "string"'
             )
-        for name in ("max_message_bytes", "partition_num"):
-            if getattr(self, name) is not None and getattr(self, name) <= 0:
-                raise ConfigError(f"invalid {name.replace('_', '-')} {getattr(self, name)}")
-        if self.topic is not None:
-            check_topic(self.topic)
-        check_index(self.index)
-        Dispatcher(self.partition, 1, self.dispatched_columns, None, UTC)
-        for rule in self.dispatchers:
-            if rule.topic:
-                check_topic(rule.topic)
-        self.dispatch_rules()
-
-    @property
-    def dispatches(self) -> tuple[str, ...]:
-        """The options among these that send rows to other topics or partitions than the changes' own."""
-        return tuple(
-            name for name, value in (("topic", self.topic), ("partition-num", self.partition_num)) if value is not None
-        )
+        if self.max_message_bytes <= 0:
+            raise ConfigError(f"invalid max-message-bytes {self.max_message_bytes}")
+        self.check_dispatching()
+        for topic in (self.topic, *(rule.topic for rule in self.dispatchers)):
+            if topic:
+                check_topic(topic)
 
     @property
     def checksums(self) -> bool:
@@ -126,16 +111,3 @@ class Options(base.RegistryOptions, frozen=True):
     def topic_rule(self) -> TopicRule | None:
         """The topic rule, where there is one."""
         return None if self.topic is None else TopicRule(self.topic)
-
-    def dispatch_rules(self) -> Dispatchers:
-        """The option `dispatchers`, ready to be asked."""
-        return heard(
-            self.dispatchers, case_sensitive=self.case_sensitive, profile=self.profile, bug_compat=self.bug_compat
-        )
-
-    @property
-    def dispatched_columns(self) -> tuple[str, ...]:
-        """The option `columns` as names; a text holds them separated by commas."""
-        if isinstance(self.columns, str):
-            return tuple(name.strip() for name in self.columns.split(",") if name.strip())
-        return self.columns

@@ -176,7 +176,7 @@ class RowWriter:
         return ts
 
     def _unsupported(self, row: Row, why: str) -> UnsupportedError:
-        return UnsupportedError(f"{NAME} cannot carry {named(row)}: {why}")
+        return UnsupportedError(f"{NAME} cannot carry {row}: {why}")
 
     def _shape(self, shape: TableShape, old: bool) -> ShapeWriter:
         """The writers of a shape; `old`: of its before image, for deletes."""
@@ -241,15 +241,3 @@ def _check_names(columns: Sequence[Column]) -> None:
                 f"columns {seen[field]} and {column.name} are both {field} in Avro (ErrAvroSchemaAPIError)"
             )
         seen[field] = column.name
-
-
-def commit_ts(row: Row) -> int | None:
-    """The row's commit ts; of a row from elsewhere its commit time as TiDB would write it."""
-    if row.commit_ts is not None:
-        return row.commit_ts
-    return tso.at(row.commit_ms) if row.commit_ms is not None and row.commit_ms >= 0 else None
-
-
-def named(row: Row) -> str:
-    """The row as errors name it."""
-    return f"{row.op} of {row.shape.database}.{row.shape.table} ({row.place})"

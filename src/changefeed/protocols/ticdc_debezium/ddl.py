@@ -21,6 +21,7 @@ from changefeed.protocols.ticdc_debezium.document import Document
 from changefeed.protocols.ticdc_debezium.options import Options
 from changefeed.protocols.ticdc_debezium.source import Source
 from changefeed.wire import tso
+from changefeed.wire.events import needed_ts
 from changefeed.wire.go_json import W_RAW
 from changefeed.wire.json_form import INT64, integer, refuse_others, show, string
 from changefeed.wire.strict_json import REPLACED, Number
@@ -92,7 +93,7 @@ def write(event: SchemaChange, cluster_id: str, options: Options) -> tuple[bytes
         return None  # by its name, which others may choose otherwise, and by its statement
     if event.ddl is None:
         raise UnsupportedError(f"ticdc-debezium: {event.type} at {event.place} has no statement to send")
-    found = source.of(origin, event.database or "", event.table or "", commit_ts(event), cluster_id)
+    found = source.of(origin, event.database or "", event.table or "", needed_ts(event, "ticdc-debezium"), cluster_id)
     database = W_RAW.string(origin.get("databaseName", found.database))
     changes = origin["tableChanges"] if "tableChanges" in origin else table_changes.made(event)
     schema_name = origin.get("schemaName")
@@ -103,19 +104,6 @@ def write(event: SchemaChange, cluster_id: str, options: Options) -> tuple[bytes
     )
     key = _text(origin.get("key") or {"databaseName": origin.get("databaseName", found.database)})
     return blocks.documents(key, payload, origin, blocks.ddl(options), options)
-
-
-def commit_ts(event: Any) -> int:
-    """The commit ts of an event that is no row; its commit time as TiDB would write it, if it has none.
-
-    Raises:
-        UnsupportedError: it has neither.
-    """
-    if event.commit_ts is not None:
-        return int(event.commit_ts)
-    if event.commit_time is None or event.commit_time.us < 0:
-        raise UnsupportedError(f"ticdc-debezium: {event.type} at {event.place} has neither commit_ts nor commit time")
-    return tso.at(event.commit_time.us // 1000)
 
 
 def _text(value: Any) -> str:

@@ -34,6 +34,7 @@ from changefeed.protocols.ticdc_debezium.shapes import LIMIT, Described, family
 from changefeed.protocols.ticdc_debezium.source import Source
 from changefeed.wire import compression, tso
 from changefeed.wire.json_form import INT64, integer, mapping, refuse_others, show
+from changefeed.wire.mysql import MOST_COLUMNS
 from changefeed.wire.records import dead_letter, each_record
 
 NAME = "ticdc-debezium"
@@ -152,6 +153,8 @@ def _images(payload: Json) -> tuple[Json | None, Json | None]:
         found[name] = mapping(image, name, f"payload.{name}") if there and (image is not None or not optional) else None
         if image == {}:
             raise SchemaError(f"row has no columns - at `payload.{name}`")
+        if image is not None and len(image) > MOST_COLUMNS:
+            raise SchemaError(f"row has {len(image)} columns, expected at most {MOST_COLUMNS} - at `payload.{name}`")
     return found["before"], found["after"]
 
 

@@ -22,13 +22,11 @@ from changefeed.model.table import TableShape
 from changefeed.protocols.base import Stores
 from changefeed.protocols.ticdc_debezium import blocks, ddl, source
 from changefeed.protocols.ticdc_debezium.options import Options
-from changefeed.protocols.ticdc_debezium.rows import RowWriter, commit_ts
+from changefeed.protocols.ticdc_debezium.rows import RowWriter
 from changefeed.protocols.ticdc_debezium.templates import Templates
 from changefeed.wire import compression, heads
-from changefeed.wire.dispatch import Dispatcher
-from changefeed.wire.events import Lines, Row, in_order
+from changefeed.wire.events import Lines, Row, in_order, needed_ts
 from changefeed.wire.routing import Offsets, Router
-from changefeed.wire.zone import zone
 
 Message = tuple[bytes | None, bytes]
 
@@ -41,7 +39,7 @@ class Encoder:
         self._options = options
         self._rows = RowWriter(options)
         self._templates = Templates(options, self._rows)
-        self._router = Router(options.topic, _dispatcher(options), options.dispatch_rules())
+        self._router = Router(options.topic, options.dispatcher(), options.dispatch_rules())
         self._offsets = Offsets() if options.partition_num is not None else None
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
@@ -96,7 +94,7 @@ class Encoder:
     def _messages(self, event: Row | Control) -> Iterator[tuple[Place, Message]]:
         match event:
             case Row():
-                ts = commit_ts(event)
+                ts = needed_ts(event, "ticdc-debezium")
                 yield self._router.row(event, ts), self._rows.message(event, ts)
             case SchemaChange():
                 message = ddl.write(event, self._options.cluster_id, self._options)
@@ -117,11 +115,3 @@ class Encoder:
 
     def _deflated(self, text: bytes | None) -> bytes | None:
         return None if text is None else compression.deflate(text, self._options.large_message_handle_compression)
-
-
-def _dispatcher(options: Options) -> Dispatcher | None:
-    if options.partition_num is None:
-        return None
-    null = b"null" if options.classic else None
-    where = zone(options.time_zone)
-    return Dispatcher(options.partition, options.partition_num, options.dispatched_columns, null, where)

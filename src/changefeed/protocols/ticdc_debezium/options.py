@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -10,11 +9,11 @@ from msgspec import Meta
 from changefeed.errors import ConfigError
 from changefeed.protocols import base
 from changefeed.wire.compression import COMPRESSIONS
-from changefeed.wire.dispatch import CaseSensitive, Dispatcher, Dispatchers, Rules, check_index, check_topic, heard
+from changefeed.wire.dispatch import CaseSensitive, Columns, Dispatching, Index, Partition, PartitionNum, Rules, Topic
 from changefeed.wire.zone import zone
 
 
-class Options(base.Options, frozen=True):
+class Options(Dispatching, base.Options, frozen=True):
     """What both directions need to know of the producer."""
 
     profile: Annotated[
@@ -43,15 +42,11 @@ class Options(base.Options, frozen=True):
     )
     max_message_bytes: Annotated[int, Meta(description="taken as TiCDC takes it; no message is too large")] = 10_485_760
     max_batch_size: Annotated[int, Meta(description="taken as TiCDC takes it; a message is one row")] = 16
-    topic: Annotated[
-        str | None, Meta(description="topic to write to; may hold {schema} and {table}. None keeps the change's own")
-    ] = None
-    partition_num: Annotated[
-        int | None, Meta(description="partitions of the topic: rows are dispatched anew. None keeps the change's own")
-    ] = None
-    partition: Annotated[str, Meta(description="dispatcher: default, table, ts, index-value, columns")] = "default"
-    index: Annotated[str | None, Meta(description="unique index of index-value; changes do not carry indexes")] = None
-    columns: Annotated[str | tuple[str, ...], Meta(description="columns of the columns dispatcher")] = ()
+    topic: Topic = None
+    partition_num: PartitionNum = None
+    partition: Partition = "default"
+    index: Index = None
+    columns: Columns = ()
     dispatchers: Rules = ()
     case_sensitive: CaseSensitive = False
 
@@ -72,35 +67,9 @@ class Options(base.Options, frozen=True):
             )
         if self.debezium_include_start_ts and self.profile == "classic":
             raise ConfigError("debezium-include-start-ts only takes effect with profile newarch")
-        if self.partition_num is not None and self.partition_num <= 0:
-            raise ConfigError(f"invalid partition-num {self.partition_num}")
-        if self.topic is not None:
-            check_topic(self.topic)
-        check_index(self.index)
-        Dispatcher(self.partition, 1, self.dispatched_columns, None, UTC)
-        self.dispatch_rules()
-
-    @property
-    def dispatches(self) -> tuple[str, ...]:
-        """The options among these that send rows to other topics or partitions than the changes' own."""
-        return tuple(
-            name for name, value in (("topic", self.topic), ("partition-num", self.partition_num)) if value is not None
-        )
+        self.check_dispatching()
 
     @property
     def classic(self) -> bool:
         """Whether the classic producer's bytes are written."""
         return self.profile == "classic"
-
-    def dispatch_rules(self) -> Dispatchers:
-        """The option `dispatchers`, ready to be asked."""
-        return heard(
-            self.dispatchers, case_sensitive=self.case_sensitive, profile=self.profile, bug_compat=self.bug_compat
-        )
-
-    @property
-    def dispatched_columns(self) -> tuple[str, ...]:
-        """The option `columns` as names; a text holds them separated by commas."""
-        if isinstance(self.columns, str):
-            return tuple(name.strip() for name in self.columns.split(",") if name.strip())
-        return self.columns

@@ -28,7 +28,6 @@ from changefeed.protocols.ticdc_debezium.options import Options
 from changefeed.protocols.ticdc_debezium.source import CONNECTOR
 from changefeed.protocols.ticdc_debezium.types import described, optional
 from changefeed.protocols.ticdc_debezium.values import write_irregular, writer
-from changefeed.wire import tso
 from changefeed.wire.events import Row
 from changefeed.wire.go_json import W_RAW
 
@@ -128,7 +127,7 @@ class RowWriter:
         writers = self.shape(row.shape, str(origin.get("cluster_id", self._options.cluster_id)))
         op, old, new = OPS[row.op], row.before, row.after
         if (old if op == "d" else new) is None or (op == "c" and old is not None) or (op == "d" and new is not None):
-            raise UnsupportedError(f"{named(row)}: ticdc-debezium has no words for an {row.op} with these images")
+            raise UnsupportedError(f"{row}: ticdc-debezium has no words for an {row.op} with these images")
         sent = origin.get("sent") or {}
         if op == "u" and not self._options.output_old_value:
             old = None  # what is not sent may be anything
@@ -186,21 +185,3 @@ def _image(
 ) -> str:
     members = (c.text(values[c.name], row.irregular.get(prefix + c.name), sent.get(prefix + c.name)) for c in columns)
     return "{" + ",".join(members) + "}"
-
-
-def commit_ts(row: Row) -> int:
-    """The row's commit ts; of a row from elsewhere its commit time as TiDB would write it.
-
-    Raises:
-        UnsupportedError: the row has neither.
-    """
-    if row.commit_ts is not None:
-        return row.commit_ts
-    if row.commit_ms is None or row.commit_ms < 0:
-        raise UnsupportedError(f"{named(row)}: ticdc-debezium needs a commit_ts or a commit time")
-    return tso.at(row.commit_ms)
-
-
-def named(row: Row) -> str:
-    """The row, as errors name it."""
-    return f"{row.op} of {row.shape.database}.{row.shape.table} at {row.place}"

@@ -40,11 +40,12 @@ from changefeed.protocols.ticdc_debezium.times import (
     unit_of,
     write_time,
 )
-from changefeed.wire import base64_text, strict_json
+from changefeed.wire import base64_text
 from changefeed.wire.floats import fixed, float32
 from changefeed.wire.go_json import W_RAW
 from changefeed.wire.json_form import show
 from changefeed.wire.strict_json import REPLACED, Number
+from changefeed.wire.texts import read_vector
 
 Read = Callable[[Any], Any]
 Write = Callable[[Any], str]
@@ -80,7 +81,7 @@ def reader(t: ColumnType) -> Read:
     if name == "timestamp":
         return _text(t, read_instant)
     if name == "vector":
-        return _text(t, _read_vector)
+        return _text(t, read_vector)
     if name in BINARIES:
         return _text(t, base64_text.read)
     return _text(t, _read_string)
@@ -175,13 +176,6 @@ def _read_string(text: str) -> Any:
     except UnicodeEncodeError:
         return Irregular(text.encode("utf-8", "surrogateescape"))
     return text
-
-
-def _read_vector(text: str) -> list[float]:
-    items = strict_json.read(text.encode("utf-8", "replace"), "vector")
-    if type(items) is not list:
-        raise SchemaError(f"{text!r:.60} is not a vector")
-    return [_read_float(item) for item in items]
 
 
 @lru_cache(maxsize=4096)

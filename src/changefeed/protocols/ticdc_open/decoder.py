@@ -12,6 +12,7 @@ Rule 3. classic writes `\ufffd` for a byte that is not UTF-8, and U+FFFD itself 
         U+FFFD; the origin's `replaced` has the ordinals of the former, so that the same bytes can be written again.
 Rule 4. An old value without its column's name (see `envelope`, rule 2) belongs to the one column that is NULL in `u`,
         missing in `p`, and equal in t and f. Are there several, the old value of each is unknown: absent from before.
+Rule 5. A record with more than 100 messages that fail is one dead letter, and nothing of it is a change.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from changefeed.wire.strict_json import unmarked
 from changefeed.wire.zone import zone
 
 NAME = "ticdc-open"
+_MOST_DEAD = 100
 _HINT = ' Is "protocol" right for this topic?'
 
 
@@ -63,6 +65,7 @@ class Decoder:
         for place, key, value, headers in each_record(records):
             try:
                 messages = framing.split(key, value)
+                self._check_readable(messages)
             except ProtocolError as error:
                 dead.append(dead_letter(NAME, error, place, key, value, headers, _HINT))
                 continue
@@ -77,6 +80,18 @@ class Decoder:
                     database, table = _named(message.key)
                     dead.append(replace(letter, database=database, table=table))
         return Decoded(rows.build(), control, dead)
+
+    def _check_readable(self, messages: list[framing.Message]) -> None:
+        """Refuses a record of which too much fails: each message that does is a letter with all of the record."""
+        failed, nowhere = 0, Place("", 0, 0)
+        for message in messages if len(messages) > _MOST_DEAD else ():
+            try:
+                self._message(message, nowhere, BatchBuilder(), [])
+            except ProtocolError as error:
+                failed += 1
+                if failed > _MOST_DEAD:
+                    text = f"more than {_MOST_DEAD} messages cannot be read, the last: {error}"
+                    raise ProtocolError(text, reason="too-large", byte=error.byte) from error
 
     def _message(self, message: framing.Message, place: Place, rows: BatchBuilder, control: list[Control]) -> None:
         try:

@@ -21,15 +21,13 @@ from changefeed.protocols.base import Stores
 from changefeed.protocols.ticdc_open import claim_check, envelope, framing
 from changefeed.protocols.ticdc_open.batching import Batches, alone
 from changefeed.protocols.ticdc_open.options import Options
-from changefeed.protocols.ticdc_open.rows import RowWriter, commit_ts
+from changefeed.protocols.ticdc_open.rows import RowWriter
 from changefeed.protocols.ticdc_open.templates import Templates
-from changefeed.wire import compression, heads, tso
+from changefeed.wire import compression, heads
 from changefeed.wire.ddl_actions import CODES
-from changefeed.wire.dispatch import Dispatcher
-from changefeed.wire.events import Lines, Row, in_order
+from changefeed.wire.events import Lines, Row, in_order, needed_ts
 from changefeed.wire.routing import Offsets, Router
 from changefeed.wire.strict_json import marked
-from changefeed.wire.zone import zone
 
 
 class Encoder:
@@ -41,7 +39,7 @@ class Encoder:
         self._stores = stores
         self._rows = RowWriter(options)
         self._templates = Templates(options, self._rows)
-        self._router = Router(options.topic, _dispatcher(options), options.dispatch_rules())
+        self._router = Router(options.topic, options.dispatcher(), options.dispatch_rules())
         self._offsets = Offsets() if options.partition_num is not None else None
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
@@ -91,7 +89,7 @@ class Encoder:
     def _row(self, row: Row, batches: Batches) -> None:
         key, value = self._message(row)
         source = row.place.record if self._rows.shape(row.shape).ours else None
-        batches.add_row(self._router.row(row, commit_ts(row)), source, key, value)
+        batches.add_row(self._router.row(row, needed_ts(row, "ticdc-open")), source, key, value)
 
     def _message(self, row: Row) -> tuple[bytes, bytes]:
         """The row's message, reduced when it is too large for one."""
@@ -122,7 +120,7 @@ class Encoder:
         limit = self._options.max_message_bytes
         if alone(*message) > limit:
             raise UnsupportedError(
-                f"ticdc-open: {row.op} of {row.shape.database}.{row.shape.table} ({row.place}) needs a message of "
+                f"ticdc-open: {row} needs a message of "
                 f"{alone(*message)} bytes, max-message-bytes is {limit} (ErrMessageTooLarge): raise it or set "
                 "large-message-handle-option"
             )
@@ -131,11 +129,7 @@ class Encoder:
     def _schema_change(self, event: SchemaChange, batches: Batches) -> None:
         if event.ddl is None:
             raise UnsupportedError(f"ticdc-open: {event.type} at {event.place} has no statement to send")
-        ts = event.commit_ts
-        if ts is None and event.commit_time is not None:
-            ts = tso.at(event.commit_time.us // 1000)
-        if ts is None:
-            raise UnsupportedError(f"ticdc-open: {event.type} at {event.place} has neither commit_ts nor commit time")
+        ts = needed_ts(event, "ticdc-open")
         code = event.origin.get("t")
         if not isinstance(code, int):
             code = CODES.get(event.type, 0)
@@ -154,11 +148,3 @@ class Encoder:
 
     def _key(self, key: envelope.EventKey) -> bytes:
         return envelope.write_key(key, self._rows.json, classic=self._rows.classic).encode("utf-8", "surrogateescape")
-
-
-def _dispatcher(options: Options) -> Dispatcher | None:
-    if options.partition_num is None:
-        return None
-    null = b"null" if options.profile == "classic" else None
-    where = zone(options.time_zone)
-    return Dispatcher(options.partition, options.partition_num, options.dispatched_columns, null, where)

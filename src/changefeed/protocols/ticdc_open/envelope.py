@@ -21,6 +21,7 @@ from changefeed.errors import ProtocolError, SchemaError
 from changefeed.wire import strict_json
 from changefeed.wire.go_json import Writer
 from changefeed.wire.json_form import integer, mapping, refuse_others, show, string, unicode_name
+from changefeed.wire.mysql import MOST_COLUMNS
 from changefeed.wire.strict_json import Number
 
 ROW, DDL, RESOLVED = 1, 2, 3
@@ -170,6 +171,8 @@ def _image(found: Any, where: str) -> Image:
 
 
 def _columns(items: Any, where: str) -> Image:
+    if len(items) > MOST_COLUMNS:
+        raise SchemaError(f"row has {len(items)} columns, expected at most {MOST_COLUMNS} - at `{where}`")
     described, values = [], []
     for name, members in items:
         if not name.isascii():

@@ -25,8 +25,8 @@ from changefeed.protocols.ticdc_open import envelope
 from changefeed.protocols.ticdc_open.columns import ColumnWriter, ShapeWriter, Style, shape_writer
 from changefeed.protocols.ticdc_open.options import Options
 from changefeed.protocols.ticdc_open.values import writer
-from changefeed.wire import compression, mysql, tso
-from changefeed.wire.events import Row
+from changefeed.wire import compression, mysql
+from changefeed.wire.events import Row, needed_ts
 from changefeed.wire.go_json import W_HTML, W_RAW
 from changefeed.wire.strict_json import marked
 from changefeed.wire.zone import zone
@@ -71,7 +71,7 @@ class RowWriter:
         value = compression.deflate(_encoded(text), self.options.large_message_handle_compression)
         ohk = bool(row.origin.get("ohk")) or (handle_only and ccl is None)
         key = envelope.EventKey(
-            commit_ts(row),
+            needed_ts(row, "ticdc-open"),
             envelope.ROW,
             row.shape.database,
             row.shape.table,
@@ -86,7 +86,7 @@ class RowWriter:
         writers = self.shape(row.shape)
         if row.after is None:
             if row.before is None:
-                raise UnsupportedError(f"{_named(row)}: a row without any image")
+                raise UnsupportedError(f"{row}: a row without any image")
             handle_only = handle_only or self.options.delete_only_output_handle_key_columns
             return '{"d":{' + self._image(row, Side(writers.before, row.before), handle_only) + "}}"
         new = Side(writers.after, row.after)
@@ -98,7 +98,7 @@ class RowWriter:
         columns = [c for c in side.columns if c.column.key] if handle_only else side.columns
         if not columns:
             raise UnsupportedError(
-                f"{_named(row)}: only handle-key columns are to be sent, but the table has none "
+                f"{row}: only handle-key columns are to be sent, but the table has none "
                 "(ErrOpenProtocolCodecInvalidData)"
             )
         return ",".join(_column(c, row, side) for c in columns)
@@ -170,19 +170,6 @@ def _has_value(column: ColumnWriter, row: Row, side: Side) -> bool:
     return side.values.get(column.name) is not None or side.prefix + column.name in row.irregular
 
 
-def commit_ts(row: Row) -> int:
-    """The row's commit ts; of a row from elsewhere its commit time as TiDB would write it.
-
-    Raises:
-        UnsupportedError: the row has neither.
-    """
-    if row.commit_ts is not None:
-        return row.commit_ts
-    if row.commit_ms is None or row.commit_ms < 0:
-        raise UnsupportedError(f"{_named(row)}: ticdc-open needs a commit_ts or a commit time")
-    return tso.at(row.commit_ms)
-
-
 def _marked(row: Row) -> Row:
     """The row with bytes that are not UTF-8 where the producer had some."""
     found = row.origin["replaced"]
@@ -195,10 +182,6 @@ def _marked_image(image: dict[str, Any] | None, places: dict[str, list[int]]) ->
         return None
     texts = {name: marked(image[name], at) for name, at in places.items() if isinstance(image.get(name), str)}
     return {**image, **texts}
-
-
-def _named(row: Row) -> str:
-    return f"{row.op} of {row.shape.database}.{row.shape.table} at {row.place}"
 
 
 def _encoded(text: str) -> bytes:

@@ -1,25 +1,39 @@
 """Where a change goes: `topic` its topic, `partition` its partition, `rules` which of several ways its table takes.
 
-`matcher` has the patterns by which rules name tables.
+`matcher` has the patterns by which rules name tables, `options` what a user says of all this.
 """
 
 from changefeed.wire.dispatch.matcher import TableFilter
+from changefeed.wire.dispatch.options import (
+    CaseSensitive,
+    Columns,
+    Dispatching,
+    Index,
+    Partition,
+    PartitionNum,
+    Rules,
+    Topic,
+)
 from changefeed.wire.dispatch.partition import RULES, Dispatcher, hash_of, value_text
-from changefeed.wire.dispatch.rules import CaseSensitive, Dispatchers, Rule, Rules, check_index, heard
+from changefeed.wire.dispatch.rules import Dispatchers, Rule
 from changefeed.wire.dispatch.topic import check_topic, topic_name
 
 __all__ = [
     "RULES",
     "CaseSensitive",
+    "Columns",
     "Dispatcher",
     "Dispatchers",
+    "Dispatching",
+    "Index",
+    "Partition",
+    "PartitionNum",
     "Rule",
     "Rules",
     "TableFilter",
-    "check_index",
+    "Topic",
     "check_topic",
     "hash_of",
-    "heard",
     "topic_name",
     "value_text",
 ]

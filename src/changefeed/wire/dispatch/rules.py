@@ -17,7 +17,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated
 
 import msgspec
 
@@ -71,22 +70,6 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unk
             _log.warning(
                 "%s: partition %s is unknown, so it is `default`. Known: %s", self.name, said, ", ".join(RULES)
             )
-
-
-# The options of TiCDC's protocols.
-Rules = Annotated[
-    tuple[Rule, ...],
-    msgspec.Meta(
-        description="TiCDC's rules `{matcher, topic, partition, columns}`; with `-o` a changefeed's TOML or JSON file"
-    ),
-]
-CaseSensitive = Annotated[bool, msgspec.Meta(description="matchers of `dispatchers` regard case")]
-
-
-def heard(rules: Sequence[Rule], *, case_sensitive: bool, profile: str, bug_compat: bool) -> Dispatchers:
-    """The rules as the producer of `profile` follows them: newarch does not hear `case-sensitive`, which is a defect."""
-    deaf = profile == "newarch" and bug_compat
-    return Dispatchers(rules, case_sensitive=case_sensitive and not deaf)
 
 
 class Dispatchers:

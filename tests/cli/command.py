@@ -1,0 +1,26 @@
+"""The command, run where the test runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+from click.testing import CliRunner, Result
+
+from changefeed.cli import changefeed
+from changefeed.cli.output import Output
+from changefeed.record_log import read
+
+SAID = ["topic", "partition", "offset", "key", "value", "headers"]
+
+
+def invoke(*args: object) -> Result:
+    """What `changefeed` with these arguments says and answers; an error is raised."""
+    return CliRunner().invoke(
+        changefeed, list(map(str, args)), obj=Output(), catch_exceptions=False, standalone_mode=False
+    )
+
+
+def said(path: Path) -> pa.Table:
+    """The records of a log without their timestamps."""
+    return pa.Table.from_batches(read(path)).select(SAID)

@@ -1,0 +1,47 @@
+"""Each protocol's README tells every option with its default, every reason and every file."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+import pytest
+
+from changefeed.protocols import PROTOCOLS, protocol
+from changefeed.protocols.base import RegistryOptions
+from tests.protocols.conformance.cases import folder
+
+INHERITED = {field.name for field in msgspec.structs.fields(RegistryOptions)}
+
+pytestmark = pytest.mark.parametrize("name", PROTOCOLS)
+
+
+def readme(name: str) -> str:
+    return (folder(name) / "README.md").read_text()
+
+
+def shown(default: Any) -> str:
+    if default in (None, ()):
+        return "–"
+    return f"`{str(default).lower() if isinstance(default, bool) else default}`"
+
+
+def test_every_option_stands_there_with_its_default(name: str) -> None:
+    text, options = readme(name), protocol(name).options
+    inherited = INHERITED if issubclass(options, RegistryOptions) else set()
+    for field in msgspec.structs.fields(options):
+        assert field.name in inherited or f"| `{field.encode_name}` | {shown(field.default)} |" in text
+
+
+def test_every_reason_stands_there(name: str) -> None:
+    text = readme(name)
+    for path in sorted(folder(name).glob("*.py")):
+        for reason in re.findall(r'reason="([a-z-]+)"', path.read_text()):
+            assert f"`{reason}`" in text, (path.name, reason)
+
+
+def test_every_file_stands_there(name: str) -> None:
+    text = readme(name)
+    for path in sorted(folder(name).glob("[a-z]*.py")):
+        assert f"`{path.stem}`" in text or path.stem == "options", path.name

@@ -1,0 +1,31 @@
+"""Servers as processes of their own: ports for them, what their logs said last, their end."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nothing listens on; all are held until all are chosen, so no two are the same."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+def tail(log: str, lines: int = 20) -> str:
+    """The last lines of a log."""
+    return "\n".join(log.splitlines()[-lines:])
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Ends a process: as it likes to be asked, and after 20 s without asking."""
+    process.terminate()
+    try:
+        process.wait(timeout=20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
