@@ -12,7 +12,7 @@ Rule 4. Without the kernel everything works, slower; `changefeed.kernel` has sai
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 from typing import Protocol as Interface
@@ -70,13 +70,15 @@ def encoder(
     spoken = protocol(name)
     chosen = options if isinstance(options, Options) else spoken.read_options(options)
     reference = spoken.encoder(chosen, stores or Stores())
-    able, installed = isinstance(reference, ColumnEncoder), decoding.changefeed_kernel is not None
-    if kernel == "on" and not (able and installed):
-        why = "is not installed: pip install ./kernel (needs cargo)" if able else f"does not write {name}"
+    able, twin = isinstance(reference, ColumnEncoder), getattr(decoding.changefeed_kernel, "Templates", None)
+    if kernel == "on" and (not able or twin is None):
+        why = (
+            "is not installed, or an old one: pip install ./kernel (needs cargo)" if able else f"does not write {name}"
+        )
         raise ConfigError(f"the kernel {why}")
-    if kernel == "off" or not installed or not isinstance(reference, ColumnEncoder):
+    if kernel == "off" or twin is None or not isinstance(reference, ColumnEncoder):
         return reference
-    return Pair(reference)
+    return Pair(reference, lambda: twin(printable=RANGES))
 
 
 class Pair:
@@ -87,13 +89,13 @@ class Pair:
         least: tables of fewer rows are left to the encoder, which has written them before columns are set up.
     """
 
-    def __init__(self, reference: ColumnEncoder) -> None:
+    def __init__(self, reference: ColumnEncoder, kernel: Callable[[], Kernel]) -> None:
         self.odd, self.least = 0, _LEAST
-        self._reference = reference
+        self._reference, self._make = reference, kernel
         self._start_over()
 
     def _start_over(self) -> None:
-        self._kernel: Kernel = decoding.changefeed_kernel.Templates(printable=RANGES)
+        self._kernel = self._make()
         self._numbers: dict[TableShape, int | None] = {}
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:

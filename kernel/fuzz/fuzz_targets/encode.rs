@@ -39,7 +39,9 @@ fuzz_target!(|data: &[u8]| {
 
 fn check(value: &[u8], number: i128, text: &str) {
     let found: Vec<&RawValue> = serde_json::from_slice(value).unwrap();
-    let [texts @ .., _, _, _, _, html, java, raw, integer, _, _, _] = &found[..] else { panic!("{} values", found.len()) };
+    let [texts @ .., _, _, _, _, html, java, raw, integer, _, _, _] = &found[..] else {
+        panic!("{} values", found.len())
+    };
     for json in texts {
         assert_eq!(serde_json::from_str::<String>(json.get()).unwrap(), text);
     }

@@ -192,8 +192,9 @@ def test_a_table_of_a_few_rows_is_the_encoders() -> None:
     assert (speaks.odd, speaks.least) == (1, 10)
 
 
-def test_without_the_kernel_the_encoder_writes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel, "changefeed_kernel", None)
+@pytest.mark.parametrize("installed", [None, object()], ids=["none", "an old one"])
+def test_without_the_kernel_the_encoder_writes_alone(monkeypatch: pytest.MonkeyPatch, installed: object) -> None:
+    monkeypatch.setattr(kernel, "changefeed_kernel", installed)
     assert not isinstance(encoder("ticdc-open"), Pair)
     with pytest.raises(ConfigError, match="the kernel is not installed"):
         encoder("ticdc-open", kernel="on")
