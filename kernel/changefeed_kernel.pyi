@@ -1,4 +1,4 @@
-"""The compiled twin of changefeed's decoders; `changefeed.kernel` is its door."""
+"""The compiled twin of changefeed's decoders and encoders; `changefeed.kernel` and `changefeed.encoding` are its doors."""
 
 from collections.abc import Sequence
 
@@ -138,4 +138,28 @@ class TencentDts:
             data: of records that are not plain, what their groups hold; NULL for others.
             all, first: of the same, JSON members for the origins of all their events, and of their first, a comma in front.
             skips: entries that are read elsewhere: where they begin, and how many events they have.
+        """
+
+class Templates:
+    """Writes rows by the templates it has learned; see `changefeed.wire.templates`. Not shared between threads."""
+
+    def __init__(self, *, printable: list[tuple[int, int]]) -> None:
+        """Knows no template yet.
+
+        Args:
+            printable: the code points that Go prints, as ranges in ascending order; both ends belong to a range.
+        """
+
+    def learn(self, template: str) -> int | None:
+        """The number of the template that this JSON describes, from 0, or None when it is beyond the kernel."""
+
+    def encode(self, number: int, rows: pa.RecordBatch) -> tuple[pa.Int32Array, pa.BinaryArray | None, pa.BinaryArray] | None:
+        """Numbers of the rows that were written, their keys (None without any) and their values.
+
+        Args:
+            number: of the template.
+            rows: `op`, `before`, `after` and `irregular` of a table batch, and the heads.
+
+        Returns:
+            None when the columns are not those of the template.
         """

@@ -1,4 +1,4 @@
-//! The compiled twin of changefeed's decoders: bytes straight into Arrow columns.
+//! The compiled twin of changefeed's decoders: bytes straight into Arrow columns; and of its encoders: back again.
 //!
 //! A decoder here knows nothing but the shapes it has been taught, and no more of a protocol than what its producers
 //! write. Whatever differs by a byte is *odd*: it comes back untouched, and the reference decoder, in Python, decides.
@@ -9,6 +9,7 @@ pub mod columns;
 pub mod cursor;
 pub mod debezium;
 pub mod debezium_mysql;
+pub mod encode;
 pub mod ends;
 pub mod forms;
 pub mod json;

@@ -14,6 +14,7 @@ use crate::ticdc_avro::Decoder as AvroDecoder;
 use crate::ticdc_open::Decoder;
 
 mod debezium;
+mod encode;
 mod tencent;
 
 /// What Python gets back: rows by shape, and the odd records.
@@ -195,6 +196,8 @@ mod changefeed_kernel {
     use super::debezium::{DebeziumMysql, TicdcDebezium};
     #[pymodule_export]
     use super::tencent::TencentDts;
+    #[pymodule_export]
+    use super::encode::Templates;
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {

@@ -12,12 +12,16 @@ from changefeed.bench import workload
 from changefeed.bench.changes import FORMS
 from changefeed.bench.changes import workload as workload_of
 from changefeed.bench.decode import run
+from changefeed.bench.encode import WAYS
+from changefeed.bench.encode import run as run_encode
 from changefeed.bench.every import measure
 from changefeed.bench.every import run as run_every
 from changefeed.bench.peers import PEERS
-from changefeed.kernel import decoder
+from changefeed.kernel import changefeed_kernel, decoder
 from changefeed.protocols import PROTOCOLS
 from changefeed.protocols.base import Stores
+
+JSON = ("debezium-mysql", "ticdc-debezium", "ticdc-open")
 
 
 def test_the_workload_is_the_same_for_the_same_seed() -> None:
@@ -68,6 +72,15 @@ def test_every_form_says_the_same_changes(form: str) -> None:
     decodes = decoder(work.protocol, work.options, Stores(get_schema=work.schemas.__getitem__), kernel="off")
     ops = [op for b in work.batches for t in decodes.decode(b).tables for op in t.rows.column("op").to_pylist()]
     assert Counter(ops) == {"insert": 258, "update": 19, "delete": 23}
+
+
+def test_every_protocol_that_the_kernel_writes_is_measured_both_ways() -> None:
+    measured = [json.loads(line) for line in run_encode(200, json=True)]
+    ways = ("encoder", "kernel") if hasattr(changefeed_kernel, "Templates") else ("encoder",)
+    assert [(m["protocol"], m["what"]) for m in measured] == [(name, what) for name, _ in WAYS for what in ways]
+    assert {name for name, _ in WAYS} == set(JSON)
+    assert all((m["ratio"] is None) == (m["what"] == "encoder") for m in measured)
+    assert len(run_encode(200)) == 1 + len(measured)
 
 
 def test_a_library_that_is_not_there_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

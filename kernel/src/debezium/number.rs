@@ -92,6 +92,30 @@ fn may_be_tie(value: f64, text: &[u8], kept: usize) -> bool {
     bits == places + 1 || (places == 0 && text.ends_with(b"0"))
 }
 
+/// Appends a double in its writer's spelling, or without exponent; nothing for one that is no number, or by rule 2.
+pub fn write_double(value: f64, style: Style, plain: bool, out: &mut Vec<u8>) -> Option<()> {
+    let (low, high) = if style == Style::Go { (1e-6, 1e21) } else { (1e-3, 1e7) };
+    let mut shortest = Shortest::default();
+    write!(shortest, "{value:e}").ok()?;
+    let (start, plain) = (out.len(), plain || value == 0.0 || (low <= value.abs() && value.abs() < high));
+    spell(shortest.text()?, plain, style, out)?;
+    let long = shortest.digits() > 15;
+    let unsure = long && (value.to_bits() << 12 == 0 || may_be_tie(value, out.get(start..)?, 15));
+    (value.is_finite() && !unsure).then_some(())
+}
+
+/// The same of a single.
+pub fn write_single(value: f32, style: Style, plain: bool, out: &mut Vec<u8>) -> Option<()> {
+    let (low, high) = if style == Style::Go { (1e-6, 1e21) } else { (1e-3, 1e7) };
+    let mut shortest = Shortest::default();
+    write!(shortest, "{value:e}").ok()?;
+    let (start, plain) = (out.len(), plain || value == 0.0 || (low <= value.abs() && value.abs() < high));
+    spell(shortest.text()?, plain, style, out)?;
+    let long = shortest.digits() > 6;
+    let unsure = long && (value.to_bits() << 9 == 0 || may_be_tie(value.into(), out.get(start..)?, 6));
+    (value.is_finite() && !unsure).then_some(())
+}
+
 /// Shortest digits in scientific notation, as Rust writes them: `-1.25e-7`.
 #[derive(Default)]
 struct Shortest {
@@ -111,6 +135,10 @@ impl Write for Shortest {
 impl Shortest {
     fn text(&self) -> Option<&str> {
         std::str::from_utf8(self.bytes.get(..self.length)?).ok()
+    }
+
+    fn digits(&self) -> usize {
+        self.bytes.iter().take_while(|&&b| b != b'e').filter(|b| b.is_ascii_digit()).count()
     }
 
     /// Whether a number in plain notation has these digits, zeros around them aside.
@@ -146,38 +174,58 @@ fn digits(text: &[u8], style: Style) -> Option<usize> {
 
 /// The style's text of a number in shortest scientific notation.
 fn written(scientific: &str, plain: bool, style: Style) -> Option<String> {
-    let (sign, text) = scientific.strip_prefix('-').map_or(("", scientific), |text| ("-", text));
-    let (mantissa, exponent) = text.split_once('e')?;
-    let exponent: i32 = exponent.parse().ok()?;
-    let digits = mantissa.replace('.', "");
-    let mut out = String::from(sign);
-    let (first, more) = digits.split_at_checked(1)?;
-    if plain {
-        push_plain(&mut out, &digits, exponent, style)?;
-    } else if style == Style::Java {
-        let more = if more.is_empty() { "0" } else { more };
-        write!(out, "{first}.{more}E{exponent}").ok()?;
-    } else {
-        let dot = if more.is_empty() { "" } else { "." };
-        let sign = if exponent < 0 { '-' } else { '+' };
-        write!(out, "{first}{dot}{more}e{sign}{:02}", exponent.abs()).ok()?;
-    }
-    Some(out)
+    let mut out = Vec::new();
+    spell(scientific, plain, style, &mut out)?;
+    String::from_utf8(out).ok()
 }
 
-fn push_plain(out: &mut String, digits: &str, exponent: i32, style: Style) -> Option<()> {
-    let Ok(whole) = usize::try_from(exponent + 1) else {
-        let zeros = usize::try_from(-exponent - 1).ok()?;
-        return write!(out, "0.{}{digits}", "0".repeat(zeros)).ok();
+fn spell(scientific: &str, plain: bool, style: Style, out: &mut Vec<u8>) -> Option<()> {
+    let (mantissa, exponent) = scientific.split_once('e')?;
+    let exponent: i32 = exponent.parse().ok()?;
+    let mantissa = match mantissa.strip_prefix('-') {
+        Some(mantissa) => {
+            out.push(b'-');
+            mantissa
+        }
+        None => mantissa,
     };
-    if let Some((whole, fraction)) = digits.split_at_checked(whole).filter(|(w, f)| !w.is_empty() && !f.is_empty()) {
-        return write!(out, "{whole}.{fraction}").ok();
+    let (first, more) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    if plain {
+        return push_plain(first.as_bytes(), more.as_bytes(), exponent, style, out);
     }
-    if whole == 0 {
-        return write!(out, "0.{digits}").ok();
+    out.extend_from_slice(first.as_bytes());
+    if style == Style::Java {
+        out.push(b'.');
+        out.extend_from_slice(if more.is_empty() { b"0" } else { more.as_bytes() });
+        return std::io::Write::write_fmt(out, format_args!("E{exponent}")).ok();
     }
-    let tail = if style == Style::Java { ".0" } else { "" };
-    write!(out, "{digits}{}{tail}", "0".repeat(whole - digits.len())).ok()
+    if !more.is_empty() {
+        out.push(b'.');
+        out.extend_from_slice(more.as_bytes());
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    std::io::Write::write_fmt(out, format_args!("e{sign}{:02}", exponent.abs())).ok()
+}
+
+fn push_plain(first: &[u8], more: &[u8], exponent: i32, style: Style, out: &mut Vec<u8>) -> Option<()> {
+    let Ok(behind) = usize::try_from(exponent) else {
+        out.extend_from_slice(b"0.");
+        out.extend(std::iter::repeat_n(b'0', usize::try_from(-exponent - 1).ok()?));
+        out.extend_from_slice(first);
+        out.extend_from_slice(more);
+        return Some(());
+    };
+    let (whole, fraction) = more.split_at_checked(behind).unwrap_or((more, &[]));
+    out.extend_from_slice(first);
+    out.extend_from_slice(whole);
+    out.extend(std::iter::repeat_n(b'0', behind - whole.len()));
+    if !fraction.is_empty() {
+        out.push(b'.');
+        out.extend_from_slice(fraction);
+    } else if style == Style::Java {
+        out.extend_from_slice(b".0");
+    }
+    Some(())
 }
 
 #[cfg(test)]

@@ -90,13 +90,14 @@ def workload(form: str, rows: int, *, seed: int = 1) -> Workload:
     encoder = known.encoder(
         known.read_options(options), Stores(get_schema=schemas.__getitem__, register_schema=register)
     )
-    batches = [encoder.encode(changes) for changes in _changes(rows, random.Random(seed))]
+    batches = [encoder.encode(made) for made in changes(rows, random.Random(seed))]
     if isinstance(encoder, ClosingEncoder):
         batches.append(encoder.finish())
     return Workload(form, name, options, [batch for batch in batches if len(batch)], schemas, rows)
 
 
-def _changes(rows: int, r: random.Random) -> Iterator[Decoded]:
+def changes(rows: int, r: random.Random) -> Iterator[Decoded]:
+    """So many changes, some at a time."""
     for start in range(0, rows, _AT_ONCE):
         builder = BatchBuilder()
         for number in range(start, min(rows, start + _AT_ONCE)):

@@ -10,6 +10,7 @@ import pyarrow as pa
 from changefeed import record_log
 from changefeed.cli.dispatchers import with_rules
 from changefeed.cli.startup import without_pandas
+from changefeed.encoding import encoder as build_encoder
 from changefeed.kernel import decoder as build_decoder
 from changefeed.model.batch import Decoded
 from changefeed.protocols import protocol
@@ -35,9 +36,9 @@ def decoder(name: str, given: Mapping[str, str]) -> Decoder:
 
 
 def encoder(name: str, given: Mapping[str, str]) -> Encoder:
-    """The encoder of the protocol `name`; raises as `options` does."""
+    """The encoder of the protocol `name`, with the kernel where that can write for it; raises as `options` does."""
     chosen = options(name, given)
-    return protocol(name).encoder(chosen, stores_of(chosen))
+    return build_encoder(name, chosen, stores_of(chosen))
 
 
 def decode(logs: Iterable[Path], decoder: Decoder, name: str) -> Iterator[tuple[Decoded, int]]:

@@ -160,3 +160,42 @@ def record_batch(rows: Iterable[dict[str, Any]]) -> pa.RecordBatch:
     """Records from dicts with the names of `RECORDS`; a missing one is NULL, `timestampType` 0 (create time)."""
     filled = [{"timestampType": 0, "headers": [], **row} for row in rows]
     return pa.RecordBatch.from_pylist(filled, schema=RECORDS)
+
+
+class RecordBuilder:
+    """Collects records, one by one or a batch at a time, and builds one batch of them, in order."""
+
+    def __init__(self) -> None:
+        self._rows: list[dict[str, Any]] = []
+        self._batches: list[pa.RecordBatch] = []
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Adds a record, as `record_batch` takes it."""
+        self._rows.append(row)
+
+    def add_batch(self, batch: pa.RecordBatch) -> None:
+        """Adds records with the columns of `RECORDS`."""
+        if self._rows:
+            self._flush()
+        self._batches.append(batch)
+
+    def build(self) -> pa.RecordBatch:
+        """All of them."""
+        self._flush()
+        return self._batches[0] if len(self._batches) == 1 else pa.concat_batches(self._batches)
+
+    def _flush(self) -> None:
+        if self._rows or not self._batches:
+            self._batches.append(record_batch(self._rows))
+        self._rows = []
+
+
+def record_columns(count: int, **columns: Any) -> pa.RecordBatch:
+    """Records from columns with the names of `RECORDS`; a missing one is as in `record_batch`."""
+    filled = {"timestampType": pa.repeat(0, count), "headers": [[]] * count, **columns}
+    arrays = [pa.nulls(count, f.type) if f.name not in filled else _typed(filled[f.name], f.type) for f in RECORDS]
+    return pa.RecordBatch.from_arrays(arrays, schema=RECORDS)
+
+
+def _typed(values: Any, kind: pa.DataType) -> pa.Array:
+    return values.cast(kind) if isinstance(values, pa.Array) else pa.array(values, kind)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from changefeed.encoding import encoder
 from changefeed.errors import ConfigError
 from changefeed.frames.chunks import RECORDS_DDL
 from changefeed.kernel import decoder
@@ -96,14 +97,14 @@ def _partition(
     reads = protocol(source.name).read_options(source.options)
     writes = protocol(target.name).read_options(target.options)
     decodes = decoder(source.name, reads, stores_of(reads))
-    encoder = protocol(target.name).encoder(writes, stores_of(writes))
+    encodes = encoder(target.name, writes, stores_of(writes))
     for records in parts:
         decoded = decodes.decode(records)
         dead(list(lines(Decoded(dead=decoded.dead))))
-        yield encoder.encode(decoded)
+        yield encodes.encode(decoded)
     dead(list(lines(Decoded(dead=unfinished(decodes, source.name)))))
-    if isinstance(encoder, ClosingEncoder):
-        yield encoder.finish()
+    if isinstance(encodes, ClosingEncoder):
+        yield encodes.finish()
 
 
 def _in_partition(records: pa.RecordBatch, number: int) -> pa.RecordBatch:

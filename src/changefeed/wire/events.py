@@ -55,6 +55,13 @@ class Row:
         return f"{self.op} of {self.shape.database}.{self.shape.table} at {self.place}"
 
 
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Rows that are written already, next to each other in the order of events; see `protocols.by_columns`."""
+
+    batch: pa.RecordBatch
+
+
 def in_order(changes: Decoded) -> list[Row | Control]:
     """Rows and control events of all tables by (record, index)."""
     events: list[Row | Control] = [row for batch in changes.tables for row in rows(batch)]
@@ -114,12 +121,13 @@ def rows(batch: TableBatch) -> Iterator[Row]:
 
 def _image(structs: pa.StructArray) -> Iterator[dict[str, Any] | None]:
     names = [structs.type.field(i).name for i in range(structs.type.num_fields)]
-    columns = [_values(structs.field(i)) for i in range(structs.type.num_fields)]
+    columns = [ready(structs.field(i)) for i in range(structs.type.num_fields)]
     for i, there in enumerate(structs.is_valid().to_pylist()):
         yield {name: column[i] for name, column in zip(names, columns, strict=True)} if there else None
 
 
-def _values(column: pa.Array) -> list[Any]:
+def ready(column: pa.Array) -> list[Any]:
+    """The ready values of a column of an image."""
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())
     elif pa.types.is_date32(column.type):

@@ -16,9 +16,12 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterator
 
+import pyarrow as pa
+
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.event import Resolved, SchemaChange
 from changefeed.model.position import Place
+from changefeed.model.table import TableShape
 from changefeed.wire import ddl
 from changefeed.wire.ddl import statements as said
 from changefeed.wire.dispatch import Dispatcher, Dispatchers, topic_name
@@ -60,6 +63,38 @@ class Router:
         dispatcher = self._ways[self._rules.rule(database, table)]
         return Place(topic, dispatcher.partition(row.shape, image, row.irregular, commit_ts), 0)
 
+    def places(self, shape: TableShape, rows: pa.RecordBatch, commit_ts: pa.Array) -> dict[str, pa.Array]:
+        """Columns topic, partition and offset of rows of a shape, as `row` tells them; and `from_…`, for `went`."""
+        topic, partition, offset = (rows.column(name) for name in ("topic", "partition", "offset"))
+        found = {"from_topic": topic, "from_partition": partition}
+        if self._renames:
+            own = topic.dictionary_encode()
+            named = [self._named(shape.database, shape.table, name) for name in own.dictionary.to_pylist()]
+            topic = pa.array(named, pa.string()).take(own.indices)
+        if self._partitions is not None:
+            dispatcher = self._ways[self._rules.rule(shape.database, shape.table)]
+            partition = pa.array(dispatcher.by_columns(shape, rows, commit_ts), pa.int32())
+            offset = pa.repeat(pa.scalar(0, pa.int64()), len(rows))
+        return found | {"topic": topic, "partition": partition, "offset": offset}
+
+    def check(self, shape: TableShape) -> None:
+        """Refuses a shape that lacks a column by which its rows are dispatched.
+
+        Raises:
+            UnsupportedError: it does.
+        """
+        if self._partitions is not None:
+            self._ways[self._rules.rule(shape.database, shape.table)].names(shape)
+
+    def went(self, places: pa.RecordBatch) -> None:
+        """Remembers that rows went to these places."""
+        if self._renames:
+            self._topics.update(dict.fromkeys(places.column("topic").unique().to_pylist()))
+        if self._partitions is not None:
+            sources = pa.Table.from_batches([places.select(["from_topic", "from_partition"])])
+            for source in sources.group_by(["from_topic", "from_partition"]).aggregate([]).to_pylist():
+                self._marks.setdefault((source["from_topic"], source["from_partition"]), 0)
+
     def schema_change(self, event: SchemaChange) -> Iterator[Place]:
         """The places of a schema change."""
         topic = self._topic_of(*_before(event), event.place)
@@ -88,14 +123,21 @@ class Router:
             for at in self._all(self._active(place)):
                 yield at, least
 
+    @property
+    def _renames(self) -> bool:
+        return self._topic is not None or self._partitions is not None or bool(self._rules)
+
     def _topic_of(self, database: str, table: str, place: Place) -> str:
-        rule = self._rules.rule(database, table) if table else None
-        expression = (rule.topic if rule is not None else "") or self._topic
-        if expression is None and self._partitions is None and not self._rules:
+        if not self._renames:
             return place.topic
-        topic = place.topic if expression is None else topic_name(expression, database, table) or place.topic
+        topic = self._named(database, table, place.topic)
         self._topics[topic] = None
         return topic
+
+    def _named(self, database: str, table: str, own: str) -> str:
+        rule = self._rules.rule(database, table) if table else None
+        expression = (rule.topic if rule is not None else "") or self._topic
+        return own if expression is None else topic_name(expression, database, table) or own
 
     def _active(self, place: Place) -> tuple[str, ...]:
         """The topics that something went to; with `dispatchers` the default topic too, as the producer has it."""

@@ -76,10 +76,8 @@ ffda-ffdc ffe0-ffe6 ffe8-ffee fffc-fffd 10000-1000b 1000d-10026 10028-1003a 1003
 1fb00-1fb92 1fb94-1fbca 1fbf0-1fbf9 20000-2a6df 2a700-2b739 2b740-2b81d 2b820-2cea1 2ceb0-2ebe0 2f800-2fa1d
 30000-3134a 31350-323af e0100-e01ef
 """
-_EDGES: list[int] = []
-for _range in _RANGES.split():
-    _first, _, _last = _range.partition("-")
-    _EDGES += [int(_first, 16), int(_last or _first, 16) + 1]
+RANGES = [(int(first, 16), int(last or first, 16)) for first, _, last in (r.partition("-") for r in _RANGES.split())]
+_EDGES = [edge for first, last in RANGES for edge in (first, last + 1)]
 
 
 def is_print(char: str) -> bool:

@@ -41,6 +41,16 @@ def defaulted(kind: str, default: str, *, nullable: bool = True) -> TableShape:
     return shape(Column("v", ColumnType.parse(kind), nullable, False, default))
 
 
+def test_an_old_row_that_is_not_sent_may_hold_anything() -> None:
+    table = shape(Column("v", ColumnType.parse("double"), True, False))
+    changes = one(table, "update", before={"id": 1, "v": float("inf")}, after={"id": 1, "v": 1.5})
+    with pytest.raises(UnsupportedError, match="cannot carry inf"):
+        encode(changes)
+    (value,) = values(encode(changes, output_old_value=False))
+    assert value["payload"]["after"] == {"id": 1, "v": 1.5}
+    assert "before" not in value["payload"]
+
+
 # type, default -> the field's `default`, what stands for NULL, and with bug-compat in classic and newarch.
 DEFAULTS = [
     ("int", "7", 7, 7, 7, 7),

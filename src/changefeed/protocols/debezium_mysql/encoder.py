@@ -12,7 +12,7 @@ Rule 4. Resolved marks have no place in the protocol.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -20,16 +20,16 @@ from typing import Any
 import pyarrow as pa
 
 from changefeed.errors import ProtocolError, UnsupportedError
-from changefeed.model.batch import Decoded, record_batch
-from changefeed.model.event import Heartbeat, SchemaChange, TransactionMark
+from changefeed.model.batch import Decoded, RecordBuilder, TableBatch
+from changefeed.model.event import Control, Heartbeat, SchemaChange, TransactionMark
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape
 from changefeed.protocols.base import Stores
-from changefeed.protocols.debezium_mysql import changes, control, elsewhere, headers, parts
+from changefeed.protocols.debezium_mysql import changes, control, elsewhere, headers, heads, lines, parts, templates
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.rows import RowWriter, is_ours, row_writer
 from changefeed.protocols.debezium_mysql.shapes import LIMIT
-from changefeed.wire.events import Row, in_order
+from changefeed.wire.events import Lines, Row, in_order
 from changefeed.wire.records import Headers
 
 Record = dict[str, Any]
@@ -46,16 +46,36 @@ class Encoder:
 
     def encode(self, changed: Decoded) -> pa.RecordBatch:
         """The records that say `changed`; see `protocols.base.Encoder`."""
-        written: list[Record] = []
-        for event in in_order(changed):
+        return self.encode_events(in_order(changed))
+
+    def encode_events(self, events: Iterable[Row | Control | Lines]) -> pa.RecordBatch:
+        """The same of events in their order; see `protocols.by_columns` for this and the next three."""
+        written = RecordBuilder()
+        for event in events:
+            if isinstance(event, Lines):
+                written.add_batch(event.batch.drop_columns(["ordinal"]))
+                continue
             try:
-                written += self._event(event)
+                for record in self._event(event):
+                    written.add(record)
             except UnicodeEncodeError as error:
                 message = f"debezium-mysql cannot carry text that is not UTF-8 (at {event.place})"
                 raise UnsupportedError(message) from error
             except ProtocolError as error:
                 raise UnsupportedError(f"debezium-mysql: {error} (at {event.place})") from error
-        return record_batch(written)
+        return written.build()
+
+    def template(self, shape: TableShape) -> str | None:
+        """What the kernel needs to write rows of a shape."""
+        return templates.text(shape, self._writer(shape), self._options)
+
+    def heads(self, table: TableBatch) -> dict[str, pa.Array]:
+        """The columns that templates name."""
+        return heads.of(table, self._options)
+
+    def lines(self, shape: TableShape, rows: pa.RecordBatch, keys: pa.Array | None, values: pa.Array) -> pa.RecordBatch:
+        """The records of rows, tombstones among them, and their ordinals."""
+        return lines.records(shape, rows, keys, values, self._options)
 
     def _event(self, event: Any) -> Iterator[Record]:
         match event:

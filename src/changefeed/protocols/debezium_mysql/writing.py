@@ -155,6 +155,19 @@ def _datetime(unit: str) -> Callable[[ColumnType, Node], Write]:
     return lambda t, node: write
 
 
+# Fields of numbers: what their numbers are to days, or to microseconds, times the one and divided by the other.
+UNITS: dict[tuple[str, str], tuple[int, int]] = {
+    ("int32", _D + "time.Date"): (1, 1),
+    ("int32", _C + "Date"): (1, 1),
+    ("int32", _C + "Time"): (1, 1000),
+    ("int32", _D + "time.Time"): (1, 1000),
+    ("int64", _D + "time.MicroTime"): (1, 1),
+    ("int64", _D + "time.NanoTime"): (1000, 1),
+    ("int64", _C + "Timestamp"): (1, 1000),
+    ("int64", _D + "time.Timestamp"): (1, 1000),
+    ("int64", _D + "time.MicroTimestamp"): (1, 1),
+    ("int64", _D + "time.NanoTimestamp"): (1000, 1),
+}
 _NAMED: dict[tuple[str, str], Callable[[ColumnType, Node], Write]] = {
     ("struct", _D + "data.geometry.Point"): _geometry,
     ("struct", _D + "data.geometry.Geometry"): _geometry,

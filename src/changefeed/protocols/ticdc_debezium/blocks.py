@@ -193,8 +193,13 @@ def unusual(key: Document | None, value: Document, usual: Blocks) -> dict[str, A
 
 def beside(payload: str, schema: str | None) -> bytes:
     """A document: the payload and, if there is one, its schema."""
-    tail = "" if schema is None else f',"schema":{schema}'
-    return f'{{"payload":{payload}{tail}}}'.encode("utf-8", "surrogateescape")
+    front, tail = around(schema)
+    return f"{front}{payload}{tail}".encode("utf-8", "surrogateescape")
+
+
+def around(schema: str | None) -> tuple[str, str]:
+    """What stands in front of a document's payload and behind it."""
+    return '{"payload":', "}" if schema is None else f',"schema":{schema}}}'
 
 
 def documents(

@@ -21,6 +21,7 @@ from typing import Any
 
 from changefeed.errors import UnsupportedError
 from changefeed.model.table import Column, TableShape
+from changefeed.model.types import ColumnType
 from changefeed.protocols.ticdc_debezium import blocks, source
 from changefeed.protocols.ticdc_debezium.defaults import for_null
 from changefeed.protocols.ticdc_debezium.options import Options
@@ -30,7 +31,7 @@ from changefeed.protocols.ticdc_debezium.values import write_irregular, writer
 from changefeed.wire.events import Row
 from changefeed.wire.go_json import W_RAW
 
-_OPS = {"insert": "c", "read": "c", "update": "u", "upsert": "u", "delete": "d"}
+OPS = {"insert": "c", "read": "c", "update": "u", "upsert": "u", "delete": "d"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class ColumnWriter:
     """Writes one column; `opening` is `"id":`, `null` what NULL is."""
 
     name: str
+    type: ColumnType
     opening: str
     write: Callable[[Any], str]
     null: str
@@ -59,12 +61,14 @@ class ShapeWriter:
     Attributes:
         keys: the handle key's columns in the key's order; None writes no Kafka key.
         schemas: of key and value, None for none.
+        made: the schemas come from columns and cluster, not from where the shape was read.
     """
 
     before: tuple[ColumnWriter, ...]
     after: tuple[ColumnWriter, ...]
     keys: tuple[ColumnWriter, ...] | None
     schemas: tuple[str | None, str | None]
+    made: bool
 
 
 class RowWriter:
@@ -81,19 +85,21 @@ class RowWriter:
         named = shape.keys if carried.issuperset(shape.keys) else ()
         keys: tuple[ColumnWriter, ...] | None = tuple(columns[name] for name in named)
         schemas: tuple[str | None, str | None] = (None, None)
+        made = False
         if wire is not None:
             keys = tuple(columns[name] for name in wire.get("keys", named)) if "key" in wire else None
             schemas = wire.get("key"), wire["value"]
         if self._options.debezium_disable_schema:
             schemas = (None, None)
         elif schemas == (None, None):
-            made = blocks.row(shape, named, cluster_id, self._options)
-            schemas = made.key, made.value
+            block, made = blocks.row(shape, named, cluster_id, self._options), True
+            schemas = block.key, block.value
         return ShapeWriter(
             tuple(columns[c.name] for c in shape.before_columns),
             tuple(columns[c.name] for c in shape.after_columns),
             keys,
             schemas,
+            made,
         )
 
     def _column(self, column: Column, ours: bool) -> ColumnWriter:
@@ -104,6 +110,7 @@ class RowWriter:
         null = for_null(column, self._options) if producer else "null"
         return ColumnWriter(
             column.name,
+            column.type,
             W_RAW.string(column.name) + ":",
             writer(column.type),
             null,
@@ -118,10 +125,12 @@ class RowWriter:
         """
         origin: Mapping[str, Any] = {} if _wire(row.shape.wire) is None else row.origin
         writers = self.shape(row.shape, str(origin.get("cluster_id", self._options.cluster_id)))
-        op, old, new = _OPS[row.op], row.before, row.after
+        op, old, new = OPS[row.op], row.before, row.after
         if (old if op == "d" else new) is None or (op == "c" and old is not None) or (op == "d" and new is not None):
             raise UnsupportedError(f"{row}: ticdc-debezium has no words for an {row.op} with these images")
         sent = origin.get("sent") or {}
+        if op == "u" and not self._options.output_old_value:
+            old = None  # what is not sent may be anything
         before = None if old is None else _image(writers.before, old, row, sent, "before." if new is not None else "")
         after = None if new is None else _image(writers.after, new, row, sent, "")
         found = source.of(
@@ -133,12 +142,13 @@ class RowWriter:
         )
         return self._key(row, writers, origin, sent), blocks.beside(payload, writers.schemas[1])
 
-    def _images(self, op: str, before: str | None, after: str | None) -> str:
+    @staticmethod
+    def _images(op: str, before: str | None, after: str | None) -> str:
         if op == "c":
             return f'"before":null,"after":{after}'
         if op == "d":
             return f'"after":null,"before":{before}'
-        if before is None or not self._options.output_old_value:
+        if before is None:
             return f'"after":{after}'
         return f'"before":{before},"after":{after}'
 
@@ -155,6 +165,11 @@ class RowWriter:
             return blocks.beside(origin["key"], writers.schemas[0])
         image, prefix = (row.after, "") if row.after is not None else (row.before or {}, "")
         return blocks.beside(_image(writers.keys, image, row, sent, prefix), writers.schemas[0])
+
+
+def is_ours(shape: TableShape) -> bool:
+    """Whether a shape was read from this protocol."""
+    return _wire(shape.wire) is not None
 
 
 @lru_cache(maxsize=4096)

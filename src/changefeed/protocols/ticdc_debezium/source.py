@@ -100,8 +100,13 @@ def _constant(value: Any, where: str) -> str | int | None:
 
 def write(source: Source) -> str:
     """The text of a source block."""
+    return "{" + ",".join(f'"{name}":{text}' for name, text in members(source).items()) + "}"
+
+
+def members(source: Source) -> dict[str, str]:
+    """The members of a source block in its order, and their texts."""
     constant = {name: _text(source.others.get(name, usual)) for name, usual in _CONSTANTS.items()}
-    members = {
+    found = {
         "version": constant.pop("version"),
         "connector": _text(CONNECTOR),
         "name": _text(source.others.get("name", source.cluster_id)),
@@ -113,9 +118,9 @@ def write(source: Source) -> str:
         "commit_ts": str(source.commit_ts),
     }
     if source.start_ts is not None:
-        members["start_ts"] = str(source.start_ts)
-    members["cluster_id"] = _text(source.cluster_id)
-    return "{" + ",".join(f'"{name}":{text}' for name, text in members.items()) + "}"
+        found["start_ts"] = str(source.start_ts)
+    found["cluster_id"] = _text(source.cluster_id)
+    return found
 
 
 def _text(value: str | int | None) -> str:

@@ -11,7 +11,14 @@ Rule 4. Records leave in the order in which they were begun.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
+from operator import add
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from changefeed.model.position import Place
 from changefeed.protocols.ticdc_open import framing
@@ -33,7 +40,16 @@ class Open:
     place: Place
     source: int | None
     length: int = OVERHEAD + VERSION
-    messages: list[tuple[bytes, bytes]] = field(default_factory=list)
+    rows: int = 0
+    keys: list[bytes] = field(default_factory=list)  # framed, one message or more
+    values: list[bytes] = field(default_factory=list)
+
+    def add(self, keys: bytes, values: bytes, rows: int) -> None:
+        """Adds messages, each behind its length."""
+        self.keys.append(keys)
+        self.values.append(values)
+        self.length += len(keys) + len(values)
+        self.rows += rows
 
 
 class Batches:
@@ -47,27 +63,74 @@ class Batches:
 
     def add_row(self, place: Place, source: int | None, key: bytes, value: bytes) -> None:
         """Adds a row's message; `source` as in `Open`."""
-        size = len(key) + len(value) + FRAME
+        self._for(place, source, len(key) + len(value) + FRAME).add(framing.framed(key), framing.framed(value), 1)
+
+    def _for(self, place: Place, source: int | None, size: int) -> Open:
+        """The record that a row of this size belongs to."""
         record = self._open.get((place.topic, place.partition))
         if (
             record is None
             or record.source != source
-            or len(record.messages) >= self._max_rows
+            or record.rows >= self._max_rows
             or record.length + size > self._max_bytes
         ):
             record = Open(place, source)
             self._open[place.topic, place.partition] = record
             self._records.append(record)
-        record.messages.append((key, value))
-        record.length += size
+        return record
+
+    def add_rows(self, lines: pa.RecordBatch) -> None:
+        """Adds messages of rows: topic, partition, offset, source; key and value are framed."""
+        keys, values = _Frames(lines.column("key")), _Frames(lines.column("value"))
+        ends = list(map(add, keys.ends, values.ends))
+        offsets = lines.column("offset")
+        for start, end in _stretches(lines):
+            topic, partition, source = (lines.column(name)[start].as_py() for name in _SHARED)
+            while start < end:
+                place = Place(topic, partition, offsets[start].as_py())
+                record = self._for(place, source, ends[start + 1] - ends[start])
+                most = min(end, start + self._max_rows - record.rows)
+                room = self._max_bytes - record.length
+                after = max(start + 1, bisect_right(ends, ends[start] + room, start, most + 1) - 1)
+                record.add(keys.between(start, after), values.between(start, after), after - start)
+                start = after
 
     def add_alone(self, place: Place, key: bytes, value: bytes) -> None:
         """Adds a message that has a record to itself; rows after it begin a new one."""
         self._open.pop((place.topic, place.partition), None)
-        self._records.append(Open(place, None, messages=[(key, value)]))
+        record = Open(place, None)
+        record.add(framing.framed(key), framing.framed(value), 1)
+        self._records.append(record)
 
     def take(self) -> list[tuple[Place, bytes, bytes]]:
         """All records so far: place of the first message, key, value."""
-        done = [(record.place, *framing.join(record.messages)) for record in self._records]
+        done = [(record.place, *framing.record(record.keys, record.values)) for record in self._records]
         self._open, self._records = {}, []
         return done
+
+
+_SHARED = ("topic", "partition", "source")
+
+
+def _stretches(lines: pa.RecordBatch) -> Iterator[tuple[int, int]]:
+    """From where to where rows share a place and a source."""
+    changes = pa.repeat(pa.scalar(False), len(lines) - 1)
+    for name in _SHARED:
+        column = lines.column(name)
+        column = column.fill_null(-1) if column.null_count else column
+        changes = pc.or_(changes, pc.not_equal(column[1:], column[:-1]))
+    return pairwise([0, *(at + 1 for at in pc.indices_nonzero(changes).to_pylist()), len(lines)])
+
+
+class _Frames:
+    """Framed texts that lie one behind the other in an array."""
+
+    def __init__(self, texts: pa.Array) -> None:
+        _, ends, data = texts.buffers()
+        array = pa.Array.from_buffers(pa.int32(), len(texts) + 1, [None, ends], offset=texts.offset)
+        self.ends: list[int] = array.to_pylist()
+        self._data = memoryview(data)
+
+    def between(self, start: int, end: int) -> bytes:
+        """Some of them."""
+        return bytes(self._data[self.ends[start] : self.ends[end]])

@@ -40,12 +40,14 @@ class ColumnWriter:
     Attributes:
         opening: `"id":{`
         members: `"t":8,"h":true,"f":11,"v":`
+        code: the number of the type.
     """
 
     name: str
     column: Column
     opening: str
     members: str
+    code: int
     write: Callable[[Any], str]
     write_irregular: Callable[[bytes], str]
 
@@ -128,6 +130,7 @@ def _column(column: Column, described: dict[str, Any], style: Style) -> ColumnWr
         column,
         style.json.string(column.name) + ":{",
         text + '"v":',
+        code,
         writer(column.type, code, style.zone, style.json, style.legacy),
         lambda data: write_irregular(data, column.type, code, style.json, style.legacy),
     )

@@ -9,19 +9,23 @@ What has no place in the protocol (heartbeats, transaction marks, dead letters) 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 
 from changefeed.errors import ConfigError, UnsupportedError
-from changefeed.model.batch import Decoded, record_batch
-from changefeed.model.event import Resolved, SchemaChange
+from changefeed.model.batch import Decoded, TableBatch, record_columns
+from changefeed.model.event import Control, Resolved, SchemaChange
+from changefeed.model.table import TableShape
 from changefeed.protocols.base import Stores
 from changefeed.protocols.ticdc_open import claim_check, envelope, framing
 from changefeed.protocols.ticdc_open.batching import Batches, alone
 from changefeed.protocols.ticdc_open.options import Options
 from changefeed.protocols.ticdc_open.rows import RowWriter
-from changefeed.wire import compression
+from changefeed.protocols.ticdc_open.templates import Templates
+from changefeed.wire import compression, heads
 from changefeed.wire.ddl_actions import CODES
-from changefeed.wire.events import Row, in_order, needed_ts
+from changefeed.wire.events import Lines, Row, in_order, needed_ts
 from changefeed.wire.routing import Offsets, Router
 from changefeed.wire.strict_json import marked
 
@@ -33,30 +37,53 @@ class Encoder:
         self._options = options
         self._stores = stores
         self._rows = RowWriter(options)
+        self._templates = Templates(options, self._rows)
         self._router = Router(options.topic, options.dispatcher(), options.dispatch_rules())
         self._offsets = Offsets() if options.partition_num is not None else None
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
         """The records that say `changes`; see `protocols.base.Encoder`."""
+        return self.encode_events(in_order(changes))
+
+    def encode_events(self, events: Iterable[Row | Control | Lines]) -> pa.RecordBatch:
+        """The same of events in their order; see `protocols.by_columns` for this and the next three."""
         batches = Batches(self._options.max_batch_size, self._options.max_message_bytes)
-        for event in in_order(changes):
+        for event in events:
             match event:
+                case Lines():
+                    self._router.went(event.batch)
+                    batches.add_rows(event.batch)
                 case Row():
                     self._row(event, batches)
                 case SchemaChange():
                     self._schema_change(event, batches)
                 case Resolved():
                     self._resolved(event, batches)
-        return record_batch(
-            {
-                "topic": place.topic,
-                "partition": place.partition,
-                "offset": place.offset if self._offsets is None else self._offsets.next(place),
-                "key": key,
-                "value": value,
-            }
-            for place, key, value in batches.take()
+        done = batches.take()
+        return record_columns(
+            len(done),
+            topic=[place.topic for place, _, _ in done],
+            partition=[place.partition for place, _, _ in done],
+            offset=[place.offset if self._offsets is None else self._offsets.next(place) for place, _, _ in done],
+            key=[key for _, key, _ in done],
+            value=[value for _, _, value in done],
         )
+
+    def template(self, shape: TableShape) -> str | None:
+        """What the kernel needs to write rows of a shape."""
+        self._router.check(shape)
+        return self._templates.text(shape)
+
+    def heads(self, table: TableBatch) -> dict[str, pa.Array]:
+        """The columns that templates name."""
+        return self._templates.heads(table)
+
+    def lines(self, shape: TableShape, rows: pa.RecordBatch, keys: pa.Array | None, values: pa.Array) -> pa.RecordBatch:
+        """Rows with their messages, which are framed, as `Batches.add_rows` takes them."""
+        record = rows.column("record")
+        source = record if self._rows.shape(shape).ours else pa.nulls(len(rows), record.type)
+        columns = {"ordinal": rows.column("ordinal"), "source": source, "key": keys, "value": values}
+        return pa.RecordBatch.from_pydict(columns | self._router.places(shape, rows, heads.commit_ts(rows)))
 
     def _row(self, row: Row, batches: Batches) -> None:
         key, value = self._message(row)

@@ -80,10 +80,17 @@ def _in_message(error: ProtocolError, which: str, word: str = "in") -> ProtocolE
     return type(error)(f"{error} {word} message {which}", reason=error.reason, byte=error.byte)
 
 
+def framed(data: bytes) -> bytes:
+    """The bytes behind their length."""
+    return len(data).to_bytes(8, "big") + data
+
+
+def record(keys: Iterable[bytes], values: Iterable[bytes]) -> tuple[bytes, bytes]:
+    """The key and the value of the record that holds these messages, which are framed."""
+    return b"".join((VERSION.to_bytes(8, "big"), *keys)), b"".join(values)
+
+
 def join(messages: Iterable[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
     """The key and the value of the record that holds these messages."""
-    keys, values = [VERSION.to_bytes(8, "big")], [b""]
-    for key, value in messages:
-        keys += (len(key).to_bytes(8, "big"), key)
-        values += (len(value).to_bytes(8, "big"), value)
-    return b"".join(keys), b"".join(values)
+    pairs = list(messages)
+    return record((framed(key) for key, _ in pairs), (framed(value) for _, value in pairs))

@@ -21,10 +21,13 @@ from datetime import tzinfo
 from typing import Any
 from zlib import crc32
 
+import pyarrow as pa
+
 from changefeed.errors import ConfigError, UnsupportedError, unknown_name
 from changefeed.model import values
 from changefeed.model.table import TableShape
 from changefeed.model.types import BINARIES, ColumnType
+from changefeed.wire.events import ready
 from changefeed.wire.floats import fixed
 from changefeed.wire.zone import to_local
 
@@ -61,6 +64,13 @@ def value_text(value: Any, t: ColumnType, zone: tzinfo) -> bytes:
         return str(_number(value, t, t.members)).encode()
     text = values.writer(t)(value) if t.name in ("date", "datetime", "decimal") else value
     return str(text).encode("utf-8", "surrogateescape")
+
+
+def _columns(image: pa.StructArray, names: Sequence[str], count: int) -> Iterable[tuple[Any, ...]]:
+    """The values of these columns, row by row; a column that the image does not carry is NULL."""
+    carried = {image.type.field(at).name: at for at in range(image.type.num_fields)}
+    columns = ([None] * count if n not in carried else ready(image.field(carried[n])) for n in names)
+    return zip(*columns, strict=True)
 
 
 def _number(value: str, t: ColumnType, members: tuple[str, ...]) -> int:
@@ -101,16 +111,38 @@ class Dispatcher:
         Raises:
             UnsupportedError: the table has not all the columns that the rule names.
         """
-        rule = _ALIASES.get(self.rule, self.rule)
-        if rule == "ts":
+        if self.rule == "ts":
             return commit_ts % self.partitions
         writes: list[Sequence[bytes]] = [(shape.database.encode(), shape.table.encode())]
-        if rule != "table":
-            for name in shape.keys if rule == "index-value" else self._named(shape):
-                text = self._text(shape, name, image.get(name), irregular.get(name))
-                if text is not None:
-                    writes.append((name.encode(), text))
+        for name in self.names(shape):
+            text = self._text(shape, name, image.get(name), irregular.get(name))
+            if text is not None:
+                writes.append((name.encode(), text))
         return hash_of(writes) % self.partitions
+
+    def by_columns(self, shape: TableShape, rows: pa.RecordBatch, commit_ts: pa.Array) -> list[int]:
+        """The same of rows of a table batch, none of which has an irregular value."""
+        if self.rule == "ts":
+            return [ts % self.partitions for ts in commit_ts.to_pylist()]
+        names = self.names(shape)
+        if not names:
+            return [self.partition(shape, {}, {}, 0)] * len(rows)
+        after, before = rows.column("after"), rows.column("before")
+        images = (_columns(image, names, len(rows)) for image in (after, before))
+        chosen = zip(after.is_valid().to_pylist(), *images, strict=True)
+        return [
+            self.partition(shape, dict(zip(names, new if there else old, strict=True)), {}, 0)
+            for there, new, old in chosen
+        ]
+
+    def names(self, shape: TableShape) -> Sequence[str]:
+        """The columns whose values are hashed.
+
+        Raises:
+            UnsupportedError: the table has not all the columns that the rule names.
+        """
+        rule = _ALIASES.get(self.rule, self.rule)
+        return shape.keys if rule == "index-value" else self._named(shape) if rule == "columns" else ()
 
     def _text(self, shape: TableShape, name: str, value: Any, irregular: bytes | None) -> bytes | None:
         if irregular is not None:

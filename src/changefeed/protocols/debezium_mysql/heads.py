@@ -1,0 +1,128 @@
+r"""What the templates of rows name: members of the source block, clocks and transactions, by whole columns.
+
+    {"version":"3.6.3.Final",…,"file":"mysql-bin.000003","pos":4,…,"envelope":{"ts_ns":…},"context":{…}}       an origin
+
+Rule 1. An origin is *flat* when its members are numbers and texts of plain characters, but for `envelope` and `context` at
+        its end: its members are then found by their names. Of one that is not flat nothing is told.
+Rule 2. What a row's origin does not say is what `envelope` and `elsewhere` write for it.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changefeed.model.batch import TableBatch
+from changefeed.model.table import TableShape
+from changefeed.protocols.debezium_mysql import describing, elsewhere, java_json
+from changefeed.protocols.debezium_mysql.envelope import CLOCK, INTEGERS, TEXTS, TRANSACTION
+from changefeed.protocols.debezium_mysql.options import Options
+from changefeed.protocols.debezium_mysql.rows import is_ours
+from changefeed.wire import heads
+
+_NANOS = r"[1-8]?\d{1,18}"
+_TEXT, _NUMBER = r'"[ !#-\[\]-~]*"', r"(?:0|-?[1-9]\d{0,17})"
+_FLAT = (
+    rf'^\{{(?:"\w+":(?:{_TEXT}|{_NUMBER}),?)*(?:"envelope":\{{"ts_ns":{_NANOS}\}},?)?'
+    rf'(?:"context":\{{(?:"\w+":(?:{_TEXT}|false),?)*\}})?\}}$'
+)
+_KNOWN = "sequence|gtid|file|query|server_id|pos|row|thread|envelope|snapshot|context"
+# Of the protocol's own rows; `ts_ns` alone stands in `envelope`, too.
+_LEFT, _LEFT_NS = "sent|key|absent|unwrapped|headers|ts_ms|ts_us", r'^\{"ts_ns"|,"ts_ns"'
+_ELSEWHERE = {"file": '""', "server_id": "0", "pos": "0", "row": "0"}
+_MOST_US = 2**63 // 1000
+_NO_TEXT = pa.scalar(None, pa.string())
+
+
+def of(table: TableBatch, options: Options) -> dict[str, pa.Array]:
+    """The columns that the templates of the table's shape name."""
+    rows, ours = table.rows, is_ours(table.shape.wire)
+    origin = rows.column("origin")
+    none = origin.null_count == len(origin)
+    found = _times(rows)
+    clock = found if none else _clock(origin, found)
+    unsent = pa.repeat("", len(rows)) if none else _told(origin, ours)
+    if not ours:
+        unsent = pc.if_else(_same_key(rows, table.shape, options), unsent, _NO_TEXT)
+    sources = {f"source.{name}": _member(name, rows, ours, none, options) for name in (*TEXTS, *INTEGERS, "snapshot")}
+    transactions = ours or options.provide_transaction_metadata
+    return {
+        **sources,
+        **{f"source.{name}": found[name] for name in CLOCK},
+        **{f"clock.{name}": clock[name] for name in CLOCK},
+        "transaction": _transaction(rows.column("transaction")) if transactions else pa.repeat("null", len(rows)),
+        "unsent": unsent,
+    }
+
+
+def _told(origin: pa.Array, ours: bool) -> pa.Array:
+    """No text where an origin says no more than what its members tell; NULL elsewhere."""
+    flat = pc.coalesce(pc.match_substring_regex(origin, _FLAT), False)
+    if ours:
+        told = pc.and_(flat, pc.and_not(heads.silent(origin, _LEFT), pc.match_substring_regex(origin, _LEFT_NS)))
+    else:
+        told = pc.or_(flat, heads.silent(origin, _KNOWN))
+    return pc.if_else(pc.coalesce(told, False), "", _NO_TEXT)
+
+
+def _member(name: str, rows: pa.RecordBatch, ours: bool, none: bool, options: Options) -> pa.Array:
+    """The JSON of a member of the source block."""
+    if not ours and name in ("version", "connector", "name"):
+        own = {"version": options.version, "connector": options.connector, "name": elsewhere.prefix(options)}
+        return pa.repeat(java_json.string(own[name]), len(rows))
+    usual = pa.repeat("null" if ours else _ELSEWHERE.get(name, "null"), len(rows))
+    if name == "snapshot":
+        usual = pc.if_else(pc.and_(pc.equal(rows.column("op"), "read"), not ours), '"true"', '"false"')
+    if none or (name == "query" and not ours and not options.include_query):
+        return usual
+    form = f"{_TEXT}|{_NUMBER}" if ours else _NUMBER if name in INTEGERS else _TEXT
+    told = pc.extract_regex(rows.column("origin"), rf'[{{,]"{name}":(?P<v>{form})[,}}]')
+    return pc.coalesce(pc.struct_field(told, "v"), usual)
+
+
+def _times(rows: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The time of each change as the source block has it; NULL for none."""
+    unit, column = rows.schema.field("commit_time").type.unit, rows.column("commit_time").cast(pa.int64())
+    us = pc.multiply(column, {"s": 10**6, "ms": 1000, "us": 1}[unit])
+    us = pc.if_else(pc.and_(pc.greater_equal(column, 0), pc.less(us, _MOST_US)), us, pa.scalar(None, pa.int64()))
+    found = {"ts_ms": pc.divide(us, 1000).cast(pa.string())}
+    fine = {"ts_us": us.cast(pa.string()), "ts_ns": pc.multiply(us, 1000).cast(pa.string())}
+    return found | (fine if unit == "us" else dict.fromkeys(fine, pa.repeat("null", len(rows))))
+
+
+def _clock(origin: pa.Array, times: dict[str, pa.Array]) -> dict[str, pa.Array]:
+    """The connector's clock: its reading in the origin, else the time of the change."""
+    told = pc.extract_regex(origin, rf'"envelope":\{{"ts_ns":(?P<ns>{_NANOS})\}}')
+    ns = pc.struct_field(told, "ns").cast(pa.int64())
+    read = {name: pc.divide(ns, by).cast(pa.string()) for name, by in zip(CLOCK, (10**6, 1000, 1), strict=True)}
+    return {name: pc.coalesce(read[name], times[name]) for name in CLOCK}
+
+
+def _transaction(transaction: pa.Array) -> pa.Array:
+    """The transaction block; NULL for one that lacks a member, or whose id has other than plain characters."""
+    columns = {name: pc.struct_field(transaction, ours) for name, ours in TRANSACTION.items()}
+    nothing = functools.reduce(pc.and_, map(pc.is_null, columns.values()))
+    texts = {name: column.cast(pa.string()) for name, column in columns.items()}
+    quoted = pc.binary_join_element_wise('"', texts["id"], '"', "")
+    texts["id"] = pc.if_else(_plain(texts["id"]), quoted, _NO_TEXT)
+    members = (part for name, text in texts.items() for part in (f',"{name}":', text))
+    block = pc.binary_join_element_wise("{", *members, "}", "")
+    return pc.if_else(nothing, "null", pc.replace_substring(block, "{,", "{", max_replacements=1))
+
+
+def _plain(text: pa.Array) -> pa.Array:
+    return pc.coalesce(pc.match_substring_regex(text, r"^[ !#-\[\]-~]*$"), False)
+
+
+def _same_key(rows: pa.RecordBatch, shape: TableShape, options: Options) -> pa.Array:
+    """Whether both images have the same key, where there are two."""
+    before, after = rows.column("before"), rows.column("after")
+    same = pc.or_(pc.is_null(before), pc.is_null(after))
+    alike = pa.repeat(pa.scalar(True), len(rows))
+    for name in describing.keys(shape, options):
+        old, new = pc.struct_field(before, name), pc.struct_field(after, name)
+        both = pc.and_(pc.is_null(old), pc.is_null(new))
+        alike = pc.and_(alike, pc.or_(pc.coalesce(pc.equal(old, new), False), both))
+    return pc.or_(same, alike)

@@ -1,0 +1,184 @@
+r"""What the kernel is told of a shape's rows, drawn from the writers that `rows` has for them.
+
+    {"schema":{…},"payload":{"before":null,"after":{"id": ┬ id ┬ ,…},"source":{"version": ┬ source.version ┬ ,…,
+     "ts_us": ┬ ts_us ┬ },"transaction":null,"op":"c","ts_ms": ┬ clock.ts_ms ┬ ,…}}
+
+Rule 1. JSON with envelope. Whatever an origin's `sent`, `key` or `absent` say of a row is left to the encoder.
+Rule 2. A row from elsewhere is sent as it is, or left to the encoder: an update that changes the key is two rows.
+Rule 3. `unsent` is no text: it is NULL where rule 1 or 2 leaves a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from changefeed.model.table import TableShape
+from changefeed.model.types import BINARIES, GEOMETRIES, TEXTS, ColumnType
+from changefeed.protocols.debezium_mysql import describing, java_json, writing
+from changefeed.protocols.debezium_mysql.envelope import CLOCK
+from changefeed.protocols.debezium_mysql.options import Options
+from changefeed.protocols.debezium_mysql.parts import Block
+from changefeed.protocols.debezium_mysql.rows import LETTERS, Cell, RowWriter, is_ours
+from changefeed.protocols.debezium_mysql.schema import Node
+from changefeed.wire import templates
+from changefeed.wire.templates import INTEGER, NULL, Case, Form, Head, Part, Value, Written
+
+_IMAGES = {"insert": ((False, True),), "read": ((False, True),), "upsert": ((False, True),), "delete": ((True, False),)}
+_UNCOMPARED = GEOMETRIES | {"vector", "null"}
+_EITHER = ((False, True), (True, True))
+
+
+def text(shape: TableShape, writer: RowWriter, options: Options) -> str | None:
+    """The template of a shape; None when only the encoder can write its rows.
+
+    Raises:
+        UnsupportedError: the protocol has no words for the shape.
+    """
+    ours = is_ours(shape.wire)
+    if writer.key is not None and not {cell.name for cell in writer.cells}.issuperset(writer.key):
+        return None
+    if writer.unwrapped or writer.block.avro or writer.key_block.avro or len(shape.by_name) < len(shape.columns):
+        return None
+    if not ours and (options.bug_compat or not keys_compare(shape, options)):
+        return None
+    written = {cell.column: _written(shape.by_name[cell.column].type, cell, options) for cell in writer.cells}
+    images = [[written[c.name] for c in columns] for columns in (shape.before_columns, shape.after_columns)]
+    before, after = ([column for column in image if column is not None] for image in images)
+    if None in written.values():
+        return None
+    return templates.text(before, after, _Page(shape, writer, options, ours).cases())
+
+
+def keys_compare(shape: TableShape, options: Options) -> bool:
+    """Whether both images have the columns of the key, of types that are compared by whole columns."""
+    carried = {c.name for c in shape.before_columns} & {c.name for c in shape.after_columns}
+    types = [shape.by_name[name].type.name for name in describing.keys(shape, options)]
+    return carried.issuperset(describing.keys(shape, options)) and _UNCOMPARED.isdisjoint(types)
+
+
+class _Page:
+    """One shape's rows, piece by piece."""
+
+    def __init__(self, shape: TableShape, writer: RowWriter, options: Options, ours: bool) -> None:
+        self._shape, self._writer, self._options, self._ours = shape, writer, options, ours
+        self._places = {
+            side: {column.name: at for at, column in enumerate(columns)}
+            for side, columns in (("before", shape.before_columns), ("after", shape.after_columns))
+        }
+
+    def cases(self) -> Iterator[Case]:
+        """The kinds of rows."""
+        for op, letter in LETTERS.items():
+            if op == "truncate" or (letter in self._options.skipped and not self._ours):
+                continue
+            for before, after in _IMAGES.get(op, _EITHER):
+                value = self._value(letter, before=before, after=after)
+                key = self._key("after" if after else "before")
+                yield Case(before, after, key, [Head("unsent"), *value], (op,))
+
+    def _key(self, side: str) -> list[Part] | None:
+        names = self._writer.key
+        if names is None:
+            return None
+        cells = {cell.name: cell for cell in self._writer.cells}
+        return list(_part(self._writer.key_block, self._image(side, [cells[name] for name in names])))
+
+    def _value(self, letter: str, *, before: bool, after: bool) -> Iterator[Part]:
+        known: dict[str, list[Part]] = {
+            "before": list(self._image("before", self._writer.cells)) if before else ["null"],
+            "after": list(self._image("after", self._writer.cells)) if after else ["null"],
+            "source": list(self._source()),
+            "transaction": [Head("transaction")],
+            "op": [f'"{letter}"'],
+            **{name: [Head(f"clock.{name}")] for name in CLOCK},
+        }
+        members = {name: known.get(name, ["null"]) for name in self._writer.members}
+        return _part(self._writer.block, _object(members))
+
+    def _source(self) -> Iterator[Part]:
+        own = {"db": java_json.string(self._shape.database), "table": java_json.string(self._shape.table)}
+        return _object({name: [own[name] if name in own else Head(f"source.{name}")] for name in self._writer.source})
+
+    def _image(self, side: str, cells: tuple[Cell, ...] | list[Cell]) -> Iterator[Part]:
+        places = self._places[side]
+        return _object(
+            {
+                cell.name: [Value(side, places[cell.column])]
+                if cell.column in places
+                else [java_json.string(cell.absent)]
+                for cell in cells
+            }
+        )
+
+
+def _object(members: dict[str, list[Part]]) -> Iterator[Part]:
+    yield "{"
+    for at, (name, parts) in enumerate(members.items()):
+        yield f"{',' * (at > 0)}{java_json.string(name)}:"
+        yield from parts
+    yield "}"
+
+
+def _part(block: Block, payload: Iterator[Part]) -> Iterator[Part]:
+    if not block.text:
+        yield from payload
+        return
+    yield f'{{"schema":{block.text},"payload":'
+    yield from payload
+    yield "}"
+
+
+def _written(t: ColumnType, cell: Cell, options: Options) -> Written | None:
+    form = _form(t, cell.node, options)
+    return None if form is None else Written(form, java_json.write(cell.null))
+
+
+def _form(t: ColumnType, node: Node, options: Options) -> Form | None:
+    """What values of a type are written as, as `writing` writes them; None for one without a form."""
+    if (node.type, node.name) in writing.UNITS:
+        return _unit(t, *writing.UNITS[node.type, node.name])
+    if node.type == "string" and node.name.endswith("time.ZonedTimestamp"):
+        return templates.moment(t.length or 0, separator="T", suffix="Z")
+    if t.name == "vector" and node.items is not None and node.items.type == "float":
+        return {"numbers": "java"}
+    if node.name in _OTHERWISE or node.type in ("struct", "array", "map", "number"):
+        return None
+    if node.scale is not None:
+        same = (t.length is not None and t.scale == node.scale) or (t.name == "bigint" and node.scale == 0)
+        return "unscaled" if same and options.decimal_format != "NUMERIC" else None
+    if node.bits is not None:
+        return {"bits": (node.bits + 7) // 8} if node.bits <= 64 else None
+    if node.type in ("int8", "int16", "int32", "int64"):
+        wraps = node.type == "int64" and str(t.arrow) == "uint64"
+        return "wrapped" if wraps else "flag" if t.name == "boolean" else INTEGER
+    if node.type in ("float", "double"):
+        if t.name == "decimal":
+            return {"double": "java"} if node.type == "double" else None
+        return {"float": "java"} if t.name == node.type else None
+    if node.type == "boolean":
+        return "boolean"
+    if node.type == "bytes":
+        return "base64" if t.name in BINARIES else None
+    return _text(t, options)
+
+
+def _text(t: ColumnType, options: Options) -> Form | None:
+    if t.name in BINARIES:
+        return "base64" if options.binary_handling_mode in ("bytes", "base64") else None
+    if t.name == "decimal" and t.length is not None:
+        return "decimal"
+    if t.name == "null":
+        return NULL
+    return (
+        {"text": "java"} if t.name in TEXTS or t.members is not None or t.name in ("json", "decimal", "time") else None
+    )
+
+
+def _unit(t: ColumnType, times: int, by: int) -> Form | None:
+    """A date or a time as a number: of days as they are, of microseconds times the one and divided by the other."""
+    if t.name == "time":
+        return templates.time(times, by, most=(2**31 * 1000 if by == 1000 else 2**62) - 1)
+    return templates.count(times, by) if t.name in ("date", "datetime", "timestamp") else None
+
+
+_OTHERWISE = frozenset({"io.debezium.time.IsoDate", "io.debezium.time.IsoTime", "io.debezium.time.IsoTimestamp"})
