@@ -64,6 +64,7 @@ WKB = "AQEAAAAAAAAAAADwPwAAAAAAABBA"
         (schema("float"), "3.14159", "float", 3.14159),
         (schema("double"), "1.6777217E7", "double", 16777217.0),
         (schema("double"), "1.0E-38", "double", 1e-38),
+        (schema("double"), "4.9E-324", "double", 5e-324),
         (schema("double"), '"NaN"', "double", "NaN"),
         (schema("string"), '"\\uD83D\\uDC1F\\u0001/é"', "varchar", "🐟\x01/é"),
         (schema("bytes"), '"AP8="', "varbinary", {"base64": "AP8="}),
@@ -183,6 +184,16 @@ def test_without_schema_a_type_says_what_the_value_is(content: str, t: str, show
     ]
     assert row["after"]["v"] == shown
     assert "sent" not in row["origin"]
+    assert bytes_of(encode(found)) == [sent]
+
+
+@pytest.mark.parametrize("content", ["9.999999999999999E22", "1.0E-323", "2.0000000000000001E-200"])
+def test_without_schema_what_no_decimal_is_is_a_double_of_an_old_java(content: str) -> None:
+    sent = record(b'{"id":1}', value(f'{{"id":1,"v":{content}}}'))
+    found = decode(sent)
+    (row,) = rows(found)
+    assert (str(row.shape.by_name["v"].type), row.after) == ("double", {"id": 1, "v": float(content)})
+    assert row.origin["sent"] == {"after.v": content}
     assert bytes_of(encode(found)) == [sent]
 
 
