@@ -34,8 +34,9 @@ class Options(base.RegistryOptions, frozen=True):
         default=".", name="topic.delimiter"
     )
     decimal_handling_mode: Annotated[
-        Literal["precise", "string", "double"], Meta(description="how DECIMAL is sent")
-    ] = msgspec.field(default="precise", name="decimal.handling.mode")
+        Literal["precise", "string", "double"] | None,
+        Meta(description="how DECIMAL is sent; None is precise, and refuses digits alone, which may be of either"),
+    ] = msgspec.field(default=None, name="decimal.handling.mode")
     bigint_unsigned_handling_mode: Annotated[
         Literal["long", "precise"], Meta(description="how BIGINT UNSIGNED is sent; long wraps above 2^63-1")
     ] = msgspec.field(default="long", name="bigint.unsigned.handling.mode")
