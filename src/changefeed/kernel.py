@@ -135,8 +135,8 @@ def _ticdc_debezium(options: Any) -> Callable[[], Kernel] | None:
 
 
 def _debezium_mysql(options: Any) -> Callable[[], Kernel] | None:
-    """The twin for these options; None where values are Avro."""
-    if options.converter == "avro" or options.schema_registry is not None:
+    """The twin for these options; None where values are Avro or have no envelope."""
+    if options.converter == "avro" or options.schema_registry is not None or options.unwrap:
         return None
     absent = options.unavailable_value_placeholder
     texts, numeric = [absent, base64_text.write(absent.encode())], options.decimal_format == "NUMERIC"

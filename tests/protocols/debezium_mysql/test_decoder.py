@@ -442,6 +442,28 @@ def test_rows_without_envelope_by_option() -> None:
     assert bytes_of(encode(decode(plain, **options), **options)) == [plain]
 
 
+def test_a_tombstone_without_envelopes_is_a_delete() -> None:
+    """What the transform leaves of a delete unless it is told to rewrite it."""
+    sent = [r for r in log("mysql-3.6.1-tombstones") if r["topic"] == "srv1.inv.b1"]
+    found = decode(*sent, unwrap="true")
+    assert [(row.op, row.before) for row in rows(found)[-3:]] == [("delete", {"id": i}) for i in (1, 2, 3)]
+    assert rows(found)[-1].shape.keys == ("id",)
+    assert bytes_of(encode(found, unwrap="true")) == sent
+    assert len(rows(decode(*sent))) == 0
+
+
+def test_a_tombstone_behind_the_row_of_its_delete_says_nothing() -> None:
+    sent = [record(b'{"id":1}', b'{"id":1,"__deleted":"true"}'), {**record(b'{"id":1}', None), "offset": 42}]
+    found = decode(*sent, unwrap="true")
+    assert [row.op for row in rows(found)] == ["delete"]
+    assert bytes_of(encode(found, unwrap="true")) == sent
+
+
+def test_a_tombstone_whose_key_is_none_is_dead_without_envelopes() -> None:
+    found = decode(record(b"[1]", None), record(None, None), unwrap="true")
+    assert errors(found) == ["debezium-mysql: key is no object (srv1.inv.t:0:41)"]
+
+
 def test_a_row_without_envelope_needs_the_option() -> None:
     (error,) = errors(decode(record(None, b'{"id":1,"__deleted":"false"}')))
     assert error == f"debezium-mysql: value is no event: it has id, __deleted (srv1.inv.t:0:41){HINT}"
