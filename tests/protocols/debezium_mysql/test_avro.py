@@ -125,6 +125,10 @@ def test_rows_from_elsewhere_are_registered_as_specified() -> None:
             '"default":1}',
         ),
         (
+            '{"type":"float","optional":true,"default":0.1,"field":"x"}',
+            '{"name":"x","type":[{"type":"float","connect.default":0.1},"null"],"default":0.10000000149011612}',
+        ),
+        (
             '{"type":"bytes","optional":false,"default":"/wA=","field":"b"}',
             '{"name":"b","type":{"type":"bytes","connect.default":"ÿ\\u0000"},"default":"ÿ\\u0000"}',
         ),

@@ -13,14 +13,20 @@ from changefeed.errors import ConfigError
 from changefeed.protocols import base
 
 _ADJUSTMENT = Literal["none", "avro", "avro_unicode"]
-_VERSIONS = {"2.3": "2.3.4.Final", "2.6": "2.6.2.Final", "3.0": "3.0.7.Final", "3.6": "3.6.3.Final"}
+_VERSIONS = {
+    "2.3": "2.3.4.Final",
+    "2.6": "2.6.2.Final",
+    "2.7": "2.7.4.Final",
+    "3.0": "3.0.7.Final",
+    "3.6": "3.6.3.Final",
+}
 
 
 class Options(base.RegistryOptions, frozen=True):
     """What both directions need to know of the producer."""
 
     debezium_version: Annotated[
-        Literal["2.3", "2.6", "3.0", "3.6"], Meta(description="whose bytes to write; all are read")
+        Literal["2.3", "2.6", "2.7", "3.0", "3.6"], Meta(description="whose bytes to write; all are read")
     ] = "3.6"
     source_version: Annotated[
         str | None, Meta(description="text of `source.version`; None for that of the debezium-version")
