@@ -77,3 +77,10 @@ def test_a_column_that_was_not_sent_is_the_references() -> None:
 @pytest.mark.parametrize("options", [{"converter": "avro"}, {"schema-registry": "schemas.json"}])
 def test_values_that_may_be_avro_are_the_references(options: dict[str, str]) -> None:
     assert not isinstance(kernel.decoder("debezium-mysql", options), kernel.Pair)
+
+
+def test_rows_that_agree_with_a_shape_beyond_the_kernel_are_the_references() -> None:
+    rows = [_row([], v="1.500"), _row([], v="-0.001"), _row([], v="null")]
+    for row in rows:  # no JSON of Python's: the digits as they are
+        row["value"] = row["value"].replace(b'"v":"', b'"v":').replace(b'"},"source', b'},"source')
+    _agree(rows, decimal_format="NUMERIC")

@@ -8,8 +8,8 @@
 //!
 //! Rule 1. A text in plain notation with at most as many digits as every number of the width keeps (15, or 6 of a single)
 //!         is the shortest of its number. Others are written anew and compared.
-//! Rule 2. Shortest digits of a power of two, and of a number half way between two texts, differ between writers: a text of
-//!         more digits is refused there.
+//! Rule 2. Shortest digits of a power of two, of a number half way between two texts, and of one too small to be normal
+//!         (4.9E-324 of Java, 5e-324 of Go) differ between writers: a text of more digits is refused there.
 
 use std::fmt::Write;
 
@@ -39,7 +39,7 @@ pub fn double(text: &[u8], style: Style) -> Option<f64> {
     if digits.is_some_and(|n| n <= 15) {
         return Some(value);
     }
-    let power = value.to_bits() << 12 == 0 || may_be_tie(value, text, 15);
+    let power = value.to_bits() << 12 == 0 || !value.is_normal() || may_be_tie(value, text, 15);
     let mut shortest = Shortest::default();
     write!(shortest, "{value:e}").ok()?;
     let same = if digits.is_some() {
@@ -64,7 +64,7 @@ pub fn single(text: &[u8], style: Style) -> Option<f32> {
     if digits.is_some_and(|n| n <= 6) {
         return Some(value);
     }
-    let power = value.to_bits() << 9 == 0 || may_be_tie(value.into(), text, 6);
+    let power = value.to_bits() << 9 == 0 || !value.is_normal() || may_be_tie(value.into(), text, 6);
     let mut shortest = Shortest::default();
     write!(shortest, "{value:e}").ok()?;
     let same = if digits.is_some() {
@@ -243,7 +243,7 @@ mod tests {
         for good in ["0.0", "-0.0", "5.0", "0.001", "1.0E7", "9999999.5", "1.5E-4", "0.6443255982300651", "1.0E100"] {
             assert!(double(good.as_bytes(), Style::Java).is_some(), "{good}");
         }
-        for bad in ["0", "5", "5.00", "1.0E6", "10000000.0", "1.5e-4", "1E7", "1.50E7"] {
+        for bad in ["0", "5", "5.00", "1.0E6", "10000000.0", "1.5e-4", "1E7", "1.50E7", "5.0E-324"] {
             assert!(double(bad.as_bytes(), Style::Java).is_none(), "{bad}");
         }
     }

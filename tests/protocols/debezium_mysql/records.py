@@ -113,14 +113,14 @@ def rows(decoded: Decoded) -> list[Row]:
     return [event for event in in_order(decoded) if isinstance(event, Row)]
 
 
-def one_insert(table: str = "t") -> Decoded:
+def one_insert(table: str = "t", column: str = "name") -> Decoded:
     """An insert from elsewhere."""
     columns = (
         Column("id", ColumnType("int"), False, True),
-        Column("name", ColumnType("varchar", length=255), False, False),
+        Column(column, ColumnType("varchar", length=255), False, False),
     )
     builder = BatchBuilder("us")
-    image = {"id": 1, "name": "x"}
+    image = {"id": 1, column: "x"}
     shape = TableShape("d", table, columns)
     builder.add(shape, Place("e", 0, 7), "insert", before=None, after=image, commit_time=TIME_US)
     return Decoded(builder.build())

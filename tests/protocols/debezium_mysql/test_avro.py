@@ -125,6 +125,10 @@ def test_rows_from_elsewhere_are_registered_as_specified() -> None:
             '"default":1}',
         ),
         (
+            '{"type":"float","optional":true,"default":0.1,"field":"x"}',
+            '{"name":"x","type":[{"type":"float","connect.default":0.1},"null"],"default":0.10000000149011612}',
+        ),
+        (
             '{"type":"bytes","optional":false,"default":"/wA=","field":"b"}',
             '{"name":"b","type":{"type":"bytes","connect.default":"ÿ\\u0000"},"default":"ÿ\\u0000"}',
         ),
@@ -158,10 +162,17 @@ def test_writing_avro_without_a_registry_is_refused() -> None:
 def test_a_name_that_avro_does_not_have_is_refused() -> None:
     _, given = stores()
     with pytest.raises(UnsupportedError) as caught:
-        encode(one_insert(table="we-ird"), stores=given, converter="avro")
-    assert "'changefeed.d.we-ird.Key' is no name of a type" in str(caught.value)
-    adjusted = {"schema.name.adjustment.mode": "avro"}
-    assert encode(one_insert(table="we-ird"), stores=given, converter="avro", **adjusted).num_rows == 1
+        encode(one_insert(column="co-l"), stores=given, converter="avro")
+    assert "changefeed.d.t.Value has a field without a name of its own: 'co-l'" in str(caught.value)
+    adjusted = {"field.name.adjustment.mode": "avro"}
+    assert encode(one_insert(column="co-l"), stores=given, converter="avro", **adjusted).num_rows == 1
+
+
+def test_a_namespace_is_written_as_the_topic_has_it() -> None:
+    """Java checks the name of a record alone: `my-server.inv.t.Envelope` is written and read without adjustment."""
+    _, given = stores()
+    written = encode(one_insert(table="we-ird"), stores=given, converter="avro", **{"topic.prefix": "my-server"})
+    assert errors(decode(*bytes_of(written), stores=given)) == []
 
 
 @pytest.mark.parametrize("name", ["mysql-crud", "mariadb-types_stream"])

@@ -64,6 +64,7 @@ WKB = "AQEAAAAAAAAAAADwPwAAAAAAABBA"
         (schema("float"), "3.14159", "float", 3.14159),
         (schema("double"), "1.6777217E7", "double", 16777217.0),
         (schema("double"), "1.0E-38", "double", 1e-38),
+        (schema("double"), "4.9E-324", "double", 5e-324),
         (schema("double"), '"NaN"', "double", "NaN"),
         (schema("string"), '"\\uD83D\\uDC1F\\u0001/é"', "varchar", "🐟\x01/é"),
         (schema("bytes"), '"AP8="', "varbinary", {"base64": "AP8="}),
@@ -183,6 +184,16 @@ def test_without_schema_a_type_says_what_the_value_is(content: str, t: str, show
     ]
     assert row["after"]["v"] == shown
     assert "sent" not in row["origin"]
+    assert bytes_of(encode(found)) == [sent]
+
+
+@pytest.mark.parametrize("content", ["9.999999999999999E22", "1.0E-323", "2.0000000000000001E-200"])
+def test_without_schema_what_no_decimal_is_is_a_double_of_an_old_java(content: str) -> None:
+    sent = record(b'{"id":1}', value(f'{{"id":1,"v":{content}}}'))
+    found = decode(sent)
+    (row,) = rows(found)
+    assert (str(row.shape.by_name["v"].type), row.after) == ("double", {"id": 1, "v": float(content)})
+    assert row.origin["sent"] == {"after.v": content}
     assert bytes_of(encode(found)) == [sent]
 
 
@@ -429,6 +440,28 @@ def test_rows_without_envelope_by_option() -> None:
     (row,) = rows(decode(plain, **options))
     assert (row.op, row.before, row.shape.table) == ("delete", {"id": 1}, "t")
     assert bytes_of(encode(decode(plain, **options), **options)) == [plain]
+
+
+def test_a_tombstone_without_envelopes_is_a_delete() -> None:
+    """What the transform leaves of a delete unless it is told to rewrite it."""
+    sent = [r for r in log("mysql-3.6.1-tombstones") if r["topic"] == "srv1.inv.b1"]
+    found = decode(*sent, unwrap="true")
+    assert [(row.op, row.before) for row in rows(found)[-3:]] == [("delete", {"id": i}) for i in (1, 2, 3)]
+    assert rows(found)[-1].shape.keys == ("id",)
+    assert bytes_of(encode(found, unwrap="true")) == sent
+    assert len(rows(decode(*sent))) == 0
+
+
+def test_a_tombstone_behind_the_row_of_its_delete_says_nothing() -> None:
+    sent = [record(b'{"id":1}', b'{"id":1,"__deleted":"true"}'), {**record(b'{"id":1}', None), "offset": 42}]
+    found = decode(*sent, unwrap="true")
+    assert [row.op for row in rows(found)] == ["delete"]
+    assert bytes_of(encode(found, unwrap="true")) == sent
+
+
+def test_a_tombstone_whose_key_is_none_is_dead_without_envelopes() -> None:
+    found = decode(record(b"[1]", None), record(None, None), unwrap="true")
+    assert errors(found) == ["debezium-mysql: key is no object (srv1.inv.t:0:41)"]
 
 
 def test_a_row_without_envelope_needs_the_option() -> None:

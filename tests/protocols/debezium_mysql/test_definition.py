@@ -58,6 +58,7 @@ def redefining(options: dict[str, Any]) -> Redefine:
         ("varchar", "decimal(10,2)", "SZYC0g==", {}, "12345678.90"),
         ("varchar", "decimal(10,2)", "12345678.90", {"decimal.handling.mode": "string"}, "12345678.90"),
         ("varchar", "decimal(5,0)", "1234", {"decimal.handling.mode": "string"}, "1234"),
+        ("varchar", "decimal(10,0)", "1234", {"decimal.handling.mode": "precise"}, "-2658824"),
         ("double", "decimal(10,2)", 1.23456789e7, {"decimal.handling.mode": "double"}, "12345678.90"),
         ("decimal", "decimal(65,30)", "0", {"decimal.format": "NUMERIC"}, "0." + "0" * 30),
         ("bigint", "decimal(12,4)", 3, {"decimal.format": "NUMERIC"}, "3.0000"),
@@ -91,6 +92,8 @@ def test_a_value_under_a_definition(
     [
         ("varchar", "decimal(10,2)", "12.50", {}, SchemaError,
          "'12.50' is not base64 of a decimal; is \"decimal.handling.mode\" right?"),
+        ("varchar", "decimal(10,0)", "1234", {}, SchemaError,
+         "'1234' is a number, or base64 of -2658824; is \"decimal.handling.mode\" right?"),
         ("varchar", "decimal(10,2)", "SZYC0g==", {"decimal.handling.mode": "string"}, SchemaError,
          "'SZYC0g==' is not a decimal; is \"decimal.handling.mode\" right?"),
         ("varchar", "bigint unsigned", "AA==", {}, SchemaError,

@@ -85,9 +85,9 @@ def test_recorded_rows_are_written_again_from_their_definitions(name: str, optio
     assert seen == (6 if only else 49)
 
 
-def change(t: str, value: Any, **options: Any) -> tuple[str, str]:
+def change(t: str, value: Any, *, nullable: bool = True, **options: Any) -> tuple[str, str]:
     """The field's schema and JSON of a value from elsewhere."""
-    columns = (Column("v", ColumnType.parse(t), True, False),)
+    columns = (Column("v", ColumnType.parse(t), nullable, False),)
     builder = BatchBuilder("us")
     row = {"before": None, "after": {"v": value}, "commit_time": TIME_US}
     builder.add(TableShape("d", "t", columns), PLACE, "insert", **row)
@@ -125,6 +125,7 @@ D, C = "io.debezium.", "org.apache.kafka.connect.data."
             '"/wE="',
         ),
         ("float", 1.5, {}, '"float","optional":true', "1.5"),
+        ("float(7,3)", 1234.5679931640625, {}, '"double","optional":true', "1234.5679931640625"),
         ("double", 1e100, {}, '"double","optional":true', "1.0E100"),
         ("decimal", "1.50", {}, '"string","optional":true', '"1.50"'),
         ("binary(3)", b"\xff\0\x10", {}, '"bytes","optional":true', '"/wAQ"'),
@@ -242,6 +243,11 @@ def test_decimals_are_written_as_specified(precision: str, value: str, shown: st
     assert change("decimal" + precision, Decimal(value), **{"decimal.handling.mode": "string"})[1] == f'"{value}"'
 
 
+def test_a_geometry_that_is_not_null_is_not_optional() -> None:
+    found, _ = change("polygon", {"srid": 0, "wkb": b""}, nullable=False)
+    assert '"optional":false,"name":"io.debezium.data.geometry.Geometry"' in found
+
+
 def test_decimals_as_doubles() -> None:
     assert change("decimal(10,2)", Decimal("12345678.90"), **{"decimal.handling.mode": "double"})[1] == "1.23456789E7"
 
@@ -251,6 +257,7 @@ def test_decimals_as_doubles() -> None:
     [
         ("2.3", ["before", "after", "source", "op", "ts_ms", "transaction"]),
         ("2.6", ["before", "after", "source", "op", "ts_ms", "ts_us", "ts_ns", "transaction"]),
+        ("2.7", ["before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns"]),
         ("3.0", ["before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns"]),
         ("3.6", ["before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns"]),
     ],

@@ -13,8 +13,8 @@ from changefeed.errors import SchemaError
 from changefeed.wire.avro import parse
 
 
-def record(*fields: Any, name: str = "t") -> str:
-    return json.dumps({"type": "record", "name": name, "namespace": "default.shop", "fields": fields})
+def record(*fields: Any, name: str = "t", namespace: str = "default.shop") -> str:
+    return json.dumps({"type": "record", "name": name, "namespace": namespace, "fields": fields})
 
 
 def test_a_record_keeps_names_order_and_attributes() -> None:
@@ -35,6 +35,10 @@ def test_a_name_stands_for_the_type_it_was_given_to() -> None:
     found = parse(record({"name": "before", "type": ["null", inner]}, {"name": "after", "type": ["null", "Value"]}))
     assert found.fields[0].type.other is found.fields[1].type.other
     assert found.fields[0].type.other.name == "default.shop.Value"
+
+
+def test_a_namespace_may_be_any_text() -> None:
+    assert parse(record(namespace="my-server.1.we ird")).name == "my-server.1.we ird.t"
 
 
 @pytest.mark.parametrize(

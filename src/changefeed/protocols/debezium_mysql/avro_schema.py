@@ -7,6 +7,7 @@ Rule 1. Members of a type in this order: type, (name, namespace, fields | items 
         connect.doc, connect.version, connect.parameters, connect.default, connect.name, connect.type, logicalType.
 Rule 2. A struct that was seen before is its name; a namespace equal to the one around it is left out.
 Rule 3. An optional type is ["null",T] with the default null, or [T,"null"] when it has a default of its own.
+Rule 4. A float has its default in its own digits in the type, and in those of a double in the field.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 from changefeed.protocols.debezium_mysql import java_json
 from changefeed.wire import base64_text
+from changefeed.wire.floats import float32
 from changefeed.wire.strict_json import Number
 
 _C = "org.apache.kafka.connect.data."
@@ -75,7 +77,7 @@ class _Deriver:
     def _field(self, schema: Tree, namespace: str) -> Tree:
         made: Tree = {"name": schema["field"], "type": self.type(schema, namespace)}
         if "default" in schema:
-            made["default"] = _default(schema)
+            made["default"] = _wide(schema) if schema["type"] == "float" else _default(schema)
         elif schema.get("optional"):
             made["default"] = None
         return made
@@ -107,3 +109,9 @@ def _default(schema: Tree) -> Any:
     if schema["type"] == "bytes" and type(value) is str:
         return base64_text.read(value).decode("latin-1")
     return value
+
+
+def _wide(schema: Tree) -> Any:
+    value = schema["default"]
+    single = float32(value) if type(value) is Number else None
+    return value if single is None else java_json.number(single, 64)

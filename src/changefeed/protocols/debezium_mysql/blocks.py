@@ -2,8 +2,9 @@
 
 ≤ 2.5  envelope version 1, no ts_us and ts_ns, source without version, 4 snapshot marks
 2.6    envelope version 2, with them
-3.0    7 snapshot marks
-3.6    source version 1: 3.5.0 has it, 3.0.7 has not; 3.1 to 3.4 are taken to have it
+2.7    the transaction in front of op
+3.0    7 snapshot marks: 3.0.8 has them, MariaDB's 3.0.1 has not
+3.6    source version 1: 3.1.3 and all later ones have it, 3.0.8 has not
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from __future__ import annotations
 import re
 from functools import cache
 
-PROFILES = ("2.3", "2.6", "3.0", "3.6")
+PROFILES = ("2.3", "2.6", "2.7", "3.0", "3.6")
 _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})", re.ASCII)
-_MARKS = {"2.3": "true,last,false,incremental", "2.6": "true,last,false,incremental"}
+_MARKS = dict.fromkeys(("2.3", "2.6", "2.7"), "true,last,false,incremental")
 _ALL_MARKS = "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"
 _STRING = '{{"type":"string","optional":{},"field":"{}"}}'
 
@@ -88,7 +89,7 @@ def profile_of(version: object) -> str:
     major, minor = int(found[1]), int(found[2])
     if major >= 3:
         return "3.0" if (major, minor) == (3, 0) else "3.6"
-    return "2.6" if (major, minor) >= (2, 6) else "2.3"
+    return "2.3" if (major, minor) < (2, 6) else "2.6" if minor == 6 else "2.7"
 
 
 @cache

@@ -3,7 +3,7 @@ r"""Records to changes: the reference. One record at a time, every check made, n
     record ─ parts.read ─▶ key, value ─ members ─▶ row ─ shapes, images ─▶ table batches
                 │                           ├────▶ schema change, transaction mark, heartbeat
                 │                           └────▶ notification: nothing
-                ├─ no value: a tombstone, nothing
+                ├─ no value: a tombstone, nothing; without envelopes a delete, unless its row stands before it
                 └─ whatever fails: a dead letter
 
 Rule 1. Members tell what a record is, not its topic: `op` and `source` a row; `ddl`, `source` and `databaseName` a schema
@@ -36,7 +36,6 @@ from changefeed.protocols.debezium_mysql.parts import Part, check_struct
 from changefeed.protocols.debezium_mysql.reading import show
 from changefeed.protocols.debezium_mysql.schema import Node
 from changefeed.protocols.debezium_mysql.shapes import Family, Field
-from changefeed.wire import confluent
 from changefeed.wire.mysql import MOST_COLUMNS
 from changefeed.wire.records import Headers, dead_letter, each_record
 
@@ -69,6 +68,7 @@ class Decoder:
         self._options = options
         self._parts = parts.Reader(stores)
         self._family = lru_cache(shapes.LIMIT)(_family)
+        self._deleted: dict[tuple[str, int], int] = {}  # where the last delete of a partition without envelopes was
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
         """What the records mean; see `protocols.base.Decoder`."""
@@ -76,15 +76,16 @@ class Decoder:
         events: list[Control] = []
         dead: list[DeadLetter] = []
         for place, key, value, found in each_record(records):
-            if value is None:
-                continue  # a tombstone
             try:
-                self._record(place, key, value, found, rows, events)
+                if value is not None:
+                    self._record(place, key, value, found, rows, events)
+                elif self._options.unwrap and key is not None:
+                    self._tombstone(place, key, found, rows)
             except ProtocolError as error:
                 hint = _HINT if error.reason in ("bad-json", "unknown-kind") else ""
                 letter = dead_letter(NAME, error, place, key, value, found, hint)
-                database, table = self._table(value)
-                dead.append(replace(letter, schema_id=_schema_id(value), database=database, table=table))
+                database, table = self._table(value or b"")
+                dead.append(replace(letter, schema_id=parts.schema_id(value), database=database, table=table))
         return Decoded([batch for builder in rows.values() for batch in builder.build()], events, dead)
 
     def _table(self, value: bytes) -> tuple[str | None, str | None]:
@@ -157,10 +158,14 @@ class Decoder:
         else:
             self._add(around, *self._images(op, key, value, source, around.origin), rows)
 
+    def _tombstone(self, place: Place, key: bytes, found: Headers, rows: dict[int, BatchBuilder]) -> None:
+        if self._deleted.get((place.topic, place.partition)) != place.offset - 1:
+            self._unwrapped(place, self._parts.read(key, "key"), None, found, rows)
+
     def _unwrapped(
-        self, place: Place, key: Part | None, value: Part, found: Headers, rows: dict[int, BatchBuilder]
+        self, place: Place, key: Part | None, value: Part | None, found: Headers, rows: dict[int, BatchBuilder]
     ) -> None:
-        row = unwrapped.read(value, place.topic)
+        row = unwrapped.read(key, value, place.topic)
         names = () if row.schema is not None else tuple(row.row)
         keys = None if key is None else tuple(key.payload)
         family = self._family(row.database, row.table, row.schema, names, keys, unwrapped.wire_text(key, value))
@@ -169,6 +174,8 @@ class Decoder:
             origin["key"] = java_json.write(key.payload)
         images = Images(self._options.unavailable_value_placeholder)
         images.tell(names, [row.row])
+        if row.op == "delete" and value is not None:
+            self._deleted[place.topic, place.partition] = place.offset
         if row.op == "delete":
             images.before = images.read(family.fields, row.row, "before", "")
         else:
@@ -239,12 +246,6 @@ class Decoder:
         if around.transaction is not None:
             origin["transaction"] = around.transaction
         return changes.truncate(source, around.place, origin)
-
-
-def _schema_id(value: bytes) -> int | None:
-    """The id of the schema of a value in Avro."""
-    is_avro = value[:1] == b"\0" and len(value) >= confluent.HEADER
-    return confluent.open_datum(value, "value")[0] if is_avro else None
 
 
 def _family(

@@ -12,7 +12,7 @@ Rule 1. What is of the column's kind already is the value, whatever the options 
 Rule 2. Anything else was told by its JSON alone. It is that JSON again, and is read as the connector's field for the type
         is: a date by `time.precision.mode`, a decimal by `decimal.handling.mode`, a BLOB by `binary.handling.mode`.
 Rule 3. The options must be the connector's: 1000 may be ms or µs, and `1234` base64, hex or a number. Where they cannot
-        be, the error names the option.
+        be, or where digits alone may be a number or base64 and the option is not given, the error names the option.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _by_json(told: ColumnType, defined: ColumnType, options: Options) -> Change:
     node = describing.node(defined, options)
     sent, read = reading(node)
     if told.name == "varchar" and node.scale is not None:
-        read = unscaled(node.scale)
+        read = unscaled(node.scale, kind_of(defined) != "decimal" or options.decimal_handling_mode is not None)
     write = writing(told, loose.node(told))
     fit = AS_SENT[kind_of(sent), kind_of(defined)](sent, defined, options)
 

@@ -5,7 +5,7 @@
     mediumint, int, year         int32; unsigned int int64; year named time.Year
     bigint                       int64; unsigned by bigint.unsigned.handling.mode
     decimal                      by decimal.handling.mode; of unknown precision a string
-    float, double, boolean       the same; bit(1) boolean, bit(n) bytes named data.Bits
+    float, double, boolean       the same, float(m,d) a double; bit(1) boolean, bit(n) bytes named data.Bits
     char … longtext, json        string; json named data.Json on MySQL
     binary … longblob            by binary.handling.mode
     enum, set                    string named data.Enum, data.EnumSet; without members there is no such schema
@@ -137,8 +137,6 @@ def _name(column: Column, options: Options) -> str:
 def _field(column: Column, options: Options, shape: TableShape) -> str:
     base, name, parameters, more = _schema(column.type, options, shape)
     optional = column.nullable is not False and column.key is not True
-    if column.type.name in GEOMETRIES:
-        optional = True
     text = f'{{"type":"{base}"{more},"optional":{"true" if optional else "false"}'
     if name:
         text += f',"name":"{name}","version":1'
@@ -169,11 +167,12 @@ def _schema(t: ColumnType, options: Options, shape: TableShape) -> _Schema:
     if name in ("enum", "set"):
         if t.members is None:
             raise UnsupportedError(f"debezium-mysql cannot carry {shape.table}: the members of an {name} are not known")
-        escapes = options.debezium_version == "3.6"
-        allowed = numbers.write_members(t.members, escapes_backslash=escapes)
+        allowed = numbers.write_members(t.members)
         return "string", _D + ("data.Enum" if name == "enum" else "data.EnumSet"), {"allowed": allowed}, ""
     if name == "bit" and t.length != 1:
         return "bytes", _D + "data.Bits", {"length": str(t.length or 64)}, ""
+    if name == "float" and t.scale is not None:  # FLOAT(m,d): its single, widened
+        return "double", "", {}, ""
     if name == "point":
         axes = ",".join(f'{{"type":"double","optional":false,"field":"{axis}"}}' for axis in "xy")
         return "struct", _D + "data.geometry.Point", {}, f',"fields":[{axes},{_GEOMETRY_FIELDS.format("true")}]'

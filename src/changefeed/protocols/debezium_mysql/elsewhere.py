@@ -147,7 +147,7 @@ def _leaked(row: Row, image: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _escaped(label: str) -> str:
-    return escape_member(label, escapes_backslash=True)
+    return escape_member(label)
 
 
 def _key_changes(row: Row, options: Options) -> bool:

@@ -93,10 +93,13 @@ class Encoder:
                 yield self._control(elsewhere.place_of(event, self._options), said)
 
     def _row(self, row: Row) -> Iterator[Record]:
-        writer = self._writer(row.shape)
-        key, value, found = writer.key_of(row), writer.value(row), headers.write(row.origin)
-        topic = row.place.topic
+        writer, topic = self._writer(row.shape), row.place.topic
+        key, found = writer.key_of(row), headers.write(row.origin)
         sent_key = None if writer.key is None else self._parts.write(key, writer.key_block, f"{topic}-key")
+        if writer.tombstone:
+            yield _record(row.place, sent_key, None, found)
+            return
+        value = writer.value(row)
         yield _record(row.place, sent_key, self._parts.write(value, writer.block, f"{topic}-value"), found)
         if row.op == "delete" and self._options.tombstones_on_delete:
             behind = replace(row.place, offset=row.place.offset + 1)

@@ -69,13 +69,15 @@ def _integer(told: ColumnType, defined: ColumnType, options: Options) -> Change:
     return ByColumn(change, wrapped) if wraps else change
 
 
-def unscaled(scale: int) -> Change:
-    """The reader of a precise decimal that is known for one: never of digits in plain text."""
+def unscaled(scale: int, sure: bool) -> Change:
+    """The reader of a precise decimal; unless it is `sure` to be one, what may be digits in plain text is refused."""
 
     def read(text: str) -> Decimal:
         found = numbers.read_unscaled(text, scale)
         if found is None or numbers.write_unscaled(numbers.unscaled(found, scale)) != text:
             raise SchemaError(f"{text[:40]!r} is not base64 of a decimal")
+        if not sure and scale == 0 and text.isdigit():
+            raise SchemaError(f"{text!r} is a number, or base64 of {found}")
         return found
 
     return read

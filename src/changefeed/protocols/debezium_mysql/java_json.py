@@ -100,10 +100,19 @@ def number(value: float, bits: int) -> Number | str:
     sign = "-" if math.copysign(1, value) < 0 else ""
     if value == 0:
         return Number(sign + "0.0")
-    digits, exponent = shortest(abs(value), bits)
+    digits, exponent = _digits(abs(value), bits)
     if not -3 <= exponent < 7:
         return Number(f"{sign}{digits[0]}.{digits[1:] or '0'}E{exponent}")
     if exponent < 0:
         return Number(f"{sign}0.{'0' * (-exponent - 1)}{digits}")
     whole = digits[: exponent + 1].ljust(exponent + 1, "0")
     return Number(f"{sign}{whole}.{digits[exponent + 1 :] or '0'}")
+
+
+def _digits(value: float, bits: int) -> tuple[str, int]:
+    """The shortest digits; of two digits the nearest where one would do: 4.9E-324, not 5.0E-324."""
+    digits, exponent = shortest(value, bits)
+    if len(digits) > 1:
+        return digits, exponent
+    mantissa, _, power = f"{value:.1e}".partition("e")
+    return mantissa.replace(".", "").rstrip("0"), int(power)

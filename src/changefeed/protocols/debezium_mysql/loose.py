@@ -3,7 +3,8 @@
     value                             type               why not more
     "…"                               varchar            may be text, base64, an enum's label, a date
     integer                           bigint             may be a date in days, a time in µs; above 2^63-1 unsigned
-    number with a point or exponent   double             decimal where no double prints so: `decimal.format=NUMERIC`
+    number with a point or exponent   double             decimal where no double prints so, but a DECIMAL of MySQL may:
+                                                         `decimal.format=NUMERIC`, or a double in the digits of an old Java
     true, false                       boolean
     {"wkb", "srid"}, with x and y     geometry, point
     [1.0, …]                          vector
@@ -15,7 +16,9 @@ The schema-change topic has the columns' definitions, and a later step applies t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from changefeed.model.types import ColumnType
@@ -49,6 +52,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "decimal": lambda value: format(numbers.read_number(value), "f"),
 }
 _TYPES = {name: ColumnType.parse(name) for name in NODES}
+_SCIENTIFIC = re.compile(r"-?\d\.\d+E-?\d{1,3}", re.ASCII)
 _NUMERIC = {"bigint", "bigint unsigned", "double", "decimal"}
 _GEOMETRIES = {frozenset({"wkb", "srid"}): "geometry", frozenset({"x", "y", "wkb", "srid"}): "point"}
 NULL = ColumnType("null")
@@ -104,6 +108,11 @@ def _number(value: Number) -> str:
         return "bigint"
     if value.isdigit() and len(value) <= 20 and int(value) < 2**64:
         return "bigint unsigned"
-    if len(value) <= 30 and java_json.number(float(value), 64) == value:
+    if len(value) <= 30 and (java_json.number(float(value), 64) == value or _beyond(value)):
         return "double"
     return "decimal"
+
+
+def _beyond(value: Number) -> bool:
+    """Whether no DECIMAL is so: those have 0 to 30 fraction digits, doubles of Java before 19 9.999999999999999E22."""
+    return _SCIENTIFIC.fullmatch(value) is not None and not -30 <= int(Decimal(value).as_tuple().exponent) <= 0

@@ -119,13 +119,11 @@ def read_members(allowed: str) -> tuple[str, ...]:
     return (*members, part)
 
 
-def write_members(members: tuple[str, ...], *, escapes_backslash: bool) -> str:
+def write_members(members: tuple[str, ...]) -> str:
     """The parameter `allowed` of these members."""
-    return ",".join(escape_member(m, escapes_backslash=escapes_backslash) for m in members)
+    return ",".join(map(escape_member, members))
 
 
-def escape_member(member: str, *, escapes_backslash: bool) -> str:
+def escape_member(member: str) -> str:
     """One member as `allowed` has it."""
-    if escapes_backslash:
-        member = member.replace("\\", "\\\\")
-    return member.replace(",", "\\,")
+    return member.replace("\\", "\\\\").replace(",", "\\,")

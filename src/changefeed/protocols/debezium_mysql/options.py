@@ -13,14 +13,20 @@ from changefeed.errors import ConfigError
 from changefeed.protocols import base
 
 _ADJUSTMENT = Literal["none", "avro", "avro_unicode"]
-_VERSIONS = {"2.3": "2.3.4.Final", "2.6": "2.6.2.Final", "3.0": "3.0.7.Final", "3.6": "3.6.3.Final"}
+_VERSIONS = {
+    "2.3": "2.3.4.Final",
+    "2.6": "2.6.2.Final",
+    "2.7": "2.7.4.Final",
+    "3.0": "3.0.7.Final",
+    "3.6": "3.6.3.Final",
+}
 
 
 class Options(base.RegistryOptions, frozen=True):
     """What both directions need to know of the producer."""
 
     debezium_version: Annotated[
-        Literal["2.3", "2.6", "3.0", "3.6"], Meta(description="whose bytes to write; all are read")
+        Literal["2.3", "2.6", "2.7", "3.0", "3.6"], Meta(description="whose bytes to write; all are read")
     ] = "3.6"
     source_version: Annotated[
         str | None, Meta(description="text of `source.version`; None for that of the debezium-version")
@@ -34,8 +40,9 @@ class Options(base.RegistryOptions, frozen=True):
         default=".", name="topic.delimiter"
     )
     decimal_handling_mode: Annotated[
-        Literal["precise", "string", "double"], Meta(description="how DECIMAL is sent")
-    ] = msgspec.field(default="precise", name="decimal.handling.mode")
+        Literal["precise", "string", "double"] | None,
+        Meta(description="how DECIMAL is sent; None is precise, and refuses digits alone, which may be of either"),
+    ] = msgspec.field(default=None, name="decimal.handling.mode")
     bigint_unsigned_handling_mode: Annotated[
         Literal["long", "precise"], Meta(description="how BIGINT UNSIGNED is sent; long wraps above 2^63-1")
     ] = msgspec.field(default="long", name="bigint.unsigned.handling.mode")

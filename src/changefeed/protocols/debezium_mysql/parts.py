@@ -147,6 +147,13 @@ def check_struct(tree: Any, node: Node, path: str) -> None:
         raise SchemaError(f"{path} has {odd!r:.60} in its {where} only")
 
 
+def schema_id(value: bytes | None) -> int | None:
+    """The id of the schema of a value in Avro."""
+    if value is None or value[:1] != b"\0" or len(value) < confluent.HEADER:
+        return None
+    return confluent.open_datum(value, "value")[0]
+
+
 def node_of(block: Block) -> Node:
     """What the schema of a block with text says."""
     return avro_form.node(avro.parse(block.text)) if block.avro else schema.read(block.text.encode())

@@ -41,6 +41,7 @@ class _Side(msgspec.Struct):
     envelope: list[str] | None = None
     source: list[str] | None = None
     unwrapped: bool = False
+    tombstone: bool = False
 
 
 class _Wire(msgspec.Struct):
@@ -73,6 +74,7 @@ class RowWriter:
         key_block, block: the schemas of key and value.
         members, source: of the envelope and of the source block, in order.
         unwrapped: there is no envelope; `members` are the row's and what was added to it.
+        tombstone: there is no value.
     """
 
     shape: TableShape
@@ -83,6 +85,7 @@ class RowWriter:
     members: tuple[str, ...]
     source: tuple[str, ...]
     unwrapped: bool = False
+    tombstone: bool = False
 
     def value(self, row: Row) -> Any:
         """The tree of a row's value."""
@@ -170,15 +173,14 @@ def row_writer(shape: TableShape, wire: str, options: Options) -> RowWriter:
             f"debezium-mysql: shape {shape.id} of {shape.table} has a broken wire: {error}"
         ) from error
     block, key_block = _block(found.value), _block(found.key)
-    nodes, members, source = _layout(shape, found.value, block)
+    nodes, members, source = _layout(shape, found.value, key_block if found.value.tombstone else block)
     if shape.columns and len(shape.columns) != len(nodes):  # a truncate has no columns
         raise UnsupportedError(f"debezium-mysql: shape {shape.id} of {shape.table} and its wire have other columns")
     key = None if found.key is None else tuple(found.key.fields or ())
     if key_block.text:
         key = parts.node_of(key_block).names
-    return RowWriter(
-        shape, _cells(shape, nodes, options), key, key_block, block, members, source, found.value.unwrapped
-    )
+    cells, side = _cells(shape, nodes, options), found.value
+    return RowWriter(shape, cells, key, key_block, block, members, source, side.unwrapped, side.tombstone)
 
 
 def _layout(shape: TableShape, side: _Side, block: Block) -> tuple[dict[str, Node], tuple[str, ...], tuple[str, ...]]:
@@ -187,6 +189,8 @@ def _layout(shape: TableShape, side: _Side, block: Block) -> tuple[dict[str, Nod
         nodes = {c.name: loose.node(c.type) for c in shape.columns}
         return nodes, tuple(side.envelope or side.fields or ()), tuple(side.source or ())
     node = parts.node_of(block)
+    if side.tombstone:
+        return node.by_name, (), ()
     if side.unwrapped:
         return unwrapped.columns(node).by_name, node.names, ()
     return node.row.by_name, node.names, node.by_name["source"].names

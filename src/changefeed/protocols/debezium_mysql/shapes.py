@@ -97,7 +97,7 @@ def with_schema(row: Node, keys: tuple[str, ...] | None) -> tuple[Field, ...]:
 
 def _field(node: Node, keys: tuple[str, ...] | None) -> Field:
     t, read = reading(node)
-    # A geometry is optional even where its column is NOT NULL.
+    # Some versions have a geometry optional even where its column is NOT NULL.
     nullable = None if node.optional and t.name in ("point", "geometry") else node.optional
     column = Column(node.field, t, nullable, node.field in (keys or ()))
     return Field(column, node, read, t.name in ("timestamp", "datetime") and t.length is None)

@@ -8,6 +8,7 @@ Rule 2. Database and table are `__db` and `__table` where they were added, else 
         which has `_` for what a topic cannot have.
 Rule 3. The time is `__source_ts_ms`, else `__ts_ms`. There is no place in the order of changes.
 Rule 4. All added members are the origin's `unwrapped`.
+Rule 5. Of a delete the transform may leave nothing but its tombstone, which is a delete of the key's columns then.
 """
 
 from __future__ import annotations
@@ -48,13 +49,16 @@ class Unwrapped:
     added: dict[str, Any]
 
 
-def read(value: Part, topic: str) -> Unwrapped:
-    """The row that a value is.
+def read(key: Part | None, value: Part | None, topic: str) -> Unwrapped:
+    """The row that a value is, or the key of a tombstone.
 
     Raises:
         ProtocolError: its op is unknown, or an added member is not what it should be.
     """
-    tree = value.payload
+    said = value or key
+    tree = {} if said is None else said.payload
+    if not isinstance(tree, dict):
+        raise SchemaError("key is no object")
     row = {name: content for name, content in tree.items() if not name.startswith(ADDED)}
     added = {name: plain(content) for name, content in tree.items() if name.startswith(ADDED)}
     if not row:
@@ -64,12 +68,12 @@ def read(value: Part, topic: str) -> Unwrapped:
     if None in names and len(parts) < 3:
         raise SchemaError("row without database and table, and the topic does not tell them")
     return Unwrapped(
-        _op(tree),
+        "delete" if value is None else _op(tree),
         names[0] if names[0] is not None else parts[-2],
         names[1] if names[1] is not None else parts[-1],
         _time(tree),
         row,
-        None if value.schema is None else columns(value.schema),
+        None if said is None or said.schema is None else columns(said.schema),
         added,
     )
 
@@ -99,8 +103,10 @@ def columns(node: Node) -> Node:
     return replace(node, fields=tuple(f for f in node.fields if not f.field.startswith(ADDED)))
 
 
-def wire_text(key: Part | None, value: Part) -> str:
-    """The wire text of rows with this key and this value; see `shapes`."""
+def wire_text(key: Part | None, value: Part | None) -> str:
+    """The wire text of rows with this key and this value, or of tombstones; see `shapes`."""
+    if value is None:
+        return f'{shapes.MARK}"key":{shapes.key_text(key)},"value":{{"tombstone":true}}}}'
     shown = shapes.block_text(value.block)
     inside = shown[1:-1] if shown else f'"fields":{canonical(list(value.payload))}'
     return f'{shapes.MARK}"key":{shapes.key_text(key)},"value":{{"unwrapped":true,{inside}}}}}'

@@ -39,7 +39,6 @@ _STRUCTURE = {
 }
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_FULL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +211,7 @@ def _full_name(tree: dict[str, Any], namespace: str) -> str:
     if type(name) is not str or type(given) is not str:
         raise _bad(f"{_show(name)} is no name of a type")
     full = name if "." in name or not given else f"{given}.{name}"
-    if not _FULL_NAME.fullmatch(full):
+    if not _NAME.fullmatch(full.rpartition(".")[2]):  # a namespace may be any text: Java, which writes it, checks none
         raise _bad(f"{full!r:.60} is no name of a type")
     return full
 
