@@ -51,6 +51,8 @@ _log = logging.getLogger(__name__)
 _INSTALL = "pip install ./kernel (needs cargo)"
 _FIRST_ODD = 8
 _MAX_SHAPES = 4096
+_PLACE = pa.schema([RECORDS.field(name) for name in ("topic", "partition", "offset")])
+_LOGICAL_BITS, _MILLISECONDS = pa.scalar(tso.LOGICAL_BITS, pa.uint64()), pa.timestamp("ms", tz="UTC")
 _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -169,7 +171,7 @@ class Pair:
         self._reference, self._kernel = self._make[0](), self._make[1]()
         self._by_topic = getattr(self._kernel, "TOPICS", False)
         self._seen: set[tuple[TableShape, str | None]] = set()
-        self._shapes: list[TableShape] = []
+        self._shapes: list[_Taught] = []
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
         """What the records mean; see `protocols.base.Decoder`."""
@@ -198,7 +200,8 @@ class Pair:
         if getattr(self._kernel, "HEADERS", False):
             more["headers"] = _headers(records)
         found, odd = self._kernel.decode(records.column("key"), records.column("value"), rows, **more)
-        tables += (_completed(self._shapes[number], batch, records) for number, batch in found)
+        places = records.select(_PLACE.names).cast(_PLACE)
+        tables += (self._shapes[number].completed(batch, places) for number, batch in found)
         return odd
 
     def _teach(self, tables: list[TableBatch]) -> bool:
@@ -210,7 +213,7 @@ class Pair:
             self._seen.add((shape, topic))
             whole = shape.before is None and shape.after is None
             if whole and self._kernel.learn(_description(shape, topic)) is not None:
-                self._shapes.append(shape)
+                self._shapes.append(_Taught(shape))
         return len(self._shapes) > before
 
 
@@ -237,28 +240,33 @@ def _description(shape: TableShape, topic: str | None) -> str:
     return f'{described[:-1]},"wire":{shape.wire or "null"}}}'
 
 
-def _completed(shape: TableShape, rows: pa.RecordBatch, records: pa.RecordBatch) -> TableBatch:
-    """The kernel's rows with the columns that it leaves out: what follows from the record and from commit_ts, or is empty."""
-    there = {name: rows.column(name) for name in rows.schema.names}
-    unit, count = there["commit_time"].type.unit if "commit_time" in there else "ms", len(rows)
-    schema = table_schema(shape, unit)
-    columns = there | {name: _of_records(name, rows, records, schema) for name in ("topic", "partition", "offset")}
-    if "commit_time" not in there:
-        ts = pc.shift_right(there["commit_ts"], pa.scalar(tso.LOGICAL_BITS, pa.uint64())).cast(pa.int64())
-        columns["commit_time"] = ts.cast(schema.field("commit_time").type)
-    if "irregular" not in there:
-        ends = pa.repeat(pa.scalar(0, pa.int32()), count + 1)
-        columns["irregular"] = pa.MapArray.from_arrays(ends, pa.array([], pa.string()), pa.array([], pa.binary()))
-    arrays = [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in schema]
-    return TableBatch(shape, pa.RecordBatch.from_arrays(arrays, schema=schema))
+class _Taught:
+    """A shape that the kernel knows, and how its rows are completed: with what is worked out once for all batches."""
+
+    def __init__(self, shape: TableShape) -> None:
+        self.shape = shape
+        self._schema = functools.cache(functools.partial(table_schema, shape))
+
+    def completed(self, rows: pa.RecordBatch, places: pa.RecordBatch) -> TableBatch:
+        """The kernel's rows with the columns that it leaves out: what follows from the record and from commit_ts, or is empty."""
+        columns, count = dict(zip(rows.schema.names, rows.columns, strict=True)), len(rows)
+        each = count == len(places) and columns["index"].null_count == count  # a row for each record, in order
+        columns |= zip(_PLACE.names, (places if each else places.take(columns["record"])).columns, strict=True)
+        if "commit_time" not in columns:
+            ms = pc.shift_right(columns["commit_ts"], _LOGICAL_BITS)
+            columns["commit_time"] = ms.cast(pa.int64()).cast(_MILLISECONDS)
+        if "irregular" not in columns:
+            columns["irregular"] = _nothing(count.bit_length()).slice(0, count)
+        schema = self._schema(columns["commit_time"].type.unit)
+        arrays = [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in schema]
+        return TableBatch(self.shape, pa.RecordBatch.from_arrays(arrays, schema=schema))
 
 
-def _of_records(name: str, rows: pa.RecordBatch, records: pa.RecordBatch, schema: pa.Schema) -> pa.Array:
-    """The records' column for these rows: the very same one if there is a row for each, which no index tells apart."""
-    column, kind = records.column(name), schema.field(name).type
-    if len(rows) != len(records) or rows.column("index").null_count < len(rows):
-        column = column.take(rows.column("record"))
-    return column if column.type == kind else column.cast(kind)
+@functools.cache
+def _nothing(bits: int) -> pa.MapArray:
+    """As many empty maps as there are numbers of so many bits."""
+    ends = pa.repeat(pa.scalar(0, pa.int32()), (1 << bits) + 1)
+    return pa.MapArray.from_arrays(ends, pa.array([], pa.string()), pa.array([], pa.binary()))
 
 
 def _at(answer: Decoded, rows: pa.Array) -> Decoded:
