@@ -16,6 +16,7 @@ pub mod mysql;
 pub mod nulls;
 pub mod quoted;
 pub mod rows;
+pub mod spelling;
 pub mod ticdc_avro;
 pub mod ticdc_debezium;
 pub mod ticdc_open;
