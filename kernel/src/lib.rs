@@ -18,6 +18,7 @@ pub mod nulls;
 pub mod numbers;
 pub mod quoted;
 pub mod rows;
+pub mod spelling;
 pub mod tencent_dts;
 pub mod ticdc_avro;
 pub mod ticdc_debezium;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BinaryArray, Int32Array, LargeBinaryArray};
+use arrow_array::{Array, ArrayRef, BinaryArray, Int32Array, LargeBinaryArray, RecordBatch};
 use arrow_schema::{ArrowError, DataType};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -52,12 +52,13 @@ impl TicdcOpen {
         rows: Option<PyArray>,
     ) -> PyResult<Answer<'py>> {
         let (keys, values) = (Blobs::new(keys.array())?, Blobs::new(values.array())?);
-        let rows = chosen(rows, keys.len());
-        let rows = rows.as_primitive_opt().ok_or_else(|| PyTypeError::new_err("rows must be int32"))?;
-        if keys.len() != values.len() {
-            return Err(PyValueError::new_err(format!("{} keys but {} values", keys.len(), values.len())));
-        }
-        answer(py, py.detach(|| decode(&mut self.decoder, keys, values, rows)).map_err(refused)?)
+        let rows = chosen(rows, keys, values)?;
+        let decoder = &mut self.decoder;
+        let decoded = py.detach(|| {
+            let odd = each(&rows, |record, row| decoder.decode(record, keys.get(row)?, values.get(row)?));
+            Ok((decoder.finish()?, odd))
+        });
+        answer(py, decoded)
     }
 }
 
@@ -98,61 +99,58 @@ impl TicdcAvro {
     ) -> PyResult<Answer<'py>> {
         let (keys, values, topics) =
             (Blobs::new(keys.array())?, Blobs::new(values.array())?, Blobs::new(topics.array())?);
-        let rows = chosen(rows, keys.len());
-        let rows: &Int32Array = rows.as_primitive_opt().ok_or_else(|| PyTypeError::new_err("rows must be int32"))?;
-        if keys.len() != values.len() || keys.len() != topics.len() {
-            let lengths = format!("{} keys but {} values and {} topics", keys.len(), values.len(), topics.len());
-            return Err(PyValueError::new_err(lengths));
+        let rows = chosen(rows, keys, values)?;
+        if keys.len() != topics.len() {
+            return Err(PyValueError::new_err(format!("{} keys but {} topics", keys.len(), topics.len())));
         }
         let decoder = &mut self.decoder;
         let decoded = py.detach(|| {
-            let odd = rows.values().iter().copied().filter(|&record| {
-                let row = usize::try_from(record).unwrap_or(usize::MAX);
-                let Some(topic) = topics.get(row) else { return true };
-                decoder.decode(record, topic, keys.get(row), values.get(row)).is_none()
-            });
-            let odd = odd.collect();
+            let odd =
+                each(&rows, |record, row| decoder.decode(record, topics.get(row)?, keys.get(row), values.get(row)));
             Ok((decoder.finish()?, odd))
         });
-        answer(py, decoded.map_err(refused)?)
+        answer(py, decoded)
     }
 }
 
-fn answer<'py>(py: Python<'py>, (tables, odd): Decoded) -> PyResult<Answer<'py>> {
+/// Rows by shape, and the odd records.
+type Decoded = Result<(Vec<(usize, RecordBatch)>, Int32Array), ArrowError>;
+
+fn answer(py: Python<'_>, decoded: Decoded) -> PyResult<Answer<'_>> {
+    let (tables, odd) = decoded.map_err(refused)?;
     let tables = tables
         .into_iter()
         .map(|(shape, batch)| Ok((shape, PyRecordBatch::new(batch).into_pyarrow(py)?)))
         .collect::<PyResult<_>>()?;
-    let odd = PyArray::from_array_ref(Arc::new(odd));
-    let odd = odd.to_pyarrow(py)?.unbind();
+    let odd = PyArray::from_array_ref(Arc::new(odd)).to_pyarrow(py)?.unbind();
     Ok((tables, odd))
-}
-
-/// The rows that were chosen, or all.
-fn chosen(rows: Option<PyArray>, count: usize) -> ArrayRef {
-    rows.map(|r| r.into_inner().0).unwrap_or_else(|| all(count))
-}
-
-fn all(count: usize) -> ArrayRef {
-    Arc::new((0..i32::try_from(count).unwrap_or(i32::MAX)).collect::<Int32Array>())
 }
 
 fn refused(error: ArrowError) -> PyErr {
     PyRuntimeError::new_err(format!("kernel: {error}"))
 }
 
-type Decoded = (Vec<(usize, arrow_array::RecordBatch)>, Int32Array);
+/// The rows that were asked for, or all, of keys and values that belong together.
+fn chosen(rows: Option<PyArray>, keys: Blobs<'_>, values: Blobs<'_>) -> PyResult<Int32Array> {
+    if keys.len() != values.len() {
+        return Err(PyValueError::new_err(format!("{} keys but {} values", keys.len(), values.len())));
+    }
+    match rows {
+        Some(rows) => {
+            let rows = rows.into_inner().0;
+            rows.as_primitive_opt().cloned().ok_or_else(|| PyTypeError::new_err("rows must be int32"))
+        }
+        None => Ok((0..i32::try_from(keys.len()).unwrap_or(i32::MAX)).collect::<Vec<_>>().into()),
+    }
+}
 
-fn decode(decoder: &mut Decoder, keys: Blobs<'_>, values: Blobs<'_>, rows: &Int32Array) -> Result<Decoded, ArrowError> {
+/// The rows for which `decode` finds nothing.
+fn each(rows: &Int32Array, mut decode: impl FnMut(i32, usize) -> Option<()>) -> Int32Array {
     let odd = rows.values().iter().copied().filter(|&record| {
         let row = usize::try_from(record).unwrap_or(usize::MAX);
-        match (keys.get(row), values.get(row)) {
-            (Some(key), Some(value)) => decoder.decode(record, key, value).is_none(),
-            _ => true,
-        }
+        decode(record, row).is_none()
     });
-    let odd = odd.collect();
-    Ok((decoder.finish()?, odd))
+    odd.collect::<Vec<_>>().into()
 }
 
 /// Byte strings with offsets of either width.

@@ -16,10 +16,8 @@ Rule 4. Without the kernel everything works, slower; that is said once.
 from __future__ import annotations
 
 import functools
-import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from datetime import timedelta, timezone
 from importlib import import_module
 from types import MappingProxyType
@@ -27,16 +25,15 @@ from typing import Any, Literal
 from typing import Protocol as Interface
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from changefeed.errors import ConfigError
-from changefeed.model.batch import RECORDS, Decoded, TableBatch, table_schema
+from changefeed.kernel_tables import Taught, description, headers_of, joined, met, placed, places_of
+from changefeed.model.batch import Decoded, TableBatch
 from changefeed.model.event import Control, DeadLetter
-from changefeed.model.position import Place
 from changefeed.model.table import TableShape
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Decoder, Options, Stores
-from changefeed.wire import base64_text, tso
+from changefeed.wire import base64_text
 from changefeed.wire.zone import zone
 
 
@@ -178,7 +175,7 @@ class Pair:
         self._reference, self._kernel = self._make[0](), self._make[1]()
         self._by_topic = getattr(self._kernel, "TOPICS", False)
         self._seen: set[tuple[TableShape, str | None]] = set()
-        self._shapes: list[TableShape] = []
+        self._shapes: list[Taught] = []
         self._beyond: set[tuple[str, str, str]] = set()
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
@@ -193,114 +190,37 @@ class Pair:
         while len(odd):
             asked, odd = odd[:count], odd[count:]
             self.odd += len(asked)
-            answer = _at(self._reference.decode(records.take(asked)), asked)
+            answer = placed(self._reference.decode(records.take(asked)), asked)
             tables += answer.tables
             control += answer.control
             dead += answer.dead
             if self._teach(answer.tables) and len(odd):
                 odd = self._run_kernel(records, odd, tables)
             count *= 2
-        return Decoded(_joined(tables), control, dead)
+        return Decoded(joined(tables), control, dead)
 
     def _run_kernel(self, records: pa.RecordBatch, rows: pa.Array | None, tables: list[TableBatch]) -> pa.Array:
         """Appends what the kernel can decode to `tables`; returns the rows of the other records."""
         more = {"topics": records.column("topic").cast(pa.binary())} if self._by_topic else {}
         if getattr(self._kernel, "HEADERS", False):
-            more["headers"] = _headers(records)
+            more["headers"] = headers_of(records)
         found, odd = self._kernel.decode(records.column("key"), records.column("value"), rows, **more)
-        tables += (_completed(self._shapes[number], batch, records) for number, batch in found)
+        places = places_of(records)
+        tables += (self._shapes[number].completed(batch, places) for number, batch in found)
         return odd
 
     def _teach(self, tables: list[TableBatch]) -> bool:
         """Teaches the kernel what it has not seen; tells whether it learned anything."""
         before = len(self._shapes)
-        for shape, topic in _met(tables) if self._by_topic else ((t.shape, None) for t in tables):
+        for shape, topic in met(tables) if self._by_topic else ((t.shape, None) for t in tables):
             if (shape, topic) in self._seen:
                 continue
             self._seen.add((shape, topic))
             family = (shape.database, shape.table, shape.wire)
             if shape.before is not None or shape.after is not None or family in self._beyond:
                 continue
-            if self._kernel.learn(_description(shape, topic)) is not None:
-                self._shapes.append(shape)
+            if self._kernel.learn(description(shape, topic)) is not None:
+                self._shapes.append(Taught(shape))
             else:
                 self._beyond.add(family)
         return len(self._shapes) > before
-
-
-def _met(tables: list[TableBatch]) -> list[tuple[TableShape, str]]:
-    """Shapes with the topics that they were met in, in the order of the first row of each."""
-    met: list[tuple[int, TableShape, str]] = []
-    for table in tables:
-        rows = zip(table.rows.column("topic").to_pylist(), table.rows.column("record").to_pylist(), strict=True)
-        first = dict(reversed(list(rows)))
-        met += ((record, table.shape, topic) for topic, record in first.items())
-    return [(shape, topic) for _, shape, topic in sorted(met, key=lambda one: one[0])]
-
-
-def _headers(records: pa.RecordBatch) -> pa.Array:
-    column, kind = records.column("headers"), RECORDS.field("headers").type
-    return column if column.type == kind else column.cast(kind)
-
-
-def _description(shape: TableShape, topic: str | None) -> str:
-    """The shape in JSON; its wire text, which is JSON, stands in it as it is: there may be bytes to compare with."""
-    columns = [{"name": c.name, "type": str(c.type), "key": c.key} for c in shape.columns]
-    said = {"database": shape.database, "table": shape.table, "columns": columns}
-    described = json.dumps(said if topic is None else said | {"topic": topic})
-    return f'{described[:-1]},"wire":{shape.wire or "null"}}}'
-
-
-def _completed(shape: TableShape, rows: pa.RecordBatch, records: pa.RecordBatch) -> TableBatch:
-    """The kernel's rows with the columns that it leaves out: what follows from the record and from commit_ts, or is empty."""
-    there = {name: rows.column(name) for name in rows.schema.names}
-    unit, count = there["commit_time"].type.unit if "commit_time" in there else "ms", len(rows)
-    schema = table_schema(shape, unit)
-    columns = there | {name: _of_records(name, rows, records, schema) for name in ("topic", "partition", "offset")}
-    if "commit_time" not in there:
-        ts = pc.shift_right(there["commit_ts"], pa.scalar(tso.LOGICAL_BITS, pa.uint64())).cast(pa.int64())
-        columns["commit_time"] = ts.cast(schema.field("commit_time").type)
-    if "irregular" not in there:
-        ends = pa.repeat(pa.scalar(0, pa.int32()), count + 1)
-        columns["irregular"] = pa.MapArray.from_arrays(ends, pa.array([], pa.string()), pa.array([], pa.binary()))
-    arrays = [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in schema]
-    return TableBatch(shape, pa.RecordBatch.from_arrays(arrays, schema=schema))
-
-
-def _of_records(name: str, rows: pa.RecordBatch, records: pa.RecordBatch, schema: pa.Schema) -> pa.Array:
-    """The records' column for these rows: the very same one if there is a row for each, which no index tells apart."""
-    column, kind = records.column(name), schema.field(name).type
-    if len(rows) != len(records) or rows.column("index").null_count < len(rows):
-        column = column.take(rows.column("record"))
-    return column if column.type == kind else column.cast(kind)
-
-
-def _at(answer: Decoded, rows: pa.Array) -> Decoded:
-    """The reference's answer about some of the records, with their rows in the whole batch."""
-    numbers = rows.to_pylist()
-
-    def moved(place: Place) -> Place:
-        return replace(place, record=numbers[place.record])
-
-    def placed(batch: pa.RecordBatch) -> pa.RecordBatch:
-        return batch.set_column(0, batch.schema.field(0), rows.take(batch.column(0)))
-
-    tables = [TableBatch(t.shape, placed(t.rows)) for t in answer.tables]
-    control = [replace(event, place=moved(event.place)) for event in answer.control]
-    return Decoded(tables, control, [replace(letter, place=moved(letter.place)) for letter in answer.dead])
-
-
-def _joined(tables: Iterable[TableBatch]) -> list[TableBatch]:
-    """One batch a shape and unit of time, its rows in order, in the order in which the shapes are first met."""
-    by_shape: dict[tuple[TableShape, pa.DataType], list[pa.RecordBatch]] = {}
-    for table in tables:
-        by_shape.setdefault((table.shape, table.rows.column("commit_time").type), []).append(table.rows)
-    joined = [TableBatch(shape, _in_order(batches)) for (shape, _), batches in by_shape.items()]
-    return sorted(joined, key=lambda t: (t.rows.column("record")[0].as_py(), t.rows.column("index")[0].as_py() or 0))
-
-
-def _in_order(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    if len(batches) == 1:
-        return batches[0]
-    rows = pa.concat_batches(batches)
-    return rows.take(pc.sort_indices(rows, sort_keys=[("record", "ascending"), ("index", "ascending")]))

@@ -24,7 +24,8 @@ from typing import Any
 import pyarrow as pa
 
 from changefeed import kernel
-from changefeed.kernel import Pair, _completed, _headers, _joined
+from changefeed.kernel import Pair
+from changefeed.kernel_tables import headers_of, joined, places_of
 from changefeed.model.batch import Decoded, TableBatch
 from changefeed.model.event import Control, DeadLetter, Instant, TransactionMark
 from changefeed.model.position import Place
@@ -86,7 +87,7 @@ class Grouped(Pair):
                 odd, at = self._run(batch, odd[at:]), 0
         self._reference.keep(records)
         control = sorted(batch.control, key=lambda event: (event.place.record, event.place.index or 0))
-        return Decoded(_joined(batch.tables), control, batch.dead)
+        return Decoded(joined(batch.tables), control, batch.dead)
 
     def waiting(self) -> pa.RecordBatch:
         """The records of incomplete groups; see `protocols.base.FragmentDecoder`."""
@@ -104,7 +105,7 @@ class Grouped(Pair):
         """Makes groups of the records."""
         batch, at = Batch(records), 0
         topics, partitions = records.column("topic").cast(pa.binary()), records.column("partition")
-        arrays = records.column("key"), records.column("value"), _headers(records), topics, partitions
+        arrays = records.column("key"), records.column("value"), headers_of(records), topics, partitions
         for run in self._kernel.runs(*arrays):
             start, count, *_ = run
             self._add(batch, at, start)
@@ -148,8 +149,9 @@ class Grouped(Pair):
         records, mine = batch.records, batch.refused
         asked = pa.array([row for row in rows if row not in mine] if mine else rows, pa.int32())
         arrays = records.column("key"), records.column("value"), asked
-        found, odd, marks, stops = self._kernel.decode(*arrays, headers=_headers(records), **batch.more, skips=skips)
-        batch.tables += (_completed(self._shapes[number], table, records) for number, table in found)
+        found, odd, marks, stops = self._kernel.decode(*arrays, headers=headers_of(records), **batch.more, skips=skips)
+        places = places_of(records)
+        batch.tables += (self._shapes[number].completed(table, places) for number, table in found)
         batch.control += _marks(marks, records)
         left = odd.to_pylist()
         for row, stop in zip(left, stops, strict=True):

@@ -4,7 +4,7 @@ use arrow_array::ArrayRef;
 use arrow_schema::ArrowError;
 
 use super::forms::rest;
-use super::number::{Style, double};
+use super::number::{Style, spelled};
 use crate::columns::{Bytes, Column, Spelling};
 use crate::cursor::Cursor;
 use crate::json::{int64, string, unescape};
@@ -92,7 +92,7 @@ fn push_padded(value: i64, width: usize, out: &mut Vec<u8>) {
 /// A decimal that is a double on the wire: its text, where that is plain.
 pub fn plain_decimal() -> Derive {
     Box::new(|text, out| {
-        double(text, Style::Go)?;
+        spelled::<f64>(text, Style::Go)?;
         out.extend_from_slice(text);
         (text != b"-0" && !text.contains(&b'e')).then_some(())
     })

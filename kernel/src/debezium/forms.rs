@@ -9,7 +9,7 @@ use arrow_buffer::i256;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::number::{Style, double, single};
+use super::number::{Style, spelled};
 use crate::cursor::Cursor;
 use crate::forms::Form;
 use crate::json::{int64, string};
@@ -27,7 +27,7 @@ impl Form for Double {
     type Arrow = Float64Type;
 
     fn read(&self, c: &mut Cursor<'_>) -> Option<f64> {
-        double(rest(c)?, self.0)
+        spelled(rest(c)?, self.0)
     }
 }
 
@@ -38,7 +38,7 @@ impl Form for Single {
     type Arrow = Float32Type;
 
     fn read(&self, c: &mut Cursor<'_>) -> Option<f32> {
-        single(rest(c)?, self.0)
+        spelled(rest(c)?, self.0)
     }
 }
 

@@ -11,7 +11,7 @@
 //! Rule 2. Shortest digits of a power of two, of a number half way between two texts, and of one too small to be normal
 //!         (4.9E-324 of Java, 5e-324 of Go) differ between writers: a text of more digits is refused there.
 
-use std::fmt::Write;
+use std::fmt::{LowerExp, Write};
 
 use crate::cursor::Cursor;
 use crate::json::{float, float32};
@@ -25,65 +25,116 @@ pub enum Style {
     Java,
 }
 
-/// The double that is spelled like this.
-#[inline]
-pub fn double(text: &[u8], style: Style) -> Option<f64> {
-    let mut c = Cursor::new(text);
-    let value: f64 = float(&mut c)?;
-    let (low, high) = if style == Style::Go { (1e-6, 1e21) } else { (1e-3, 1e7) };
-    let plain = value == 0.0 || (low <= value.abs() && value.abs() < high);
-    if !c.is_empty() {
-        return None;
-    }
-    let digits = if plain { digits(text, style) } else { None };
-    if digits.is_some_and(|n| n <= 15) {
-        return Some(value);
-    }
-    let power = value.to_bits() << 12 == 0 || !value.is_normal() || may_be_tie(value, text, 15);
-    let mut shortest = Shortest::default();
-    write!(shortest, "{value:e}").ok()?;
-    let same = if digits.is_some() {
-        shortest.has_digits(text)
-    } else {
-        written(shortest.text()?, plain, style)?.as_bytes() == text
-    };
-    (!power && same).then_some(value)
+/// A number of one width.
+pub trait Width: Copy + ryu::Float + LowerExp + Into<f64> {
+    /// How many digits every number of the width keeps.
+    const KEPT: usize;
+    /// The number that a text begins with.
+    fn read(c: &mut Cursor<'_>) -> Option<Self>;
+    /// Whether it is a power of two, or nothing.
+    fn is_power(self) -> bool;
+    /// Whether it is too small to be normal, and not nothing.
+    fn is_small(self) -> bool;
+    /// Whether its size is of what a writer puts into plain notation.
+    fn is_plain(self, style: Style) -> bool;
 }
 
-/// The single that is spelled like this.
+impl Width for f64 {
+    const KEPT: usize = 15;
+
+    #[inline]
+    fn read(c: &mut Cursor<'_>) -> Option<Self> {
+        float(c)
+    }
+
+    fn is_power(self) -> bool {
+        self.to_bits() << 12 == 0
+    }
+
+    fn is_small(self) -> bool {
+        self.is_subnormal()
+    }
+
+    #[inline]
+    fn is_plain(self, style: Style) -> bool {
+        let (low, high) = if style == Style::Go { (1e-6, 1e21) } else { (1e-3, 1e7) };
+        self == 0.0 || (low <= self.abs() && self.abs() < high)
+    }
+}
+
+impl Width for f32 {
+    const KEPT: usize = 6;
+
+    #[inline]
+    fn read(c: &mut Cursor<'_>) -> Option<Self> {
+        float32(c)
+    }
+
+    fn is_power(self) -> bool {
+        self.to_bits() << 9 == 0
+    }
+
+    fn is_small(self) -> bool {
+        self.is_subnormal()
+    }
+
+    #[inline]
+    fn is_plain(self, style: Style) -> bool {
+        let (low, high) = if style == Style::Go { (1e-6, 1e21) } else { (1e-3, 1e7) };
+        self == 0.0 || (low <= self.abs() && self.abs() < high)
+    }
+}
+
+/// The number that is spelled like this.
 #[inline]
-pub fn single(text: &[u8], style: Style) -> Option<f32> {
+pub fn spelled<T: Width>(text: &[u8], style: Style) -> Option<T> {
     let mut c = Cursor::new(text);
-    let value = float32(&mut c)?;
-    let (low, high) = if style == Style::Go { (1e-6, 1e21) } else { (1e-3, 1e7) };
-    let plain = value == 0.0 || (low <= value.abs() && value.abs() < high);
+    let value = T::read(&mut c)?;
+    let plain = value.is_plain(style);
     if !c.is_empty() {
         return None;
     }
     let digits = if plain { digits(text, style) } else { None };
-    if digits.is_some_and(|n| n <= 6) {
+    if digits.is_some_and(|count| count <= T::KEPT) {
         return Some(value);
     }
-    let power = value.to_bits() << 9 == 0 || !value.is_normal() || may_be_tie(value.into(), text, 6);
-    let mut shortest = Shortest::default();
-    write!(shortest, "{value:e}").ok()?;
+    if value.is_power() || value.is_small() || may_be_tie(value.into(), text, digits.is_some(), T::KEPT) {
+        return None;
+    }
     let same = if digits.is_some() {
-        shortest.has_digits(text)
+        let mut shortest = ryu::Buffer::new();
+        let shortest = shortest.format_finite(value).as_bytes();
+        shortest == text || significant(shortest).eq(significant(text))
     } else {
-        written(shortest.text()?, plain, style)?.as_bytes() == text
+        let (mut shortest, mut written) = (Shortest::default(), Vec::with_capacity(text.len()));
+        write!(shortest, "{value:e}").ok()?;
+        spell(shortest.text()?, plain, style, &mut written)?;
+        written == text
     };
-    (!power && same).then_some(value)
+    same.then_some(value)
+}
+
+/// The digits of a number, zeros around them aside.
+fn significant(text: &[u8]) -> impl Iterator<Item = &u8> {
+    let mantissa = text.iter().position(|b| matches!(b, b'e' | b'E')).unwrap_or(text.len());
+    let is_zero = |b: &u8| !(b'1'..=b'9').contains(b);
+    let mantissa = text.get(..mantissa).unwrap_or_default();
+    let last = mantissa.iter().rposition(|b| !is_zero(b)).map_or(0, |at| at + 1);
+    mantissa.iter().take(last).skip_while(move |b| is_zero(b)).filter(|b| **b != b'.')
 }
 
 /// Whether a number may lie half way between a text's last digit and the next: it has then just one digit more behind the
-/// point than the text, as many as bits, and more than `kept` in all. Integers with zeros at the end and large exponents are not looked at closely.
-fn may_be_tie(value: f64, text: &[u8], kept: usize) -> bool {
-    let mantissa = text.iter().take_while(|b| !matches!(b, b'e' | b'E')).filter(|b| b.is_ascii_digit());
-    if mantissa.skip_while(|&&b| b == b'0').count() <= kept {
-        return false;
-    }
-    if text.iter().any(|b| matches!(b, b'e' | b'E')) {
-        return value.abs() >= 1.0;
+/// point than the text, as many as bits, and more than `kept` in all, as a text in `plain` notation that comes here has.
+/// Integers with zeros at the end and large exponents are not looked at closely.
+fn may_be_tie(value: f64, text: &[u8], plain: bool, kept: usize) -> bool {
+    if !plain {
+        let mantissa = text.iter().take_while(|b| !matches!(b, b'e' | b'E')).filter(|b| b.is_ascii_digit());
+        if mantissa.skip_while(|&&b| b == b'0').count() <= kept {
+            return false;
+        }
+        if text.iter().any(|b| matches!(b, b'e' | b'E')) {
+            return value.abs() >= 1.0;
+        }
     }
     let exponent = i64::from((value.to_bits() >> 52) as u16 & 0x7ff) - 1075;
     let bits = -(exponent + i64::from((value.to_bits() | 1 << 52).trailing_zeros()));
@@ -92,28 +143,18 @@ fn may_be_tie(value: f64, text: &[u8], kept: usize) -> bool {
     bits == places + 1 || (places == 0 && text.ends_with(b"0"))
 }
 
-/// Appends a double in its writer's spelling, or without exponent; nothing for one that is no number, or by rule 2.
-pub fn write_double(value: f64, style: Style, plain: bool, out: &mut Vec<u8>) -> Option<()> {
-    let (low, high) = if style == Style::Go { (1e-6, 1e21) } else { (1e-3, 1e7) };
+/// Appends a number in its writer's spelling, or without exponent; nothing for one that is no number, or by rule 2.
+pub fn write<T: Width>(value: T, style: Style, plain: bool, out: &mut Vec<u8>) -> Option<()> {
+    let (start, wide): (usize, f64) = (out.len(), value.into());
+    if !wide.is_finite() || value.is_small() {
+        return None;
+    }
     let mut shortest = Shortest::default();
     write!(shortest, "{value:e}").ok()?;
-    let (start, plain) = (out.len(), plain || value == 0.0 || (low <= value.abs() && value.abs() < high));
-    spell(shortest.text()?, plain, style, out)?;
-    let long = shortest.digits() > 15;
-    let unsure = long && (value.to_bits() << 12 == 0 || may_be_tie(value, out.get(start..)?, 15));
-    (value.is_finite() && !unsure).then_some(())
-}
-
-/// The same of a single.
-pub fn write_single(value: f32, style: Style, plain: bool, out: &mut Vec<u8>) -> Option<()> {
-    let (low, high) = if style == Style::Go { (1e-6, 1e21) } else { (1e-3, 1e7) };
-    let mut shortest = Shortest::default();
-    write!(shortest, "{value:e}").ok()?;
-    let (start, plain) = (out.len(), plain || value == 0.0 || (low <= value.abs() && value.abs() < high));
-    spell(shortest.text()?, plain, style, out)?;
-    let long = shortest.digits() > 6;
-    let unsure = long && (value.to_bits() << 9 == 0 || may_be_tie(value.into(), out.get(start..)?, 6));
-    (value.is_finite() && !unsure).then_some(())
+    spell(shortest.text()?, plain || value.is_plain(style), style, out)?;
+    let long = shortest.digits() > T::KEPT;
+    let unsure = long && (value.is_power() || may_be_tie(wide, out.get(start..)?, false, T::KEPT));
+    (!unsure).then_some(())
 }
 
 /// Shortest digits in scientific notation, as Rust writes them: `-1.25e-7`.
@@ -140,13 +181,6 @@ impl Shortest {
     fn digits(&self) -> usize {
         self.bytes.iter().take_while(|&&b| b != b'e').filter(|b| b.is_ascii_digit()).count()
     }
-
-    /// Whether a number in plain notation has these digits, zeros around them aside.
-    fn has_digits(&self, plain: &[u8]) -> bool {
-        let mut found = plain.iter().filter(|b| b.is_ascii_digit()).skip_while(|&&b| b == b'0');
-        let mantissa = self.bytes.iter().take_while(|&&b| b != b'e').filter(|b| b.is_ascii_digit());
-        mantissa.into_iter().all(|b| found.next() == Some(b)) && found.all(|&b| b == b'0')
-    }
 }
 
 /// How many significant digits a number in the plain notation has; nothing for another notation.
@@ -172,13 +206,7 @@ fn digits(text: &[u8], style: Style) -> Option<usize> {
     })
 }
 
-/// The style's text of a number in shortest scientific notation.
-fn written(scientific: &str, plain: bool, style: Style) -> Option<String> {
-    let mut out = Vec::new();
-    spell(scientific, plain, style, &mut out)?;
-    String::from_utf8(out).ok()
-}
-
+/// Appends the style's text of a number in shortest scientific notation.
 fn spell(scientific: &str, plain: bool, style: Style, out: &mut Vec<u8>) -> Option<()> {
     let (mantissa, exponent) = scientific.split_once('e')?;
     let exponent: i32 = exponent.parse().ok()?;
@@ -235,34 +263,36 @@ mod tests {
     #[test]
     fn numbers_are_spelled_as_their_writer_does() {
         for good in ["0", "-0", "5", "5.42", "-6953.85", "0.000001", "1e-07", "1.5e-07", "0.6443255982300651", "100"] {
-            assert!(double(good.as_bytes(), Style::Go).is_some(), "{good}");
+            assert!(spelled::<f64>(good.as_bytes(), Style::Go).is_some(), "{good}");
         }
         for bad in ["5.0", "5.420", "1e-7", "1e21", "0.0000001", "00", "1.", "9007199254740993", "1e2", "", "5 "] {
-            assert!(double(bad.as_bytes(), Style::Go).is_none(), "{bad}");
+            assert!(spelled::<f64>(bad.as_bytes(), Style::Go).is_none(), "{bad}");
         }
         for good in ["0.0", "-0.0", "5.0", "0.001", "1.0E7", "9999999.5", "1.5E-4", "0.6443255982300651", "1.0E100"] {
-            assert!(double(good.as_bytes(), Style::Java).is_some(), "{good}");
+            assert!(spelled::<f64>(good.as_bytes(), Style::Java).is_some(), "{good}");
         }
         for bad in ["0", "5", "5.00", "1.0E6", "10000000.0", "1.5e-4", "1E7", "1.50E7", "5.0E-324"] {
-            assert!(double(bad.as_bytes(), Style::Java).is_none(), "{bad}");
+            assert!(spelled::<f64>(bad.as_bytes(), Style::Java).is_none(), "{bad}");
         }
     }
 
     #[test]
     fn a_number_half_way_between_two_texts_is_refused() {
         for text in ["1189728875871277.2", "1189728875871277.3", "2080752961718287.2", "2.7668109292779717e+21"] {
-            assert!(double(text.as_bytes(), Style::Go).is_none(), "{text}");
+            assert!(spelled::<f64>(text.as_bytes(), Style::Go).is_none(), "{text}");
         }
-        assert!(double(b"0.6443255982300651", Style::Go).is_some());
+        assert!(spelled::<f64>(b"0.6443255982300651", Style::Go).is_some());
     }
 
     #[test]
     fn singles_keep_fewer_digits() {
         for (text, good) in [("0.1", true), ("1024", true), ("16777216", false)] {
-            assert_eq!(single(text.as_bytes(), Style::Go).is_some(), good, "{text}");
+            assert_eq!(spelled::<f32>(text.as_bytes(), Style::Go).is_some(), good, "{text}");
         }
-        assert!(single(b"0.10000000149011612", Style::Go).is_none());
-        assert!(single(b"1024.0", Style::Java).is_some() && single(b"1.23456E8", Style::Java).is_some());
+        assert!(spelled::<f32>(b"0.10000000149011612", Style::Go).is_none());
+        assert!(
+            spelled::<f32>(b"1024.0", Style::Java).is_some() && spelled::<f32>(b"1.23456E8", Style::Java).is_some()
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The rows of one shape: where they come from, when they happened, and their two images.
 //!
 //! ```text
-//! record index op  commit_ts              transaction origin  before{…} after{…}      with TiDB's timestamps
+//! record index op  commit_ts commit_time    transaction origin  before{…} after{…}      with TiDB's timestamps
 //! record index op  sequence commit_time   transaction origin  before{…} after{…}      with a place in the binary log
 //! ```
 
@@ -19,10 +19,13 @@ use crate::nulls::Nulls;
 use crate::numbers::Numbers;
 use crate::rows::Image;
 
+/// TiDB's timestamps are milliseconds, then so many bits of a counter.
+pub const LOGICAL_BITS: u32 = 18;
+
 /// Which times the rows tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
-    /// TiDB's timestamps.
+    /// TiDB's timestamps, and the time in milliseconds that they are made of.
     Tso,
     /// A place in the binary log and a time in milliseconds.
     Milliseconds,
@@ -125,7 +128,7 @@ impl Rows {
         self.orders.push(head.transaction.and_then(|t| t.order));
         self.table_orders.push(head.transaction.and_then(|t| t.table_order));
         let (number, time) = match head.when {
-            When::Tso(ts) => (Some(ts), 0),
+            When::Tso(ts) => (Some(ts), (ts >> LOGICAL_BITS).cast_signed()),
             When::Log(sequence, time) => (sequence, time),
         };
         self.numbers.push(number);
@@ -163,7 +166,9 @@ impl Rows {
             ("op", Arc::new(StringArray::from_iter_values(self.ops.drain(..)))),
         ];
         match self.clock {
-            Clock::Tso => columns.push(("commit_ts", numbers)),
+            Clock::Tso => {
+                columns.extend([("commit_ts", numbers), ("commit_time", utc::<TimestampMillisecondType>(times))]);
+            }
             Clock::Milliseconds => {
                 columns.extend([("sequence", numbers), ("commit_time", utc::<TimestampMillisecondType>(times))]);
             }
@@ -192,6 +197,6 @@ impl Rows {
 }
 
 fn utc<T: ArrowTimestampType>(times: Vec<i64>) -> ArrayRef {
-    let array = PrimitiveArray::<T>::from_iter_values(times);
+    let array = PrimitiveArray::<T>::new(times.into(), None);
     Arc::new(array.with_timezone("UTC"))
 }

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::columns::Texts;
 use super::forms::Counted;
-use super::group::code;
+use super::group::{Open, code};
 use crate::columns::{Bytes, Column, Fixed, Spelling};
 use crate::forms::{Form, Signed};
 use crate::rows::{Image, Named};
@@ -101,9 +101,20 @@ pub fn digits_of(mysql: &str) -> Option<u8> {
     }
 }
 
-/// The code of a timestamp's type.
-pub fn digits_code(mysql: &str) -> Option<u8> {
-    digits_of(mysql).map(code::digits)
+/// What a column's type tells; `text` and `flag` are the types of strings and of `true` and `false` that no schema tells.
+pub fn told(mysql: &str, open: Open, text: &str, flag: &str) -> Option<u8> {
+    match open {
+        Open::No => Some(0),
+        Open::Digits { .. } => digits_of(mysql).map(code::digits),
+        Open::Kind { .. } => match mysql {
+            "null" => Some(0),
+            "bigint" => Some(code::INTEGER),
+            "double" => Some(code::NUMBER),
+            kind if kind == text => Some(code::TEXT),
+            kind if kind == flag => Some(code::BOOL),
+            _ => None,
+        },
+    }
 }
 
 /// The number in a type's parentheses.

@@ -1,6 +1,4 @@
-//! JSON strings from one writer's spelling to another's: what stands in an origin is spelled as Python does.
-
-use std::fmt::Write as _;
+//! Texts and integers of an origin, where they are spelled as Python does.
 
 use crate::json::{Text, unescape};
 
@@ -57,56 +55,9 @@ pub fn push_integer(value: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(digits.get(at..).unwrap_or_default());
 }
 
-/// A name as Java's writer spells it: `\u001F` in upper case, characters above U+FFFF as two escapes.
-pub fn java(text: &str) -> String {
-    spell(text, |c, out| match c {
-        '\u{8}' => out.push_str("\\b"),
-        '\u{c}' => out.push_str("\\f"),
-        c if c > '\u{ffff}' => {
-            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| push_hex(out, &format!("{unit:04X}")));
-        }
-        c if c < ' ' => push_hex(out, &format!("{:04X}", u32::from(c))),
-        c => out.push(c),
-    })
-}
-
-/// A name as json-iterator spells it.
-pub fn go(text: &str) -> String {
-    spell(text, |c, out| match c {
-        c if c < ' ' => push_hex(out, &format!("{:04x}", u32::from(c))),
-        c => out.push(c),
-    })
-}
-
-fn push_hex(out: &mut String, digits: &str) {
-    let _ = write!(out, "\\u{digits}");
-}
-
-fn spell(text: &str, other: fn(char, &mut String)) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c => other(c, &mut out),
-        }
-    }
-    out.push('"');
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_spelled_as_their_writer_does() {
-        assert_eq!(java("a\"\u{1f}\u{8}é🐟"), "\"a\\\"\\u001F\\bé\\uD83D\\uDC1F\"");
-        assert_eq!(go("a\\\u{1f}\u{8}é🐟"), "\"a\\\\\\u001f\\u0008é🐟\"");
-    }
 
     #[test]
     fn texts_become_canonical() {

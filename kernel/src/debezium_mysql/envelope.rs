@@ -10,17 +10,14 @@
 //!          ts_ms ts_us ts_ns where they are not the row's time, "envelope":{…}, what headers add}     nothing that is null
 //! ```
 
+use std::mem::replace;
+use std::ops::Range;
+
+use super::layout::{CLOCK, Layout, Of};
 use crate::cursor::Cursor;
-use crate::debezium::rows::Clock;
 use crate::debezium::text::push_text;
 use crate::json::{Text, int64, string};
 
-const TEXTS: [&str; 7] = ["version", "connector", "name", "sequence", "gtid", "file", "query"];
-const INTEGERS: [&str; 4] = ["server_id", "pos", "row", "thread"];
-const TEXT_OPENINGS: [&str; 7] =
-    [",\"version\":", ",\"connector\":", ",\"name\":", ",\"sequence\":", ",\"gtid\":", ",\"file\":", ",\"query\":"];
-const INTEGER_OPENINGS: [&str; 4] = [",\"server_id\":", ",\"pos\":", ",\"row\":", ",\"thread\":"];
-const CLOCK: [&str; 3] = ["ts_ms", "ts_us", "ts_ns"];
 const CONNECTOR: usize = 1;
 const NAME: usize = 2;
 const FILE: usize = 5;
@@ -28,85 +25,22 @@ const POS: usize = 1;
 const FIRST_US: i64 = -62_135_596_800_000_000;
 const LAST_US: i64 = 253_402_300_799_999_999;
 
-/// A member of the envelope.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Member {
-    Before,
-    After,
-    Source,
-    Transaction,
-    Op,
-    Clock(usize),
-}
-
+/// Where a member of a source block stands that is not null: from its name, behind a comma, to the end of its value.
 #[derive(Clone, Copy)]
-enum Of {
-    Text(usize),
-    Integer(usize),
-    Clock(usize),
-    Snapshot,
-    Database,
-    Table,
+struct Place {
+    start: u32,
+    value: u32,
+    end: u32,
+    escaped: bool,
 }
 
-/// Members in their order, each behind the literal that opens it.
-pub struct Layout {
-    /// Of the envelope.
-    pub members: Vec<(Vec<u8>, Member)>,
-    source: Vec<(Vec<u8>, Of)>,
-    /// The unit of the rows' time.
-    pub clock: Clock,
-}
-
-impl Layout {
-    /// The layout with these names; nothing when there is one that nobody knows, or one too few.
-    pub fn new(members: &[String], source: &[String]) -> Option<Self> {
-        let members = opened(members, |name| {
-            Some(match name {
-                "before" => Member::Before,
-                "after" => Member::After,
-                "source" => Member::Source,
-                "transaction" => Member::Transaction,
-                "op" => Member::Op,
-                _ => Member::Clock(CLOCK.iter().position(|n| *n == name)?),
-            })
-        })?;
-        let fine = source.iter().any(|name| name == "ts_us");
-        let source = opened(source, |name| {
-            Some(match name {
-                "snapshot" => Of::Snapshot,
-                "db" => Of::Database,
-                "table" => Of::Table,
-                _ => TEXTS
-                    .iter()
-                    .position(|n| *n == name)
-                    .map(Of::Text)
-                    .or_else(|| INTEGERS.iter().position(|n| *n == name).map(Of::Integer))
-                    .or_else(|| CLOCK.iter().position(|n| *n == name).map(Of::Clock))?,
-            })
-        })?;
-        let needed = [Member::Before, Member::After, Member::Source, Member::Op];
-        let complete = needed.iter().all(|n| members.iter().any(|(_, m)| m == n));
-        let clock = if fine { Clock::Microseconds } else { Clock::Milliseconds };
-        complete.then_some(Self { members, source, clock })
-    }
-}
-
-fn opened<T>(names: &[String], kind: impl Fn(&str) -> Option<T>) -> Option<Vec<(Vec<u8>, T)>> {
-    let openings = std::iter::once('{').chain(std::iter::repeat(','));
-    let distinct = names.iter().enumerate().all(|(at, name)| !names.iter().take(at).any(|n| n == name));
-    let members = names.iter().zip(openings).map(|(name, opening)| {
-        let literal = format!("{opening}\"{name}\":");
-        Some((literal.into_bytes(), kind(name)?))
-    });
-    distinct.then(|| members.collect()).flatten()
-}
-
-/// A source block, read.
+/// A source block, read; small, for it is read anew with every record.
 #[derive(Default)]
 pub struct Source<'a> {
-    texts: [Option<Text<'a>>; 7],
-    integers: [Option<Integer<'a>>; 4],
+    block: &'a [u8],
+    texts: [Option<Place>; 7],
+    integers: [Option<Place>; 4],
+    pos: Option<i64>,
     clock: [Option<Integer<'a>>; 3],
     snapshot: Option<Text<'a>>,
     /// The database's name as it is spelled.
@@ -116,30 +50,67 @@ pub struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Reads a source block.
-    pub fn read(layout: &Layout, c: &mut Cursor<'a>) -> Option<Self> {
-        let mut found = Self::default();
+    /// Reads a source block; nothing has been read before.
+    pub fn read(&mut self, layout: &Layout, c: &mut Cursor<'a>) -> Option<()> {
+        self.block = c.rest();
+        let mut nulls = false;
         for (literal, of) in &layout.source {
+            let start = self.at(c)? + 1;
             c.eat(literal)?;
+            let value = self.at(c)?;
             match *of {
-                Of::Text(at) => *found.texts.get_mut(at)? = optional(c, string)?,
-                Of::Integer(at) => *found.integers.get_mut(at)? = optional(c, integer)?,
-                Of::Clock(at) => *found.clock.get_mut(at)? = Some(integer(c)?),
-                Of::Snapshot => found.snapshot = Some(string(c).filter(|mark| !mark.escaped)?),
-                Of::Database => found.database = string(c)?.raw,
-                Of::Table => found.table = string(c)?.raw,
+                Of::Text(at) => {
+                    let text = optional(c, string)?;
+                    let end = self.at(c)?;
+                    *self.texts.get_mut(at)? = text.map(|text| Place { start, value, end, escaped: text.escaped });
+                }
+                Of::Integer(at) => {
+                    let number = optional(c, int64)?;
+                    let end = self.at(c)?;
+                    *self.integers.get_mut(at)? = number.map(|_| Place { start, value, end, escaped: false });
+                    self.pos = if at == POS { number } else { self.pos };
+                }
+                Of::Clock(at) => {
+                    let time = optional(c, integer)?;
+                    nulls |= time.is_none();
+                    *self.clock.get_mut(at)? = time;
+                }
+                Of::Snapshot => self.snapshot = Some(string(c).filter(|mark| !mark.escaped)?),
+                Of::Database => self.database = string(c)?.raw,
+                Of::Table => self.table = string(c)?.raw,
             }
         }
         c.eat(b"}")?;
-        let connector = found.texts.get(CONNECTOR).copied().flatten();
-        connector.is_none_or(|text| text.raw == b"mysql" || text.raw == b"mariadb").then_some(found)
+        if nulls && self.is_fine() {
+            return None; // a member that the time would tell, and that is not told
+        }
+        self.text(CONNECTOR).is_none_or(|text| text.raw == b"mysql" || text.raw == b"mariadb").then_some(())
+    }
+
+    /// How far the cursor is in the block.
+    fn at(&self, c: &Cursor<'_>) -> Option<u32> {
+        u32::try_from(self.block.len() - c.rest().len()).ok()
+    }
+
+    fn bytes(&self, start: u32, end: u32) -> Option<&'a [u8]> {
+        self.block.get(start as usize..end as usize)
+    }
+
+    fn text(&self, at: usize) -> Option<Text<'a>> {
+        let Place { value, end, escaped, .. } = (*self.texts.get(at)?)?;
+        Some(Text { raw: self.bytes(value + 1, end - 1)?, escaped })
     }
 
     fn times(&self) -> [Option<i64>; 3] {
         self.clock.map(|time| time.map(|time| time.value))
     }
 
-    /// The row's time, in the layout's unit.
+    /// Whether the row's time is known to the microsecond.
+    pub fn is_fine(&self) -> bool {
+        self.clock.get(1).copied().flatten().is_some()
+    }
+
+    /// The row's time, in microseconds where it is fine, else in milliseconds.
     pub fn time(&self) -> Option<i64> {
         let [ms, us, _] = self.times();
         let (time, times) = us.map_or((ms?, 1000), |us| (us, 1));
@@ -148,50 +119,56 @@ impl<'a> Source<'a> {
 
     /// `file number << 40 | pos`, where there is such a place.
     pub fn sequence(&self) -> Option<u64> {
-        let file = self.texts.get(FILE).copied().flatten()?;
+        let file = self.text(FILE)?;
         let digits = file.raw.iter().rev().take_while(|b| b.is_ascii_digit()).count().min(12);
         let digits = file.raw.get(file.raw.len() - digits..).filter(|d| !d.is_empty())?;
         let number = digits.iter().fold(0u64, |sum, b| sum * 10 + u64::from(b - b'0'));
-        let pos = u64::try_from(self.integers.get(POS).copied().flatten()?.value).ok()?;
+        let pos = u64::try_from(self.pos?).ok()?;
         (number < 1 << 24 && pos < 1 << 40).then_some(number << 40 | pos)
     }
 
     /// The connector's names, without escapes: its own and that of its kind.
     pub fn names(&self) -> Option<(&'a [u8], &'a [u8])> {
-        let text = |at: usize| match self.texts.get(at).copied().flatten() {
-            Some(text) => (!text.escaped).then_some(text.raw),
-            None => None,
-        };
-        Some((text(NAME)?, text(CONNECTOR)?))
+        let plain = |at| self.text(at).filter(|text| !text.escaped).map(|text| text.raw);
+        Some((plain(NAME)?, plain(CONNECTOR)?))
     }
 
     /// Whether the reference knows the file's number as `sequence` does: it looks at short names only.
     pub fn is_usual(&self) -> bool {
-        self.texts.get(FILE).copied().flatten().is_none_or(|file| !file.escaped && file.raw.len() <= 512)
+        self.text(FILE).is_none_or(|file| !file.escaped && file.raw.len() <= 512)
+    }
+
+    fn push(&self, run: Range<u32>, out: &mut Vec<u8>) -> Option<()> {
+        if !run.is_empty() {
+            out.push(b',');
+            out.extend_from_slice(self.bytes(run.start, run.end)?);
+        }
+        Some(())
     }
 
     /// Writes the origin's members into `out`, which is empty; the object stays open.
     pub fn write(&self, scratch: &mut Vec<u8>, out: &mut Vec<u8>) -> Option<()> {
-        for (opening, text) in TEXT_OPENINGS.iter().zip(&self.texts) {
-            if let Some(text) = text {
-                out.extend_from_slice(opening.as_bytes());
-                push_text(text, scratch, out)?;
+        let mut run = 0..0; // members that stand together on the wire as they shall in the origin
+        for place in self.texts.iter().chain(&self.integers).flatten() {
+            if !run.is_empty() && run.end + 1 == place.start && !place.escaped {
+                run.end = place.end;
+                continue;
+            }
+            self.push(replace(&mut run, place.start..place.end), out)?;
+            if place.escaped {
+                self.push(replace(&mut run, 0..0).start..place.value, out)?;
+                let raw = self.bytes(place.value + 1, place.end - 1)?;
+                push_text(&Text { raw, escaped: true }, scratch, out)?;
             }
         }
-        for (opening, value) in INTEGER_OPENINGS.iter().zip(self.integers) {
-            if let Some(value) = value {
-                out.extend_from_slice(opening.as_bytes());
-                out.extend_from_slice(value.raw);
-            }
-        }
+        self.push(run, out)?;
         if let Some(mark) = self.snapshot.filter(|mark| mark.raw != b"false") {
             out.extend_from_slice(b",\"snapshot\":");
             push_text(&mark, scratch, out)?;
         }
         let [ms, us, _] = self.times();
         let us = us.or_else(|| ms?.checked_mul(1000))?;
-        let fine = self.clock.get(1).copied().flatten().is_some();
-        let derived = [Some(us.div_euclid(1000)), Some(us), us.checked_mul(1000).filter(|_| fine)];
+        let derived = [Some(us.div_euclid(1000)), Some(us), us.checked_mul(1000).filter(|_| self.is_fine())];
         for ((name, value), derived) in CLOCK.iter().zip(self.clock).zip(derived) {
             if let Some(value) = value.filter(|value| Some(value.value) != derived) {
                 open(name, b',', out);
@@ -228,6 +205,18 @@ pub fn integer<'a>(c: &mut Cursor<'a>) -> Option<Integer<'a>> {
 #[inline]
 pub fn optional<'a, T>(c: &mut Cursor<'a>, read: impl FnOnce(&mut Cursor<'a>) -> Option<T>) -> Option<Option<T>> {
     if c.peek() == Some(b'n') { c.eat(b"null").map(|()| None) } else { read(c).map(Some) }
+}
+
+/// Reads a transaction block: its id, and the event's number in it and in the table.
+pub fn transaction<'a>(c: &mut Cursor<'a>) -> Option<(Text<'a>, Option<i64>, Option<i64>)> {
+    c.eat(b"{\"id\":")?;
+    let id = string(c)?;
+    c.eat(b",\"total_order\":")?;
+    let order = optional(c, int64)?;
+    c.eat(b",\"data_collection_order\":")?;
+    let table_order = optional(c, int64)?;
+    c.eat(b"}")?;
+    Some((id, order, table_order))
 }
 
 /// Writes the connector's clock as an origin has it: nanoseconds alone where the others are those, cut off. A member that

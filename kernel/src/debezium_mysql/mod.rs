@@ -14,23 +14,30 @@
 
 mod envelope;
 mod headers;
+mod layout;
 mod shape;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
+use memchr::memmem::Finder;
 
 use crate::cursor::Cursor;
 use crate::debezium::group::{Group, Images, fill, is_one_of};
-use crate::debezium::rows::{Clock, Head, Rows, Transaction, When};
+use crate::debezium::rows::{Head, Rows, Transaction, When};
 use crate::debezium::shape::Shape;
-use crate::json::{Text, int64, string, unescape};
-use envelope::{Integer, Layout, Member, Source, integer, optional, write_clock};
+use crate::json::{Text, string, unescape};
+use envelope::{Integer, Source, integer, optional, transaction, write_clock};
 use headers::Headers;
 pub use headers::{Found, Header};
+use layout::{Layout, Member};
 use shape::{Compiled, compile};
+
+const SOURCE: &[u8] = b"\"source\":{";
+const DATABASE: &[u8] = b",\"db\":";
+const TABLE: &[u8] = b",\"table\":";
 
 /// Decodes the rows of the shapes it has learned.
 pub struct Decoder {
@@ -38,10 +45,11 @@ pub struct Decoder {
     placeholders: Vec<Vec<u8>>,
     parts: Vec<Part>,
     blocks: BTreeMap<Vec<u8>, usize>,
-    names: HashMap<Vec<u8>, usize>,
-    alike: Vec<Vec<usize>>,
-    last: usize,
-    shapes: Vec<Rows>,
+    names: BTreeMap<Vec<u8>, usize>,
+    alike: Vec<Alike>,
+    /// In a box: they are aligned to 32 bytes, and Python's objects to 16.
+    find: Box<[Finder<'static>; 3]>,
+    shapes: Vec<[Rows; 2]>,
     room: Room,
 }
 
@@ -53,6 +61,13 @@ struct Room {
     scratch: Vec<u8>,
     origin: Vec<u8>,
     id: Vec<u8>,
+}
+
+/// Parts of one schema block, or of one table: a value tells no more of them at first sight.
+#[derive(Default)]
+struct Alike {
+    parts: Vec<usize>,
+    last: usize,
 }
 
 /// A group and what is around its images.
@@ -82,9 +97,9 @@ impl Decoder {
             placeholders,
             parts: Vec::new(),
             blocks: BTreeMap::new(),
-            names: HashMap::new(),
+            names: BTreeMap::new(),
             alike: Vec::new(),
-            last: 0,
+            find: Box::new([SOURCE, DATABASE, TABLE].map(Finder::new)),
             shapes: Vec::new(),
             room: Room::default(),
         }
@@ -102,14 +117,14 @@ impl Decoder {
                 group.learn(number, codes);
                 let fresh = self.alike.len();
                 let alike = if opening.is_empty() {
-                    *self.names.entry(named(&database, &table)).or_insert(fresh)
+                    *self.names.entry([database.as_slice(), b"\"", &table].concat()).or_insert(fresh)
                 } else {
                     *self.blocks.entry(opening.clone()).or_insert(fresh)
                 };
                 if alike == fresh {
-                    self.alike.push(Vec::new());
+                    self.alike.push(Alike::default());
                 }
-                self.alike.get_mut(alike)?.push(self.parts.len());
+                self.alike.get_mut(alike)?.parts.push(self.parts.len());
                 self.parts.push(Part { group, layout, opening, database, table, identity });
             }
         }
@@ -123,14 +138,12 @@ impl Decoder {
             self.room.headers.forget();
         }
         let Some(value) = value else { return Some(()) };
-        if self.attempt(self.last, record, key, value, headers).is_some() {
-            return Some(());
-        }
-        let (last, alike) = (self.last, self.alike(value)?);
-        for place in 0..self.alike.get(alike)?.len() {
-            let at = *self.alike.get(alike)?.get(place)?;
-            if at != last && self.attempt(at, record, key, value, headers).is_some() {
-                self.last = at;
+        let found = self.alike(value)?;
+        let (last, count) = self.alike.get(found).map(|alike| (alike.last, alike.parts.len()))?;
+        for place in std::iter::once(last).chain((0..count).filter(|&place| place != last)) {
+            let part = *self.alike.get(found)?.parts.get(place)?;
+            if self.attempt(part, record, key, value, headers).is_some() {
+                self.alike.get_mut(found)?.last = place;
                 return Some(());
             }
         }
@@ -139,50 +152,52 @@ impl Decoder {
 
     /// The rows since the last call, by shape.
     pub fn finish(&mut self) -> Result<Vec<(usize, RecordBatch)>, ArrowError> {
-        let shapes = self.shapes.iter_mut().enumerate().filter(|(_, rows)| !rows.is_empty());
-        shapes.map(|(number, rows)| Ok((number, rows.finish()?))).collect()
+        let shapes = self.shapes.iter_mut().enumerate();
+        let rows = shapes.flat_map(|(number, units)| units.iter_mut().map(move |rows| (number, rows)));
+        rows.filter(|(_, rows)| !rows.is_empty()).map(|(number, rows)| Ok((number, rows.finish()?))).collect()
     }
 
     /// The parts that a value may be of. No block of JSON begins with another one, so that the greatest that is not
-    /// greater than the value is the only one that may be its beginning.
-    fn alike(&mut self, value: &[u8]) -> Option<usize> {
+    /// greater than the value is the only one that may be its beginning. In no string is there a quote without a backslash
+    /// before it: what looks like the beginning of a source block is that.
+    fn alike<'a>(&mut self, value: &'a [u8]) -> Option<usize> {
+        if self.alike.len() == 1 {
+            return Some(0);
+        }
         let below = (Bound::Unbounded, Bound::Included(value));
         if let Some((_, alike)) = self.blocks.range::<[u8], _>(below).next_back().filter(|(b, _)| value.starts_with(b))
         {
             return Some(*alike);
         }
-        let source = value.get(memchr::memmem::find(value, b"\"source\":{")?..)?;
-        let member = |name: &[u8]| {
-            let mut c = Cursor::new(source.get(memchr::memmem::find(source, name)? + name.len()..)?);
-            string(&mut c).map(|text| text.raw)
-        };
-        let (database, table) = (member(b",\"db\":")?, member(b",\"table\":")?);
+        let [source, database, table] = self.find.as_ref();
+        let behind = |text: &'a [u8], find: &Finder<'_>| text.get(find.find(text)? + find.needle().len()..);
+        let source = behind(value, source)?;
+        let member = |find| string(&mut Cursor::new(behind(source, find)?)).map(|text| text.raw);
+        let (database, table) = (member(database)?, member(table)?);
         self.room.scratch.clear();
         for part in [database, b"\"", table] {
             self.room.scratch.extend_from_slice(part);
         }
-        self.names.get(&self.room.scratch).copied()
+        self.names.get(self.room.scratch.as_slice()).copied()
     }
 
     /// Decodes a record as one of this part; leaves no trace if it is none.
     fn attempt(&mut self, at: usize, record: i32, key: Option<&[u8]>, value: &[u8], headers: Found<'_>) -> Option<()> {
         let part = self.parts.get_mut(at)?;
         let room = &mut self.room;
-        let said = part.read(value, &self.placeholders, &mut room.images)?;
+        let mut said = Said::default();
+        part.read(value, &mut room.images, &mut said)?;
+        all_sent(&room.images, value, &self.placeholders)?;
         let number = part.group.shape(key, &room.images, value)?;
-        let rows = self.shapes.get_mut(number)?;
-        let head = room.head(record, &said, headers, part.layout.clock)?;
+        let [coarse, fine] = self.shapes.get_mut(number)?;
+        let rows = if said.source.is_fine() { fine } else { coarse };
+        let head = room.head(record, &said, headers)?;
         let done = fill(rows, &self.room.images, value).and_then(|()| rows.close(&head.with(&self.room, &said)));
         if done.is_none() {
             rows.rewind();
         }
         done
     }
-}
-
-/// Database and table in one text.
-fn named(database: &[u8], table: &[u8]) -> Vec<u8> {
-    [database, b"\"", table].concat()
 }
 
 /// What is known of a row, but for what lies in the room.
@@ -212,7 +227,7 @@ impl Known {
 
 impl Room {
     /// What is known of a row; writes its origin and its transaction's id.
-    fn head(&mut self, record: i32, said: &Said<'_>, headers: Found<'_>, clock: Clock) -> Option<Known> {
+    fn head(&mut self, record: i32, said: &Said<'_>, headers: Found<'_>) -> Option<Known> {
         let op = match (said.op, self.images.before.is_there(), self.images.after.is_there()) {
             (b'c', false, true) => "insert",
             (b'r', false, true) => "read",
@@ -233,26 +248,23 @@ impl Room {
             if id.escaped { unescape(id.raw, &mut self.id)? } else { self.id.extend_from_slice(id.raw) }
         }
         let time = said.source.time()?;
-        debug_assert!(clock != Clock::Tso);
         said.source.is_usual().then_some(Known { record, op, when: When::Log(said.source.sequence(), time) })
     }
 }
 
 impl Part {
-    /// Reads a value; its images' tokens are in `images`.
-    fn read<'a>(&self, value: &'a [u8], placeholders: &[Vec<u8>], images: &mut Images) -> Option<Said<'a>> {
+    /// Reads a value; its images' tokens are then in `images`, and the rest in `said`, which was empty.
+    fn read<'a>(&self, value: &'a [u8], images: &mut Images, said: &mut Said<'a>) -> Option<()> {
         images.clear();
-        let mut c = Cursor::new(value.get(self.opening.len()..)?);
-        if !value.starts_with(&self.opening) {
-            return None;
-        }
-        let mut said = Said::default();
+        // Comparing with nothing costs more than with a block: memcmp looks at where no bytes are.
+        let opened = if self.opening.is_empty() { Some(value) } else { value.strip_prefix(self.opening.as_slice()) };
+        let mut c = Cursor::new(opened?);
         for (literal, member) in &self.layout.members {
             c.eat(literal)?;
             match *member {
                 Member::Before => optional(&mut c, |c| self.group.image(c, value, &mut images.before)).map(drop)?,
                 Member::After => optional(&mut c, |c| self.group.image(c, value, &mut images.after)).map(drop)?,
-                Member::Source => said.source = Source::read(&self.layout, &mut c)?,
+                Member::Source => said.source.read(&self.layout, &mut c)?,
                 Member::Transaction => said.transaction = optional(&mut c, transaction)?,
                 Member::Op => {
                     c.eat(b"\"")?;
@@ -264,27 +276,14 @@ impl Part {
         }
         let end: &[u8] = if self.opening.is_empty() { b"}" } else { b"}}" };
         let named = said.source.database == self.database && said.source.table == self.table;
-        if c.rest() != end || !named {
-            return None;
-        }
-        for token in [images.before.get(), images.after.get()].into_iter().flatten().flatten() {
-            if is_one_of(token, value, placeholders)? {
-                return None;
-            }
-        }
-        Some(said)
+        (c.rest() == end && named).then_some(())
     }
 }
 
-fn transaction<'a>(c: &mut Cursor<'a>) -> Option<(Text<'a>, Option<i64>, Option<i64>)> {
-    c.eat(b"{\"id\":")?;
-    let id = string(c)?;
-    c.eat(b",\"total_order\":")?;
-    let order = optional(c, int64)?;
-    c.eat(b",\"data_collection_order\":")?;
-    let table_order = optional(c, int64)?;
-    c.eat(b"}")?;
-    Some((id, order, table_order))
+/// Nothing when an image has a text that stands for a column that was not sent.
+fn all_sent(images: &Images, value: &[u8], placeholders: &[Vec<u8>]) -> Option<()> {
+    let mut tokens = [images.before.get(), images.after.get()].into_iter().flatten().flatten();
+    tokens.try_for_each(|token| (!is_one_of(token, value, placeholders)?).then_some(()))
 }
 
 #[cfg(test)]

@@ -11,18 +11,18 @@ use arrow_schema::{DataType, TimeUnit};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::envelope::Layout;
+use super::layout::Layout;
 use crate::debezium::columns::{Booleans, Nothing};
 use crate::debezium::derived::{Derived, labels, time};
 use crate::debezium::forms::{Bits, Decimal, Double, Instant, LongDecimal, Single};
-use crate::debezium::group::{Group, Key, Open, code};
+use crate::debezium::group::{Group, Key, Open};
 use crate::debezium::number::Style;
-use crate::debezium::rows::Rows;
+use crate::debezium::rows::{Clock, Rows};
 use crate::debezium::shape::{
-    Described, Shape, Typed, base64, counted, digits_code, digits_of, fixed, images, integer, length_of, texts,
+    Described, Shape, Typed, base64, counted, digits_of, fixed, images, integer, length_of, texts, told,
 };
-use crate::debezium::text::java;
 use crate::forms::Unsigned;
+use crate::spelling::java;
 
 const DAYS: (i64, i64) = (-719_162, 2_932_896);
 const DAY_US: i64 = 86_400_000_000;
@@ -89,7 +89,8 @@ pub struct Compiled {
     pub layout: Layout,
     pub group: Group,
     pub codes: Vec<u8>,
-    pub rows: Rows,
+    /// Its rows by the unit of their time: milliseconds, microseconds.
+    pub rows: [Rows; 2],
 }
 
 /// Compiles a shape; nothing when a part of it is beyond the kernel. `numeric`: decimals are numbers.
@@ -117,11 +118,21 @@ pub fn compile(shape: &Shape<'_>, numeric: bool) -> Option<Compiled> {
     }
     let names: Vec<_> = shape.columns.iter().map(|c| java(&c.name)).collect();
     let open: Vec<_> = shape.columns.iter().map(|c| open(c, nodes.is_some())).collect();
-    let codes = shape.columns.iter().zip(&open).map(|(c, open)| told(c, *open)).collect::<Option<_>>()?;
-    let (before, after) = images(&shape.columns, |at, c| match nodes {
-        None => loose(&c.mysql),
-        Some(nodes) => nodes.get(at).filter(|n| n.field.as_ref() == Some(&c.name)).and_then(|n| column(n, c, numeric)),
-    })?;
+    let codes = shape
+        .columns
+        .iter()
+        .zip(&open)
+        .map(|(c, open)| told(&c.mysql, *open, "varchar", "boolean"))
+        .collect::<Option<_>>()?;
+    let rows = |clock| {
+        let (before, after) = images(&shape.columns, |at, c| match nodes {
+            None => loose(&c.mysql),
+            Some(nodes) => {
+                nodes.get(at).filter(|n| n.field.as_ref() == Some(&c.name)).and_then(|n| column(n, c, numeric))
+            }
+        })?;
+        Some(Rows::new(before, after, clock))
+    };
     let key = match wire.key {
         Some(side) => Some(key(&side, shape, &names)?),
         None => None,
@@ -131,7 +142,7 @@ pub fn compile(shape: &Shape<'_>, numeric: bool) -> Option<Compiled> {
         database: unquoted(&shape.database),
         table: unquoted(&shape.table),
         identity: format!("{:?}{:?}{}{names:?}", shape.database, shape.table, shape.wire.get()).into_bytes(),
-        rows: Rows::new(before, after, layout.clock),
+        rows: [rows(Clock::Milliseconds)?, rows(Clock::Microseconds)?],
         layout,
         group: Group::new(&names, open, key),
         codes,
@@ -160,22 +171,6 @@ fn open(column: &Described, schema: bool) -> Open {
         false => Open::Kind { mixed: false },
         true if column.mysql.starts_with("timestamp") => Open::Digits { epoch: false },
         true => Open::No,
-    }
-}
-
-/// What a column's type tells.
-fn told(column: &Described, open: Open) -> Option<u8> {
-    match open {
-        Open::No => Some(0),
-        Open::Digits { .. } => digits_code(&column.mysql),
-        Open::Kind { .. } => match column.mysql.as_str() {
-            "null" => Some(0),
-            "varchar" => Some(code::TEXT),
-            "bigint" => Some(code::INTEGER),
-            "double" => Some(code::NUMBER),
-            "boolean" => Some(code::BOOL),
-            _ => None,
-        },
     }
 }
 

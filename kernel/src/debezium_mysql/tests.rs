@@ -3,7 +3,7 @@
 use super::*;
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Decimal128Type, Int64Type, TimestampMicrosecondType, UInt64Type};
+use arrow_array::types::{Decimal128Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType, UInt64Type};
 
 const ENVELOPE: &str = r#"["before","after","source","transaction","op","ts_ms","ts_us","ts_ns"]"#;
 const MEMBERS: &str = r#"["version","connector","name","ts_ms","snapshot","db","ts_us","ts_ns","table","file","pos"]"#;
@@ -84,6 +84,33 @@ fn a_row_without_schema_is_read() {
 }
 
 #[test]
+fn a_row_whose_time_is_milliseconds_lies_apart() {
+    let mut decoder = decoder(&[loose(["bigint", "varchar"])]);
+    let fine = value("c", "null", r#"{"id":7,"v":null}"#);
+    let coarse = fine.replace(r#""ts_us":1500,"ts_ns":1500000"#, r#""ts_us":null,"ts_ns":null"#);
+    for text in [&fine, &coarse, &fine] {
+        let found = Found { headers: &[], again: true };
+        decoder.decode(0, Some(br#"{"id":7}"#), Some(text.as_bytes()), found).unwrap();
+    }
+    let tables = decoder.finish().unwrap();
+    assert_eq!(tables.iter().map(|(number, rows)| (*number, rows.num_rows())).collect::<Vec<_>>(), [(0, 1), (0, 2)]);
+    assert_eq!(tables[0].1["commit_time"].as_primitive::<TimestampMillisecondType>().value(0), 1);
+    assert_eq!(tables[1].1["commit_time"].as_primitive::<TimestampMicrosecondType>().value(0), 1500);
+}
+
+#[test]
+fn tables_take_turns() {
+    let other = loose(["bigint", "varchar"]).replace("\"table\":\"t\"", "\"table\":\"u\"");
+    let mut decoder = decoder(&[loose(["bigint", "varchar"]), other]);
+    let text = value("c", "null", r#"{"id":7,"v":"\"source\":{"}"#);
+    for (table, number) in [("t", Some(0)), ("u", Some(1)), ("t", Some(0)), ("v", None)] {
+        let text = text.replace("\"table\":\"t\"", &format!("\"table\":\"{table}\""));
+        let tables = take(&mut decoder, Some(r#"{"id":7}"#), &text);
+        assert_eq!(tables.map(|tables| tables[0].0), number, "{table}");
+    }
+}
+
+#[test]
 fn a_row_with_schema_is_read() {
     let mut decoder = decoder(&[described("timestamp(3)"), described("timestamp")]);
     let (key, block) = blocks();
@@ -133,7 +160,7 @@ fn other_records_are_odd() {
         (key, value("c", "null", r#"{"v":"a","id":7}"#)),
         (key, good.replace("\"mysql\"", "\"other\"")),
         (key, good.replace("\"db\":\"d\"", "\"db\":\"e\"")),
-        (key, good.replace("\"ts_us\":1500", "\"ts_us\":null")),
+        (key, good.replace("\"ts_ns\":1500000", "\"ts_ns\":null")),
         (key, good.replace("\"pos\":7", "\"pos\":07")),
         (key, format!("{good} ")),
     ] {

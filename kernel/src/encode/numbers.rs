@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::template::Spelled;
-use crate::debezium::number::{Style, write_double, write_single};
+use crate::debezium::number::{Style, write};
 use crate::mysql::is_decimal;
 
 /// Appends an integer.
@@ -44,14 +44,14 @@ pub fn digits(value: i64, room: &mut [u8; 20]) -> &str {
 /// Appends a double as it is spelled.
 pub fn double(value: f64, spelled: Spelled, out: &mut Vec<u8>) -> Option<()> {
     let start = out.len();
-    write_double(value, style(spelled), false, out)?;
+    write(value, style(spelled), false, out)?;
     shorten(start, spelled, out)
 }
 
 /// Appends a single as it is spelled.
 pub fn single(value: f32, spelled: Spelled, out: &mut Vec<u8>) -> Option<()> {
     let start = out.len();
-    write_single(value, style(spelled), false, out)?;
+    write(value, style(spelled), false, out)?;
     shorten(start, spelled, out)
 }
 
@@ -79,7 +79,7 @@ pub fn vector(items: &[f32], out: &mut Vec<u8>) -> Option<()> {
         if at > 0 {
             out.push(b',');
         }
-        write_single(*item, Style::Go, true, out)?;
+        write(*item, Style::Go, true, out)?;
     }
     out.extend_from_slice(b"]\"");
     Some(())

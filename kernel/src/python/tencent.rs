@@ -9,8 +9,8 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3_arrow::{PyArray, PyRecordBatch};
 
-use super::debezium::{Headers, chosen};
-use super::{Blobs, refused};
+use super::debezium::Headers;
+use super::{Blobs, chosen, refused};
 use crate::tencent_dts::{Decoder, Header, Members, Odd, Plain, Skips};
 
 /// Row changes and marks of Tencent DTS subscriptions, of the shapes it has learned.

@@ -6,7 +6,7 @@ use arrow_array::types::{
 use arrow_buffer::i256;
 
 use crate::cursor::Cursor;
-use crate::debezium::number::{Style, double, single};
+use crate::debezium::number::{Style, spelled};
 use crate::forms::{Form, Moment};
 use crate::json::integer;
 use crate::mysql::date;
@@ -24,7 +24,7 @@ impl Form for Single {
 
     #[inline]
     fn read(&self, c: &mut Cursor<'_>) -> Option<f32> {
-        single(whole(c)?, Style::Go)
+        spelled(whole(c)?, Style::Go)
     }
 }
 
@@ -36,7 +36,7 @@ impl Form for Double {
 
     #[inline]
     fn read(&self, c: &mut Cursor<'_>) -> Option<f64> {
-        double(whole(c)?, Style::Go)
+        spelled(whole(c)?, Style::Go)
     }
 }
 

@@ -14,14 +14,14 @@
 
 mod shape;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 
 use crate::cursor::Cursor;
 use crate::debezium::group::{Group, Images, fill};
-use crate::debezium::rows::{Head, Rows, Transaction, When};
+use crate::debezium::rows::{Head, LOGICAL_BITS, Rows, Transaction, When};
 use crate::debezium::shape::Shape;
 use crate::debezium::text::push_integer;
 use crate::json::{int64, string, uint64};
@@ -31,12 +31,11 @@ const OPENING: &[u8] = b"{\"payload\":{\"source\":{\"version\":\"2.4.0.Final\",\
 const SNAPSHOT: &[u8] = b",\"snapshot\":\"false\"";
 const NOWHERE: &[u8] =
     b",\"server_id\":0,\"gtid\":null,\"file\":\"\",\"pos\":0,\"row\":0,\"thread\":0,\"query\":null,\"commit_ts\":";
-const LOGICAL_BITS: u32 = 18;
 
 /// Decodes the rows of the shapes it has learned.
 #[derive(Default)]
 pub struct Decoder {
-    names: HashMap<Vec<u8>, usize>,
+    names: BTreeMap<Vec<u8>, usize>,
     last: (Vec<u8>, usize),
     tables: Vec<Table>,
     shapes: Vec<Rows>,

@@ -12,14 +12,14 @@ use serde_json::{Map, Value};
 use crate::debezium::columns::Nothing;
 use crate::debezium::derived::{Derived, plain_decimal, time};
 use crate::debezium::forms::{Bits, Double, Instant, OneBit, Single, Wrapped};
-use crate::debezium::group::{Group, Key, Open, code};
+use crate::debezium::group::{Group, Key, Open};
 use crate::debezium::number::Style;
 use crate::debezium::rows::{Clock, Rows};
 use crate::debezium::shape::{
-    Described, Shape, Typed, base64, counted, digits_code, digits_of, fixed, images, integer, length_of, texts,
+    Described, Shape, Typed, base64, counted, digits_of, fixed, images, integer, length_of, texts, told,
 };
-use crate::debezium::text::go;
 use crate::forms::Unsigned;
+use crate::spelling::go;
 
 // Years from 100 on: producers write earlier ones as years of our time, and those would have to be kept word for word.
 const DAYS: (i64, i64) = (-683_003, 2_932_896);
@@ -48,7 +48,12 @@ pub fn compile(shape: &Shape<'_>) -> Option<Compiled> {
     let schema = text_of(wire.get("value")?)?;
     let names: Vec<_> = shape.columns.iter().map(|c| go(&c.name)).collect();
     let open: Vec<_> = shape.columns.iter().map(|c| open(c, schema)).collect();
-    let codes = shape.columns.iter().zip(&open).map(|(c, open)| told(c, *open)).collect::<Option<_>>()?;
+    let codes = shape
+        .columns
+        .iter()
+        .zip(&open)
+        .map(|(c, open)| told(&c.mysql, *open, "text", "bit(1)"))
+        .collect::<Option<_>>()?;
     let (before, after) = images(&shape.columns, |_, c| column(&c.mysql, schema.is_some()))?;
     let key = match wire.get("key") {
         Some(schema) => Some(key(shape, &wire, &names, text_of(schema)?)?),
@@ -99,22 +104,6 @@ fn open(column: &Described, schema: Option<&str>) -> Open {
         None => Open::Kind { mixed: true },
         Some(_) if column.mysql.starts_with("timestamp") => Open::Digits { epoch: true },
         Some(_) => Open::No,
-    }
-}
-
-/// What a column's type tells.
-fn told(column: &Described, open: Open) -> Option<u8> {
-    match open {
-        Open::No => Some(0),
-        Open::Digits { .. } => digits_code(&column.mysql),
-        Open::Kind { .. } => match column.mysql.as_str() {
-            "null" => Some(0),
-            "text" => Some(code::TEXT),
-            "bigint" => Some(code::INTEGER),
-            "double" => Some(code::NUMBER),
-            "bit(1)" => Some(code::BOOL),
-            _ => None,
-        },
     }
 }
 

@@ -10,8 +10,6 @@
 //! Rule 3. What decides between shapes of equal literals is the number of fraction digits in temporal values. Such a
 //!         column has a *slot*, a bit: set in a row's mask when its value is not NULL.
 
-use std::fmt::Write;
-
 use arrow_array::types::{Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use arrow_schema::{DataType, Field, TimeUnit};
 use serde::Deserialize;
@@ -20,6 +18,7 @@ use crate::columns::{Bytes, Column, Fixed, Spelling, Vectors};
 use crate::cursor::Cursor;
 use crate::forms::{Day, Double, Form, Moment, Signed, Single, Unsigned};
 use crate::rows::{Image, Named, Op, Rows};
+use crate::spelling::{go, html};
 
 /// What ends a column, its image and the message.
 const END: &[u8] = b"}}}";
@@ -140,9 +139,9 @@ pub fn compile(shape: &Shape, number: usize, ahead: Option<i64>) -> Option<Compi
     if shape.columns.len() != shape.wire.columns.len() || shape.columns.is_empty() {
         return None;
     }
-    let mut routes = vec![shape.route(number, html)?, shape.route(number, raw)?];
+    let mut routes = vec![shape.route(number, html)?, shape.route(number, go)?];
     routes.dedup_by(|a, b| a.new == b.new);
-    let names = [html, raw].map(|write: Writer| {
+    let names = [html, go].map(|write: Writer| {
         format!(",\"scm\":{},\"tbl\":{}", write(&shape.database), write(&shape.table)).into_bytes()
     });
     let rows = Rows::new(Image::new(shape.columns(ahead)?), Image::new(shape.columns(ahead)?));
@@ -255,44 +254,3 @@ fn is_binary(wire: &WireColumn) -> bool {
 }
 
 type Writer = fn(&str) -> String;
-
-/// A string as Go's encoding/json writes it: the classic producer.
-fn html(text: &str) -> String {
-    quote(text, |c| match c {
-        '\u{8}' => Some("\\b"),
-        '\u{c}' => Some("\\f"),
-        '<' => Some("\\u003c"),
-        '>' => Some("\\u003e"),
-        '&' => Some("\\u0026"),
-        '\u{2028}' => Some("\\u2028"),
-        '\u{2029}' => Some("\\u2029"),
-        _ => None,
-    })
-}
-
-/// A string as json-iterator's stream writes it: the new architecture.
-fn raw(text: &str) -> String {
-    quote(text, |_| None)
-}
-
-fn quote(text: &str, special: fn(char) -> Option<&'static str>) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c => match special(c) {
-                Some(escape) => out.push_str(escape),
-                None if c < ' ' => {
-                    let _ = write!(out, "\\u{:04x}", u32::from(c));
-                }
-                None => out.push(c),
-            },
-        }
-    }
-    out.push('"');
-    out
-}

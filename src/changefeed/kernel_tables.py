@@ -1,0 +1,108 @@
+"""What the doors to the kernel share: shapes as it is taught them, and tables of what it and the reference have found."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changefeed.model.batch import RECORDS, Decoded, TableBatch, table_schema
+from changefeed.model.position import Place
+from changefeed.model.table import TableShape
+from changefeed.wire import tso
+
+_PLACE = pa.schema([RECORDS.field(name) for name in ("topic", "partition", "offset")])
+_LOGICAL_BITS, _MILLISECONDS = pa.scalar(tso.LOGICAL_BITS, pa.uint64()), pa.timestamp("ms", tz="UTC")
+
+
+def met(tables: list[TableBatch]) -> list[tuple[TableShape, str]]:
+    """Shapes with the topics that they were met in, in the order of the first row of each."""
+    met: list[tuple[int, TableShape, str]] = []
+    for table in tables:
+        rows = zip(table.rows.column("topic").to_pylist(), table.rows.column("record").to_pylist(), strict=True)
+        first = dict(reversed(list(rows)))
+        met += ((record, table.shape, topic) for topic, record in first.items())
+    return [(shape, topic) for _, shape, topic in sorted(met, key=lambda one: one[0])]
+
+
+def places_of(records: pa.RecordBatch) -> pa.RecordBatch:
+    """Where the records lie."""
+    return records.select(_PLACE.names).cast(_PLACE)
+
+
+def headers_of(records: pa.RecordBatch) -> pa.Array:
+    """The records' headers as the kernel takes them."""
+    column, kind = records.column("headers"), RECORDS.field("headers").type
+    return column if column.type == kind else column.cast(kind)
+
+
+def description(shape: TableShape, topic: str | None) -> str:
+    """The shape in JSON; its wire text, which is JSON, stands in it as it is: there may be bytes to compare with."""
+    columns = [{"name": c.name, "type": str(c.type), "key": c.key} for c in shape.columns]
+    said = {"database": shape.database, "table": shape.table, "columns": columns}
+    described = json.dumps(said if topic is None else said | {"topic": topic})
+    return f'{described[:-1]},"wire":{shape.wire or "null"}}}'
+
+
+class Taught:
+    """A shape that the kernel knows, and how its rows are completed: with what is worked out once for all batches."""
+
+    def __init__(self, shape: TableShape) -> None:
+        self.shape = shape
+        self._schema = functools.cache(functools.partial(table_schema, shape))
+
+    def completed(self, rows: pa.RecordBatch, places: pa.RecordBatch) -> TableBatch:
+        """The kernel's rows with the columns that it leaves out: what follows from the record and from commit_ts, or is empty."""
+        columns, count = dict(zip(rows.schema.names, rows.columns, strict=True)), len(rows)
+        each = count == len(places) and columns["index"].null_count == count  # a row for each record, in order
+        columns |= zip(_PLACE.names, (places if each else places.take(columns["record"])).columns, strict=True)
+        if "commit_time" not in columns:
+            ms = pc.shift_right(columns["commit_ts"], _LOGICAL_BITS)
+            columns["commit_time"] = ms.cast(pa.int64()).cast(_MILLISECONDS)
+        if "irregular" not in columns:
+            columns["irregular"] = _nothing(count.bit_length()).slice(0, count)
+        schema = self._schema(columns["commit_time"].type.unit)
+        arrays = [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in schema]
+        return TableBatch(self.shape, pa.RecordBatch.from_arrays(arrays, schema=schema))
+
+
+@functools.cache
+def _nothing(bits: int) -> pa.MapArray:
+    """As many empty maps as there are numbers of so many bits."""
+    ends = pa.repeat(pa.scalar(0, pa.int32()), (1 << bits) + 1)
+    return pa.MapArray.from_arrays(ends, pa.array([], pa.string()), pa.array([], pa.binary()))
+
+
+def placed(answer: Decoded, rows: pa.Array) -> Decoded:
+    """The reference's answer about some of the records, with their rows in the whole batch."""
+    numbers = rows.to_pylist()
+
+    def moved(place: Place) -> Place:
+        return replace(place, record=numbers[place.record])
+
+    def renumbered(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.set_column(0, batch.schema.field(0), rows.take(batch.column(0)))
+
+    tables = [TableBatch(t.shape, renumbered(t.rows)) for t in answer.tables]
+    control = [replace(event, place=moved(event.place)) for event in answer.control]
+    return Decoded(tables, control, [replace(letter, place=moved(letter.place)) for letter in answer.dead])
+
+
+def joined(tables: Iterable[TableBatch]) -> list[TableBatch]:
+    """One batch a shape and unit of time, its rows in order, in the order in which the shapes are first met."""
+    by_shape: dict[tuple[TableShape, pa.DataType], list[pa.RecordBatch]] = {}
+    for table in tables:
+        by_shape.setdefault((table.shape, table.rows.column("commit_time").type), []).append(table.rows)
+    joined = [TableBatch(shape, _in_order(batches)) for (shape, _), batches in by_shape.items()]
+    return sorted(joined, key=lambda t: (t.rows.column("record")[0].as_py(), t.rows.column("index")[0].as_py() or 0))
+
+
+def _in_order(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    rows = pa.concat_batches(batches)
+    return rows.take(pc.sort_indices(rows, sort_keys=[("record", "ascending"), ("index", "ascending")]))
