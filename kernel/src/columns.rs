@@ -188,7 +188,7 @@ impl Column for Bytes {
 
     fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         let (offsets, nulls) = self.ends.finish();
-        let room = self.data.len() + self.data.len() / 8; // the next batch is much like this one
+        let room = self.data.len();
         let data = Buffer::from_vec(replace(&mut self.data, Vec::with_capacity(room)));
         Ok(if self.text {
             Arc::new(StringArray::try_new(offsets, data, nulls)?)

@@ -193,9 +193,9 @@ mod changefeed_kernel {
     #[pymodule_export]
     use super::debezium::{DebeziumMysql, TicdcDebezium};
     #[pymodule_export]
-    use super::tencent::TencentDts;
-    #[pymodule_export]
     use super::encode::Templates;
+    #[pymodule_export]
+    use super::tencent::TencentDts;
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {

@@ -1,7 +1,7 @@
 //! The rows of one shape: where they come from, when they happened, and their two images.
 //!
 //! ```text
-//! record index op  commit_ts commit_time    transaction origin  before{…} after{…}      with TiDB's timestamps
+//! record index op  commit_ts commit_time  transaction origin  before{…} after{…}      with TiDB's timestamps
 //! record index op  sequence commit_time   transaction origin  before{…} after{…}      with a place in the binary log
 //! ```
 
