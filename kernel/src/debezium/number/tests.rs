@@ -37,7 +37,7 @@ fn singles_keep_fewer_digits() {
 
 #[test]
 fn what_is_written_is_read() {
-    for value in [1.0 / 3.0, 123_456_789.123_456_79, 0.644_325_598_230_065_1, 1e-7, 1.5e300, -0.0] {
+    for value in [1.0 / 3.0, 123_456.123_456_79, 0.644_325_598_230_065_1, 1e-7, 1.5e300, -0.0] {
         for style in [Style::Go, Style::Java] {
             let mut out = Vec::new();
             write(value, style, false, &mut out).unwrap();
