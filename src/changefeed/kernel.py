@@ -48,7 +48,7 @@ changefeed_kernel = _installed()
 _log = logging.getLogger(__name__)
 _INSTALL = "pip install ./kernel (needs cargo)"
 _FIRST_ODD = 8
-_MAX_SHAPES = 4096
+MAX_SHAPES = 4096
 _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -180,7 +180,7 @@ class Pair:
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
         """What the records mean; see `protocols.base.Decoder`."""
-        if len(self._seen) > _MAX_SHAPES:
+        if len(self._seen) > MAX_SHAPES:
             self._start_over()
         tables: list[TableBatch] = []
         control: list[Control] = []

@@ -76,7 +76,7 @@ class Grouped(Pair):
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
         """What the records mean; see `protocols.base.Decoder`."""
-        if len(self._seen) > kernel._MAX_SHAPES:
+        if len(self._seen) > kernel.MAX_SHAPES:
             self._start_over()
         batch = self._follow(records)
         odd, at = self._run(batch, batch.rows), 0

@@ -93,7 +93,7 @@ def test_a_sliced_batch_is_its_own_rows() -> None:
 
 
 def test_shapes_beyond_the_limit_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel, "_MAX_SHAPES", 10)
+    monkeypatch.setattr(kernel, "MAX_SHAPES", 10)
     both = Both()
     for at in range(40):
         both.decode(made(rows(b"null", table=b"t%d" % at)))
