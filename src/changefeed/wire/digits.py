@@ -26,15 +26,21 @@ class ShapesByDigits:
         self._make = make
         self._known: list[tuple[tuple[int, ...], TableShape]] = []
 
-    def shape(self, digits: Sequence[int | None]) -> TableShape:
-        """The shape of a row; `digits` are those of its temporal columns, None for NULL."""
+    def shape(self, digits: Sequence[int | None], *, keep: bool = True) -> TableShape:
+        """The shape of a row; `digits` are those of its temporal columns, None for NULL.
+
+        Args:
+            digits: in the order of the columns.
+            keep: later rows may join it, so not before the row is known to be good.
+        """
         for known, shape in self._known:
             if all(sent is None or sent == have for sent, have in zip(digits, known, strict=True)):
                 return shape
         made = tuple(sent or 0 for sent in digits)
         shape = self._make(made)
-        self._known.append((made, shape))
-        del self._known[:-_SHAPES]
+        if keep:
+            self._known.append((made, shape))
+            del self._known[:-_SHAPES]
         return shape
 
 

@@ -1,4 +1,4 @@
-"""What the decoder does beside the vectors: schemas that change, registries that fail, bombs."""
+"""What the decoder does beside the vectors: schemas that change, registries that fail, rows that are dead."""
 
 from __future__ import annotations
 
@@ -81,3 +81,17 @@ def test_classics_zero_on_a_split_insert_is_no_mismatch() -> None:
     schemas = Schemas()
     data = datum(schemas, schema({"name": "id", "type": INT}, *extension), b"\x02\x02c\x020")
     assert [row.origin for row in rows(decode(schemas, record(None, data)))] == [{"_tidb_row_level_checksum": "0"}]
+
+
+def test_a_dead_row_leaves_no_shape_that_a_null_could_join() -> None:
+    time = {"type": "string", "connect.parameters": {"tidb_type": "DATETIME"}}
+    fields = {"name": "at", "type": ["null", time]}, {"name": "_tidb_commit_ts", "type": "long"}
+    schemas = Schemas()
+
+    def row(at: bytes, ts: bytes) -> dict[str, Any]:
+        return record(None, datum(schemas, schema(*fields), at + ts))
+
+    plain, tenths = b"\x02\x262026-01-02 03:04:05", b"\x02\x2a2026-01-02 03:04:05.1"
+    found = decode(schemas, row(plain, b"\x01"), row(tenths, b"\x02"), row(b"\x00", b"\x02"))
+    assert len(found.dead) == 1
+    assert [(str(t.shape.columns[0].type), len(t)) for t in found.tables] == [("datetime(1)", 2)]

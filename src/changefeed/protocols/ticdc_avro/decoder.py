@@ -122,11 +122,10 @@ class Decoder:
                 raise SchemaError("the row deleted is another one in `_ticdc_before`")
         elif old is not None:
             before = family.read(old, image, "before.")
-        shape = family.shape(image)
         ts = _commit_ts(values)
-        origin = self._integrity(values, shape.columns, new, image)
+        origin = self._integrity(values, family, new, image)
         rows.add(
-            shape,
+            family.shape(image),
             place,
             op,
             before=before,
@@ -145,15 +144,13 @@ class Decoder:
             raise SchemaError(f"{values[OP]!r:.60} is no operation of this row - at `{OP}`")
         return op
 
-    def _integrity(
-        self, values: dict[str, Any], columns: tuple[Any, ...], new: dict[str, Any], image: Image
-    ) -> dict[str, Any]:
+    def _integrity(self, values: dict[str, Any], family: Family, new: dict[str, Any], image: Image) -> dict[str, Any]:
         """What the row says of its checksum, and whether that is so."""
         origin = {name: values[name] for name in (CHECKSUM, CORRUPTED, VERSION) if name in values}
         sent, corrupted = values.get(CHECKSUM), values.get(CORRUPTED, False)
         fault = "is damaged, as its producer found" if corrupted else None
         if sent and not corrupted and not (sent == "0" and values.get(OP) == "c"):  # see the README on classic's "0"
-            found = checksum(columns, new, image.irregular)
+            found = checksum(family.shape(image, keep=False).columns, new, image.irregular)
             if found is not None and sent != str(found):
                 origin["checksum"] = "mismatch"
                 fault = f"has the checksum {found}, not {sent!r:.20}"

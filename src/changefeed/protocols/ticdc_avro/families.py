@@ -71,9 +71,9 @@ class Family:
             return None
         return value
 
-    def shape(self, image: Image) -> TableShape:
-        """The shape of a row that was read into `image`."""
-        return self._shapes.shape([image.digits.get(name) for name in self._temporal])
+    def shape(self, image: Image, *, keep: bool = True) -> TableShape:
+        """The shape of a row that was read into `image`; see `ShapesByDigits.shape`."""
+        return self._shapes.shape([image.digits.get(name) for name in self._temporal], keep=keep)
 
     def _make(self, digits: tuple[int, ...]) -> TableShape:
         left = iter(digits)
