@@ -39,51 +39,35 @@ pub trait Width: Copy + ryu::Float + LowerExp + Into<f64> {
     fn is_plain(self, style: Style) -> bool;
 }
 
-impl Width for f64 {
-    const KEPT: usize = 15;
+macro_rules! width {
+    ($float:ty, kept: $kept:literal, above_mantissa: $bits:literal, read: $read:path) => {
+        impl Width for $float {
+            const KEPT: usize = $kept;
 
-    #[inline]
-    fn read(c: &mut Cursor<'_>) -> Option<Self> {
-        float(c)
-    }
+            #[inline]
+            fn read(c: &mut Cursor<'_>) -> Option<Self> {
+                $read(c)
+            }
 
-    fn is_power(self) -> bool {
-        self.to_bits() << 12 == 0
-    }
+            fn is_power(self) -> bool {
+                self.to_bits() << $bits == 0
+            }
 
-    fn is_small(self) -> bool {
-        self.is_subnormal()
-    }
+            fn is_small(self) -> bool {
+                self.is_subnormal()
+            }
 
-    #[inline]
-    fn is_plain(self, style: Style) -> bool {
-        let (low, high) = if style == Style::Go { (1e-6, 1e21) } else { (1e-3, 1e7) };
-        self == 0.0 || (low <= self.abs() && self.abs() < high)
-    }
+            #[inline]
+            fn is_plain(self, style: Style) -> bool {
+                let (low, high) = if style == Style::Go { (1e-6, 1e21) } else { (1e-3, 1e7) };
+                self == 0.0 || (low <= self.abs() && self.abs() < high)
+            }
+        }
+    };
 }
 
-impl Width for f32 {
-    const KEPT: usize = 6;
-
-    #[inline]
-    fn read(c: &mut Cursor<'_>) -> Option<Self> {
-        float32(c)
-    }
-
-    fn is_power(self) -> bool {
-        self.to_bits() << 9 == 0
-    }
-
-    fn is_small(self) -> bool {
-        self.is_subnormal()
-    }
-
-    #[inline]
-    fn is_plain(self, style: Style) -> bool {
-        let (low, high) = if style == Style::Go { (1e-6, 1e21) } else { (1e-3, 1e7) };
-        self == 0.0 || (low <= self.abs() && self.abs() < high)
-    }
-}
+width!(f64, kept: 15, above_mantissa: 12, read: float);
+width!(f32, kept: 6, above_mantissa: 9, read: float32);
 
 /// The number that is spelled like this.
 #[inline]

@@ -6,22 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from changefeed.bench.on_spark import Usual
+from changefeed.bench.workload import JSON_TYPES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
 _HEADER = 5  # Confluent's: magic and schema id
-_OPEN = {
-    "id": "bigint",
-    "customer": "string",
-    "status": "int",
-    "total": "string",
-    "note": "binary",
-    "placed": "date",
-    "updated": "timestamp",
-    "weight": "double",
-    "qty": "int",
-}
+_OPEN = JSON_TYPES | {"id": "bigint", "qty": "int"}
 _TICDC = _OPEN | {"status": "string", "total": "double", "note": "string", "placed": "int", "updated": "string"}
 _MYSQL = _TICDC | {"total": "binary"}
 _COLUMNS = ", ".join(f"{name}: struct<v: {kind}>" for name, kind in _OPEN.items())
