@@ -9,6 +9,7 @@ import resource
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -126,7 +127,9 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 def test_ctrl_c_is_130_and_quiet(tmp_path: Path) -> None:
     pipe = tmp_path / "log.jsonl"
     os.mkfifo(pipe)
-    with subprocess.Popen([sys.executable, "-m", "changefeed.cli", "decode", str(pipe), *OPEN], stderr=-1) as process:
+    command = [sys.executable, "-m", "changefeed.cli", "decode", str(pipe), *OPEN]
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs do not hear it
+    with subprocess.Popen(command, stderr=subprocess.PIPE, preexec_fn=heard) as process:
         assert process.stderr is not None
         with pipe.open("wb"):  # opens when the command reads
             process.send_signal(signal.SIGINT)
