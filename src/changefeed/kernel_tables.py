@@ -16,7 +16,7 @@ from changefeed.model.table import TableShape
 from changefeed.wire import tso
 
 _PLACE = pa.schema([RECORDS.field(name) for name in ("topic", "partition", "offset")])
-_LOGICAL_BITS, _MILLISECONDS = pa.scalar(tso.LOGICAL_BITS, pa.uint64()), pa.timestamp("ms", tz="UTC")
+_MILLISECONDS = pa.timestamp("ms", tz="UTC")
 
 
 def met(tables: list[TableBatch]) -> list[tuple[TableShape, str]]:
@@ -61,7 +61,7 @@ class Taught:
         each = count == len(places) and columns["index"].null_count == count  # a row for each record, in order
         columns |= zip(_PLACE.names, (places if each else places.take(columns["record"])).columns, strict=True)
         if "commit_time" not in columns:
-            ms = pc.shift_right(columns["commit_ts"], _LOGICAL_BITS)
+            ms = pc.shift_right(columns["commit_ts"], pa.scalar(tso.LOGICAL_BITS, pa.uint64()))
             columns["commit_time"] = ms.cast(pa.int64()).cast(_MILLISECONDS)
         if "irregular" not in columns:
             columns["irregular"] = _nothing(count.bit_length()).slice(0, count)

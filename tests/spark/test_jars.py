@@ -74,7 +74,7 @@ def test_another_version_is_another_folder(sets, repository, tmp_path, monkeypat
 def test_an_unknown_set_names_the_known_ones():
     with pytest.raises(ConfigError) as caught:
         jars.paths("detla")
-    assert str(caught.value) == 'unknown jar set "detla". Did you mean "delta"? Known: delta, kafka'
+    assert str(caught.value) == 'unknown jar set "detla". Did you mean "delta"? Known: avro, delta, kafka'
 
 
 def test_a_jar_the_repository_left_out_is_named_and_nothing_is_kept(sets, repository, tmp_path):

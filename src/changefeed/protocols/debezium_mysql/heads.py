@@ -10,6 +10,7 @@ Rule 2. What a row's origin does not say is what `envelope` and `elsewhere` writ
 from __future__ import annotations
 
 import functools
+from functools import cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,7 +34,6 @@ _KNOWN = "sequence|gtid|file|query|server_id|pos|row|thread|envelope|snapshot|co
 _LEFT, _LEFT_NS = "sent|key|absent|unwrapped|headers|ts_ms|ts_us", r'^\{"ts_ns"|,"ts_ns"'
 _ELSEWHERE = {"file": '""', "server_id": "0", "pos": "0", "row": "0"}
 _MOST_US = 2**63 // 1000
-_NO_TEXT = pa.scalar(None, pa.string())
 
 
 def of(table: TableBatch, options: Options) -> dict[str, pa.Array]:
@@ -45,7 +45,7 @@ def of(table: TableBatch, options: Options) -> dict[str, pa.Array]:
     clock = found if none else _clock(origin, found)
     unsent = pa.repeat("", len(rows)) if none else _told(origin, ours)
     if not ours:
-        unsent = pc.if_else(_same_key(rows, table.shape, options), unsent, _NO_TEXT)
+        unsent = pc.if_else(_same_key(rows, table.shape, options), unsent, _no_text())
     sources = {f"source.{name}": _member(name, rows, ours, none, options) for name in (*TEXTS, *INTEGERS, "snapshot")}
     transactions = ours or options.provide_transaction_metadata
     return {
@@ -64,7 +64,7 @@ def _told(origin: pa.Array, ours: bool) -> pa.Array:
         told = pc.and_(flat, pc.and_not(heads.silent(origin, _LEFT), pc.match_substring_regex(origin, _LEFT_NS)))
     else:
         told = pc.or_(flat, heads.silent(origin, _KNOWN))
-    return pc.if_else(pc.coalesce(told, False), "", _NO_TEXT)
+    return pc.if_else(pc.coalesce(told, False), "", _no_text())
 
 
 def _member(name: str, rows: pa.RecordBatch, ours: bool, none: bool, options: Options) -> pa.Array:
@@ -106,7 +106,7 @@ def _transaction(transaction: pa.Array) -> pa.Array:
     nothing = functools.reduce(pc.and_, map(pc.is_null, columns.values()))
     texts = {name: column.cast(pa.string()) for name, column in columns.items()}
     quoted = pc.binary_join_element_wise('"', texts["id"], '"', "")
-    texts["id"] = pc.if_else(_plain(texts["id"]), quoted, _NO_TEXT)
+    texts["id"] = pc.if_else(_plain(texts["id"]), quoted, _no_text())
     members = (part for name, text in texts.items() for part in (f',"{name}":', text))
     block = pc.binary_join_element_wise("{", *members, "}", "")
     return pc.if_else(nothing, "null", pc.replace_substring(block, "{,", "{", max_replacements=1))
@@ -126,3 +126,9 @@ def _same_key(rows: pa.RecordBatch, shape: TableShape, options: Options) -> pa.A
         both = pc.and_(pc.is_null(old), pc.is_null(new))
         alike = pc.and_(alike, pc.or_(pc.coalesce(pc.equal(old, new), False), both))
     return pc.or_(same, alike)
+
+
+@cache
+def _no_text() -> pa.Scalar:
+    """NULL; made when it is first wanted, as pyarrow then looks for pandas."""
+    return pa.scalar(None, pa.string())
