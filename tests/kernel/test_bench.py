@@ -63,7 +63,7 @@ def test_every_form_is_measured_against_what_one_would_use() -> None:
         assert ours in (["reference"], ["reference", "kernel"])
     assert all(m["rows_per_second"] > 0 and m["mb_per_second"] > 0 for m in measured)
     assert all((m["ratio"] is None) == (m["what"] == PEERS[m["form"]][0]) for m in measured)
-    assert len(run_every(200, spark=False)) == 1 + len(measured)
+    assert len(list(run_every(200, spark=False))) == 1 + len(measured)
 
 
 @pytest.mark.parametrize("form", FORMS)

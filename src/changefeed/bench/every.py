@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _RUNS = 3
 ROWS_ON_SPARK = 300_000  # rows, in copies of the changes: fewer would measure how jobs start
+_BYTES_ON_SPARK = 300_000_000  # of values, about: they lie in a heap of 3 GiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,27 +52,31 @@ class Speed:
     ratio: float | None
 
 
-def run(rows: int, *, spark: bool = True, json: bool = False) -> list[str]:
-    """Measures, and returns the lines to print.
+def run(rows: int, *, spark: bool = True, json: bool = False) -> Iterator[str]:
+    """Measures, and says what was found line by line.
 
     Args:
         rows: how many changes, of each form.
         spark: whether to measure on Spark too.
         json: one JSON object a measurement, instead of a table.
     """
-    works = [workload(form, rows) for form in FORMS]
-    found = [speed for work in works for speed in measure(work)]
-    if spark:
-        with on_spark.session() as started:
-            found += [speed for work in works for speed in measure_on_spark(started, work)]
-    if json:
-        return [json_module.dumps(asdict(speed)) for speed in found]
-    lines = [f"{'where':<6} {'form':<23} {'what':<10} {'rows/s':>12} {'MB/s':>8} {'':>8}"]
-    for s in found:
+    if not json:
+        yield f"{'where':<6} {'form':<23} {'what':<10} {'rows/s':>12} {'MB/s':>8} {'':>8}".rstrip()
+    for s in _all(rows, spark=spark):
         ratio = "" if s.ratio is None else f"{s.ratio:.3g} x"
         speed = f"{s.rows_per_second:>12,.0f} {s.mb_per_second:>8,.1f} {ratio:>8}"
-        lines.append(f"{s.where:<6} {s.form:<23} {s.what:<10} {speed}")
-    return [line.rstrip() for line in lines]
+        told = f"{s.where:<6} {s.form:<23} {s.what:<10} {speed}".rstrip()
+        yield json_module.dumps(asdict(s)) if json else told
+
+
+def _all(rows: int, *, spark: bool) -> Iterator[Speed]:
+    works = [workload(form, rows) for form in FORMS]
+    for work in works:
+        yield from measure(work)
+    if spark:
+        with on_spark.session() as started:
+            for work in works:
+                yield from measure_on_spark(started, work)
 
 
 def measure(work: Workload) -> Iterator[Speed]:
@@ -86,7 +91,7 @@ def measure(work: Workload) -> Iterator[Speed]:
 
 def measure_on_spark(spark: SparkSession, work: Workload) -> Iterator[Speed]:
     """What Spark has for such values, where it has something, our decode, and the trips without decoding."""
-    times = -(-ROWS_ON_SPARK // work.rows)
+    times = min(-(-ROWS_ON_SPARK // work.rows), -(-_BYTES_ON_SPARK // sum(map(len, work.values))))
     once = pa.Table.from_batches(work.batches)
     number = once.schema.get_field_index("partition")
     copies = [
