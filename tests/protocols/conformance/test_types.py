@@ -82,7 +82,7 @@ def test_values_of_every_type_come_back(
         told = row.shape.by_name["v"].type
         if spoken.redefine is not None:
             kept = None if image["v"] is None else redefined(spoken.redefine(options)(told, full), image["v"])
-            assert writer_or_none(full, kept) == arriving(spoken)(full, value)
+            assert writer_or_none(full, kept) == arriving(spoken)(full, value, given_options)
         elif prefix + "v" not in row.irregular:
             assert writer_or_none(told, image["v"]) == as_far_as_told(value, full, told)
         else:
@@ -98,9 +98,9 @@ def redefined(redefine: Callable[[Any], Any], value: Any) -> Any:
         return None
 
 
-def arriving(spoken: Protocol) -> Callable[[ColumnType, Any], Any]:
-    """(type, ready value) -> the canonical value that arrives: `tests/protocols/<name>/arriving.py` says what is lost."""
-    found: Callable[[ColumnType, Any], Any] = import_module(
+def arriving(spoken: Protocol) -> Callable[[ColumnType, Any, dict[str, Any]], Any]:
+    """(type, ready value, options) -> the canonical value that arrives: `tests/protocols/<name>/arriving.py`."""
+    found: Callable[[ColumnType, Any, dict[str, Any]], Any] = import_module(
         f"tests.protocols.{spoken.name.replace('-', '_')}.arriving"
     ).arriving
     return found

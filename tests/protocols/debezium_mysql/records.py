@@ -22,6 +22,10 @@ DATA = Path(__file__).parents[2] / "data"
 NAMES = ["topic", "partition", "offset", "key", "value", "headers"]
 TIME_US = 1_795_248_239_121_318
 
+D, C = "io.debezium.", "org.apache.kafka.connect.data."
+HINT = '. Is "protocol" right for this topic?'
+DIGITS = '"scale":"%d","connect.decimal.precision":"%d"'
+PLACE = Place("e", 0, 7)
 SOURCE = (
     '{"version":"3.6.3.Final","connector":"mysql","name":"srv1","ts_ms":1795248239121,"snapshot":"false","db":"inv",'
     '"sequence":null,"ts_us":1795248239121318,"ts_ns":1795248239121318000,"table":"t","server_id":223344,"gtid":null,'
@@ -124,3 +128,21 @@ def one_insert(table: str = "t", column: str = "name") -> Decoded:
     shape = TableShape("d", table, columns)
     builder.add(shape, Place("e", 0, 7), "insert", before=None, after=image, commit_time=TIME_US)
     return Decoded(builder.build())
+
+
+def schema(base: str, name: str = "", parameters: str = "", optional: str = "true") -> str:
+    more = f',"name":"{name}","version":1' if name else ""
+    more += f',"parameters":{{{parameters}}}' if parameters else ""
+    return f'"type":"{base}","optional":{optional}{more}'
+
+
+def change(t: str, value: Any, *, nullable: bool = True, **options: Any) -> tuple[str, str]:
+    """The field's schema and JSON of a value from elsewhere."""
+    columns = (Column("v", ColumnType.parse(t), nullable, False),)
+    builder = BatchBuilder("us")
+    row = {"before": None, "after": {"v": value}, "commit_time": TIME_US}
+    builder.add(TableShape("d", "t", columns), PLACE, "insert", **row)
+    (record,) = bytes_of(encode(Decoded(builder.build()), **options))
+    text = record["value"].decode()
+    field = text.split('"fields":[', 2)[2].split('],"optional":true,"name":"changefeed.d.t.Value"', 1)[0]
+    return field, text.rsplit('"after":{"v":', 1)[1].split('},"source"', 1)[0]

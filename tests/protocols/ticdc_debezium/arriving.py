@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from changefeed.model.types import ColumnType
-from changefeed.model.values import IrregularError, reader, writer
-from changefeed.wire.floats import fixed
+from changefeed.model.values import writer
+from tests.model.doubles import decimal_of_double
 
 
-def arriving(t: ColumnType, value: Any) -> Any:
+def arriving(t: ColumnType, value: Any, _options: Mapping[str, str]) -> Any:
     """The canonical value that arrives; None for one that arrives as NULL or irregular."""
     if value is None:
         return None
     if t.name == "decimal":
-        return _decimal(t, fixed(float(value), 64))
+        return decimal_of_double(t, value)
     if t.name == "time":
         return _time(value)
     if t.name == "timestamp":
@@ -24,19 +25,6 @@ def arriving(t: ColumnType, value: Any) -> Any:
         year = int(text[:4]) + (2000 if text < "0070" else 1900)
         return f"{year}{text[4:]}"
     return text
-
-
-def _decimal(t: ColumnType, digits: str) -> str | None:
-    if digits == "-0":
-        return None
-    if t.length is None:
-        return digits
-    whole, _, fraction = digits.partition(".")
-    shown = fraction.ljust(t.scale or 0, "0")
-    try:
-        return str(writer(t)(reader(t)(f"{whole}.{shown}" if shown else whole)))
-    except IrregularError:  # rounded up, beyond the type
-        return None
 
 
 def _time(text: str) -> str | None:

@@ -1,0 +1,201 @@
+"""Values of every type, with a schema and without one; what a type cannot hold, and what is spelled otherwise."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from changefeed.model import text
+from tests.protocols.debezium_mysql.records import (
+    DIGITS,
+    C,
+    D,
+    bytes_of,
+    decode,
+    encode,
+    errors,
+    record,
+    rows,
+    schema,
+    value,
+    with_schema,
+)
+
+
+def one(field: str, content: str, **options: Any) -> tuple[str, Any, dict[str, str], dict[str, str]]:
+    """Type, canonical value, irregular and `sent` of a column; the record comes back as it was."""
+    sent = record(None, with_schema(field, content))
+    found = decode(sent, **options)
+    assert errors(found) == []
+    assert bytes_of(encode(found, **options)) == [sent]
+    shape, row = (json.loads(line) for line in text.lines(found))
+    (again,) = text.parse(text.lines(found))
+    assert bytes_of(encode(again, **options)) == [sent]
+    return shape["columns"][0]["type"], row["after"]["v"], row["irregular"], row["origin"].get("sent", {})
+
+
+POINT = (
+    '"type":"struct","fields":[{"type":"double","field":"x"},{"type":"double","field":"y"},'
+    f'{{"type":"bytes","field":"wkb"}},{{"type":"int32","field":"srid"}}],"name":"{D}data.geometry.Point"'
+)
+WKB = "AQEAAAAAAAAAAADwPwAAAAAAABBA"
+
+
+@pytest.mark.parametrize(
+    "field, content, t, shown",
+    [
+        (schema("int16"), "-128", "smallint", -128),
+        (schema("int32"), "16777215", "int", 16777215),
+        (schema("int64"), "-1", "bigint", -1),
+        (schema("boolean"), "true", "boolean", True),
+        (schema("float"), "3.14159", "float", 3.14159),
+        (schema("double"), "1.6777217E7", "double", 16777217.0),
+        (schema("double"), "1.0E-38", "double", 1e-38),
+        (schema("double"), "4.9E-324", "double", 5e-324),
+        (schema("double"), '"NaN"', "double", "NaN"),
+        (schema("string"), '"\\uD83D\\uDC1F\\u0001/é"', "varchar", "🐟\x01/é"),
+        (schema("bytes"), '"AP8="', "varbinary", {"base64": "AP8="}),
+        (schema("bytes", f"{D}data.Bits", '"length":"12"'), '"Awg="', "bit(12)", 0x803),
+        (schema("bytes", f"{D}data.Bits", '"length":"33"'), '"AQAAAAE="', "bit(33)", 2**32 + 1),
+        (schema("bytes", f"{C}Decimal", DIGITS % (2, 10)), '"SZYC0g=="', "decimal(10,2)", "12345678.90"),
+        (schema("bytes", f"{C}Decimal", DIGITS % (0, 20)), '"AP//////////"', "decimal(20,0)", str(2**64 - 1)),
+        (schema("bytes", f"{C}Decimal", '"scale":"2"'), '"/w=="', "decimal", "-0.01"),
+        (schema("string", f"{D}data.Enum", '"allowed":"a,e\\\\,f,it\'s"'), '"e,f"', "enum('a','e,f','it''s')", "e,f"),
+        (schema("string", f"{D}data.EnumSet", '"allowed":"x,y,z"'), '"x,z"', "set('x','y','z')", "x,z"),
+        (schema("string", f"{D}data.Json"), '"{\\"a\\":1}"', "json", '{"a":1}'),
+        (schema("string", f"{D}data.Uuid"), '"123e4567-e89b-12d3"', "char(36)", "123e4567-e89b-12d3"),
+        (schema("int32", f"{D}time.Year"), "2018", "year", 2018),
+        (schema("int32", f"{D}time.Date"), "-354285", "date", "1000-01-01"),
+        (schema("int32", f"{C}Date"), "2932896", "date", "9999-12-31"),
+        (schema("int64", f"{D}time.MicroTime"), "-3020399000000", "time(6)", "-838:59:59.000000"),
+        (schema("int64", f"{D}time.NanoTime"), "37230123456000", "time(6)", "10:20:30.123456"),
+        (schema("int32", f"{C}Time"), "86400000", "time(3)", "24:00:00.000"),
+        (schema("int64", f"{D}time.Timestamp"), "1529456523900", "datetime(3)", "2018-06-20 01:02:03.900"),
+        (schema("int64", f"{C}Timestamp"), "-1", "datetime(3)", "1969-12-31 23:59:59.999"),
+        (schema("int64", f"{D}time.MicroTimestamp"), "253402300799999999", "datetime(6)", "9999-12-31 23:59:59.999999"),
+        (schema("int64", f"{D}time.NanoTimestamp"), "1000", "datetime(6)", "1970-01-01 00:00:00.000001"),
+        (schema("string", f"{D}time.ZonedTimestamp"), '"2018-06-20T01:02:03.500Z"', "timestamp(3)", "2018-06-20T01:02:03.500Z"),
+        (schema("string", f"{D}time.ZonedTimestamp"), '"2018-06-20T01:02:03.5Z"', "timestamp(1)", "2018-06-20T01:02:03.5Z"),
+        (schema("string", f"{D}time.ZonedTimestamp"), '"2018-06-20T01:02:03Z"', "timestamp", "2018-06-20T01:02:03Z"),
+        (schema("string", f"{D}time.IsoDate"), '"2018-06-20Z"', "date", "2018-06-20"),
+        (schema("string", f"{D}time.IsoTime"), '"10:20:30.123Z"', "time", "10:20:30.123"),
+        (schema("string", f"{D}time.IsoTimestamp"), '"2018-06-20T01:02:03.9Z"', "datetime(1)", "2018-06-20 01:02:03.9"),
+        (POINT, f'{{"x":1.0,"y":4.0,"wkb":"{WKB}","srid":4326}}', "point", {"srid": 4326, "wkb": WKB}),
+        (POINT, f'{{"x":1.0,"y":4.0,"wkb":"{WKB}","srid":null}}', "point", {"srid": 0, "wkb": WKB}),
+        ('"type":"array","items":{"type":"float"}', "[1.0,2.5,-3.0]", "vector", [1.0, 2.5, -3.0]),
+        (schema("string", "com.example.Money"), '"5 EUR"', "varchar", "5 EUR"),
+        ('"type":"struct","fields":[{"type":"int8","field":"a"}],"name":"com.example.Odd"', '{"a":1}', "json", '{"a":1}'),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_types_are_read_as_specified(field: str, content: str, t: str, shown: Any) -> None:
+    assert one(field, content) == (t, shown, {}, {})
+
+
+@pytest.mark.parametrize(
+    "field, content, t, irregular",
+    [
+        (schema("int32", f"{D}time.Date"), "-719528", "date", "-719528"),
+        (schema("int64", f"{D}time.Timestamp"), "253402300800000", "datetime(3)", "253402300800000"),
+        (schema("int64", f"{D}time.MicroTime"), "3020400000000", "time(6)", "3020400000000"),
+        (schema("int64", f"{D}time.NanoTimestamp"), "1001", "datetime(6)", "1001"),
+        (schema("string", f"{D}time.ZonedTimestamp"), '"2018-06-20T01:02:03+02:00"', "timestamp", "2018-06-20T01:02:03+02:00"),
+        (schema("int32", f"{D}time.Year"), "-1", "year", "-1"),
+        (schema("bytes", f"{C}Decimal", '"scale":"0","connect.decimal.precision":"2"'), '"AIA="', "decimal(2,0)", "128"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_a_type_cannot_hold_is_kept_beside_it(field: str, content: str, t: str, irregular: str) -> None:
+    assert one(field, content) == (t, None, {"v": irregular}, {})
+
+
+@pytest.mark.parametrize(
+    "field, content, shown",
+    [
+        (schema("double"), "2.0E-3", 0.002),  # Java before 19 prints some digits more
+        (schema("double"), "1.0E23", 1e23),
+        (schema("string", f"{D}data.Enum", '"allowed":"a,e\\\\,f"'), '"e\\\\,f"', "e,f"),
+        (schema("string", f"{D}data.EnumSet", '"allowed":"a\\\\\\\\,b"'), '"a\\\\\\\\,b"', "a\\,b"),
+        (schema("bytes", f"{C}Decimal", '"scale":"2","connect.decimal.precision":"5"'), "1.50", "1.50"),
+        (schema("bytes", f"{C}Decimal", '"scale":"2","connect.decimal.precision":"5"'), '"1.50"', "1.50"),
+        (POINT, f'{{"x":1.5,"y":4.0,"wkb":"{WKB}","srid":0}}', {"srid": 0, "wkb": WKB}),
+    ],
+)
+def test_another_spelling_is_kept_word_for_word(field: str, content: str, shown: Any) -> None:
+    _, value_read, _, sent = one(field, content)
+    assert value_read == shown
+    assert sent in ({"after.v": content}, {})
+
+
+def test_numeric_decimals_by_option() -> None:
+    field = schema("bytes", f"{C}Decimal", '"scale":"30","connect.decimal.precision":"65"')
+    numeric = {"decimal.format": "NUMERIC"}
+    assert one(field, "0E-30", **numeric) == ("decimal(65,30)", "0." + "0" * 30, {}, {})
+    assert one(field, "-1E-30", **numeric)[1] == "-0." + "0" * 29 + "1"
+
+
+def test_a_column_that_was_not_sent_is_absent() -> None:
+    placeholder = '"__debezium_unavailable_value"'
+    for field, content in (("string", placeholder), ("bytes", '"X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="')):
+        sent = record(None, with_schema(schema(field), content))
+        found = decode(sent)
+        (row,) = rows(found)
+        assert (row.after, row.shape.after) == ({}, ())
+        assert bytes_of(encode(found)) == [sent]
+
+
+@pytest.mark.parametrize(
+    "content, t, shown",
+    [
+        ('"x"', "varchar", "x"),
+        ("7", "bigint", 7),
+        ("18446744073709551615", "bigint unsigned", 2**64 - 1),
+        ("1.5", "double", 1.5),
+        ("1.0E100", "double", 1e100),
+        ("12345678.90", "decimal", "12345678.90"),
+        ("true", "boolean", True),
+        ("[1.0,2.5]", "vector", [1.0, 2.5]),
+        (f'{{"wkb":"{WKB}","srid":null}}', "geometry", {"srid": 0, "wkb": WKB}),
+        (f'{{"x":1.0,"y":4.0,"wkb":"{WKB}","srid":null}}', "point", {"srid": 0, "wkb": WKB}),
+        ('{"a":[1]}', "json", '{"a":[1]}'),
+        ("null", "null", None),
+    ],
+)
+def test_without_schema_a_type_says_what_the_value_is(content: str, t: str, shown: Any) -> None:
+    sent = record(b'{"id":1}', value(f'{{"id":1,"v":{content}}}'))
+    found = decode(sent)
+    shape, row = (json.loads(line) for line in text.lines(found))
+    assert [(c["name"], c["type"], c["nullable"], c["key"]) for c in shape["columns"]] == [
+        ("id", "bigint", None, True),
+        ("v", t, None, False),
+    ]
+    assert row["after"]["v"] == shown
+    assert "sent" not in row["origin"]
+    assert bytes_of(encode(found)) == [sent]
+
+
+@pytest.mark.parametrize("content", ["9.999999999999999E22", "1.0E-323", "2.0000000000000001E-200"])
+def test_without_schema_what_no_decimal_is_is_a_double_of_an_old_java(content: str) -> None:
+    sent = record(b'{"id":1}', value(f'{{"id":1,"v":{content}}}'))
+    found = decode(sent)
+    (row,) = rows(found)
+    assert (str(row.shape.by_name["v"].type), row.after) == ("double", {"id": 1, "v": float(content)})
+    assert row.origin["sent"] == {"after.v": content}
+    assert bytes_of(encode(found)) == [sent]
+
+
+def test_without_schema_both_images_tell_the_type() -> None:
+    after, before = '{"a":1.5,"b":100,"c":null}', '{"a":null,"b":12.50,"c":"x"}'
+    sent = record(None, value(after, before, "u"))
+    found = decode(sent, **{"decimal.format": "NUMERIC"})
+    (row,) = rows(found)
+    assert [str(c.type) for c in row.shape.columns] == ["double", "decimal", "varchar"]
+    assert (row.before, row.after) == ({"a": None, "b": "12.50", "c": "x"}, {"a": 1.5, "b": "100", "c": None})
+    assert bytes_of(encode(found)) == [sent]
+
+
+def test_without_schema_a_null_joins_the_rows_around_it() -> None:
+    found = decode(*(record(None, value(f'{{"v":{v}}}')) for v in ("1", "null", '"x"', "2")))
+    assert [(len(t), str(t.shape.columns[0].type)) for t in found.tables] == [(3, "bigint"), (1, "varchar")]
