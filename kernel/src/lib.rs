@@ -5,6 +5,7 @@
 //! There are no policies here, and no errors.
 
 pub mod avro;
+pub mod check;
 pub mod columns;
 pub mod cursor;
 pub mod debezium;

@@ -18,7 +18,6 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Mapping
-from datetime import timedelta, timezone
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Literal
@@ -34,7 +33,7 @@ from changefeed.model.table import TableShape
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Decoder, Options, Stores
 from changefeed.wire import base64_text
-from changefeed.wire.zone import zone
+from changefeed.wire.zone import ahead, zone
 
 
 def _installed() -> Any:
@@ -46,7 +45,7 @@ def _installed() -> Any:
 
 changefeed_kernel = _installed()
 _log = logging.getLogger(__name__)
-_INSTALL = "pip install ./kernel (needs cargo)"
+INSTALL = "pip install ./kernel (needs cargo)"
 _FIRST_ODD = 8
 MAX_SHAPES = 4096
 _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
@@ -93,7 +92,7 @@ def decoder(
     twin = _KERNELS[name](chosen) if kernel != "off" and name in _KERNELS else None
     if twin is None or changefeed_kernel is None:
         if kernel == "on":
-            why = "is not installed: " + _INSTALL if twin else f"has no decoder for {name} with these options"
+            why = "is not installed: " + INSTALL if twin else f"has no decoder for {name} with these options"
             raise ConfigError(f"the kernel {why}")
         if twin is not None:
             _say_slow()
@@ -104,26 +103,20 @@ def decoder(
 
 @functools.cache
 def _say_slow() -> None:
-    _log.warning("the kernel is not installed, decoding in Python is about 100 times slower: %s", _INSTALL)
+    _log.warning("the kernel is not installed, decoding in Python is about 100 times slower: %s", INSTALL)
 
 
 def _ticdc_open(options: Any) -> Callable[[], Kernel] | None:
     """The twin for these options; None where values are not plain JSON of today's form."""
     if options.large_message_handle_compression != "none" or options.legacy_v4:
         return None
-    ahead = _ahead(options.time_zone)
-    return lambda: changefeed_kernel.TicdcOpen(upsert=not options.output_old_value, ahead=ahead)
+    clock = ahead(zone(options.time_zone))
+    return lambda: changefeed_kernel.TicdcOpen(upsert=not options.output_old_value, ahead=clock)
 
 
 def _ticdc_avro(options: Any) -> Callable[[], Kernel]:
-    ahead = _ahead(options.time_zone)
-    return lambda: changefeed_kernel.TicdcAvro(ahead=ahead)
-
-
-def _ahead(time_zone: str) -> int | None:
-    """Microseconds by which the zone is ahead of UTC; None when that depends on the day."""
-    where = zone(time_zone)
-    return where.utcoffset(None) // timedelta(microseconds=1) if isinstance(where, timezone) else None
+    clock = ahead(zone(options.time_zone))
+    return lambda: changefeed_kernel.TicdcAvro(ahead=clock)
 
 
 def _ticdc_debezium(options: Any) -> Callable[[], Kernel] | None:

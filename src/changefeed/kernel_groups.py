@@ -42,6 +42,7 @@ class Batch:
     """A batch of records, and what has been found in it.
 
     Attributes:
+        places, headers: of the records, as the kernel and its tables take them.
         rows: records that are a group, or the last of one.
         known: by row, groups that are not a plain record, and what is refused.
         refused: rows at which something is refused; their groups are the reference's.
@@ -52,6 +53,8 @@ class Batch:
     """
 
     records: pa.RecordBatch
+    places: pa.RecordBatch
+    headers: pa.Array
     rows: list[int] = field(default_factory=list)
     known: dict[int, list[Group | Refused]] = field(default_factory=dict)
     refused: set[int] = field(default_factory=set)
@@ -103,9 +106,9 @@ class Grouped(Pair):
 
     def _follow(self, records: pa.RecordBatch) -> Batch:
         """Makes groups of the records."""
-        batch, at = Batch(records), 0
+        batch, at = Batch(records, places_of(records), headers_of(records)), 0
         topics, partitions = records.column("topic").cast(pa.binary()), records.column("partition")
-        arrays = records.column("key"), records.column("value"), headers_of(records), topics, partitions
+        arrays = records.column("key"), records.column("value"), batch.headers, topics, partitions
         for run in self._kernel.runs(*arrays):
             start, count, *_ = run
             self._add(batch, at, start)
@@ -149,9 +152,8 @@ class Grouped(Pair):
         records, mine = batch.records, batch.refused
         asked = pa.array([row for row in rows if row not in mine] if mine else rows, pa.int32())
         arrays = records.column("key"), records.column("value"), asked
-        found, odd, marks, stops = self._kernel.decode(*arrays, headers=headers_of(records), **batch.more, skips=skips)
-        places = places_of(records)
-        batch.tables += (self._shapes[number].completed(table, places) for number, table in found)
+        found, odd, marks, stops = self._kernel.decode(*arrays, headers=batch.headers, **batch.more, skips=skips)
+        batch.tables += (self._shapes[number].completed(table, batch.places) for number, table in found)
         batch.control += _marks(marks, records)
         left = odd.to_pylist()
         for row, stop in zip(left, stops, strict=True):

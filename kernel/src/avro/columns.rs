@@ -4,10 +4,10 @@ use arrow_array::ArrayRef;
 use arrow_schema::ArrowError;
 
 use super::{Union, bytes};
+use crate::check::Check;
 use crate::columns::{Bytes, Column, Fixed, Spelling, Vectors};
 use crate::cursor::Cursor;
 use crate::forms::Form;
-use crate::mysql::{is_decimal, is_time};
 
 /// What can be read into a column where NULL is told beforehand.
 pub trait Values: Column {
@@ -63,31 +63,6 @@ impl<F: Form> Values for Fixed<F> {
     fn null(&mut self) -> Option<()> {
         self.push_null();
         Some(())
-    }
-}
-
-/// What a string or bytes must be to be the column's value.
-#[derive(Clone, Copy)]
-pub enum Check {
-    /// Anything.
-    Bytes,
-    /// UTF-8.
-    Text,
-    /// A DECIMAL.
-    Decimal,
-    /// A TIME.
-    Time,
-}
-
-impl Check {
-    #[inline]
-    fn passes(self, raw: &[u8]) -> bool {
-        match self {
-            Self::Bytes => true,
-            Self::Text => raw.is_ascii() || simdutf8::basic::from_utf8(raw).is_ok(),
-            Self::Decimal => is_decimal(raw),
-            Self::Time => is_time(raw),
-        }
     }
 }
 

@@ -6,9 +6,10 @@ use arrow_array::{Array, ArrayRef};
 use arrow_buffer::i256;
 use arrow_schema::DataType;
 
-use super::columns::{Branched, Check, Raw, Values};
+use super::columns::{Branched, Raw, Values};
 use super::forms::{Bits, Day, Decimal, Digits, Double, LongDecimal, Natural, Text, Wrapped};
 use super::*;
+use crate::check::Check;
 use crate::columns::{Column, Fixed, Vectors};
 use crate::forms::{Form, Moment};
 
@@ -115,11 +116,11 @@ fn decimals_are_shortest_and_within_their_digits() {
 #[test]
 fn texts_are_checked() {
     let texts = |check, wires: &[&[u8]]| column(Branched::new(Union::NullFirst, Raw::new(check)), wires);
-    let array = texts(Check::Text, &[b"\x02\x04\xc3\xa9", b"\0", b"\x02\0"]).unwrap();
+    let array = texts(Check::Utf8, &[b"\x02\x04\xc3\xa9", b"\0", b"\x02\0"]).unwrap();
     assert_eq!(array.as_string::<i32>().iter().collect::<Vec<_>>(), [Some("é"), None, Some("")]);
     let array = texts(Check::Bytes, &[b"\x02\x02\xff", b"\0"]).unwrap();
     assert_eq!(array.as_binary::<i32>().iter().collect::<Vec<_>>(), [Some(&b"\xff"[..]), None]);
-    for (check, bad) in [(Check::Text, "\x02\x02\u{0}"), (Check::Decimal, "\x02\x041x"), (Check::Time, "\x02\x021")] {
+    for (check, bad) in [(Check::Utf8, "\x02\x02\u{0}"), (Check::Decimal, "\x02\x041x"), (Check::Time, "\x02\x021")] {
         let wire = bad.replace('\0', "\u{1}");
         let broken = [&wire.as_bytes()[..2], b"\xff"].concat();
         assert!(texts(check, &[&broken]).is_none());
@@ -150,7 +151,7 @@ fn columns_go_on_behind_what_was_taken_back() {
     check(Fixed::new(Decimal::digits(5).unwrap(), decimal.clone()), &[2, 7], &decimal);
     let decimal = DataType::Decimal256(40, 2);
     check(Fixed::new(LongDecimal::digits(40).unwrap(), decimal.clone()), &[2, 7], &decimal);
-    check(Raw::new(Check::Text), &[2, b'x'], &DataType::Utf8);
+    check(Raw::new(Check::Utf8), &[2, b'x'], &DataType::Utf8);
     let list = Vectors::empty().finish().unwrap().data_type().clone();
     check(Vectors::empty(), b"\x0e[1,2.5]", &list);
     let array = column(Fixed::new(Decimal::digits(5).unwrap(), DataType::Decimal128(5, 2)), &[]).unwrap();

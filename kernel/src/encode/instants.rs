@@ -95,12 +95,8 @@ fn pair(number: i64, out: &mut Vec<u8>) -> Option<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::text;
     use super::*;
-
-    fn text(write: impl FnOnce(&mut Vec<u8>) -> Option<()>) -> Option<String> {
-        let mut out = Vec::new();
-        write(&mut out).map(|()| String::from_utf8(out).unwrap())
-    }
 
     #[test]
     fn days_are_those_of_the_calendar() {

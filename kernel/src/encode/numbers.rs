@@ -147,12 +147,8 @@ pub fn base64(bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::text;
     use super::*;
-
-    fn text(write: impl FnOnce(&mut Vec<u8>) -> Option<()>) -> Option<String> {
-        let mut out = Vec::new();
-        write(&mut out).map(|()| String::from_utf8(out).unwrap())
-    }
 
     #[test]
     fn decimals_have_the_digits_of_their_scale() {

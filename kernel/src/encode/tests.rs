@@ -13,6 +13,12 @@ const TEMPLATE: &str = r#"{"before":[{"form":"integer","null":"null"},{"form":{"
     "cases":[{"ops":["insert"],"before":false,"after":true,"key":[{"head":0}],"value":[{"literal":"+"},{"after":0},{"literal":"="},{"after":1}]},
              {"ops":null,"before":true,"after":true,"key":[{"head":0}],"value":[{"before":1},{"literal":">"},{"after":1}]}]}"#;
 
+/// What is written, or nothing.
+pub(super) fn text(write: impl FnOnce(&mut Vec<u8>) -> Option<()>) -> Option<String> {
+    let mut out = Vec::new();
+    write(&mut out).map(|()| String::from_utf8(out).unwrap())
+}
+
 fn image(ids: Vec<Option<i64>>, names: Vec<Option<&str>>, there: Vec<bool>) -> ArrayRef {
     let fields = vec![Field::new("id", DataType::Int64, true), Field::new("name", DataType::Utf8, true)];
     let columns: Vec<ArrayRef> = vec![Arc::new(Int64Array::from(ids)), Arc::new(StringArray::from(names))];

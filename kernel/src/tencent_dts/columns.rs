@@ -14,10 +14,10 @@ use arrow_array::{ArrayRef, StructArray, UInt32Array};
 use arrow_schema::{ArrowError, DataType, Field, Fields};
 
 use super::message::sized;
+use crate::check::Check;
 use crate::columns::{Bytes, Column, Fixed, Spelling};
 use crate::cursor::Cursor;
 use crate::forms::Form;
-use crate::mysql::{is_decimal, is_time};
 use crate::nulls::Nulls;
 
 /// What can be read into a column where NULL is told beforehand.
@@ -86,36 +86,6 @@ impl<F: Form> Values for Fixed<F> {
     fn null(&mut self) -> Option<()> {
         self.push_null();
         Some(())
-    }
-}
-
-/// What bytes must be to be the column's value.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Check {
-    /// Anything.
-    Bytes,
-    /// UTF-8.
-    Utf8,
-    /// ASCII, which is itself in nearly all character sets.
-    Ascii,
-    /// MySQL's latin1, which is cp1252.
-    Latin1,
-    /// A DECIMAL of any length.
-    Decimal,
-    /// A TIME.
-    Time,
-}
-
-impl Check {
-    #[inline]
-    fn passes(self, raw: &[u8]) -> bool {
-        match self {
-            Self::Bytes | Self::Latin1 => true,
-            Self::Utf8 => raw.is_ascii() || simdutf8::basic::from_utf8(raw).is_ok(),
-            Self::Ascii => raw.is_ascii(),
-            Self::Decimal => is_decimal(raw),
-            Self::Time => is_time(raw),
-        }
     }
 }
 

@@ -8,8 +8,9 @@
 use arrow_array::types::{Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use arrow_schema::{DataType, TimeUnit};
 
-use super::columns::{Check, Geometries, Raw, Sent, Values};
+use super::columns::{Geometries, Raw, Sent, Values};
 use super::forms::{Bits, Day, Decimal, Digits, Double, Instant, Local, LongDecimal, Single};
+use crate::check::Check;
 use crate::columns::{Column, Fixed};
 use crate::forms::{Form, Moment, Signed, Unsigned};
 

@@ -4,8 +4,9 @@ use arrow_array::types::{UInt16Type, UInt32Type};
 use arrow_schema::{DataType, Field, TimeUnit};
 
 use crate::avro::Union;
-use crate::avro::columns::{Branched, Check, Raw, Values};
+use crate::avro::columns::{Branched, Raw, Values};
 use crate::avro::forms::{Bits, Day, Decimal, Digits, Double, Int, Long, LongDecimal, Natural, Single, Text, Wrapped};
+use crate::check::Check;
 use crate::columns::{Column, Fixed, Vectors};
 use crate::forms::{Form, Moment};
 
@@ -45,7 +46,7 @@ pub fn column(mysql: &str, place: &Place, ahead: Option<i64>) -> Option<Typed> {
         ("bytes", "bit") => fixed.of(Bits(inside.parse().ok()?), DataType::UInt64),
         ("bytes", "blob") => raw(DataType::Binary, Check::Bytes),
         ("string", "decimal") if inside.is_empty() => raw(DataType::Utf8, Check::Decimal),
-        ("string", "text" | "json" | "enum" | "set") => raw(DataType::Utf8, Check::Text),
+        ("string", "text" | "json" | "enum" | "set") => raw(DataType::Utf8, Check::Utf8),
         ("string", "time") => raw(DataType::Utf8, Check::Time),
         ("string", "date") => fixed.of(Day, DataType::Date32),
         ("string", "datetime" | "timestamp") => {

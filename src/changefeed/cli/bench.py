@@ -32,7 +32,8 @@ def decode(context: click.Context, records: int, every: bool, spark: bool) -> No
         from changefeed.bench.every import run as run_every
 
         told = context.get_parameter_source("records") is not click.core.ParameterSource.DEFAULT
-        output.lines(run_every(records if told else _ROWS, spark=spark, json=output.json))
+        for line in run_every(records if told else _ROWS, spark=spark, json=output.json):
+            output.lines([line])
         return
     from changefeed.bench.decode import run
 

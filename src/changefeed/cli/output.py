@@ -46,6 +46,7 @@ class Output:
         try:
             while some := list(islice(waiting, _LINES_AT_ONCE)):
                 stdout.write(("\n".join(some) + "\n").encode())
+            stdout.flush()
         except BrokenPipeError as error:
             raise OutputClosedError from error
 

@@ -16,8 +16,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta, timezone, tzinfo
 from typing import Any
+
+from changefeed.model.table import TableShape
 
 # The name of a form, or one with what it needs to know; `kernel/src/encode/template.rs` lists them.
 Form = str | dict[str, Any]
@@ -68,6 +69,12 @@ class Written:
 
     form: Form
     null: str = "null"
+
+
+def places(shape: TableShape) -> dict[str, dict[str, int]]:
+    """Where the columns of each image are, by name."""
+    sides = {"before": shape.before_columns, "after": shape.after_columns}
+    return {side: {c.name: at for at, c in enumerate(columns)} for side, columns in sides.items()}
 
 
 def text(
@@ -132,8 +139,3 @@ def time(times: int = 1, by: int = 1, *, most: int = 2**62) -> Form:
 
 def _numbered(times: int, by: int, first: int, last: int) -> dict[str, int]:
     return {"times": times, "by": by, "from": first, "to": last}
-
-
-def ahead(where: tzinfo) -> int | None:
-    """Microseconds by which a zone is ahead of UTC; None when that depends on the day."""
-    return where.utcoffset(None) // timedelta(microseconds=1) if isinstance(where, timezone) else None

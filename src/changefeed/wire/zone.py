@@ -36,6 +36,11 @@ def zone(name: str) -> tzinfo:
         raise ConfigError(message) from error
 
 
+def ahead(where: tzinfo) -> int | None:
+    """Microseconds by which a zone is ahead of UTC; None when that depends on the day."""
+    return where.utcoffset(None) // _US if isinstance(where, timezone) else None
+
+
 def to_utc(local_us: int, where: tzinfo) -> int | None:
     """Microseconds since the epoch of a wall clock read as if it were UTC; None where the zone has no such time."""
     if where is UTC:

@@ -61,10 +61,7 @@ class _Page:
 
     def __init__(self, shape: TableShape, writer: RowWriter, options: Options, ours: bool) -> None:
         self._shape, self._writer, self._options, self._ours = shape, writer, options, ours
-        self._places = {
-            side: {column.name: at for at, column in enumerate(columns)}
-            for side, columns in (("before", shape.before_columns), ("after", shape.after_columns))
-        }
+        self._places = templates.places(shape)
 
     def cases(self) -> Iterator[Case]:
         """The kinds of rows."""

@@ -57,15 +57,16 @@ class Templates:
 
     def _cases(self, shape: TableShape, writers: ShapeWriter, ours: bool) -> Iterator[Case]:
         envelope, (front, tail) = list(self._envelope(shape, ours)), blocks.around(writers.schemas[1])
+        places = templates.places(shape)
         for letter, sides in (("c", ("after",)), ("u", ("after",)), ("u", ("before", "after")), ("d", ("before",))):
             shown = sides if letter != "u" or self._options.output_old_value else ("after",)
             images: list[Part] = [_OTHER.get(letter, "")]
             for at, side in enumerate(shown):
                 columns = writers.before if side == "before" else writers.after
-                images += ("," * at + f'"{side}":{{', *_image(columns, side, shape), "}")
+                images += ("," * at + f'"{side}":{{', *_image(columns, side, places[side]), "}")
             keys, side = writers.keys, sides[-1]
-            if keys is None or all(column.name in _places(shape, side) for column in keys):
-                key = None if keys is None else _key(keys, side, shape, writers.schemas[0])
+            if keys is None or all(column.name in places[side] for column in keys):
+                key = None if keys is None else _key(keys, side, places[side], writers.schemas[0])
                 value = [front, *envelope, f'"op":"{letter}",', *images, "}", tail]
                 ops = tuple(op for op, sent in OPS.items() if sent == letter)
                 yield Case("before" in sides, "after" in sides, key, value, ops)
@@ -118,21 +119,15 @@ def _written(columns: Sequence[ColumnWriter]) -> list[Written] | None:
     return found
 
 
-def _key(keys: Sequence[ColumnWriter], side: str, shape: TableShape, schema: str | None) -> list[Part]:
+def _key(keys: Sequence[ColumnWriter], side: str, places: dict[str, int], schema: str | None) -> list[Part]:
     front, tail = blocks.around(schema)
-    return [front, "{", *_image(keys, side, shape), "}", tail]
+    return [front, "{", *_image(keys, side, places), "}", tail]
 
 
-def _image(columns: Sequence[ColumnWriter], side: str, shape: TableShape) -> Iterator[Part]:
-    places = _places(shape, side)
+def _image(columns: Sequence[ColumnWriter], side: str, places: dict[str, int]) -> Iterator[Part]:
     for at, column in enumerate(columns):
         yield ("," if at else "") + column.opening
         yield Value(side, places[column.name])
-
-
-def _places(shape: TableShape, side: str) -> dict[str, int]:
-    carried = shape.before_columns if side == "before" else shape.after_columns
-    return {column.name: at for at, column in enumerate(carried)}
 
 
 def _form(t: ColumnType) -> Form | None:

@@ -25,7 +25,7 @@ from changefeed.protocols.ticdc_open.rows import RowWriter
 from changefeed.wire import heads, templates
 from changefeed.wire.mysql import TEXT_CODES
 from changefeed.wire.templates import INTEGER, NULL, Case, Form, Head, Part, Value, Written
-from changefeed.wire.zone import zone
+from changefeed.wire.zone import ahead, zone
 
 _NUMBER = r"(?:0|-?[1-9]\d{0,17})"
 _ORIGIN = rf'^\{{(?:"rid":-?[1-9]\d{{0,17}}(?:,"ptn":{_NUMBER})?|"ptn":{_NUMBER})\}}$'
@@ -38,7 +38,7 @@ class Templates:
     def __init__(self, options: Options, rows: RowWriter) -> None:
         self._options = options
         self._rows = rows
-        self._ahead = templates.ahead(zone(options.time_zone))
+        self._ahead = ahead(zone(options.time_zone))
 
     def text(self, shape: TableShape) -> str | None:
         """The template of a shape; None when only the encoder can write its rows.
@@ -58,7 +58,7 @@ class Templates:
         key = list(self._key(shape))
         cases = [Case(images[0], images[1], key, value) for images, value in self._values(shape, writers)]
         limit = options.max_message_bytes - OVERHEAD - VERSION
-        places = _places(shape)
+        places = templates.places(shape)
         return templates.text(
             [before[name] for name in places["before"]],
             [after[name] for name in places["after"]],
@@ -87,7 +87,7 @@ class Templates:
 
     def _values(self, shape: TableShape, writers: ShapeWriter) -> Iterator[tuple[tuple[bool, bool], list[Part]]]:
         """The images that a row has, and what its value is then."""
-        options, places = self._options, _places(shape)
+        options, places = self._options, templates.places(shape)
         if writers.after:
             new = ['{"u":{', *_image(writers.after, "after", places), "}"]
             yield (False, True), [*new, "}"]
@@ -113,12 +113,6 @@ class Templates:
         said = pc.if_else(pc.equal(said, ","), "", said)
         silent = pc.if_else(heads.silent(origin, _NAMES), "", pa.scalar(None, pa.string()))
         return pc.if_else(pc.coalesce(pc.match_substring_regex(origin, _ORIGIN), False), said, silent)
-
-
-def _places(shape: TableShape) -> dict[str, dict[str, int]]:
-    """Where the columns of each image are, by name."""
-    sides = {"before": shape.before_columns, "after": shape.after_columns}
-    return {side: {c.name: at for at, c in enumerate(columns)} for side, columns in sides.items()}
 
 
 def _image(columns: Sequence[ColumnWriter], side: str, places: dict[str, dict[str, int]]) -> Iterator[Part]:
