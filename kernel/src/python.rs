@@ -191,7 +191,7 @@ mod changefeed_kernel {
     #[pymodule_export]
     use super::TicdcOpen;
     #[pymodule_export]
-    use super::debezium::{DebeziumMysql, TicdcDebezium};
+    use super::debezium::{DebeziumMysql, DebeziumMysqlAvro, TicdcDebezium};
     #[pymodule_export]
     use super::encode::Templates;
     #[pymodule_export]

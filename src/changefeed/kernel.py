@@ -126,12 +126,14 @@ def _ticdc_debezium(options: Any) -> Callable[[], Kernel] | None:
 
 
 def _debezium_mysql(options: Any) -> Callable[[], Kernel] | None:
-    """The twin for these options; None where values are Avro or have no envelope."""
-    if options.converter == "avro" or options.schema_registry is not None or options.unwrap:
+    """The twin for these options, of Avro where there is some; None where values have no envelope."""
+    if options.unwrap:
         return None
     absent = options.unavailable_value_placeholder
     texts, numeric = [absent, base64_text.write(absent.encode())], options.decimal_format == "NUMERIC"
-    return lambda: changefeed_kernel.DebeziumMysql(placeholders=texts, numeric=numeric)
+    avro = options.converter == "avro" or options.schema_registry is not None
+    name = "DebeziumMysqlAvro" if avro else "DebeziumMysql"
+    return lambda: getattr(changefeed_kernel, name)(placeholders=texts, numeric=numeric)
 
 
 def _tencent_dts(options: Any) -> Callable[[], Kernel]:

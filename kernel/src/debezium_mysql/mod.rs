@@ -12,6 +12,7 @@
 //!         that was not sent, are for the reference.
 //! Rule 3. A tombstone says nothing.
 
+pub mod avro;
 mod envelope;
 mod headers;
 mod layout;

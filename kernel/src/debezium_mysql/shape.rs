@@ -24,10 +24,14 @@ use crate::debezium::shape::{
 use crate::forms::Unsigned;
 use crate::spelling::java;
 
-const DAYS: (i64, i64) = (-719_162, 2_932_896);
-const DAY_US: i64 = 86_400_000_000;
-const MOST_TIME_US: i64 = 839 * 3_600_000_000 - 1;
-const YEARS: u64 = 2155;
+/// The first and the last day that a column holds.
+pub const DAYS: (i64, i64) = (-719_162, 2_932_896);
+/// Microseconds of a day.
+pub const DAY_US: i64 = 86_400_000_000;
+/// Microseconds of the longest TIME.
+pub const MOST_TIME_US: i64 = 839 * 3_600_000_000 - 1;
+/// The last year of a YEAR.
+pub const YEARS: u64 = 2155;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -262,7 +266,7 @@ fn decimal(mysql: &str) -> Option<Typed> {
 }
 
 /// The members that `allowed` lists: commas between, `\,` and `\\` inside.
-fn members(allowed: &str) -> Vec<String> {
+pub fn members(allowed: &str) -> Vec<String> {
     let mut found = vec![String::new()];
     let mut chars = allowed.chars().peekable();
     while let Some(char) = chars.next() {
