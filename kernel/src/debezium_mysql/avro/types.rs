@@ -26,7 +26,7 @@ use crate::debezium::columns::Booleans;
 use crate::debezium::derived::push_time;
 use crate::debezium::forms::instant;
 use crate::debezium::shape::{Typed, digits_of, length_of};
-use crate::debezium_mysql::shape::{DAY_US, DAYS, MOST_TIME_US, YEARS, members};
+use crate::debezium_mysql::shape::{DAY_US, DAYS, MOST_SHORT_TIME_US, MOST_TIME_US, YEARS, members};
 use crate::forms::Form;
 
 /// An empty column of this MySQL type; nothing when the kernel has none for it. `numeric`: decimals are numbers.
@@ -39,9 +39,9 @@ pub fn column(place: &Place, mysql: &str, numeric: bool) -> Option<Typed> {
         (Kind::Long, "bigint", _) => place.fixed(Long, DataType::Int64),
         (Kind::Int, "date", _) => place.counted::<Date32Type>(DAYS, 1, 1, DataType::Date32),
         (Kind::Int, "year", _) => place.counted::<UInt16Type>((0, YEARS.try_into().ok()?), 1, 1, DataType::UInt16),
-        (Kind::Int, "time", _) if mysql == "time(3)" => place.time(1_000_000, 3),
-        (Kind::Long, "time", "MicroTime") if mysql == "time(6)" => place.time(1000, 6),
-        (Kind::Long, "time", "NanoTime") if mysql == "time(6)" => place.time(1, 6),
+        (Kind::Int, "time", _) if mysql == "time(3)" => place.time(1_000_000, MOST_SHORT_TIME_US, 3),
+        (Kind::Long, "time", "MicroTime") if mysql == "time(6)" => place.time(1000, MOST_TIME_US, 6),
+        (Kind::Long, "time", "NanoTime") if mysql == "time(6)" => place.time(1, MOST_TIME_US, 6),
         (Kind::Long, "datetime", "Timestamp") if mysql == "datetime(3)" => place.moment(1000, 1),
         (Kind::Long, "datetime", "MicroTimestamp") if mysql == "datetime(6)" => place.moment(1, 1),
         (Kind::Long, "datetime", "NanoTimestamp") if mysql == "datetime(6)" => place.moment(1, 1000),
@@ -88,11 +88,11 @@ impl Place {
         self.counted::<TimestampMicrosecondType>((scaled(first), scaled(last)), times, over, arrow)
     }
 
-    fn time(&self, unit_ns: i128, digits: usize) -> Typed {
+    fn time(&self, unit_ns: i128, most: i64, digits: usize) -> Typed {
         let wide = self.kind == Kind::Long;
         let make = Made::new(Box::new(move |c, out| {
             let count = if wide { long(c)? } else { int(c)? };
-            push_time(i128::from(count) * unit_ns, MOST_TIME_US, digits, out)
+            push_time(i128::from(count) * unit_ns, most, digits, out)
         }));
         (DataType::Utf8, self.column(make))
     }
