@@ -26,7 +26,7 @@ from typing import Protocol as Interface
 import pyarrow as pa
 
 from changefeed.errors import ConfigError
-from changefeed.kernel_tables import Taught, description, headers_of, joined, met, placed, places_of
+from changefeed.kernel_tables import Taught, by_first_row, description, headers_of, joined, met, placed, places_of
 from changefeed.model.batch import Decoded, TableBatch
 from changefeed.model.event import Control, DeadLetter
 from changefeed.model.table import TableShape
@@ -207,7 +207,7 @@ class Pair:
     def _teach(self, tables: list[TableBatch]) -> bool:
         """Teaches the kernel what it has not seen; tells whether it learned anything."""
         before = len(self._shapes)
-        for shape, topic in met(tables) if self._by_topic else ((t.shape, None) for t in tables):
+        for shape, topic in met(tables) if self._by_topic else ((t.shape, None) for t in by_first_row(tables)):
             if (shape, topic) in self._seen:
                 continue
             self._seen.add((shape, topic))
