@@ -12,11 +12,12 @@
 //!         that was not sent, are for the reference.
 //! Rule 3. A tombstone says nothing.
 
-pub mod avro;
 mod envelope;
 mod headers;
 mod layout;
 mod shape;
+
+pub mod avro;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

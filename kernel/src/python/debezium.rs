@@ -90,56 +90,16 @@ impl DebeziumMysql {
         let rows = chosen(rows, keys, values)?;
         let decoder = &mut self.decoder;
         let decoded = py.detach(|| {
-            let odd =
-                headers.each(&rows, |record, row, found| decoder.decode(record, keys.get(row), values.get(row), found));
-            Ok((decoder.finish()?, odd))
-        });
-        answer(py, decoded)
-    }
-}
-
-/// Row messages of Debezium's MySQL and MariaDB connectors in Avro, of the shapes it has learned.
-#[pyclass]
-pub struct DebeziumMysqlAvro {
-    decoder: debezium_mysql::avro::Decoder,
-}
-
-#[pymethods]
-impl DebeziumMysqlAvro {
-    /// Whether `decode` asks for the records' headers.
-    #[classattr]
-    const HEADERS: bool = true;
-
-    /// placeholders stand for columns that were not sent; numeric: decimals are numbers.
-    #[new]
-    #[pyo3(signature = (*, placeholders, numeric))]
-    fn new(placeholders: Vec<String>, numeric: bool) -> Self {
-        let placeholders = placeholders.into_iter().map(String::into_bytes).collect();
-        Self { decoder: debezium_mysql::avro::Decoder::new(placeholders, numeric) }
-    }
-
-    /// The number of the shape that this JSON describes, or None when it is beyond the kernel.
-    fn learn(&mut self, shape: &str) -> Option<usize> {
-        self.decoder.learn(shape)
-    }
-
-    /// Rows by shape number, and the rows of the records that are odd. headers are lists of (string, binary).
-    #[pyo3(signature = (keys, values, rows=None, *, headers))]
-    fn decode<'py>(
-        &mut self,
-        py: Python<'py>,
-        keys: PyArray,
-        values: PyArray,
-        rows: Option<PyArray>,
-        headers: PyArray,
-    ) -> PyResult<Answer<'py>> {
-        let (keys, values, headers) =
-            (Blobs::new(keys.array())?, Blobs::new(values.array())?, Headers::new(headers.array())?);
-        let rows = chosen(rows, keys, values)?;
-        let decoder = &mut self.decoder;
-        let decoded = py.detach(|| {
-            let odd =
-                headers.each(&rows, |record, row, found| decoder.decode(record, keys.get(row), values.get(row), found));
+            let (mut found, mut last) = (Vec::new(), None);
+            let odd = each(&rows, |record, row| {
+                let again = last.is_some_and(|last| headers.are_same(last, row));
+                if !again {
+                    last = None;
+                    headers.read(row, &mut found)?;
+                }
+                last = Some(row);
+                decoder.decode(record, keys.get(row), values.get(row), Found { headers: &found, again })
+            });
             Ok((decoder.finish()?, odd))
         });
         answer(py, decoded)
@@ -172,8 +132,19 @@ impl<'a> Headers<'a> {
         })
     }
 
-    /// The rows for which `decode` finds nothing; it is told the row's headers.
-    fn each(&self, rows: &Int32Array, mut decode: impl FnMut(i32, usize, Found<'_>) -> Option<()>) -> Int32Array {
+    /// The places of a record's headers.
+    fn places(&self, row: usize) -> Option<(usize, usize)> {
+        let offset = |at: usize| self.lists.offsets().get(at).and_then(|&o| usize::try_from(o).ok());
+        (row < self.lists.len() && self.lists.is_valid(row)).then_some(())?;
+        Some((offset(row)?, offset(row + 1)?))
+    }
+
+    /// The rows for which `decode` finds nothing; it is given the headers of each.
+    pub(super) fn each(
+        &self,
+        rows: &Int32Array,
+        mut decode: impl FnMut(i32, usize, Found<'_>) -> Option<()>,
+    ) -> Int32Array {
         let (mut found, mut last) = (Vec::new(), None);
         each(rows, |record, row| {
             let again = last.is_some_and(|last| self.are_same(last, row));
@@ -184,13 +155,6 @@ impl<'a> Headers<'a> {
             last = Some(row);
             decode(record, row, Found { headers: &found, again })
         })
-    }
-
-    /// The places of a record's headers.
-    fn places(&self, row: usize) -> Option<(usize, usize)> {
-        let offset = |at: usize| self.lists.offsets().get(at).and_then(|&o| usize::try_from(o).ok());
-        (row < self.lists.len() && self.lists.is_valid(row)).then_some(())?;
-        Some((offset(row)?, offset(row + 1)?))
     }
 
     /// Whether two records have the same headers, as far as a quick look tells: none of them NULL.
