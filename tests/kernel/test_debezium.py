@@ -85,6 +85,23 @@ def test_json_where_values_may_be_avro_is_the_references(options: dict[str, str]
     assert _agree([_row([], v="a")] * 20, **options).odd == 40
 
 
+@pytest.mark.parametrize(
+    "base, name, time", [("int32", "Time", 2**31), ("int32", "Time", -(2**31)), ("int64", "MicroTime", -(2**63))]
+)
+def test_a_time_that_is_not_written_as_it_was_sent_is_the_references(base: str, name: str, time: int) -> None:
+    types = {"id": ("int64", ""), "v": (base, f"io.debezium.time.{name}")}
+    fields = [{"type": t, "optional": True, "name": n, "field": f} for f, (t, n) in types.items()]
+    image = {"type": "struct", "fields": fields, "optional": True}
+    source = {"type": "struct", "fields": [{"type": "string", "field": n} for n in SOURCE], "field": "source"}
+    around = [{"type": "string", "field": "op"}, {"type": "int64", "field": "ts_ms"}]
+    value = {"type": "struct", "fields": [{**image, "field": "before"}, {**image, "field": "after"}, source, *around]}
+    rows = [_row([], v=0), _row([], v=time)]
+    for at, row in enumerate(rows):
+        wrapped = json.dumps(value, separators=(",", ":")).encode(), row["value"]
+        row |= {"key": None, "value": b'{"schema":%b,"payload":%b}' % wrapped, "offset": at}
+    assert _agree(rows).odd == 3
+
+
 def test_rows_that_agree_with_a_shape_beyond_the_kernel_are_the_references() -> None:
     rows = [_row([], v="1.500"), _row([], v="-0.001"), _row([], v="null")]
     for row in rows:  # no JSON of Python's: the digits as they are
