@@ -224,7 +224,8 @@ def _drawn(data: st.DataObject, table: Table, odd: bool) -> Tree:
     row = (table.image(data, odd) if odd and data.draw(st.integers(0, 5)) == 0 else None) or after or before or {}
     named = {f"c{at}": row.get(f"c{at}") for at in range(table.keys)}
     key = _datum(texts, KEY, named) if table.keys and all(map(row.__contains__, named)) else None
-    return {"key": key, "value": _datum(texts, VALUE, {name: said[name] for name in table.order.split()}), "topic": "t", "partition": 0}
+    value = _datum(texts, VALUE, {name: said[name] for name in table.order.split()})
+    return {"key": key, "value": value, "topic": "t", "partition": 0}
 
 
 _columns = st.lists(

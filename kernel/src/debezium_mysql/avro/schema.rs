@@ -69,6 +69,7 @@ pub enum Part {
 }
 
 /// How the records of a pair of schemas stand on the wire.
+#[derive(Default)]
 pub struct Plan {
     /// The envelope's members; of an image, the source block and the transaction block the union alone.
     pub envelope: Vec<(Member, Union, Option<Kind>)>,
@@ -107,11 +108,6 @@ impl Wire {
 }
 
 impl Plan {
-    fn default() -> Self {
-        let (envelope, source, transaction, columns) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { envelope, source, transaction, columns, key: None }
-    }
-
     fn member(&mut self, envelope: &Full, field: &Field) -> Option<()> {
         let member = Member::named(&field.name)?;
         let (union, kind) = match member {
@@ -132,20 +128,15 @@ impl Plan {
     }
 
     fn inside(&mut self, member: Member, record: &Full) -> Option<()> {
-        let mut places = record.fields.iter().map(Place::of);
+        let places = record.fields.iter().map(Place::of);
         match member {
-            Member::Source => {
-                self.source = places.map(|place| source(place?)).collect::<Option<_>>()?;
-            }
+            Member::Source => self.source = places.map(|place| source(place?)).collect::<Option<_>>()?,
             Member::Transaction => {
                 self.transaction = places.map(|place| transaction(place?)).collect::<Option<_>>()?;
                 (self.transaction.len() == 3).then_some(())?;
             }
             _ if self.columns.is_empty() => self.columns = places.collect::<Option<_>>()?,
-            _ => {
-                let same = places.by_ref().eq(self.columns.iter().cloned().map(Some));
-                same.then_some(())?;
-            }
+            _ => places.eq(self.columns.iter().cloned().map(Some)).then_some(())?,
         }
         Some(())
     }
