@@ -17,6 +17,8 @@ mod headers;
 mod layout;
 mod shape;
 
+pub mod avro;
+
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
