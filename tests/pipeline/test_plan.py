@@ -275,6 +275,22 @@ def test_what_a_schema_change_does(behavior: str, said: list[str | Change], rows
             "app.t has no handle key and `keyless: refuse` is set: give it a primary key upstream, leave it out, or set "
             "`keyless: append`",
         ),
+        (
+            {}, ["CREATE TABLE t (id INT PRIMARY KEY, `a (b)` INT)"],
+            "app.t: column 'a (b)': plain Delta tables have no ' ' in names of columns. Rename it upstream",
+        ),
+        (
+            {}, [CREATE, "ALTER TABLE t ADD COLUMN `a=b` INT"],
+            "app.t: column 'a=b': plain Delta tables have no '=' in names of columns. Rename it upstream",
+        ),
+        (
+            {"ours": frozenset({"_op"})}, [CREATE, "ALTER TABLE t RENAME COLUMN a TO _OP"],
+            "app.t: column '_OP' has the name of one of ours: leave it out of sink.metadata-columns",
+        ),
+        (
+            {"ours": frozenset({"_irregular"})}, ["CREATE TABLE t (id INT PRIMARY KEY, _irregular INT)"],
+            "app.t: column '_irregular' has the name of one of ours: set sink.irregular to `null` or `fail`",
+        ),
     ],
 )  # fmt: skip
 def test_what_cannot_be_applied_names_itself_and_the_way_out(

@@ -69,3 +69,12 @@ def test_a_cluster_that_is_not_there_is_named_with_the_reason(
         list(sample.first_records(_options(), 1))
     assert error.value.transient
     assert capfd.readouterr().err == "", "the client's own lines, one every 50 ms"
+
+
+@pytest.mark.parametrize("servers", ["127.0.0.1:1", "127.0.0.1:1, [::1]:1"])
+def test_a_stream_from_a_cluster_that_is_not_there_ends_at_once(servers: str) -> None:
+    topics = _topics({"type": "kafka", "servers": servers, "topics": ["shop"], "protocol": "ticdc-open"})
+    with pytest.raises(SourceError) as error:
+        topics.stream(None, None, None)
+    assert str(error.value).startswith(f"{servers} does not answer: [Errno ")
+    assert error.value.transient

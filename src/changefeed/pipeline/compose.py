@@ -26,6 +26,7 @@ from changefeed.pipeline.pending import ChunkInfo, PendingStore
 from changefeed.pipeline.plan import Rules, make
 from changefeed.pipeline.state import Hold, State
 from changefeed.protocols import protocol
+from changefeed.sinks.delta.columns import metadata_columns
 from changefeed.sinks.delta.log import Stamp
 from changefeed.sinks.delta.table import Writer
 from changefeed.stages.changes import Told, Window, changes, count
@@ -268,6 +269,7 @@ def rules_of(definition: Definition) -> Rules:
         behaviour.schema_change_behavior,
         definition.sink.irregular,
         spoken.capabilities.restored_ddl,
+        frozenset(metadata_columns(definition.sink)),
     )
 
 
