@@ -18,6 +18,7 @@ from changefeed.pipeline import barrier as marks
 from changefeed.pipeline import transactions
 from changefeed.pipeline.actions import AddColumns, AnyAction, Copy, Create, Merge, Plan, Rewrite, chains
 from changefeed.pipeline.barrier import absorbed, still_pending
+from changefeed.pipeline.begun import check_columns, check_consistency
 from changefeed.pipeline.dead_letters import DeadLetters
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.failpoint import failpoint
@@ -72,6 +73,19 @@ class Flow:
         quarantine = self.definition.pipeline.dead_letters == "quarantine"
         state = absorbed(before, fresh, folder, token, repeated, quarantine=quarantine)
         self.step(state, partitions, until)
+
+    def begin(self) -> None:
+        """Takes the pipeline over.
+
+        Raises:
+            ConfigError: the ledger is another pipeline's, or the definition changes what must stay.
+        """
+        self.ledger.claim()
+        check_consistency(self.definition, self.ledger.state)
+        here = next((t for t in self.ledger.state.tables.values() if t.version is not None), None)
+        found = self.writer.state(f"{self.root}/{here.path}") if here is not None else None
+        if here is not None and found is not None:  # one table shows it for all
+            check_columns(self.definition, here, found.columns)
 
     def recover(self) -> bool:
         """Finishes the step that an earlier run began, and drops folders that nobody names; tells if there was one."""
