@@ -11,7 +11,7 @@ import click
 
 from changefeed.cli.hexdump import hexdump
 from changefeed.cli.on_spark import spark_for
-from changefeed.cli.options import common, example, pipeline
+from changefeed.cli.options import Commands, common, example, pipeline
 from changefeed.cli.output import Output
 from changefeed.errors import ConfigError
 
@@ -22,7 +22,7 @@ _ID_LETTERS = 12
 _LINES = 6  # of a dump, before and after the offending byte
 
 
-@click.group()
+@click.group(cls=Commands)
 def dlq() -> None:
     """Look at records that could not be decoded, and feed them back."""
 

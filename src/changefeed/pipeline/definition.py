@@ -52,7 +52,10 @@ class FilesSource(_Source):
     """Record logs in a folder that may grow: `*.jsonl`, `*.jsonl.gz`, `*.jsonl.zst`, `*.parquet`."""
 
     type: Literal["files"]
-    path: str = Field(description="A file, or a pattern such as `history/*.jsonl.gz`; relative to the definition.")
+    path: str = Field(
+        description="A file, or a pattern such as `history/*.jsonl.gz`; relative to the definition. A log is known by its path: "
+        "renamed, it is read again."
+    )
 
 
 class KafkaSource(_Source):
