@@ -50,3 +50,14 @@ def test_numbers_and_booleans_for_spark_are_texts() -> None:
     said = {"spark.sql.shuffle.partitions": 4, "spark.ui.enabled": True, "spark.driver.memory": "3g"}
     found = read({"source": source, "sink": {"type": "delta", "path": "lake"}, "spark": said})
     assert list(found.spark.values()) == ["4", "true", "3g"]
+
+
+def test_relative_paths_are_taken_from_the_folder_of_the_file(tmp_path: Path) -> None:
+    protocol = "{name: ticdc-avro, schema-registry: schemas.json}"
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(SOURCE.replace("ticdc-open", protocol) + SINK)
+    found = load(path)
+    assert (found.source.model_dump()["path"], found.sink.path) == (f"{tmp_path}/log.jsonl", f"{tmp_path}/lake")
+    assert found.source.protocol.options == {"schema-registry": f"{tmp_path}/schemas.json"}
+    path.write_text(path.read_text().replace("schemas.json", "http://registry:8081"))
+    assert load(path).source.protocol.options == {"schema-registry": "http://registry:8081"}

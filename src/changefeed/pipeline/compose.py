@@ -7,6 +7,7 @@ source ──▶ decode ──▶ pending store ──▶ plan ──▶ changes
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.ledger import Ledger
 from changefeed.pipeline.pending import ChunkInfo, PendingStore
-from changefeed.pipeline.plan import Rules, make
+from changefeed.pipeline.plan import PASSED, Rules, make
 from changefeed.pipeline.state import Hold, State
 from changefeed.protocols import protocol
 from changefeed.sinks.delta.columns import metadata_columns
@@ -37,6 +38,8 @@ from changefeed.stages.latest import latest
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+
+_log = logging.getLogger(__name__)
 
 # Where to stop: a commit_ts, or the upstream's name of a transaction or of a mark.
 Until = int | str | None
@@ -162,6 +165,8 @@ class Flow:
                 found = self.writer.state(f"{self.root}/{here.path}")
                 tables[name] = replace(here, version=found.version if found else None)
         self.ledger.finish(replace(plan.state, tables=tables))
+        for note in plan.notes:
+            _log.log(logging.INFO if note.startswith(PASSED) else logging.WARNING, "%s", note)
         # what the cut covers is no longer pending
         failpoint("cleanup.before")
         self.pending.delete_all_but(plan.state.pending)

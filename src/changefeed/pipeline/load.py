@@ -23,6 +23,10 @@ _EXPECTED = {
     "dict_type": "expected names and values",
     "model_attributes_type": "expected names and values",
 }
+# Of source and sink, and of protocols: a text with `://` is no path.
+_PATHS = (
+    "path", "schema-registry", "claim-check-storage-uri", "ssl.ca.location", "ssl.certificate.location", "ssl.key.location"
+)  # fmt: skip
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -97,12 +101,18 @@ def _anchored(said: dict[str, Any], base: Path | None) -> dict[str, Any]:
     """Relative paths belong to the definition's folder, not to wherever the command was started."""
     if base is None:
         return said
-    sections = dict(said)
+    sections = {**said}
     for name in ("source", "sink"):
-        section = sections.get(name)
-        if isinstance(section, dict) and isinstance(section.get("path"), str) and "://" not in section["path"]:
-            sections[name] = {**section, "path": str((base / section["path"]).absolute())}
+        if isinstance(section := said.get(name), dict):
+            sections[name] = _absolute(section, base)
+            if isinstance(choice := section.get("protocol"), dict):
+                sections[name]["protocol"] = _absolute(choice, base)
     return sections
+
+
+def _absolute(said: dict[str, Any], base: Path) -> dict[str, Any]:
+    paths = {name: said[name] for name in _PATHS if isinstance(said.get(name), str) and "://" not in said[name]}
+    return {**said, **{name: str((base / path).absolute()) for name, path in paths.items()}}
 
 
 def _explained(error: ValidationError, where: str) -> ConfigError:

@@ -33,6 +33,7 @@ from changefeed.pipeline.writes import Writes, by_table, within
 from changefeed.wire import ddl
 from changefeed.wire.ddl import statements as said
 
+PASSED = "passed over"  # begins the note of a statement that no table downstream has anything of
 _Name = tuple[str, str]  # database and table
 
 
@@ -186,7 +187,7 @@ class _Planner:
                 if any(self._turn(".".join(self._spelled(*names, event)), ts) for names in concerned):
                     self._refuse(event, f"{statement.kind} changes rows that nothing names", None)
             case said.Passed() if within(ts, self.since, None):
-                self.notes.append(f"passed over: {event.ddl}")
+                self.notes.append(f"{PASSED}: {event.ddl}")
 
     def _turn(self, name: str, ts: int) -> bool:
         """Whether a table's schema change is for now: not when it is held, or had it before others were released."""
