@@ -32,6 +32,7 @@ REFUSED = {
     SOURCE.replace("}", "") + SINK: "not YAML: expected ',' or '}', but got ':' at line 2, column 5",
     "\udcff": "not YAML: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
     "a: \0": "not YAML: unacceptable character #x0000: special characters are not allowed",
+    "? [a, b]\n: c": "not YAML: found unhashable key at line 1, column 3",
     "- a": "expected the sections source, sink and pipeline",
 }
 
@@ -61,3 +62,9 @@ def test_relative_paths_are_taken_from_the_folder_of_the_file(tmp_path: Path) ->
     assert found.source.protocol.options == {"schema-registry": f"{tmp_path}/schemas.json"}
     path.write_text(path.read_text().replace("schemas.json", "http://registry:8081"))
     assert load(path).source.protocol.options == {"schema-registry": "http://registry:8081"}
+
+
+def test_null_without_quotes_is_the_policy_of_that_name(tmp_path: Path) -> None:
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(SOURCE + SINK.replace("lake}", "lake, irregular: null}"))
+    assert load(path).sink.irregular == "null"

@@ -78,3 +78,10 @@ def test_a_stream_from_a_cluster_that_is_not_there_ends_at_once(servers: str) ->
         topics.stream(None, None, None)
     assert str(error.value).startswith(f"{servers} does not answer: [Errno ")
     assert error.value.transient
+
+
+def test_a_server_without_a_port_is_no_server() -> None:
+    topics = _topics({"type": "kafka", "servers": "broker", "topics": ["shop"], "protocol": "ticdc-open"})
+    with pytest.raises(ConfigError) as error:
+        topics.stream(None, None, None)
+    assert str(error.value) == "source.servers: expected host:port, not 'broker'"

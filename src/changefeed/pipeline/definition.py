@@ -115,6 +115,12 @@ class DeltaSink(Section):
         default_factory=list, description="Columns to add that tell where a row's last change came from."
     )
 
+    @field_validator("irregular", mode="before")
+    @classmethod
+    def _null(cls, value: Any) -> Any:
+        """YAML has a value of its own for `null` without quotes."""
+        return "null" if value is None else value
+
 
 class Behaviour(Section):
     """How the pipeline applies changes."""

@@ -54,6 +54,8 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         names = set[str]()
         for name, _ in node.value:
+            if not isinstance(name, yaml.ScalarNode):
+                continue
             if name.value in names:
                 raise yaml.MarkedYAMLError(problem=f"{name.value} is there twice", problem_mark=name.start_mark)
             names.add(name.value)
@@ -101,7 +103,7 @@ def _anchored(said: dict[str, Any], base: Path | None) -> dict[str, Any]:
     """Relative paths belong to the definition's folder, not to wherever the command was started."""
     if base is None:
         return said
-    sections = {**said}
+    sections = dict(said)
     for name in ("source", "sink"):
         if isinstance(section := said.get(name), dict):
             sections[name] = _absolute(section, base)

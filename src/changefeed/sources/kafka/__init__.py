@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from changefeed.errors import SourceError
+from changefeed.errors import ConfigError, SourceError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,6 +35,7 @@ class KafkaTopics:
         """The records from `token` on; the connector finds the end by itself.
 
         Raises:
+            ConfigError: a server has no port.
             SourceError: no server answers. Spark's client would try for minutes, and say less.
         """
         _reach(self.options["kafka.bootstrap.servers"])
@@ -65,13 +66,15 @@ class KafkaTopics:
 
 def _reach(servers: str) -> None:
     """Connects to one of the servers and hangs up."""
-    reason: OSError | ValueError | None = None
+    reason: OSError | None = None
     for server in servers.split(","):
         host, _, port = server.strip().rpartition(":")
+        if not port.isdigit():
+            raise ConfigError(f"source.servers: expected host:port, not {server!r}")
         try:
             with socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS):
                 return
-        except (OSError, ValueError) as error:
+        except OSError as error:
             reason = error
     raise SourceError(f"{servers} does not answer: {reason}", transient=True) from reason
 
