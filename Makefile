@@ -18,7 +18,7 @@ help:
 	@echo "make check-rust  form, lints and tests of the Rust kernel, where cargo is"
 	@echo "make unit        the tests alone"
 	@echo "make fmt         put the code into the form that the checks want"
-	@echo "make bench       records per second, on this machine"
+	@echo "make bench       records decoded per second, on this machine"
 	@echo "make lock        write requirements.lock anew (UPGRADE=1: with the newest versions)"
 	@echo "make clean       remove what the others made, .venv included"
 
@@ -52,7 +52,7 @@ fmt: $(DONE)/packages
 	$(BIN)/ruff format .
 
 bench: install
-	$(BIN)/changefeed bench
+	$(BIN)/changefeed bench decode
 
 lock: $(DONE)/packages
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

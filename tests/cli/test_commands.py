@@ -158,6 +158,9 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([]) == 2
     shown = capsys.readouterr().err
     assert all(f"  {name} " in shown for name in COMMANDS)
+    for group in ("bench", "dlq"):
+        assert run([group, "--help"]) == 0
+        assert "..." not in capsys.readouterr().out.split("Commands:")[1], "a sentence is cut"
 
 
 @pytest.mark.parametrize(

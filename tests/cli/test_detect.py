@@ -113,6 +113,13 @@ def test_other_formats_are_named(record: dict[str, Any], said: str, tmp_path: Pa
     assert (done.return_value, done.stdout) == (3, f"log: {said}\n")
 
 
+def test_a_log_without_a_record_is_told(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text("")
+    done = invoke("detect", log)
+    assert (done.return_value, done.stdout, done.stderr) == (3, "", f"no record in {log}\n")
+
+
 def test_what_is_recognized_and_does_not_decode_says_why(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text(json.dumps({"key": "AAAAAAAAAAEAAAAAAAAACHsidHMiOjF9", "value_text": "short"}) + "\n")

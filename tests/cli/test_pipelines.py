@@ -85,6 +85,23 @@ def test_a_point_that_cannot_be_reached_is_exit_code_1_with_the_reason(ran: Ran)
     assert invoke("run", ran.path, "--once", "--until", ran.mark).return_value == 0
 
 
+def test_a_schema_change_that_is_not_applied_is_told(
+    tmp_path: Path, spark: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    h = HistoryBuilder()
+    h.schema("app", "t", "CREATE TABLE `app`.`t` (`id` BIGINT PRIMARY KEY)")
+    h.schema("app", "t", "CREATE INDEX `i` ON `app`.`t` (`id`)")
+    h.schema("app", "t", "ALTER TABLE `app`.`t` ADD COLUMN `qty` INT NOT NULL DEFAULT 7")
+    h.resolved()
+    h.write(tmp_path / "app.jsonl")
+    path = _define(tmp_path)
+    path.write_text(path.read_text() + "  schema.change.behavior: ignore\n")
+    assert invoke("run", path, "--once").return_value == 0
+    assert [r.getMessage() for r in caplog.records if r.levelname == "WARNING"] == [
+        "ignored: ALTER TABLE `app`.`t` ADD COLUMN `qty` INT NOT NULL DEFAULT 7"
+    ]
+
+
 def test_status_of_what_ran(ran: Ran) -> None:
     [said] = _said("status", ran.path)
     assert list(said) == ["pipeline", "epoch", "positions", "cuts", "pending", "dead_letters", "counts"]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -275,6 +278,22 @@ def test_what_a_schema_change_does(behavior: str, said: list[str | Change], rows
             "app.t has no handle key and `keyless: refuse` is set: give it a primary key upstream, leave it out, or set "
             "`keyless: append`",
         ),
+        (
+            {}, ["CREATE TABLE t (id INT PRIMARY KEY, `a (b)` INT)"],
+            "app.t: column 'a (b)': plain Delta tables have no ' ' in names of columns. Rename it upstream",
+        ),
+        (
+            {}, [CREATE, "ALTER TABLE t ADD COLUMN `a=b` INT"],
+            "app.t: column 'a=b': plain Delta tables have no '=' in names of columns. Rename it upstream",
+        ),
+        (
+            {"ours": frozenset({"_op"})}, [CREATE, "ALTER TABLE t RENAME COLUMN a TO _OP"],
+            "app.t: column '_OP' has the name of one of ours: leave it out of sink.metadata-columns",
+        ),
+        (
+            {"ours": frozenset({"_irregular"})}, ["CREATE TABLE t (id INT PRIMARY KEY, _irregular INT)"],
+            "app.t: column '_irregular' has the name of one of ours: set sink.irregular to `null` or `fail`",
+        ),
     ],
 )  # fmt: skip
 def test_what_cannot_be_applied_names_itself_and_the_way_out(
@@ -327,7 +346,14 @@ def test_a_schema_change_without_commit_ts_is_refused() -> None:
 
 
 def test_where_tables_lie() -> None:
-    names = [("app", "t"), ("a/b", "..\\c"), (".", ".."), ("_changefeed", "_x"), ("ü", "a%b:c")]
+    names = [("app", "t"), ("a/b", "..\\c"), (".", ".."), ("_changefeed", "_x"), ("ü", "a%b:c~")]
     assert [table_path(*name) for name in names] == [
-        "app/t", "a%2Fb/..%5Cc", "%2E/%2E%2E", "%5Fchangefeed/_x", "ü/a%25b%3Ac"
+        "app/t", "a~2Fb/..~5Cc", "~2E/~2E~2E", "~5Fchangefeed/_x", "ü/a~25b~3Ac~7E"
     ]  # fmt: skip
+
+
+def test_another_reader_finds_a_table_with_an_odd_name(tmp_path: Path) -> None:
+    path = str(tmp_path / table_path("we ird", "a%2F/b'c`é"))
+    write_deltalake(path, pa.table({"id": [7]}))
+    assert Path(path, "_delta_log").is_dir()
+    assert DeltaTable(path).to_pyarrow_table()["id"].to_pylist() == [7]

@@ -128,6 +128,21 @@ def test_every_token_goes_on_in_another_process(name: str, tmp_path: Path) -> No
         assert rest == list(range(_numbers(rows)[-1] + 1, 1000))
 
 
+@pytest.mark.parametrize("name", ["log.jsonl", *COMPRESSED, "log.parquet"])
+def test_a_log_that_was_replaced_by_a_shorter_one_is_an_error(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    _log(path, 0, 1000)
+    token = Folder(str(path), 1).end(None, None)  # type: ignore[arg-type]
+    path.unlink()
+    _log(path, 0, 10)
+    with pytest.raises(SourceError) as error:
+        Folder(str(path), 1).end(None, token)  # type: ignore[arg-type]
+    assert str(error.value) == (
+        f"{path} has become shorter: 1,000 records of it have been read. A log may grow, not be replaced: restore it, or give "
+        "what is new a name of its own"
+    )
+
+
 @pytest.mark.parametrize("name", COMPRESSED)
 def test_a_task_that_does_not_see_the_scratch_file_reads_the_log(name: str, tmp_path: Path) -> None:
     path = tmp_path / name

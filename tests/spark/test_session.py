@@ -123,6 +123,21 @@ def test_workers_run_this_python(spark):
     assert spark.range(0, 1, 1, 1).mapInArrow(prefix, "prefix string").first().prefix == sys.prefix
 
 
+@pytest.mark.parametrize(
+    "name, heard",
+    [
+        ("org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution", False),
+        ("org.apache.spark.executor.Executor", False),
+        ("org.apache.spark.scheduler.TaskSetManager", False),
+        ("org.apache.spark.sql.delta.files.DeltaFileFormatWriter", False),
+        ("org.apache.spark.util.Utils", False),
+        ("org.apache.spark.SparkContext", True),
+    ],
+)
+def test_what_fails_is_told_once_by_who_waits_for_it(spark, name, heard):
+    assert spark._jvm.org.apache.logging.log4j.LogManager.getLogger(name).isErrorEnabled() is heard
+
+
 @pytest.fixture
 def no_jars(monkeypatch):
     monkeypatch.setattr(module.jars, "paths", lambda *names: [Path(f"/jars/{name}.jar") for name in names])

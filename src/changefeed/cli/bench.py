@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from changefeed.cli.options import common, example
+from changefeed.cli.options import Commands, common, example
 from changefeed.cli.output import Output
 
 _ROWS = 50_000  # of each protocol: the slowest reference needs some seconds for them
 
 
-@click.group()
+@click.group(cls=Commands)
 def bench() -> None:
     """Measure on this machine."""
 

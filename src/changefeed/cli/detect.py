@@ -38,6 +38,8 @@ def detect(output: Output, logs: tuple[Path, ...], options: Mapping[str, str], r
         output.document({"topics": [_document(topic) for topic in topics]})
     else:
         output.lines(line for topic in topics for line in _lines(topic))
+        if not topics:
+            output.note(f"no record in {', '.join(map(str, logs))}")
     return 0 if topics and all(topic.best for topic in topics) else 3
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import click
 
 from changefeed.cli.hexdump import hexdump
 from changefeed.cli.on_spark import spark_for
-from changefeed.cli.options import common, example, pipeline
+from changefeed.cli.options import Commands, common, example, pipeline
 from changefeed.cli.output import Output
 from changefeed.errors import ConfigError
 
@@ -22,7 +23,7 @@ _ID_LETTERS = 12
 _LINES = 6  # of a dump, before and after the offending byte
 
 
-@click.group()
+@click.group(cls=Commands)
 def dlq() -> None:
     """Look at records that could not be decoded, and feed them back."""
 
@@ -130,9 +131,14 @@ def _short(letter: dict[str, Any]) -> dict[str, Any]:
         "table": _table(letter),
         "error": letter["error"],
         "byte": letter["byte"],
-        "at": letter["at"].isoformat(),
-        "replayed": letter["replayed"] and letter["replayed"].isoformat(),
+        "at": _time(letter["at"]),
+        "replayed": _time(letter["replayed"]),
     }
+
+
+def _time(at: datetime | None) -> str | None:
+    """A time in UTC as events have it."""
+    return None if at is None else at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _everything(letter: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,15 @@ from changefeed.cli.output import Output
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
+class Commands(click.Group):
+    """A command of several: each with the whole first sentence of its help."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes one entry a command."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, one.get_short_help_str(150)) for name, one in sorted(self.commands.items())])
+
+
 def common(command: _F) -> _F:
     """`--json` and `--traceback`, which every command has."""
     as_json = click.option(

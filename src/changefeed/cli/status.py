@@ -42,11 +42,12 @@ def status(output: Output, path: Path, cuts: int | None) -> None:
     if rows:
         output.table(("cut", "table", "version"), rows)
         output.lines([""])
-    output.table(("topic", "partition", "next offset"), _positions(found))
+    if found["positions"]:
+        output.table(("topic", "partition", "next offset"), _positions(found))
+        output.lines([""])
     counts = found["counts"]
     output.lines(
         [
-            "",
             f"{found['pipeline']}, epoch {found['epoch']}: {counts['records']:,} records, {counts['rows']:,} rows: "
             f"{counts['applied']:,} applied, {counts['repeated']:,} repeated, {found['pending']:,} pending; "
             f"{counts['schema_changes']:,} schema changes, {found['dead_letters']:,} dead letters",

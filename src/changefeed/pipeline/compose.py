@@ -7,6 +7,7 @@ source ──▶ decode ──▶ pending store ──▶ plan ──▶ changes
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -18,14 +19,16 @@ from changefeed.pipeline import barrier as marks
 from changefeed.pipeline import transactions
 from changefeed.pipeline.actions import AddColumns, AnyAction, Copy, Create, Merge, Plan, Rewrite, chains
 from changefeed.pipeline.barrier import absorbed, still_pending
+from changefeed.pipeline.begun import check_columns, check_consistency
 from changefeed.pipeline.dead_letters import DeadLetters
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.ledger import Ledger
 from changefeed.pipeline.pending import ChunkInfo, PendingStore
-from changefeed.pipeline.plan import Rules, make
+from changefeed.pipeline.plan import PASSED, Rules, make
 from changefeed.pipeline.state import Hold, State
 from changefeed.protocols import protocol
+from changefeed.sinks.delta.columns import metadata_columns
 from changefeed.sinks.delta.log import Stamp
 from changefeed.sinks.delta.table import Writer
 from changefeed.stages.changes import Told, Window, changes, count
@@ -35,6 +38,8 @@ from changefeed.stages.latest import latest
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+
+_log = logging.getLogger(__name__)
 
 # Where to stop: a commit_ts, or the upstream's name of a transaction or of a mark.
 Until = int | str | None
@@ -73,6 +78,19 @@ class Flow:
         quarantine = self.definition.pipeline.dead_letters == "quarantine"
         state = absorbed(before, fresh, folder, token, repeated, quarantine=quarantine)
         self.step(state, partitions, until)
+
+    def begin(self) -> None:
+        """Takes the pipeline over.
+
+        Raises:
+            ConfigError: the ledger is another pipeline's, or the definition changes what must stay.
+        """
+        self.ledger.claim()
+        check_consistency(self.definition, self.ledger.state)
+        here = next((t for t in self.ledger.state.tables.values() if t.version is not None), None)
+        found = self.writer.state(f"{self.root}/{here.path}") if here is not None else None
+        if here is not None and found is not None:  # one table shows it for all
+            check_columns(self.definition, here, found.columns)
 
     def recover(self) -> bool:
         """Finishes the step that an earlier run began, and drops folders that nobody names; tells if there was one."""
@@ -149,6 +167,8 @@ class Flow:
                 found = self.writer.state(f"{self.root}/{here.path}")
                 tables[name] = replace(here, version=found.version if found else None)
         self.ledger.finish(replace(plan.state, tables=tables))
+        for note in plan.notes:
+            _log.log(logging.INFO if note.startswith(PASSED) else logging.WARNING, "%s", note)
         # what the cut covers is no longer pending
         failpoint("cleanup.before")
         self.pending.delete_all_but(plan.state.pending)
@@ -270,6 +290,7 @@ def rules_of(definition: Definition) -> Rules:
         behaviour.schema_change_behavior,
         definition.sink.irregular,
         spoken.capabilities.restored_ddl,
+        frozenset(metadata_columns(definition.sink)),
     )
 
 

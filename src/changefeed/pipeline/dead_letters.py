@@ -77,11 +77,14 @@ class DeadLetters:
         failpoint("letters.after")
         nameless = [c for c in fresh if c.kind == "dead" and c.table is None]
         if self.policy == "stop" or (self.policy == "quarantine" and nameless):
-            first = letters.orderBy("topic", "partition", "offset", "index").first()
+            chosen = letters if self.policy == "stop" else letters.where("table IS NULL")
+            first = chosen.orderBy("topic", "partition", "offset", "index").first()
             said = first["error"] if first is not None else ""
+            which = "" if self.policy == "stop" else " and names no table that could be held"
             raise ProtocolError(
-                f"{found} record{'s' if found > 1 else ''} could not be decoded, the first: {said}. They are kept: changefeed "
-                "dlq list. Correct the protocol or its options and run again, or set pipeline.dead-letters to `continue`",
+                f"{found:,} record{'s' if found > 1 else ''} could not be decoded, the first{which}: "
+                f"{said}{'' if said.endswith('?') else '.'} They are kept: changefeed dlq list. Correct the protocol or its "
+                "options and run again, or set pipeline.dead-letters to `continue`",
                 reason="dead-letters",
             )
 

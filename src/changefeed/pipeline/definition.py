@@ -6,6 +6,7 @@ Flink CDC's own property names stay as they are. An unknown name is an error tha
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
@@ -51,7 +52,10 @@ class FilesSource(_Source):
     """Record logs in a folder that may grow: `*.jsonl`, `*.jsonl.gz`, `*.jsonl.zst`, `*.parquet`."""
 
     type: Literal["files"]
-    path: str = Field(description="A file, or a pattern such as `history/*.jsonl.gz`; relative to the definition.")
+    path: str = Field(
+        description="A file, or a pattern such as `history/*.jsonl.gz`; relative to the definition. A log is known by its path: "
+        "renamed, it is read again."
+    )
 
 
 class KafkaSource(_Source):
@@ -111,6 +115,12 @@ class DeltaSink(Section):
         default_factory=list, description="Columns to add that tell where a row's last change came from."
     )
 
+    @field_validator("irregular", mode="before")
+    @classmethod
+    def _null(cls, value: Any) -> Any:
+        """YAML has a value of its own for `null` without quotes."""
+        return "null" if value is None else value
+
 
 class Behaviour(Section):
     """How the pipeline applies changes."""
@@ -130,7 +140,16 @@ class Behaviour(Section):
         default="evolve", alias="schema.change.behavior", description="What a schema change does to the sink's tables."
     )
     parallelism: int = Field(default=4, ge=1, le=64, description="How many tables are written at the same time.")
-    trigger_interval: str = Field(default="1 second", description="How often to look for new records when following.")
+    trigger_interval: str = Field(
+        default="1 second", description="How often to look for new records when following: `1 second`, `5 minutes`."
+    )
+
+    @field_validator("trigger_interval")
+    @classmethod
+    def _interval(cls, value: str) -> str:
+        if not re.fullmatch(r"\d+ (millisecond|second|minute|hour|day)s?", value):
+            raise ValueError(f"expected a number and a unit, as `1 second` or `5 minutes`, not {value!r}")
+        return value
 
     @model_validator(mode="after")
     def _together(self) -> Behaviour:
@@ -152,3 +171,12 @@ class Definition(Section):
     sink: DeltaSink
     pipeline: Behaviour = Field(default_factory=Behaviour)
     spark: dict[str, str] = Field(default_factory=dict, description="Spark configuration, passed on as it is.")
+
+    @field_validator("spark", mode="before", json_schema_input_type=dict[str, str | int | float | bool])
+    @classmethod
+    def _texts(cls, value: Any) -> Any:
+        """Numbers and booleans of YAML as Spark has them: `4`, `true`."""
+        if not isinstance(value, dict):
+            return value
+        plain = (bool, int, float)
+        return {k: str(v).lower() if isinstance(v, plain) else v for k, v in value.items()}

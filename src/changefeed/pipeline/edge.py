@@ -13,6 +13,14 @@ from contextlib import contextmanager
 from changefeed import errors
 from changefeed.errors import ChangefeedError, SinkError, SourceError
 
+_KAFKA = re.compile(r"org\.apache\.kafka\.common\.errors\.(\w+)Exception: (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
+_LASTING = (
+    "UnknownTopicOrPartition",
+    "InvalidTopic",
+    "Authentication",
+    "Authorization",
+    "UnsupportedVersion",
+)  # whatever else is wrong may pass
 _OURS = re.compile(r"changefeed\.errors\.(\w+Error): (.*?)(?=\n\S|\n\n|\n\tat |\Z)", re.DOTALL)
 
 
@@ -49,4 +57,9 @@ def translated(text: str) -> ChangefeedError | None:
             "Kafka no longer has the records that the ledger says come next: they expired before they were read. Start a new "
             "pipeline from a snapshot"
         )
+    if kafka := _KAFKA.search(text):
+        name, message = kafka.groups()
+        lasting = any(part in name for part in _LASTING)
+        fix = "Is the source section right?" if lasting else "Run again when the brokers answer"
+        return SourceError(f"Kafka: {name}: {message.rstrip('.')}. {fix}", transient=not lasting)
     return None

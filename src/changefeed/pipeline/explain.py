@@ -24,7 +24,10 @@ from changefeed.protocols import protocol
 from changefeed.sources import source
 from changefeed.stages.decode import Reader
 
-_BY_KEY = "each batch is applied at once, ordered per key; tables may be ahead of each other"
+_BY_KEY = (
+    "each batch is applied at once, ordered per key; tables may be ahead of each other, and a schema change ahead of older "
+    "rows of other partitions"
+)
 _BARRIERS = {
     "marks": "all tables move together to the smallest resolved mark over all partitions; what is above it waits",
     "transactions": "all tables move together behind whole transactions; one that is not complete waits, with all after it",
@@ -79,8 +82,8 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
         "dead_letters": seen.counts.dead,
         "barrier": _BY_KEY if behaviour.consistency == "key" else _BARRIERS[told_by],
         "schema_changes": _SCHEMA[behaviour.schema_change_behavior],
-        "guarantee": protocol(definition.source.protocol.name).title
-        + " sends at least once; each change is applied once",
+        "guarantee": f"{protocol(definition.source.protocol.name).title} sends at least once; "
+        + ("what it sends again is applied again" if behaviour.consistency == "key" else "each change is applied once"),
         "tables": [_table(definition, name, here) for name, here in sorted(tables.items())],
         "notes": notes,
     }

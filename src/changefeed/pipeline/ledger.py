@@ -78,10 +78,7 @@ class Ledger:
         there = snapshot(self.spark, self.path, self.application)
         if there is not None:
             if there.stamp is None:
-                raise ConfigError(
-                    f"{self.path} is the ledger of another pipeline: give this one a folder of its own (sink.path), or the "
-                    "name that the other has (pipeline.name) if it is to go on with its work"
-                )
+                raise foreign(self.path)
             last = there.stamp  # of the newest row: a step that is only begun is not done
             newest, step = last.epoch, last.step - (last.action == _NUMBER[_BEGUN])
         self.epoch, self.step = newest + 1, step
@@ -159,6 +156,14 @@ class Ledger:
 
     def _rows(self) -> Any:
         return self.spark.read.format("delta").load(self.path)
+
+
+def foreign(path: str) -> ConfigError:
+    """The error for a ledger that a pipeline of another name has begun."""
+    return ConfigError(
+        f"{path} is the ledger of another pipeline: give this one a folder of its own (sink.path), or the name that the other "
+        "has (pipeline.name) if it is to go on with its work"
+    )
 
 
 def cuts(path: str) -> list[Cut]:

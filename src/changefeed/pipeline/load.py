@@ -15,6 +15,18 @@ from changefeed.pipeline import definition as parts
 from changefeed.pipeline.definition import Definition
 from changefeed.protocols import protocol
 
+_CHOICES = ("literal_error", "union_tag_invalid")
+_QUOTED = re.compile(r"'([^']*)'")
+_EXPECTED = {
+    "list_type": "expected a list, as [a, b]",
+    "model_type": "expected names and values",
+    "dict_type": "expected names and values",
+    "model_attributes_type": "expected names and values",
+}
+# Of source and sink, and of protocols: a text with `://` is no path.
+_PATHS = (
+    "path", "schema-registry", "claim-check-storage-uri", "ssl.ca.location", "ssl.certificate.location", "ssl.key.location"
+)  # fmt: skip
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -26,14 +38,34 @@ def load(path: str | Path) -> Definition:
     """
     file = Path(path)
     try:
-        said = yaml.safe_load(file.read_text())
+        said = yaml.load(file.read_text("utf-8"), _Loader)
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{file}: not YAML: {error}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: not YAML: {_place(error)}") from error
     if not isinstance(said, dict):
         raise ConfigError(f"{file}: expected the sections source, sink and pipeline")
     return read(_filled(said, file), base=file.parent, where=str(file))
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML without tags, in which a name that is there twice is an error: one of them would not count."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        names = set[str]()
+        for name, _ in node.value:
+            if not isinstance(name, yaml.ScalarNode):
+                continue
+            if name.value in names:
+                raise yaml.MarkedYAMLError(problem=f"{name.value} is there twice", problem_mark=name.start_mark)
+            names.add(name.value)
+        return super().construct_mapping(node, deep)
+
+
+def _place(error: Exception) -> str:
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return str(error).splitlines()[0]
+    return f"{error.problem} at line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}"
 
 
 def read(said: dict[str, Any], *, base: Path | None = None, where: str = "definition") -> Definition:
@@ -73,10 +105,16 @@ def _anchored(said: dict[str, Any], base: Path | None) -> dict[str, Any]:
         return said
     sections = dict(said)
     for name in ("source", "sink"):
-        section = sections.get(name)
-        if isinstance(section, dict) and isinstance(section.get("path"), str) and "://" not in section["path"]:
-            sections[name] = {**section, "path": str((base / section["path"]).absolute())}
+        if isinstance(section := said.get(name), dict):
+            sections[name] = _absolute(section, base)
+            if isinstance(choice := section.get("protocol"), dict):
+                sections[name]["protocol"] = _absolute(choice, base)
     return sections
+
+
+def _absolute(said: dict[str, Any], base: Path) -> dict[str, Any]:
+    paths = {name: said[name] for name in _PATHS if isinstance(said.get(name), str) and "://" not in said[name]}
+    return {**said, **{name: str((base / path).absolute()) for name, path in paths.items()}}
 
 
 def _explained(error: ValidationError, where: str) -> ConfigError:
@@ -87,7 +125,14 @@ def _explained(error: ValidationError, where: str) -> ConfigError:
         known = [field.alias or name for name, field in model.model_fields.items()]
         section, _, name = path.rpartition(".")
         return ConfigError(f"{where}: {unknown_name('name in ' + (section or 'the file'), name, known)}")
-    said = str(first["msg"]).removeprefix("Value error, ")
+    if first["type"] in _CHOICES:
+        context = first["ctx"]
+        path += "" if first["type"] == "literal_error" else ".type"
+        known = _QUOTED.findall(str(context.get("expected", context.get("expected_tags"))))
+        return ConfigError(f"{where}: {unknown_name(path, str(context.get('tag', first['input'])), known)}")
+    if first["input"] is None or first["type"] in ("missing", "union_tag_not_found"):
+        return ConfigError(f"{where}: {path}{'.type' if first['type'] == 'union_tag_not_found' else ''} is missing")
+    said = _EXPECTED.get(first["type"], str(first["msg"]).removeprefix("Value error, "))
     return ConfigError(f"{where}: {path}: {said}" if path else f"{where}: {said}")
 
 

@@ -33,6 +33,7 @@ from changefeed.pipeline.writes import Writes, by_table, within
 from changefeed.wire import ddl
 from changefeed.wire.ddl import statements as said
 
+PASSED = "passed over"  # begins the note of a statement that no table downstream has anything of
 _Name = tuple[str, str]  # database and table
 
 
@@ -49,6 +50,7 @@ class Rules:
             `ignore`      it is noted, and tables follow their rows
             `exception`   it stops the pipeline
         irregular: the sink's policy for values that a column cannot hold: `null`, `fail` or `keep`.
+        ours: names of the columns that the definition adds to every table.
         restored_ddl: TiDB wrote the DDL, see `wire.ddl.parse`.
     """
 
@@ -56,6 +58,7 @@ class Rules:
     behavior: str = "evolve"
     irregular: str = "null"
     restored_ddl: bool = False
+    ours: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ def make(state: State, chunks: list[ChunkInfo], after: int | None, upto: int | N
     since, applied = after, set[tuple[int | None, str]]()
     if upto is None and state.schema_ts is not None:  # see rule 2
         since, applied = state.schema_ts - 1, {(state.schema_ts, text) for text in state.schema_texts}
-    writes = Writes(dict(state.tables), dict(state.held), after, upto, rules.keyless, by_table(chunks))
+    writes = Writes(dict(state.tables), dict(state.held), after, upto, rules.keyless, by_table(chunks), rules.ours)
     planner = _Planner(writes, rules, since)
     starts = [hold.after for hold in state.held.values() if hold.released] + [since]
     first = None if None in starts else min(start for start in starts if start is not None)
@@ -184,7 +187,7 @@ class _Planner:
                 if any(self._turn(".".join(self._spelled(*names, event)), ts) for names in concerned):
                     self._refuse(event, f"{statement.kind} changes rows that nothing names", None)
             case said.Passed() if within(ts, self.since, None):
-                self.notes.append(f"passed over: {event.ddl}")
+                self.notes.append(f"{PASSED}: {event.ddl}")
 
     def _turn(self, name: str, ts: int) -> bool:
         """Whether a table's schema change is for now: not when it is held, or had it before others were released."""

@@ -131,7 +131,7 @@ def replay(definition: Definition, spark: SparkSession, positions: Sequence[str]
     """
     flow = open_flow(definition, spark)
     with as_ours():
-        flow.ledger.claim()
+        flow.begin()
         flow.recover()
         if flow.ledger.state.replayed:
             flow.letters.mark(flow.ledger.state.replayed)

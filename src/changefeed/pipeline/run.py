@@ -116,7 +116,7 @@ class _Runner:
         self.at_work = threading.Lock()  # held during a step; who ends the query waits for it
 
     def run(self) -> Summary:
-        self.ledger.claim()
+        self.flow.begin()
         first, before = self.ledger.step, self.ledger.state
         self._recover()
         self.flow.letters.settle(self.ledger.state.positions)
@@ -148,7 +148,8 @@ class _Runner:
 
     def _step(self, *, settled: bool) -> None:
         state, before = self.ledger.state, self.ledger.step
-        if state.pending and self.definition.pipeline.consistency == "transaction" and state.source is not None:
+        waits = state.counts.pending or self.definition.pipeline.consistency == "transaction"
+        if state.pending and waits and state.source is not None:
             self.flow.step(state, self.source.partitions(state.source), self.until, settled=settled)
             if self.ledger.step != before:
                 self._tell()

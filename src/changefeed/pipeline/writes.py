@@ -20,6 +20,7 @@ from changefeed.pipeline.actions import AddColumns, AnyAction, Copy, Create, Mer
 from changefeed.pipeline.evolution import columns_added, learn, widened
 from changefeed.pipeline.pending import ChunkInfo
 from changefeed.pipeline.state import Hold, TableState
+from changefeed.sinks.delta.columns import refused
 
 
 @dataclass(slots=True)
@@ -27,6 +28,7 @@ class Writes:
     """The tables of a step in (after, upto], and the writes planned so far.
 
     Attributes:
+        ours: names of the columns that every table has beside the upstream's.
         flushed: up to where a table's rows are in the writes planned, or no longer matter.
     """
 
@@ -36,6 +38,7 @@ class Writes:
     upto: int | None
     keyless: str
     chunks: dict[str, list[ChunkInfo]]
+    ours: frozenset[str] = frozenset()
     actions: list[AnyAction] = field(default_factory=list)
     flushed: dict[str, int | None] = field(default_factory=dict)
     numbers: Counter[str] = field(default_factory=Counter)
@@ -107,6 +110,7 @@ class Writes:
     ) -> None:
         """Gives a table other columns; `expressions` are for the rows that exist, None where they stay as they are."""
         here = self.tables[name]
+        self._check(table)
         self.tables[name] = replace(here, table=table, declared=here.declared if declared is None else declared)
         if expressions is not None:
             self.add(Rewrite(path=here.path, number=0, table=table, expressions=expressions))
@@ -116,8 +120,14 @@ class Writes:
     def create(self, table: Table, *, declared: bool) -> None:
         """A new, empty table in the place of whatever had its name."""
         path = table_path(table.database, table.name)
+        self._check(table)
         self.tables[f"{table.database}.{table.name}"] = TableState(table, path, declared)
         self.add(Create(path=path, number=0, table=table))
+
+    def _check(self, table: Table) -> None:
+        why = refused((c.name for c in table.columns), self.ours)
+        if why is not None:
+            raise UnsupportedError(f"{table.database}.{table.name}: {why}")
 
     def empty(self, name: str) -> None:
         """The table without its rows."""
@@ -151,14 +161,17 @@ def by_table(chunks: Iterable[ChunkInfo]) -> dict[str, list[ChunkInfo]]:
 
 
 def table_path(database: str, table: str) -> str:
-    """Where a table lies below the sink's path; what a path cannot hold, or takes for something else, is escaped."""
-    return f"{'%5Fchangefeed' if database == '_changefeed' else _escaped(database)}/{_escaped(table)}"
+    """Where a table lies below the sink's path; what a path cannot hold, or takes for something else, is escaped.
+
+    `~2F` stands for `/`: a `%2F` would be taken for one by readers to which every path is a URL.
+    """
+    return f"{'~5Fchangefeed' if database == '_changefeed' else _escaped(database)}/{_escaped(table)}"
 
 
 def _escaped(name: str) -> str:
     if name in (".", ".."):
-        return name.replace(".", "%2E")
-    return "".join(c if c not in '/\\%:*?"<>|' and c >= " " else f"%{ord(c):02X}" for c in name)
+        return name.replace(".", "~2E")
+    return "".join(c if c not in '/\\%~:*?"<>|' and c >= " " else f"~{ord(c):02X}" for c in name)
 
 
 def within(ts: int | None, after: int | None, upto: int | None) -> bool:

@@ -15,11 +15,11 @@ import msgspec
 import pyarrow as pa
 from msgspec import Meta
 
-from changefeed.errors import ConfigError, unknown_name
 from changefeed.model.batch import Decoded
 from changefeed.model.event import DeadLetter
 from changefeed.model.position import Place
 from changefeed.model.types import ColumnType
+from changefeed.wire import given as given_options
 
 # The type that a record told, and the one that DDL defines -> what takes ready values of the one to those of the other.
 # It raises SchemaError for a value that means nothing there, IrregularError for one that the type cannot hold.
@@ -286,11 +286,4 @@ class Protocol:
         Raises:
             ConfigError: an option is unknown or its value does not fit; the message names the nearest or the problem.
         """
-        known = [f.encode_name for f in msgspec.structs.fields(self.options)]
-        for name in given:
-            if name not in known:
-                raise unknown_name(f"option of {self.name}", name, known)
-        try:
-            return msgspec.convert(dict(given), self.options, strict=False)
-        except msgspec.ValidationError as error:
-            raise ConfigError(f"{self.name}: {error}") from error
+        return given_options.read(self.name, self.options, given)

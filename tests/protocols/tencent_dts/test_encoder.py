@@ -284,7 +284,7 @@ def test_an_origin_that_is_none_of_ours_is_refused_in_words(origin: dict[str, An
             {"custom_rules": '[{"DbPattern":"("}]'},
             "custom_rules: '(' is no regular expression: missing ), unterminated subpattern at position 0",
         ),
-        ({"on_gap": "skip"}, "tencent-dts: Invalid enum value 'skip' - at `$.on_gap`"),
+        ({"on_gap": "skip"}, 'tencent-dts: unknown on_gap "skip". Known: error, warn'),
     ],
 )
 def test_options_that_cannot_work_are_refused(given: dict[str, str], error: str) -> None:

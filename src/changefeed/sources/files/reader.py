@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from changefeed import record_log
+from changefeed.errors import SourceError
 from changefeed.frames.slices import SLICES_DDL, Slice, pack
 from changefeed.record_log import Cursor
 from changefeed.sources.files.spool import Spool
@@ -79,10 +80,15 @@ class Progress:
 
     def _total(self, path: str) -> Cursor:
         """Where the file's last whole record ends; when it has grown, only what is new is counted."""
-        size = record_log.size(path)
-        known, end = self._totals.get(path, (None, self.cursors.get(path, record_log.START)))
+        size, here = record_log.size(path), self.cursors.get(path, record_log.START)
+        known, end = self._totals.get(path, (None, here))
         if known != size:
             end = record_log.advance(path, end if end.bytes else record_log.START)
+            if end.records < here.records or sum(size) < here.bytes:
+                raise SourceError(
+                    f"{path} has become shorter: {here.records:,} records of it have been read. A log may grow, not be replaced: "
+                    "restore it, or give what is new a name of its own"
+                )
             self._totals[path] = size, end
         return end
 

@@ -7,15 +7,19 @@ too, so that it also tells which partitions exist.
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from changefeed.errors import ConfigError, SourceError
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_SECONDS = 10.0  # for a server to take a connection
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
 
@@ -29,7 +33,13 @@ class KafkaTopics:
     whole = True  # Spark's connector gives a partition to one task
 
     def stream(self, spark: SparkSession, token: str | None, end: str | None) -> DataFrame:
-        """The records from `token` on; the connector finds the end by itself."""
+        """The records from `token` on; the connector finds the end by itself.
+
+        Raises:
+            ConfigError: a server has no port.
+            SourceError: no server answers. Spark's client would try for minutes, and say less.
+        """
+        _reach(self.options["kafka.bootstrap.servers"])
         options = dict(self.options)
         if token is not None:
             options["startingOffsets"] = token
@@ -53,6 +63,21 @@ class KafkaTopics:
     def partitions(self, token: str) -> set[tuple[str, int]]:
         """Every partition of the token."""
         return {(topic, int(p)) for topic, offsets in json.loads(token).items() for p in offsets}
+
+
+def _reach(servers: str) -> None:
+    """Connects to one of the servers and hangs up."""
+    reason: OSError | None = None
+    for server in servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        if not port.isdigit():
+            raise ConfigError(f"source.servers: expected host:port, not {server!r}")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS):
+                return
+        except OSError as error:
+            reason = error
+    raise SourceError(f"{servers} does not answer: {reason}", transient=True) from reason
 
 
 def open_source(definition: Any) -> KafkaTopics:

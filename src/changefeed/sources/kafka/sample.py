@@ -8,8 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from changefeed.errors import MissingExtraError, SourceError
+from changefeed.errors import ConfigError, MissingExtraError, SourceError
 from changefeed.model.batch import record_batch
+from changefeed.sources.kafka.connection import plain_properties
 
 _SECONDS = 10.0
 
@@ -18,18 +19,25 @@ def first_records(options: dict[str, str], limit: int) -> Iterator[pa.RecordBatc
     """The first `limit` records of the topics that Spark's options name, all in one batch.
 
     Raises:
+        ConfigError: the plain client cannot connect as the options say.
         SourceError: no broker answers, or a topic is not there.
     """
     try:
         from confluent_kafka import Consumer, KafkaException
     except ImportError as error:
         raise MissingExtraError("Looking at Kafka topics without Spark", "kafka") from error
-    properties = {k.removeprefix("kafka."): v for k, v in options.items() if k.startswith("kafka.")}
-    consumer = Consumer({**properties, "group.id": "changefeed-sample", "enable.auto.commit": False})
+    servers, said = options["kafka.bootstrap.servers"], list[Any]()
+    own = {"group.id": "changefeed-sample", "enable.auto.commit": False, "log_level": 0, "error_cb": said.append}
+    try:
+        consumer = Consumer(plain_properties(options) | own)
+    except KafkaException as error:
+        raise ConfigError(f"without Spark, the Kafka client refuses its properties: {error.args[0].str()}") from error
     try:
         yield record_batch(_records(consumer, options, limit))
     except KafkaException as error:
-        raise SourceError(f"{options['kafka.bootstrap.servers']}: {error.args[0].str()}", transient=True) from error
+        consumer.poll(0)  # hands over what the client knows of the reason
+        reason = said[0].str() if said else error.args[0].str()
+        raise SourceError(f"{servers} does not answer: {reason}", transient=True) from error
     finally:
         consumer.close()
 

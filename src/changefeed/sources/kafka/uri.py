@@ -3,7 +3,8 @@
     kafka://127.0.0.1:9092/shop?protocol=open-protocol&max-batch-size=16&sasl-mechanism=plain&sasl-user=…
             servers        topic  codec options             how to connect
 
-Codec options go to the protocol under the same names. What concerns the producer alone is passed over.
+Codec options go to the protocol under the same names. What concerns the producer alone, or codecs of other protocols, is
+passed over, as the producer does.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from msgspec.structs import fields
+
 from changefeed.errors import ConfigError, unknown_name
+from changefeed.protocols import protocol
 
 _PROTOCOLS = {
     "open-protocol": "ticdc-open",
@@ -24,6 +28,14 @@ _PRODUCER_ONLY = frozenset(
     {
         "kafka-version", "kafka-client-id", "replication-factor", "auto-create-topic", "required-acks", "compression",
         "max-retry", "dial-timeout", "read-timeout", "write-timeout", "encoder-concurrency",
+    }
+)  # fmt: skip
+_OF_ANOTHER_PROTOCOL = frozenset(
+    {
+        "max-message-bytes", "max-batch-size", "enable-tidb-extension", "avro-decimal-handling-mode",
+        "avro-bigint-unsigned-handling-mode", "avro-enable-watermark", "avro-include-before-value", "schema-registry",
+        "only-output-updated-columns", "debezium-disable-schema", "debezium-include-start-ts", "encoding-format",
+        "content-compatible", "output-row-key",
     }
 )  # fmt: skip
 _CONNECTION = frozenset(
@@ -49,7 +61,9 @@ def read_uri(uri: str) -> dict[str, Any]:
         )
     if name not in _PROTOCOLS:
         raise unknown_name("protocol of TiCDC", name, _PROTOCOLS)
-    options = {k: v for k, v in said.items() if k not in _PRODUCER_ONLY | _CONNECTION}
+    known = {field.encode_name for field in fields(protocol(_PROTOCOLS[name]).options)}
+    unread = (_PRODUCER_ONLY | _CONNECTION | _OF_ANOTHER_PROTOCOL) - known
+    options = {k: v for k, v in said.items() if k not in unread}
     unknown = next((k for k in options if k.startswith("sasl-")), None)
     if unknown is not None:
         raise ConfigError(

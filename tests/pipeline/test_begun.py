@@ -1,0 +1,98 @@
+"""What a definition must leave as it was once its pipeline has begun."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, QueryBuilder
+
+from changefeed.errors import ConfigError
+from changefeed.pipeline.begun import check_consistency
+from changefeed.pipeline.definition import DeltaSink
+from changefeed.pipeline.run import run
+from changefeed.pipeline.state import Counts, State
+from changefeed.pipeline.status import status
+from tests.pipeline.history import small_history
+from tests.pipeline.oracle import History
+from tests.pipeline.running import check_cuts, definition, published
+from tests.pipeline.tables import rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WAY_OUT = "put that back, or start a new pipeline in an empty folder"
+
+
+@pytest.mark.parametrize(
+    "state, consistency, begun",
+    [
+        (State(), "key", None),
+        (State(counts=Counts(rows=7)), "key", None),
+        (State(barrier=5), "transaction", None),
+        (State(barrier=5), "key", "transaction"),
+        (State(counts=Counts(rows=7, applied=7)), "key", None),
+        (State(counts=Counts(rows=7, applied=7)), "transaction", "key"),
+    ],
+)
+def test_consistency_stays_once_a_change_was_applied(state: State, consistency: str, begun: str | None) -> None:
+    pipeline = definition("log.jsonl", "lake", consistency=consistency)
+    if begun is None:
+        check_consistency(pipeline, state)
+        return
+    with pytest.raises(ConfigError) as error:
+        check_consistency(pipeline, state)
+    assert str(error.value) == f"pipeline.consistency: changes have been applied with `{begun}`: {WAY_OUT}"
+
+
+def test_columns_of_ours_are_those_of_the_first_write(tmp_path: Path, spark: SparkSession) -> None:
+    log, marks = small_history(tmp_path / "app.jsonl")
+    plain = definition(log, tmp_path / "lake")
+    sink: dict[str, Any] = {"type": "delta", "path": plain.sink.path, "irregular": "keep"}
+    told = plain.model_copy(
+        update={"sink": DeltaSink.model_validate({**sink, "metadata-columns": ["_commit_ts", "_op", "_position"]})}
+    )
+    run(told, spark, once=True, until=marks[0])
+    with pytest.raises(ConfigError) as error:
+        run(plain, spark, once=True)
+    assert str(error.value) == (
+        "sink.metadata-columns and sink.irregular: the tables were begun with _commit_ts, _op, _position, _irregular of ours, "
+        f"and would now have none: {WAY_OUT}"
+    )
+    run(told, spark, once=True)
+    check_cuts(told, History(log))
+    notes, sales = _told(told, "notes"), _told(told, "sales")
+    assert [(row["_op"], row["_irregular"]) for row in notes] == [("insert", [])]
+    moved = next(row for row in sales if row["id"] == 30)
+    assert (moved["_op"], moved["_position"].split(":")[0]) == ("update", "app")
+    assert marks[0] < moved["_commit_ts"] <= marks[1]
+
+
+def _told(pipeline: Any, name: str) -> list[dict[str, Any]]:
+    """The rows of a table with the columns of ours, as they lie."""
+    here = published(pipeline)[-1].state.tables[f"app.{name}"]
+    table = DeltaTable(f"{pipeline.sink.path}/{here.path}", version=here.version)
+    return pa.table(QueryBuilder().register("t", table).execute("select * from t").read_all()).to_pylist()
+
+
+def test_what_waited_for_marks_is_applied_once_no_mark_is_wanted(tmp_path: Path, spark: SparkSession) -> None:
+    log, _ = small_history(tmp_path / "app.jsonl")
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[:9]))  # before the first mark
+    waiting = run(definition(log, tmp_path / "lake"), spark, once=True).state.counts
+    assert (waiting.applied, waiting.pending) == (0, waiting.rows)
+    pipeline = definition(log, tmp_path / "lake", consistency="key")
+    summary = run(pipeline, spark, once=True)
+    assert (summary.state.counts.pending, summary.state.counts.applied) == (0, waiting.rows)
+    here = summary.state.tables["app.orders"]
+    assert rows(f"{pipeline.sink.path}/{here.path}", here.version, here.table)
+
+
+def test_the_ledger_of_another_pipeline_is_not_this_ones_status(tmp_path: Path, spark: SparkSession) -> None:
+    log, marks = small_history(tmp_path / "app.jsonl")
+    pipeline = definition(log, tmp_path / "lake")
+    run(pipeline, spark, once=True, until=marks[0])
+    other = pipeline.model_copy(update={"pipeline": pipeline.pipeline.model_copy(update={"name": "other"})})
+    with pytest.raises(ConfigError, match="is the ledger of another pipeline"):
+        status(other)

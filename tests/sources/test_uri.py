@@ -1,0 +1,62 @@
+"""Sink URIs as TiCDC has them, from the other side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from changefeed.errors import ConfigError
+from changefeed.pipeline.load import read
+from changefeed.sources.kafka.uri import read_uri
+
+SINK = {"type": "delta", "path": "lake"}
+
+
+@pytest.mark.parametrize(
+    "uri, protocol",
+    [
+        ("kafka://a:9092/t?protocol=open-protocol", {"name": "ticdc-open"}),
+        ("kafka://a:9092/t?protocol=default&max-batch-size=4", {"name": "ticdc-open", "max-batch-size": "4"}),
+        ("kafka://a:9092/t?protocol=open-protocol&enable-tidb-extension=true&schema-registry=http://r", {"name": "ticdc-open"}),
+        ("kafka://a:9092/t?protocol=debezium&avro-enable-watermark=true&kafka-version=2.4.0&encoding-format=json",
+         {"name": "ticdc-debezium"}),
+        ("kafka://a:9092/t?protocol=avro&schema-registry=http://r&debezium-disable-schema=true&max-retry=1",
+         {"name": "ticdc-avro", "schema-registry": "http://r"}),
+    ],
+)  # fmt: skip
+def test_what_another_codec_or_the_producer_alone_takes_is_passed_over(uri: str, protocol: dict[str, Any]) -> None:
+    found = read_uri(uri)
+    assert (found["type"], found["servers"], found["topics"]) == ("kafka", "a:9092", ["t"])
+    assert found["protocol"] == protocol
+    read({"source": {"uri": uri}, "sink": SINK})
+
+
+def test_logins_go_to_the_client() -> None:
+    found = read_uri(
+        "kafka+ssl://a:1,b:2/t?protocol=avro&sasl-mechanism=scram-sha-256&sasl-user=u&sasl-password=p%22&ca=c.pem"
+    )
+    login = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    assert {name: value for name, value in found.items() if name.startswith("kafka.")} == {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "SCRAM-SHA-256",
+        "kafka.sasl.jaas.config": f'{login} required username="u" password="p\\"";',
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.location": "c.pem",
+    }
+
+
+@pytest.mark.parametrize(
+    "uri, message",
+    [
+        ("kafka://a:1/t?protocol=open-protocol&max-batch-sise=4",
+         'unknown option of ticdc-open "max-batch-sise". Did you mean "max-batch-size"?'),
+        ("kafka://a:1/t?protocol=canal-json", 'unknown protocol of TiCDC "canal-json". Known: avro, debezium, '),
+        ("kafka://a:1/t", "source.uri: it names no protocol; add `protocol=open-protocol`, or "),
+        ("kafka://a:1?protocol=avro", "source.uri: expected kafka://host:port/topic?protocol=…, as a TiCDC changefeed has it"),
+    ],
+)  # fmt: skip
+def test_what_cannot_work_is_said(uri: str, message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        read({"source": {"uri": uri}, "sink": SINK})
+    assert str(error.value).startswith(message)
