@@ -20,6 +20,11 @@ REFUSED = {
     + "pipeline: {consistency: keys}": 'unknown pipeline.consistency "keys". Did you mean "key"? Known: key, '
     "transaction",
     SOURCE: "sink is missing",
+    SOURCE
+    + SINK
+    + "pipeline: {schema.change.behaviour: ignore}": 'unknown name in pipeline "schema.change.behaviour". Did you '
+    'mean "schema.change.behavior"? Known: consistency, dead-letters, keyless, name, parallelism, schema.change.behavior, '
+    "trigger-interval",
     SOURCE.replace("type: files, ", "") + SINK: "source.type is missing",
     SOURCE.replace(" ticdc-open", "") + SINK: "source.protocol is missing",
     SOURCE.replace("ticdc-open", "[ticdc-open]") + SINK: "source.protocol: expected names and values",

@@ -119,12 +119,13 @@ def _absolute(said: dict[str, Any], base: Path) -> dict[str, Any]:
 
 def _explained(error: ValidationError, where: str) -> ConfigError:
     first = error.errors()[0]
-    path = ".".join(str(part) for part in first["loc"] if part not in ("files", "kafka", "delta"))
+    places = [str(part) for part in first["loc"] if part not in ("files", "kafka", "delta")]
+    path = ".".join(places)
     if first["type"] == "extra_forbidden":
         model = _model(path.split(".")[0], first["loc"])
         known = [field.alias or name for name, field in model.model_fields.items()]
-        section, _, name = path.rpartition(".")
-        return ConfigError(f"{where}: {unknown_name('name in ' + (section or 'the file'), name, known)}")
+        *section, name = places
+        return ConfigError(f"{where}: {unknown_name('name in ' + ('.'.join(section) or 'the file'), name, known)}")
     if first["type"] in _CHOICES:
         context = first["ctx"]
         path += "" if first["type"] == "literal_error" else ".type"
