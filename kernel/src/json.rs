@@ -17,6 +17,21 @@ pub struct Text<'a> {
     pub escaped: bool,
 }
 
+impl<'a> Text<'a> {
+    /// What it means; `scratch` holds that where there are escapes.
+    pub fn plain<'s>(&self, scratch: &'s mut Vec<u8>) -> Option<&'s [u8]>
+    where
+        'a: 's,
+    {
+        if !self.escaped {
+            return Some(self.raw);
+        }
+        scratch.clear();
+        unescape(self.raw, scratch)?;
+        Some(scratch)
+    }
+}
+
 /// Sign and magnitude of an integer.
 #[inline]
 pub fn integer(c: &mut Cursor<'_>) -> Option<(bool, u64)> {

@@ -31,7 +31,8 @@ def met(tables: list[TableBatch]) -> list[tuple[TableShape, str]]:
 
 def places_of(records: pa.RecordBatch) -> pa.RecordBatch:
     """Where the records lie."""
-    return records.select(_PLACE.names).cast(_PLACE)
+    places = records.select(_PLACE.names)
+    return places if places.schema == _PLACE else places.cast(_PLACE)
 
 
 def headers_of(records: pa.RecordBatch) -> pa.Array:
@@ -56,17 +57,23 @@ class Taught:
         self._schema = functools.cache(functools.partial(table_schema, shape))
 
     def completed(self, rows: pa.RecordBatch, places: pa.RecordBatch) -> TableBatch:
-        """The kernel's rows with the columns that it leaves out: what follows from the record and from commit_ts, or is empty."""
+        """The kernel's rows with the columns that it leaves out: what follows from the record and from commit_ts, or is empty.
+
+        A batch may be of many tables: what is done here is done for each of them, so column by column where Arrow takes
+        longer with all at once.
+        """
         columns, count = dict(zip(rows.schema.names, rows.columns, strict=True)), len(rows)
+        lies, record = zip(_PLACE.names, places.columns, strict=True), columns["record"]
         each = count == len(places) and columns["index"].null_count == count  # a row for each record, in order
-        columns |= zip(_PLACE.names, (places if each else places.take(columns["record"])).columns, strict=True)
+        columns |= lies if each else ((name, column.take(record)) for name, column in lies)
         if "commit_time" not in columns:
             ms = pc.shift_right(columns["commit_ts"], pa.scalar(tso.LOGICAL_BITS, pa.uint64()))
             columns["commit_time"] = ms.cast(pa.int64()).cast(_MILLISECONDS)
         if "irregular" not in columns:
             columns["irregular"] = _nothing(count.bit_length()).slice(0, count)
         schema = self._schema(columns["commit_time"].type.unit)
-        arrays = [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in schema]
+        columns |= {name: pa.nulls(count, schema.field(name).type) for name in schema.names if name not in columns}
+        arrays = [columns[name] for name in schema.names]
         return TableBatch(self.shape, pa.RecordBatch.from_arrays(arrays, schema=schema))
 
 

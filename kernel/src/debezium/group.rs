@@ -146,6 +146,12 @@ impl Images {
         self.before.there = false;
         self.after.there = false;
     }
+
+    /// Nothing when an image has a text that stands for a column that was not sent.
+    pub fn are_whole(&self, value: &[u8], placeholders: &[Vec<u8>]) -> Option<()> {
+        let mut tokens = [self.before.get(), self.after.get()].into_iter().flatten().flatten();
+        tokens.try_for_each(|token| (!is_one_of(token, value, placeholders)?).then_some(()))
+    }
 }
 
 impl Group {
@@ -204,11 +210,12 @@ impl Group {
 }
 
 /// Whether a string is one of these texts, which are UTF-8.
-pub fn is_one_of(token: &Token, value: &[u8], texts: &[Vec<u8>]) -> Option<bool> {
+#[inline]
+fn is_one_of(token: &Token, value: &[u8], texts: &[Vec<u8>]) -> Option<bool> {
     let Kind::Text { escaped } = token.kind else { return Some(false) };
     let raw = token.of(value)?.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     if !escaped {
-        return Some(texts.iter().any(|text| text == raw));
+        return Some(texts.iter().any(|text| text.len() == raw.len() && text == raw));
     }
     let mut plain = Vec::new();
     unescape(raw, &mut plain)?;

@@ -82,8 +82,8 @@ impl Node {
 pub struct Compiled {
     /// Schema block of the value, with what stands around it; empty without schema.
     pub opening: Vec<u8>,
-    pub database: Vec<u8>,
-    pub table: Vec<u8>,
+    /// The database's name and the table's as they are spelled.
+    pub table: [Vec<u8>; 2],
     /// What tells the group from others.
     pub identity: Vec<u8>,
     pub layout: Layout,
@@ -139,8 +139,7 @@ pub fn compile(shape: &Shape<'_>, numeric: bool) -> Option<Compiled> {
     };
     Some(Compiled {
         opening: wire.value.schema.map(|b| format!("{{\"schema\":{},\"payload\":", b.get())).unwrap_or_default().into(),
-        database: unquoted(&shape.database),
-        table: unquoted(&shape.table),
+        table: [unquoted(&shape.database), unquoted(&shape.table)],
         identity: format!("{:?}{:?}{}{names:?}", shape.database, shape.table, shape.wire.get()).into_bytes(),
         rows: [rows(Clock::Milliseconds)?, rows(Clock::Microseconds)?],
         layout,

@@ -14,7 +14,7 @@
 
 mod shape;
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
@@ -23,8 +23,7 @@ use crate::cursor::Cursor;
 use crate::debezium::group::{Group, Images, fill};
 use crate::debezium::rows::{Head, LOGICAL_BITS, Rows, Transaction, When};
 use crate::debezium::shape::Shape;
-use crate::debezium::text::push_integer;
-use crate::json::{int64, string, uint64};
+use crate::json::{Text, int64, string, uint64};
 use shape::{Compiled, compile};
 
 const OPENING: &[u8] = b"{\"payload\":{\"source\":{\"version\":\"2.4.0.Final\",\"connector\":\"TiCDC\",\"name\":";
@@ -35,7 +34,7 @@ const NOWHERE: &[u8] =
 /// Decodes the rows of the shapes it has learned.
 #[derive(Default)]
 pub struct Decoder {
-    names: BTreeMap<Vec<u8>, usize>,
+    names: HashMap<Vec<u8>, usize>,
     last: (Vec<u8>, usize),
     tables: Vec<Table>,
     shapes: Vec<Rows>,
@@ -89,6 +88,16 @@ impl Decoder {
         Some(number)
     }
 
+    /// What a value tells of its table at first sight: a number below that of the shapes.
+    pub fn route(&mut self, value: &[u8]) -> Option<usize> {
+        if self.tables.len() == 1 {
+            return Some(0);
+        }
+        let mut c = Cursor::new(value);
+        opening(&mut c)?;
+        self.table(&mut c)
+    }
+
     /// Decodes one record, or leaves no trace of it and says `None`.
     pub fn decode(&mut self, record: i32, key: Option<&[u8]>, value: Option<&[u8]>) -> Option<()> {
         let value = value?;
@@ -124,25 +133,20 @@ impl Decoder {
 
     /// Reads all in front of the images, and writes the origin.
     fn envelope(&mut self, c: &mut Cursor<'_>) -> Option<Envelope> {
-        c.eat(OPENING)?;
-        let name = string(c)?;
-        c.eat(b",\"ts_ms\":")?;
-        let ms = int64(c)?;
-        c.eat(SNAPSHOT)?;
+        let (name, ms) = opening(c)?;
         let table = self.table(c)?;
         c.eat(NOWHERE)?;
         let commit_ts = uint64(c)?;
         let started = c.eat(b",\"start_ts\":").is_some();
         if started {
-            let start = c.rest();
-            uint64(c)?;
+            let start = text_of(c, uint64)?;
             self.start.clear();
-            self.start.extend_from_slice(start.get(..start.len() - c.rest().len())?);
+            self.start.extend_from_slice(start);
         }
         c.eat(b",\"cluster_id\":")?;
         let cluster = string(c)?;
         c.eat(b"},\"ts_ms\":")?;
-        let clock = int64(c)?;
+        let clock = text_of(c, int64)?;
         c.eat(b",\"transaction\":null,\"op\":\"")?;
         let op = c.byte()?;
         c.eat(b"\",")?;
@@ -151,7 +155,7 @@ impl Decoder {
         }
         self.origin.clear();
         self.origin.extend_from_slice(b"{\"ts_ms\":");
-        push_integer(clock, &mut self.origin);
+        self.origin.extend_from_slice(clock);
         self.origin.extend_from_slice(b",\"cluster_id\":\"");
         self.origin.extend_from_slice(cluster.raw);
         self.origin.extend_from_slice(b"\"}");
@@ -175,6 +179,25 @@ impl Decoder {
         self.last.1 = table;
         Some(table)
     }
+}
+
+/// The name and the time in front of the table's name.
+#[inline]
+fn opening<'a>(c: &mut Cursor<'a>) -> Option<(Text<'a>, i64)> {
+    c.eat(OPENING)?;
+    let name = string(c)?;
+    c.eat(b",\"ts_ms\":")?;
+    let ms = int64(c)?;
+    c.eat(SNAPSHOT)?;
+    Some((name, ms))
+}
+
+/// The bytes of a number: there is but one text of each.
+#[inline]
+fn text_of<'a, T>(c: &mut Cursor<'a>, read: impl FnOnce(&mut Cursor<'a>) -> Option<T>) -> Option<&'a [u8]> {
+    let start = c.rest();
+    read(c)?;
+    start.get(..start.len() - c.rest().len())
 }
 
 impl Table {
