@@ -1,11 +1,10 @@
 //! Numbers and NULLs under construction.
 
-use std::mem::replace;
-
 use arrow_array::PrimitiveArray;
 use arrow_array::types::ArrowPrimitiveType;
 
 use crate::nulls::Nulls;
+use crate::room::emptied;
 
 /// Numbers, of which some are NULL.
 pub struct Numbers<T: ArrowPrimitiveType> {
@@ -38,6 +37,6 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
     /// The array; no number is left.
     pub fn finish(&mut self) -> PrimitiveArray<T> {
         let rows = self.values.len();
-        PrimitiveArray::new(replace(&mut self.values, Vec::with_capacity(rows)).into(), self.nulls.finish(rows))
+        PrimitiveArray::new(emptied(&mut self.values).into(), self.nulls.finish(rows))
     }
 }

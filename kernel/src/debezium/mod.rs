@@ -19,7 +19,6 @@ pub mod derived;
 pub mod forms;
 pub mod group;
 pub mod number;
-pub mod order;
 pub mod rows;
 pub mod shape;
 pub mod text;

@@ -26,9 +26,11 @@ pub enum Style {
 }
 
 /// A number of one width.
-pub trait Width: Copy + ryu::Float + LowerExp + Into<f64> {
+pub trait Width: Copy + std::ops::Neg<Output = Self> + ryu::Float + LowerExp + Into<f64> {
     /// How many digits every number of the width keeps.
     const KEPT: usize;
+    /// A mantissa of at most so many digits over a power of ten, where that is exact: one rounding is right.
+    fn over(mantissa: u64, decimals: usize) -> Option<Self>;
     /// The number that a text begins with.
     fn read(c: &mut Cursor<'_>) -> Option<Self>;
     /// Whether it is a power of two, or nothing.
@@ -40,9 +42,14 @@ pub trait Width: Copy + ryu::Float + LowerExp + Into<f64> {
 }
 
 macro_rules! width {
-    ($float:ty, kept: $kept:literal, above_mantissa: $bits:literal, read: $read:path) => {
+    ($float:ty, kept: $kept:literal, powers: $powers:expr, above_mantissa: $bits:literal, read: $read:path) => {
         impl Width for $float {
             const KEPT: usize = $kept;
+
+            #[inline]
+            fn over(mantissa: u64, decimals: usize) -> Option<Self> {
+                Some(mantissa as $float / $powers.get(decimals)?)
+            }
 
             #[inline]
             fn read(c: &mut Cursor<'_>) -> Option<Self> {
@@ -66,19 +73,29 @@ macro_rules! width {
     };
 }
 
-width!(f64, kept: 15, above_mantissa: 12, read: float);
-width!(f32, kept: 6, above_mantissa: 9, read: float32);
+const POWERS: [f64; 23] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20,
+    1e21, 1e22,
+];
+const FEW_POWERS: [f32; 11] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10];
+
+width!(f64, kept: 15, powers: POWERS, above_mantissa: 12, read: float);
+width!(f32, kept: 6, powers: FEW_POWERS, above_mantissa: 9, read: float32);
 
 /// The number that is spelled like this.
 #[inline]
 pub fn spelled<T: Width>(text: &[u8], style: Style) -> Option<T> {
+    let parts = parts(text, style);
+    if let Some(value) = parts.and_then(|(whole, fraction)| short::<T>(whole, fraction)) {
+        return value.is_plain(style).then(|| if text.starts_with(b"-") { -value } else { value });
+    }
     let mut c = Cursor::new(text);
     let value = T::read(&mut c)?;
     let plain = value.is_plain(style);
     if !c.is_empty() {
         return None;
     }
-    let digits = if plain { digits(text, style) } else { None };
+    let digits = parts.filter(|_| plain).map(|(whole, fraction)| count(whole, fraction));
     if digits.is_some_and(|count| count <= T::KEPT) {
         return Some(value);
     }
@@ -167,9 +184,9 @@ impl Shortest {
     }
 }
 
-/// How many significant digits a number in the plain notation has; nothing for another notation.
+/// The digits before and behind the point of a number in the plain notation, its sign aside; nothing for another notation.
 #[inline]
-fn digits(text: &[u8], style: Style) -> Option<usize> {
+fn parts(text: &[u8], style: Style) -> Option<(&[u8], &[u8])> {
     let text = text.strip_prefix(b"-").unwrap_or(text);
     let whole = text.iter().take_while(|b| b.is_ascii_digit()).count();
     let (whole, fraction) = text.split_at_checked(whole)?;
@@ -182,12 +199,30 @@ fn digits(text: &[u8], style: Style) -> Option<usize> {
     if fraction.last() == Some(&b'0') && !integral {
         return None;
     }
-    let fraction = if integral { &[] } else { fraction };
-    Some(if whole == b"0" {
+    Some((whole, if integral { &[] } else { fraction }))
+}
+
+/// How many significant digits there are.
+#[inline]
+fn count(whole: &[u8], fraction: &[u8]) -> usize {
+    if whole == b"0" {
         fraction.len() - fraction.iter().take_while(|&&b| b == b'0').count()
     } else {
         whole.len() + fraction.len()
-    })
+    }
+}
+
+/// A number of few digits: both they and the power of ten are exact, and so the nearest is what dividing them gives.
+#[inline]
+fn short<T: Width>(whole: &[u8], fraction: &[u8]) -> Option<T> {
+    if matches!(whole, [] | [b'0', _, ..])
+        || whole.len() + fraction.len() > T::KEPT + 1
+        || count(whole, fraction) > T::KEPT
+    {
+        return None;
+    }
+    let mantissa = whole.iter().chain(fraction).fold(0u64, |sum, b| sum * 10 + u64::from(b - b'0'));
+    T::over(mantissa, fraction.len())
 }
 
 /// Appends the style's text of a number in shortest scientific notation.

@@ -5,7 +5,6 @@
 //! record index op  sequence commit_time   transaction origin  before{…} after{…}      with a place in the binary log
 //! ```
 
-use std::mem::replace;
 use std::sync::Arc;
 
 use arrow_array::types::{
@@ -17,6 +16,7 @@ use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
 use crate::columns::{Bytes, Column, Spelling};
 use crate::nulls::Nulls;
 use crate::numbers::Numbers;
+use crate::room::emptied;
 use crate::rows::Image;
 
 /// TiDB's timestamps are milliseconds, then so many bits of a counter.
@@ -67,12 +67,6 @@ pub struct Head<'a> {
     pub transaction: Option<Transaction<'a>>,
     /// JSON of what else the protocol says.
     pub origin: &'a [u8],
-}
-
-/// What a vector holds; it is empty afterwards, with room for as much again.
-fn emptied<T>(values: &mut Vec<T>) -> Vec<T> {
-    let room = values.len();
-    replace(values, Vec::with_capacity(room))
 }
 
 /// The rows of one shape.

@@ -77,31 +77,13 @@ impl Decoder {
         Some(number)
     }
 
-    /// What a value tells of its table at first sight: a number below that of the shapes.
-    pub fn route(&mut self, value: &[u8]) -> Option<usize> {
-        self.routes.of(value)
-    }
-
     /// Decodes one record, or leaves no trace of it and says `None`.
     pub fn decode(&mut self, record: i32, key: Option<&[u8]>, value: Option<&[u8]>, headers: Found<'_>) -> Option<()> {
-        let route = value.and_then(|value| self.route(value));
-        self.decode_of(route, record, key, value, headers)
-    }
-
-    /// The same of a record whose value has this route.
-    pub fn decode_of(
-        &mut self,
-        route: Option<usize>,
-        record: i32,
-        key: Option<&[u8]>,
-        value: Option<&[u8]>,
-        headers: Found<'_>,
-    ) -> Option<()> {
         if !headers.again {
             self.room.headers.forget();
         }
         let Some(value) = value else { return Some(()) };
-        let found = route?;
+        let found = self.routes.of(value)?;
         let (last, count) = self.alike.get(found).map(|alike| (alike.last, alike.parts.len()))?;
         for place in std::iter::once(last).chain((0..count).filter(|&place| place != last)) {
             let part = *self.alike.get(found)?.parts.get(place)?;

@@ -1,14 +1,13 @@
 //! The decoders of Debezium-shaped JSON, as Python sees them.
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BinaryArray, Int32Array, ListArray, StringArray};
+use arrow_array::{Array, ArrayRef, BinaryArray, ListArray, StringArray};
 use arrow_schema::ArrowError;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3_arrow::PyArray;
 
 use super::{Answer, Blobs, answer, chosen, each};
-use crate::debezium::order::by_route;
 use crate::debezium_mysql::{self, Found, Header};
 use crate::ticdc_debezium;
 
@@ -44,9 +43,8 @@ impl TicdcDebezium {
         let rows = chosen(rows, keys, values)?;
         let decoder = &mut self.decoder;
         let decoded = py.detach(|| {
-            let order = by_route(rows.values(), |row| decoder.route(values.get(usize::try_from(row).ok()?)?));
-            let odd = each(&order.into(), |record, row| decoder.decode(record, keys.get(row), values.get(row)));
-            Ok((decoder.finish()?, as_given(&rows, odd)))
+            let odd = each(&rows, |record, row| decoder.decode(record, keys.get(row), values.get(row)));
+            Ok((decoder.finish()?, odd))
         });
         answer(py, decoded)
     }
@@ -92,38 +90,20 @@ impl DebeziumMysql {
         let rows = chosen(rows, keys, values)?;
         let decoder = &mut self.decoder;
         let decoded = py.detach(|| {
-            let mut routes = vec![None; values.len()];
-            let order = by_route(rows.values(), |row| {
-                let row = usize::try_from(row).ok()?;
-                let route = routes.get_mut(row)?;
-                *route = decoder.route(values.get(row)?);
-                *route
-            });
             let (mut found, mut last) = (Vec::new(), None);
-            let odd = each(&order.into(), |record, row| {
+            let odd = each(&rows, |record, row| {
                 let again = last.is_some_and(|last| headers.are_same(last, row));
                 if !again {
                     last = None;
                     headers.read(row, &mut found)?;
                 }
                 last = Some(row);
-                let route = routes.get(row).copied().flatten();
-                decoder.decode_of(route, record, keys.get(row), values.get(row), Found { headers: &found, again })
+                decoder.decode(record, keys.get(row), values.get(row), Found { headers: &found, again })
             });
-            Ok((decoder.finish()?, as_given(&rows, odd)))
+            Ok((decoder.finish()?, odd))
         });
         answer(py, decoded)
     }
-}
-
-/// Odd rows in the order of the rows they are of, which were sorted by their routes if they ascend.
-fn as_given(rows: &Int32Array, odd: Int32Array) -> Int32Array {
-    if !rows.values().is_sorted() {
-        return odd;
-    }
-    let mut odd = odd.values().to_vec();
-    odd.sort_unstable();
-    odd.into()
 }
 
 /// Headers of records: lists of names and values.

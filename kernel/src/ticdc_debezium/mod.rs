@@ -23,7 +23,7 @@ use crate::cursor::Cursor;
 use crate::debezium::group::{Group, Images, fill};
 use crate::debezium::rows::{Head, LOGICAL_BITS, Rows, Transaction, When};
 use crate::debezium::shape::Shape;
-use crate::json::{Text, int64, string, uint64};
+use crate::json::{int64, string, uint64};
 use shape::{Compiled, compile};
 
 const OPENING: &[u8] = b"{\"payload\":{\"source\":{\"version\":\"2.4.0.Final\",\"connector\":\"TiCDC\",\"name\":";
@@ -88,16 +88,6 @@ impl Decoder {
         Some(number)
     }
 
-    /// What a value tells of its table at first sight: a number below that of the shapes.
-    pub fn route(&mut self, value: &[u8]) -> Option<usize> {
-        if self.tables.len() == 1 {
-            return Some(0);
-        }
-        let mut c = Cursor::new(value);
-        opening(&mut c)?;
-        self.table(&mut c)
-    }
-
     /// Decodes one record, or leaves no trace of it and says `None`.
     pub fn decode(&mut self, record: i32, key: Option<&[u8]>, value: Option<&[u8]>) -> Option<()> {
         let value = value?;
@@ -133,7 +123,11 @@ impl Decoder {
 
     /// Reads all in front of the images, and writes the origin.
     fn envelope(&mut self, c: &mut Cursor<'_>) -> Option<Envelope> {
-        let (name, ms) = opening(c)?;
+        c.eat(OPENING)?;
+        let name = string(c)?;
+        c.eat(b",\"ts_ms\":")?;
+        let ms = int64(c)?;
+        c.eat(SNAPSHOT)?;
         let table = self.table(c)?;
         c.eat(NOWHERE)?;
         let commit_ts = uint64(c)?;
@@ -179,17 +173,6 @@ impl Decoder {
         self.last.1 = table;
         Some(table)
     }
-}
-
-/// The name and the time in front of the table's name.
-#[inline]
-fn opening<'a>(c: &mut Cursor<'a>) -> Option<(Text<'a>, i64)> {
-    c.eat(OPENING)?;
-    let name = string(c)?;
-    c.eat(b",\"ts_ms\":")?;
-    let ms = int64(c)?;
-    c.eat(SNAPSHOT)?;
-    Some((name, ms))
 }
 
 /// The bytes of a number: there is but one text of each.
