@@ -58,6 +58,15 @@ pub fn integer(c: &mut Cursor<'_>) -> Option<(bool, u64)> {
     }
 }
 
+/// The number that digits spell behind those of `before`, modulo 2^64.
+#[inline]
+pub(crate) fn digits(before: u64, text: &[u8]) -> u64 {
+    let (words, tail) = text.as_chunks::<8>();
+    let value = words.iter().filter_map(|word| eight_digits(*word));
+    let value = value.fold(before, |sum, eight| sum.wrapping_mul(100_000_000).wrapping_add(eight));
+    tail.iter().fold(value, |sum, b| sum.wrapping_mul(10).wrapping_add(u64::from(b.wrapping_sub(b'0'))))
+}
+
 /// The number that eight digits spell, of which two, then four, then all are put together.
 #[inline]
 fn eight_digits(word: [u8; 8]) -> Option<u64> {

@@ -28,6 +28,14 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
         self.values.push(value.unwrap_or_default());
     }
 
+    /// Appends NULLs until there are `rows` rows.
+    pub fn pad(&mut self, rows: usize) {
+        if rows > self.values.len() {
+            self.nulls.push(self.values.len()..rows);
+            self.values.resize(rows, Default::default());
+        }
+    }
+
     /// Forgets all rows from the given one on.
     pub fn truncate(&mut self, rows: usize) {
         self.values.truncate(rows);

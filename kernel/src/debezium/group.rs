@@ -127,6 +127,8 @@ pub struct Tokens {
     there: bool,
     tokens: Vec<Token>,
     codes: Vec<u8>,
+    /// Bits by the lengths of its strings, all of them where there are escapes: most cannot be what has another length.
+    lengths: u64,
 }
 
 impl Tokens {
@@ -150,7 +152,9 @@ impl Images {
 
     /// Nothing when an image has a text that stands for a column that was not sent.
     pub fn are_whole(&self, value: &[u8], placeholders: &[Vec<u8>]) -> Option<()> {
-        let mut tokens = [self.before.get(), self.after.get()].into_iter().flatten().flatten();
+        let lengths = placeholders.iter().fold(0, |all, text| all | length(text.len() + 2));
+        let images = [&self.before, &self.after].into_iter().filter(|image| image.lengths & lengths != 0);
+        let mut tokens = images.filter_map(Tokens::get).flatten();
         tokens.try_for_each(|token| (!is_one_of(token, value, placeholders)?).then_some(()))
     }
 }
@@ -174,10 +178,14 @@ impl Group {
     pub fn image(&self, c: &mut Cursor<'_>, value: &[u8], image: &mut Tokens) -> Option<()> {
         image.tokens.clear();
         image.codes.clear();
+        image.lengths = 0;
         for (name, open) in &self.columns {
             c.eat(name)?;
             let token = token(c, value)?;
             image.codes.push(open.code(&token, value)?);
+            if let Kind::Text { escaped } = token.kind {
+                image.lengths |= if escaped { u64::MAX } else { length(token.length()) };
+            }
             image.tokens.push(token);
         }
         image.there = true;
@@ -215,6 +223,12 @@ impl Group {
         last.1 = number;
         Some(number)
     }
+}
+
+/// A length's bit, which it shares with others.
+#[inline]
+fn length(bytes: usize) -> u64 {
+    1 << (bytes % 64)
 }
 
 /// Whether a string is one of these texts, which are UTF-8.

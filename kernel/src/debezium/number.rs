@@ -7,9 +7,11 @@
 //! ```
 //!
 //! Rule 1. A text in plain notation with at most as many digits as every number of the width keeps (15, or 6 of a single)
-//!         is the shortest of its number. Others are written anew and compared.
+//!         is the shortest of its number. Of others `plain` tells, or they are written anew and compared.
 //! Rule 2. Shortest digits of a power of two, of a number half way between two texts, and of one too small to be normal
 //!         (4.9E-324 of Java, 5e-324 of Go) differ between writers: a text of more digits is refused there.
+
+mod plain;
 
 use std::fmt::{LowerExp, Write};
 
@@ -29,8 +31,8 @@ pub enum Style {
 pub trait Width: Copy + std::ops::Neg<Output = Self> + ryu::Float + LowerExp + Into<f64> {
     /// How many digits every number of the width keeps.
     const KEPT: usize;
-    /// A mantissa of at most so many digits over a power of ten, where that is exact: one rounding is right.
-    fn over(mantissa: u64, decimals: usize) -> Option<Self>;
+    /// The number of which these are the shortest digits, so many of them decimals, where that is plain to see.
+    fn exact(digits: u64, count: usize, decimals: usize) -> Option<Self>;
     /// The number that a text begins with.
     fn read(c: &mut Cursor<'_>) -> Option<Self>;
     /// Whether it is a power of two, or nothing.
@@ -42,13 +44,13 @@ pub trait Width: Copy + std::ops::Neg<Output = Self> + ryu::Float + LowerExp + I
 }
 
 macro_rules! width {
-    ($float:ty, kept: $kept:literal, powers: $powers:expr, above_mantissa: $bits:literal, read: $read:path) => {
+    ($float:ty, kept: $kept:literal, exact: $exact:path, above_mantissa: $bits:literal, read: $read:path) => {
         impl Width for $float {
             const KEPT: usize = $kept;
 
             #[inline]
-            fn over(mantissa: u64, decimals: usize) -> Option<Self> {
-                Some(mantissa as $float / $powers.get(decimals)?)
+            fn exact(digits: u64, count: usize, decimals: usize) -> Option<Self> {
+                $exact(digits, count, decimals)
             }
 
             #[inline]
@@ -73,20 +75,14 @@ macro_rules! width {
     };
 }
 
-const POWERS: [f64; 23] = [
-    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20,
-    1e21, 1e22,
-];
-const FEW_POWERS: [f32; 11] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10];
-
-width!(f64, kept: 15, powers: POWERS, above_mantissa: 12, read: float);
-width!(f32, kept: 6, powers: FEW_POWERS, above_mantissa: 9, read: float32);
+width!(f64, kept: 15, exact: plain::double, above_mantissa: 12, read: float);
+width!(f32, kept: 6, exact: plain::single, above_mantissa: 9, read: float32);
 
 /// The number that is spelled like this.
 #[inline]
 pub fn spelled<T: Width>(text: &[u8], style: Style) -> Option<T> {
-    let parts = parts(text, style);
-    if let Some(value) = parts.and_then(|(whole, fraction)| short::<T>(whole, fraction)) {
+    let parts = plain::parts(text, style);
+    if let Some(value) = parts.and_then(|(whole, fraction)| plain::number::<T>(whole, fraction)) {
         return value.is_plain(style).then(|| if text.starts_with(b"-") { -value } else { value });
     }
     let mut c = Cursor::new(text);
@@ -95,7 +91,7 @@ pub fn spelled<T: Width>(text: &[u8], style: Style) -> Option<T> {
     if !c.is_empty() {
         return None;
     }
-    let digits = parts.filter(|_| plain).map(|(whole, fraction)| count(whole, fraction));
+    let digits = parts.filter(|_| plain).map(|(whole, fraction)| plain::count(whole, fraction));
     if digits.is_some_and(|count| count <= T::KEPT) {
         return Some(value);
     }
@@ -182,47 +178,6 @@ impl Shortest {
     fn digits(&self) -> usize {
         self.bytes.iter().take_while(|&&b| b != b'e').filter(|b| b.is_ascii_digit()).count()
     }
-}
-
-/// The digits before and behind the point of a number in the plain notation, its sign aside; nothing for another notation.
-#[inline]
-fn parts(text: &[u8], style: Style) -> Option<(&[u8], &[u8])> {
-    let text = text.strip_prefix(b"-").unwrap_or(text);
-    let whole = text.iter().take_while(|b| b.is_ascii_digit()).count();
-    let (whole, fraction) = text.split_at_checked(whole)?;
-    let fraction = match fraction {
-        [] if style == Style::Go => fraction,
-        [b'.', fraction @ ..] if fraction.iter().all(u8::is_ascii_digit) => fraction,
-        _ => return None,
-    };
-    let integral = style == Style::Java && fraction == b"0";
-    if fraction.last() == Some(&b'0') && !integral {
-        return None;
-    }
-    Some((whole, if integral { &[] } else { fraction }))
-}
-
-/// How many significant digits there are.
-#[inline]
-fn count(whole: &[u8], fraction: &[u8]) -> usize {
-    if whole == b"0" {
-        fraction.len() - fraction.iter().take_while(|&&b| b == b'0').count()
-    } else {
-        whole.len() + fraction.len()
-    }
-}
-
-/// A number of few digits: both they and the power of ten are exact, and so the nearest is what dividing them gives.
-#[inline]
-fn short<T: Width>(whole: &[u8], fraction: &[u8]) -> Option<T> {
-    if matches!(whole, [] | [b'0', _, ..])
-        || whole.len() + fraction.len() > T::KEPT + 1
-        || count(whole, fraction) > T::KEPT
-    {
-        return None;
-    }
-    let mantissa = whole.iter().chain(fraction).fold(0u64, |sum, b| sum * 10 + u64::from(b - b'0'));
-    T::over(mantissa, fraction.len())
 }
 
 /// Appends the style's text of a number in shortest scientific notation.

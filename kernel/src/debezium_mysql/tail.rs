@@ -117,18 +117,18 @@ impl<'a> Slots<'a> {
     }
 
     /// How the origin tells the times; nothing when the row's is none.
+    #[inline]
     fn told(&self) -> Option<Told> {
-        let [ms, us, _] = self.times;
+        let [ms, us, ns] = self.times;
         let whole = us.or_else(|| ms?.checked_mul(1000)).filter(|us| (FIRST_US..=LAST_US).contains(us))?;
-        let nanoseconds = whole.checked_mul(1000).filter(|_| us.is_some());
-        let mut told = Told::default();
-        let follow = [Some(whole.div_euclid(1000)), Some(whole), nanoseconds];
-        for ((told, time), follow) in told.times.iter_mut().zip(self.times).zip(follow) {
-            *told = time.is_some() && time != follow;
-        }
-        told.short = matches!(self.clock, [Some(ms), Some(us), Some(ns)]
+        let differs = |time: Option<i64>, of: Option<i64>| time.is_some() && time != of;
+        let times = match us {
+            Some(us) => [differs(ms, Some(us.div_euclid(1000))), false, differs(ns, whole.checked_mul(1000))],
+            None => [false, false, ns.is_some()],
+        };
+        let short = matches!(self.clock, [Some(ms), Some(us), Some(ns)]
             if us == ns.div_euclid(1000) && ms == ns.div_euclid(1_000_000));
-        Some(told)
+        Some(Told { times, short })
     }
 }
 
