@@ -26,7 +26,7 @@ from typing import Protocol as Interface
 import pyarrow as pa
 
 from changefeed.errors import ConfigError
-from changefeed.kernel_tables import Taught, description, headers_of, joined, met, placed, places_of
+from changefeed.kernel_tables import Places, Taught, description, headers_of, joined, met, placed
 from changefeed.model.batch import Decoded, TableBatch
 from changefeed.model.event import Control, DeadLetter
 from changefeed.model.table import TableShape
@@ -198,7 +198,7 @@ class Pair:
         if getattr(self._kernel, "HEADERS", False):
             more["headers"] = headers_of(records)
         found, odd = self._kernel.decode(records.column("key"), records.column("value"), rows, **more)
-        places = places_of(records)
+        places = Places(records)
         tables += (self._shapes[number].completed(batch, places) for number, batch in found)
         return odd
 

@@ -6,6 +6,7 @@ import functools
 import json
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,10 +30,19 @@ def met(tables: list[TableBatch]) -> list[tuple[TableShape, str]]:
     return [(shape, topic) for _, shape, topic in sorted(met, key=lambda one: one[0])]
 
 
-def places_of(records: pa.RecordBatch) -> pa.RecordBatch:
-    """Where the records lie."""
-    places = records.select(_PLACE.names)
-    return places if places.schema == _PLACE else places.cast(_PLACE)
+class Places:
+    """Where the records of a batch lie. They are mostly of one topic and partition: any part of such a column will do."""
+
+    def __init__(self, records: pa.RecordBatch) -> None:
+        self._records = len(records)
+        columns = [records.column(field.name).cast(field.type) for field in _PLACE]
+        self._columns = [(column, column.slice(1).equals(column.slice(0, self._records - 1))) for column in columns]
+
+    def of(self, rows: pa.Array, *, single: bool) -> dict[str, pa.Array]:
+        """The columns of events of these records; `single`: no two are of one."""
+        few, whole = len(rows) <= self._records, single and len(rows) == self._records
+        columns = (c.slice(0, len(rows)) if whole or (one and few) else c.take(rows) for c, one in self._columns)
+        return dict(zip(_PLACE.names, columns, strict=True))
 
 
 def headers_of(records: pa.RecordBatch) -> pa.Array:
@@ -56,16 +66,10 @@ class Taught:
         self.shape = shape
         self._schema = functools.cache(functools.partial(table_schema, shape))
 
-    def completed(self, rows: pa.RecordBatch, places: pa.RecordBatch) -> TableBatch:
-        """The kernel's rows with the columns that it leaves out: what follows from the record and from commit_ts, or is empty.
-
-        A batch may be of many tables: what is done here is done for each of them, so column by column where Arrow takes
-        longer with all at once.
-        """
+    def completed(self, rows: pa.RecordBatch, places: Places) -> TableBatch:
+        """The kernel's rows with the columns that it leaves out: what follows from the record and from commit_ts, or is empty."""
         columns, count = dict(zip(rows.schema.names, rows.columns, strict=True)), len(rows)
-        lies, record = zip(_PLACE.names, places.columns, strict=True), columns["record"]
-        each = count == len(places) and columns["index"].null_count == count  # a row for each record, in order
-        columns |= lies if each else ((name, column.take(record)) for name, column in lies)
+        columns |= places.of(columns["record"], single=columns["index"].null_count == count)
         if "commit_time" not in columns:
             ms = pc.shift_right(columns["commit_ts"], pa.scalar(tso.LOGICAL_BITS, pa.uint64()))
             columns["commit_time"] = ms.cast(pa.int64()).cast(_MILLISECONDS)
@@ -111,5 +115,10 @@ def joined(tables: Iterable[TableBatch]) -> list[TableBatch]:
 def _in_order(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
-    rows = pa.concat_batches(batches)
+    ends = sorted(
+        (*(batch.column("record")[at].as_py() for at in (0, -1)), number) for number, batch in enumerate(batches)
+    )
+    rows = pa.concat_batches([batches[number] for _, _, number in ends])
+    if all(last < first for (_, last, _), (first, _, _) in pairwise(ends)):
+        return rows
     return rows.take(pc.sort_indices(rows, sort_keys=[("record", "ascending"), ("index", "ascending")]))

@@ -35,7 +35,7 @@ const NOWHERE: &[u8] =
 #[derive(Default)]
 pub struct Decoder {
     names: HashMap<Vec<u8>, usize>,
-    last: (Vec<u8>, usize),
+    latest: usize,
     tables: Vec<Table>,
     shapes: Vec<Rows>,
     images: Images,
@@ -43,9 +43,11 @@ pub struct Decoder {
     start: Vec<u8>,
 }
 
-/// The groups of one table.
+/// The groups of one table, and which table came after it.
 #[derive(Default)]
 struct Table {
+    names: Vec<u8>,
+    next: usize,
     groups: Vec<Part>,
     last: usize,
 }
@@ -71,9 +73,9 @@ impl Decoder {
         let Compiled { names, tail, identity, group, codes, rows } = compile(&shape)?;
         let number = self.shapes.len();
         let fresh = self.tables.len();
-        let table = *self.names.entry(names).or_insert(fresh);
+        let table = *self.names.entry(names.clone()).or_insert(fresh);
         if table == fresh {
-            self.tables.push(Table::default());
+            self.tables.push(Table { names, ..Table::default() });
         }
         let groups = &mut self.tables.get_mut(table)?.groups;
         match groups.iter_mut().find(|part| part.identity == identity) {
@@ -156,22 +158,28 @@ impl Decoder {
         Some(Envelope { table, commit_ts, started, op })
     }
 
-    /// The table that a source block names; the cursor stands behind its name.
+    /// The table that a source block names; the cursor stands behind its name. Tables take turns, often the same: the one
+    /// that came next before is looked at first.
     fn table(&mut self, c: &mut Cursor<'_>) -> Option<usize> {
+        let next = self.tables.get(self.latest)?.next;
+        let known = [next, self.latest].into_iter().find(|&at| {
+            let names = self.tables.get(at).map(|table| table.names.as_slice());
+            names.is_some_and(|names| c.eat(names).is_some())
+        });
+        let table = known.or_else(|| self.find(c))?;
+        self.tables.get_mut(self.latest)?.next = table;
+        self.latest = table;
+        Some(table)
+    }
+
+    fn find(&self, c: &mut Cursor<'_>) -> Option<usize> {
         let start = c.rest();
-        if !self.last.0.is_empty() && c.eat(&self.last.0).is_some() {
-            return Some(self.last.1);
-        }
         c.eat(b",\"db\":")?;
         string(c)?;
         c.eat(b",\"table\":")?;
         string(c)?;
         let names = start.get(..start.len() - c.rest().len())?;
-        let table = *self.names.get(names)?;
-        self.last.0.clear();
-        self.last.0.extend_from_slice(names);
-        self.last.1 = table;
-        Some(table)
+        self.names.get(names).copied()
     }
 }
 

@@ -286,7 +286,7 @@ class Protocol:
         Raises:
             ConfigError: an option is unknown or its value does not fit; the message names the nearest or the problem.
         """
-        known = [f.encode_name for f in msgspec.structs.fields(self.options)]
+        known = list(self.options.__struct_encode_fields__)
         for name in given:
             if name not in known:
                 raise unknown_name(f"option of {self.name}", name, known)

@@ -26,7 +26,7 @@ pub fn parts(text: &[u8], style: Style) -> Option<(&[u8], &[u8])> {
     let (whole, fraction) = text.split_at_checked(whole)?;
     let fraction = match fraction {
         [] if style == Style::Go => fraction,
-        [b'.', fraction @ ..] if fraction.iter().all(u8::is_ascii_digit) => fraction,
+        [b'.', fraction @ ..] if !fraction.is_empty() && fraction.iter().all(u8::is_ascii_digit) => fraction,
         _ => return None,
     };
     let integral = style == Style::Java && fraction == b"0";
