@@ -36,7 +36,9 @@ class Places:
     def __init__(self, records: pa.RecordBatch) -> None:
         self._records = len(records)
         columns = [records.column(field.name).cast(field.type) for field in _PLACE]
-        self._columns = [(column, column.slice(1).equals(column.slice(0, self._records - 1))) for column in columns]
+        self._columns = [
+            (column, column.slice(1).equals(column.slice(0, max(len(column) - 1, 0)))) for column in columns
+        ]
 
     def of(self, rows: pa.Array, *, single: bool) -> dict[str, pa.Array]:
         """The columns of events of these records; `single`: no two are of one."""

@@ -71,7 +71,9 @@ impl Tail {
             walk.c.eat(literal)?;
             match *member {
                 Member::Source => walk.source(&self.layout.source, &self.table)?,
-                Member::Transaction => drop(walk.member(Slot::Transaction, true)?),
+                Member::Transaction => {
+                    walk.member(Slot::Transaction, true)?;
+                }
                 Member::Op => {
                     walk.c.eat(b"\"")?;
                     walk.member(Slot::Op, true)??;
