@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from changefeed import record_log
+from changefeed.frames import slices
 from changefeed.model.batch import record_batch
 from changefeed.sources.files import Folder
 from changefeed.sources.files.reader import RecordLogReader, write_token
@@ -55,7 +56,7 @@ def follow(folder: Path, name: str, count: int, batches: int) -> dict[str, Any]:
         began = time.process_time()
         end = reader.latestOffset()
         for one in reader.partitions(at, end):
-            read += sum(found.num_rows for found in reader.read(one))  # type: ignore[arg-type]
+            read += sum(found.num_rows for found in slices.read(reader.read(one)))  # type: ignore[arg-type]
         reader.commit(end)
         source.partitions(json.dumps(end))
         spent.append(time.process_time() - began)

@@ -92,6 +92,22 @@ class DebeziumMysql:
     ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array]:
         """As `TicdcOpen.decode`; headers are lists of (string, binary)."""
 
+class DebeziumMysqlAvro:
+    """Row messages of Debezium's MySQL and MariaDB connectors in Avro, of the shapes it has learned."""
+
+    HEADERS: bool
+
+    def __init__(self, *, placeholders: list[str], numeric: bool) -> None:
+        """As `DebeziumMysql`."""
+
+    def learn(self, shape: str) -> int | None:
+        """As `TicdcOpen.learn`."""
+
+    def decode(
+        self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None, *, headers: pa.ListArray
+    ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array]:
+        """As `DebeziumMysql.decode`."""
+
 class TencentDts:
     """Rows and transaction marks of Tencent DTS subscriptions, of the shapes it has learned."""
 

@@ -14,6 +14,7 @@ use crate::ticdc_avro::Decoder as AvroDecoder;
 use crate::ticdc_open::Decoder;
 
 mod debezium;
+mod debezium_avro;
 mod encode;
 mod tencent;
 
@@ -192,6 +193,8 @@ mod changefeed_kernel {
     use super::TicdcOpen;
     #[pymodule_export]
     use super::debezium::{DebeziumMysql, TicdcDebezium};
+    #[pymodule_export]
+    use super::debezium_avro::DebeziumMysqlAvro;
     #[pymodule_export]
     use super::encode::Templates;
     #[pymodule_export]

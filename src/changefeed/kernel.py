@@ -26,7 +26,7 @@ from typing import Protocol as Interface
 import pyarrow as pa
 
 from changefeed.errors import ConfigError
-from changefeed.kernel_tables import Places, Taught, description, headers_of, joined, met, placed
+from changefeed.kernel_tables import Places, Taught, by_first_row, description, headers_of, joined, met, placed
 from changefeed.model.batch import Decoded, TableBatch
 from changefeed.model.event import Control, DeadLetter
 from changefeed.model.table import TableShape
@@ -126,12 +126,14 @@ def _ticdc_debezium(options: Any) -> Callable[[], Kernel] | None:
 
 
 def _debezium_mysql(options: Any) -> Callable[[], Kernel] | None:
-    """The twin for these options; None where values are Avro or have no envelope."""
-    if options.converter == "avro" or options.schema_registry is not None or options.unwrap:
+    """The twin for these options, of Avro where there is some; None where values have no envelope."""
+    if options.unwrap:
         return None
     absent = options.unavailable_value_placeholder
     texts, numeric = [absent, base64_text.write(absent.encode())], options.decimal_format == "NUMERIC"
-    return lambda: changefeed_kernel.DebeziumMysql(placeholders=texts, numeric=numeric)
+    avro = options.converter == "avro" or options.schema_registry is not None
+    name = "DebeziumMysqlAvro" if avro else "DebeziumMysql"
+    return lambda: getattr(changefeed_kernel, name)(placeholders=texts, numeric=numeric)
 
 
 def _tencent_dts(options: Any) -> Callable[[], Kernel]:
@@ -205,7 +207,7 @@ class Pair:
     def _teach(self, tables: list[TableBatch]) -> bool:
         """Teaches the kernel what it has not seen; tells whether it learned anything."""
         before = len(self._shapes)
-        for shape, topic in met(tables) if self._by_topic else ((t.shape, None) for t in tables):
+        for shape, topic in met(tables) if self._by_topic else ((t.shape, None) for t in by_first_row(tables)):
             if (shape, topic) in self._seen:
                 continue
             self._seen.add((shape, topic))

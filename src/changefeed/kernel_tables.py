@@ -110,8 +110,12 @@ def joined(tables: Iterable[TableBatch]) -> list[TableBatch]:
     by_shape: dict[tuple[TableShape, pa.DataType], list[pa.RecordBatch]] = {}
     for table in tables:
         by_shape.setdefault((table.shape, table.rows.column("commit_time").type), []).append(table.rows)
-    joined = [TableBatch(shape, _in_order(batches)) for (shape, _), batches in by_shape.items()]
-    return sorted(joined, key=lambda t: (t.rows.column("record")[0].as_py(), t.rows.column("index")[0].as_py() or 0))
+    return by_first_row(TableBatch(shape, _in_order(batches)) for (shape, _), batches in by_shape.items())
+
+
+def by_first_row(tables: Iterable[TableBatch]) -> list[TableBatch]:
+    """Batches in the order of their first rows."""
+    return sorted(tables, key=lambda t: (t.rows.column("record")[0].as_py(), t.rows.column("index")[0].as_py() or 0))
 
 
 def _in_order(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

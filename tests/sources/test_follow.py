@@ -12,6 +12,7 @@ import pytest
 
 from changefeed import record_log
 from changefeed.errors import SourceError
+from changefeed.frames.slices import read
 from changefeed.model.batch import record_batch
 from changefeed.record_log import lines, stream
 from changefeed.sources.files import Folder, spool
@@ -41,7 +42,7 @@ def _reader(path: Path, limit: int, token: str | None = None, end: str = "") -> 
 def _batch(reader: RecordLogReader, start: dict[str, Any]) -> tuple[list[Row], dict[str, Any]]:
     end = reader.latestOffset()
     slices = reader.partitions(start, end)
-    rows = [row for one in slices for batch in reader.read(one) for row in batch.to_pylist()]  # type: ignore[arg-type]
+    rows = _rows(reader, slices)
     reader.commit(end)
     return rows, end
 
@@ -51,6 +52,11 @@ def _all(reader: RecordLogReader) -> Iterator[tuple[list[Row], dict[str, Any]]]:
     while (found := _batch(reader, at))[1] != at:
         yield found
         at = found[1]
+
+
+def _rows(reader: RecordLogReader, parts: list[Any]) -> list[Row]:
+    slices = (batch for part in parts for batch in reader.read(part))
+    return [row for batch in read(slices) for row in batch.to_pylist()]
 
 
 def _numbers(rows: list[Row]) -> list[int]:
@@ -130,9 +136,9 @@ def test_a_task_that_does_not_see_the_scratch_file_reads_the_log(name: str, tmp_
     _, start = next(_all(reader))
     end = reader.latestOffset()
     [one] = reader.partitions(start, end)
-    assert one.copy is not None  # type: ignore[attr-defined]
-    Path(one.copy).unlink()  # type: ignore[attr-defined]
-    rows = [row for batch in reader.read(one) for row in batch.to_pylist()]  # type: ignore[arg-type]
+    assert one.slice.copy is not None  # type: ignore[attr-defined]
+    Path(one.slice.copy).unlink()  # type: ignore[attr-defined]
+    rows = _rows(reader, [one])
     assert _numbers(rows) == list(range(300, 600))
 
 
@@ -154,7 +160,7 @@ def test_a_batch_that_is_asked_for_again_is_the_same(tmp_path: Path) -> None:
     assert len(list((tmp_path / "scratch").iterdir())) == 1
     earlier = {"files": {str(path): [10, 0]}}
     [one] = reader.partitions(earlier, start)
-    rows = [row for batch in reader.read(one) for row in batch.to_pylist()]  # type: ignore[arg-type]
+    rows = _rows(reader, [one])
     assert _numbers(rows) == list(range(10, 30))
 
 

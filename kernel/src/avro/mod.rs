@@ -11,6 +11,7 @@
 
 pub mod columns;
 pub mod forms;
+pub mod schema;
 
 use crate::cursor::Cursor;
 use crate::varint::varint;
@@ -38,6 +39,30 @@ pub fn bytes<'a>(c: &mut Cursor<'a>) -> Option<&'a [u8]> {
     let length = usize::try_from(long(c)?).ok()?;
     c.take(length)
 }
+
+/// Appends bytes, or a string.
+pub fn push_bytes(raw: &[u8], out: &mut Vec<u8>) {
+    let mut left = raw.len() << 1;
+    while left > 0x7f {
+        out.push(left as u8 | 0x80);
+        left >>= 7;
+    }
+    out.push(left as u8);
+    out.extend_from_slice(raw);
+}
+
+/// Schema id and datum of data in Confluent's wire format, where there is data: `00`, the id as 4 bytes, the datum.
+#[inline]
+pub fn datum(data: Option<&[u8]>) -> Option<(Option<u32>, Option<&[u8]>)> {
+    let Some(data) = data else { return Some((None, None)) };
+    let mut c = Cursor::new(data);
+    c.eat(&[0])?;
+    let id = c.take(4)?.first_chunk()?;
+    Some((Some(u32::from_be_bytes(*id)), Some(c.rest())))
+}
+
+/// The ids in front of key and value.
+pub type Ids = (Option<u32>, Option<u32>);
 
 /// What stands in front of a value: nothing, or the place of its branch in a union of null and one other type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,13 +20,25 @@ pub struct Booleans {
     nulls: Nulls,
 }
 
+impl Booleans {
+    /// Appends a flag.
+    pub fn push(&mut self, flag: bool) {
+        self.values.push(flag);
+    }
+
+    /// Appends NULL.
+    pub fn push_null(&mut self) {
+        self.pad(self.values.len() + 1);
+    }
+}
+
 impl Column for Booleans {
     fn read(&mut self, c: &mut Cursor<'_>) -> Option<bool> {
         if c.eat(b"null").is_some() {
-            self.pad(self.values.len() + 1);
+            self.push_null();
             return Some(false);
         }
-        self.values.push(flag(c)?);
+        self.push(flag(c)?);
         Some(true)
     }
 

@@ -57,26 +57,31 @@ pub fn time(unit_ns: i64, most: i64, digits: usize) -> Derive {
     Box::new(move |text, out| {
         let mut c = Cursor::new(text);
         let ns = i128::from(int64(&mut c)?) * i128::from(unit_ns);
-        let us = i64::try_from(ns / 1000).ok()?;
-        if !c.is_empty() || ns % 1000 != 0 || us.abs() > most {
-            return None;
-        }
-        if us < 0 {
-            out.push(b'-');
-        }
-        let (seconds, fraction) = (us.abs() / 1_000_000, us.abs() % 1_000_000);
-        let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-        let start = out.len();
-        push_padded(hour, if hour > 99 { 3 } else { 2 }, out);
-        out.push(b':');
-        push_padded(minute, 2, out);
-        out.push(b':');
-        push_padded(second, 2, out);
-        out.push(b'.');
-        push_padded(fraction, 6, out);
-        out.truncate(out.len().max(start) - (6 - digits));
-        Some(())
+        c.is_empty().then_some(())?;
+        push_time(ns, most, digits, out)
     })
+}
+
+/// Appends the text of a TIME of so many nanoseconds, at most `most` microseconds from zero, with so many digits.
+pub fn push_time(ns: i128, most: i64, digits: usize, out: &mut Vec<u8>) -> Option<()> {
+    let us = i64::try_from(ns / 1000).ok()?;
+    if ns % 1000 != 0 || !(-most..=most).contains(&us) {
+        return None;
+    }
+    if us < 0 {
+        out.push(b'-');
+    }
+    let (seconds, fraction) = (us.abs() / 1_000_000, us.abs() % 1_000_000);
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    push_padded(hour, if hour > 99 { 3 } else { 2 }, out);
+    out.push(b':');
+    push_padded(minute, 2, out);
+    out.push(b':');
+    push_padded(second, 2, out);
+    out.push(b'.');
+    push_padded(fraction, 6, out);
+    out.truncate(out.len().saturating_sub(6 - digits));
+    Some(())
 }
 
 fn push_padded(value: i64, width: usize, out: &mut Vec<u8>) {
@@ -128,6 +133,7 @@ mod tests {
         assert_eq!(derived(time(1_000_000, MOST, 3), "1").unwrap(), "00:00:00.001");
         assert_eq!(derived(time(1, MOST, 6), "1001"), None);
         assert_eq!(derived(time(1000, MOST, 6), "9999999999999"), None);
+        assert_eq!(derived(time(1000, MOST, 6), "-9223372036854775808"), None);
     }
 
     #[test]

@@ -184,15 +184,21 @@ impl Form for Instant {
         if self.epoch && text == EPOCH {
             return Some(0);
         }
-        let inside = text.strip_prefix(b"\"")?.strip_suffix(b"Z\"")?;
-        let mut plain = [0; 26];
-        let plain = plain.get_mut(..inside.len())?;
-        plain.copy_from_slice(inside);
-        let between = plain.get_mut(10).filter(|b| **b == b'T')?;
-        *between = b' ';
-        let us = datetime(plain, self.digits)?;
+        let us = instant(text.strip_prefix(b"\"")?.strip_suffix(b"\"")?, self.digits)?;
         (!self.epoch || us >= 1_000_000).then_some(us)
     }
+}
+
+/// Microseconds since 1970 of `YYYY-MM-DDTHH:MM:SS.fZ` with exactly so many digits of a fraction.
+#[inline]
+pub fn instant(text: &[u8], digits: usize) -> Option<i64> {
+    let inside = text.strip_suffix(b"Z")?;
+    let mut plain = [0; 26];
+    let plain = plain.get_mut(..inside.len())?;
+    plain.copy_from_slice(inside);
+    let between = plain.get_mut(10).filter(|b| **b == b'T')?;
+    *between = b' ';
+    datetime(plain, digits)
 }
 
 /// How many digits the text of an instant has, with its quotes.

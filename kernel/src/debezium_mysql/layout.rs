@@ -34,6 +34,36 @@ pub enum Of {
     Table,
 }
 
+impl Member {
+    /// The member of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "before" => Self::Before,
+            "after" => Self::After,
+            "source" => Self::Source,
+            "transaction" => Self::Transaction,
+            "op" => Self::Op,
+            _ => Self::Clock(CLOCK.iter().position(|n| *n == name)?),
+        })
+    }
+}
+
+impl Of {
+    /// The member of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        let place = |names: &[&str]| names.iter().position(|n| *n == name);
+        Some(match name {
+            "snapshot" => Self::Snapshot,
+            "db" => Self::Database,
+            "table" => Self::Table,
+            _ => place(&TEXTS)
+                .map(Self::Text)
+                .or_else(|| place(&INTEGERS).map(Self::Integer))
+                .or_else(|| place(&CLOCK).map(Self::Clock))?,
+        })
+    }
+}
+
 /// Members in their order, each behind the literal that opens it.
 pub struct Layout {
     /// Of the envelope.
@@ -45,29 +75,8 @@ pub struct Layout {
 impl Layout {
     /// The layout with these names; nothing when there is one that nobody knows, or one too few.
     pub fn new(members: &[String], source: &[String]) -> Option<Self> {
-        let members = opened(members, |name| {
-            Some(match name {
-                "before" => Member::Before,
-                "after" => Member::After,
-                "source" => Member::Source,
-                "transaction" => Member::Transaction,
-                "op" => Member::Op,
-                _ => Member::Clock(CLOCK.iter().position(|n| *n == name)?),
-            })
-        })?;
-        let source = opened(source, |name| {
-            Some(match name {
-                "snapshot" => Of::Snapshot,
-                "db" => Of::Database,
-                "table" => Of::Table,
-                _ => TEXTS
-                    .iter()
-                    .position(|n| *n == name)
-                    .map(Of::Text)
-                    .or_else(|| INTEGERS.iter().position(|n| *n == name).map(Of::Integer))
-                    .or_else(|| CLOCK.iter().position(|n| *n == name).map(Of::Clock))?,
-            })
-        })?;
+        let members = opened(members, Member::named)?;
+        let source = opened(source, Of::named)?;
         let needed = [Member::Before, Member::After, Member::Source, Member::Op];
         let complete = needed.iter().all(|n| members.iter().any(|(_, m)| m == n));
         complete.then_some(Self { members, source })

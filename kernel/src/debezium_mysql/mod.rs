@@ -19,6 +19,8 @@ mod route;
 mod shape;
 mod tail;
 
+pub mod avro;
+
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 

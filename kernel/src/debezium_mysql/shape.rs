@@ -24,10 +24,16 @@ use crate::debezium::shape::{
 use crate::forms::Unsigned;
 use crate::spelling::java;
 
-const DAYS: (i64, i64) = (-719_162, 2_932_896);
-const DAY_US: i64 = 86_400_000_000;
-const MOST_TIME_US: i64 = 839 * 3_600_000_000 - 1;
-const YEARS: u64 = 2155;
+/// The first and the last day that a column holds.
+pub const DAYS: (i64, i64) = (-719_162, 2_932_896);
+/// Microseconds of a day.
+pub const DAY_US: i64 = 86_400_000_000;
+/// Microseconds of the longest TIME.
+pub const MOST_TIME_US: i64 = 839 * 3_600_000_000 - 1;
+/// Microseconds of the longest one that is milliseconds in 32 bits, on either side of zero.
+pub const MOST_SHORT_TIME_US: i64 = (i32::MAX as i64) * 1000;
+/// The last year of a YEAR.
+pub const YEARS: u64 = 2155;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -197,9 +203,9 @@ fn column(node: &Node, described: &Described, numeric: bool) -> Option<Typed> {
             typed("date")?;
             counted::<Date32Type>(DAYS, 1, 1, DataType::Date32)
         }
-        ("int32", "time.Time" | "data.Time") if mysql == "time(3)" => clock_time(1_000_000, 3),
-        ("int64", "time.MicroTime") if mysql == "time(6)" => clock_time(1000, 6),
-        ("int64", "time.NanoTime") if mysql == "time(6)" => clock_time(1, 6),
+        ("int32", "time.Time" | "data.Time") if mysql == "time(3)" => clock_time(1_000_000, MOST_SHORT_TIME_US, 3),
+        ("int64", "time.MicroTime") if mysql == "time(6)" => clock_time(1000, MOST_TIME_US, 6),
+        ("int64", "time.NanoTime") if mysql == "time(6)" => clock_time(1, MOST_TIME_US, 6),
         ("int64", "time.Timestamp" | "data.Timestamp") if mysql == "datetime(3)" => moments(1000, 1),
         ("int64", "time.MicroTimestamp") if mysql == "datetime(6)" => moments(1, 1),
         ("int64", "time.NanoTimestamp") if mysql == "datetime(6)" => moments(1, 1000),
@@ -236,8 +242,8 @@ fn column(node: &Node, described: &Described, numeric: bool) -> Option<Typed> {
     })
 }
 
-fn clock_time(unit_ns: i64, digits: usize) -> Typed {
-    (DataType::Utf8, Box::new(Derived::new(time(unit_ns, MOST_TIME_US, digits))))
+fn clock_time(unit_ns: i64, most: i64, digits: usize) -> Typed {
+    (DataType::Utf8, Box::new(Derived::new(time(unit_ns, most, digits))))
 }
 
 fn moments(times: i64, over: i64) -> Typed {
@@ -261,7 +267,7 @@ fn decimal(mysql: &str) -> Option<Typed> {
 }
 
 /// The members that `allowed` lists: commas between, `\,` and `\\` inside.
-fn members(allowed: &str) -> Vec<String> {
+pub fn members(allowed: &str) -> Vec<String> {
     let mut found = vec![String::new()];
     let mut chars = allowed.chars().peekable();
     while let Some(char) = chars.next() {

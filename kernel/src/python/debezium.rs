@@ -1,7 +1,7 @@
 //! The decoders of Debezium-shaped JSON, as Python sees them.
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BinaryArray, ListArray, StringArray};
+use arrow_array::{Array, ArrayRef, BinaryArray, Int32Array, ListArray, StringArray};
 use arrow_schema::ArrowError;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -137,6 +137,24 @@ impl<'a> Headers<'a> {
         let offset = |at: usize| self.lists.offsets().get(at).and_then(|&o| usize::try_from(o).ok());
         (row < self.lists.len() && self.lists.is_valid(row)).then_some(())?;
         Some((offset(row)?, offset(row + 1)?))
+    }
+
+    /// The rows for which `decode` finds nothing; it is given the headers of each.
+    pub(super) fn each(
+        &self,
+        rows: &Int32Array,
+        mut decode: impl FnMut(i32, usize, Found<'_>) -> Option<()>,
+    ) -> Int32Array {
+        let (mut found, mut last) = (Vec::new(), None);
+        each(rows, |record, row| {
+            let again = last.is_some_and(|last| self.are_same(last, row));
+            if !again {
+                last = None;
+                self.read(row, &mut found)?;
+            }
+            last = Some(row);
+            decode(record, row, Found { headers: &found, again })
+        })
     }
 
     /// Whether two records have the same headers, as far as a quick look tells: none of them NULL.

@@ -28,12 +28,11 @@ use std::collections::HashMap;
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 
-use crate::cursor::Cursor;
+use crate::avro::{Ids, datum};
 use crate::rows::{Head, Image, Named, Rows};
 use family::{Datums, Family, Reader};
-use schema::{Ids, Shape};
+use schema::Shape;
 
-const MAGIC: u8 = 0;
 const DELETE: u8 = 3;
 
 /// Decodes the rows of the shapes it has learned.
@@ -85,7 +84,7 @@ impl Decoder {
             Some([DELETE, ts @ ..]) => (None, Some(u64::from_be_bytes(ts.try_into().ok()?))),
             value => (value, None),
         };
-        let ((key_id, key), (value_id, value)) = (open(key)?, open(value)?);
+        let ((key_id, key), (value_id, value)) = (datum(key)?, datum(value)?);
         let family = self.family((key_id, value_id), topic)?;
         let family = self.families.get_mut(family)?;
         let (shape, found) = family.read(&mut self.shapes, &Datums { key, value })?;
@@ -107,18 +106,6 @@ impl Decoder {
         }
         Some(self.last.2)
     }
-}
-
-/// The schema id and the datum behind it, of a key or a value that is there.
-#[inline]
-fn open(data: Option<&[u8]>) -> Option<(Option<u32>, Option<&[u8]>)> {
-    let Some(data) = data else { return Some((None, None)) };
-    let mut c = Cursor::new(data);
-    if c.byte()? != MAGIC {
-        return None;
-    }
-    let id = c.take(4)?.first_chunk()?;
-    Some((Some(u32::from_be_bytes(*id)), Some(c.rest())))
 }
 
 #[cfg(test)]

@@ -17,7 +17,8 @@ use serde::Deserialize;
 
 use super::checksum::Hashed;
 use super::types::Place;
-use crate::avro::Union;
+use crate::avro::schema::{Field, Full};
+use crate::avro::{Ids, Union};
 
 /// A shape as Python describes it, with the topic that it was met in.
 #[derive(Deserialize)]
@@ -55,39 +56,6 @@ struct Registered {
     id: u32,
     schema: String,
 }
-
-#[derive(Deserialize)]
-struct Record {
-    #[serde(rename = "type")]
-    kind: String,
-    fields: Vec<Field>,
-}
-
-#[derive(Deserialize)]
-struct Field {
-    name: String,
-    #[serde(rename = "type")]
-    kind: Type,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Type {
-    Name(String),
-    Union(Vec<Type>),
-    Full(Full),
-}
-
-#[derive(Deserialize)]
-struct Full {
-    #[serde(rename = "type")]
-    kind: String,
-    #[serde(default)]
-    fields: Vec<Field>,
-}
-
-/// The ids in front of key and value.
-pub type Ids = (Option<u32>, Option<u32>);
 
 /// What a value has behind its columns.
 pub enum Own {
@@ -168,13 +136,13 @@ impl Shape {
     }
 
     fn own(&self, field: &Field, plan: &mut Plan) -> Option<Own> {
-        let (union, kind) = branch(&field.kind)?;
-        if let ("_ticdc_before", Type::Full(Full { kind, fields })) = (field.name.as_str(), kind) {
-            plan.old = self.places(fields)?;
-            let same = plan.old == plan.places && fields.len() == plan.old.len();
-            return (kind == "record" && union != Union::Bare && same).then_some(Own::Before(union));
+        let (union, kind) = field.kind.branch()?;
+        if let ("_ticdc_before", Some(record)) = (field.name.as_str(), kind.full()) {
+            plan.old = self.places(&record.fields)?;
+            let same = plan.old == plan.places && record.fields.len() == plan.old.len();
+            return (record.is_record() && union != Union::Bare && same).then_some(Own::Before(union));
         }
-        let own = match (field.name.as_str(), name(kind)?) {
+        let own = match (field.name.as_str(), kind.name()?) {
             ("_tidb_op", "string") => Own::Op,
             ("_tidb_commit_ts", "long") => Own::CommitTs,
             ("_tidb_commit_physical_time", "long") => Own::Physical,
@@ -197,32 +165,10 @@ impl Schemas {
 /// The fields of a schema, where there is one; nothing when it is no record.
 fn fields(registered: Option<&Registered>) -> Option<Option<Vec<Field>>> {
     let Some(registered) = registered else { return Some(None) };
-    let record: Record = serde_json::from_str(&registered.schema).ok()?;
-    (record.kind == "record").then_some(Some(record.fields))
+    Some(Some(Full::record(&registered.schema)?.fields))
 }
 
 fn place(field: &Field) -> Option<Place> {
-    let (union, kind) = branch(&field.kind)?;
-    Some(Place { name: field.name.clone(), kind: name(kind)?.to_owned(), union })
-}
-
-/// The union around a type, and the type.
-fn branch(kind: &Type) -> Option<(Union, &Type)> {
-    match kind {
-        Type::Union(branches) => match branches.as_slice() {
-            [other] => Some((Union::Alone, other)),
-            [null, other] if name(null) == Some("null") => Some((Union::NullFirst, other)),
-            [other, null] if name(null) == Some("null") => Some((Union::NullLast, other)),
-            _ => None,
-        },
-        bare => Some((Union::Bare, bare)),
-    }
-}
-
-fn name(kind: &Type) -> Option<&str> {
-    match kind {
-        Type::Name(name) => Some(name),
-        Type::Full(full) => Some(&full.kind),
-        Type::Union(_) => None,
-    }
+    let (union, kind) = field.kind.branch()?;
+    Some(Place { name: field.name.clone(), kind: kind.name()?.to_owned(), union })
 }

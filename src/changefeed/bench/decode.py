@@ -37,7 +37,7 @@ class Measured:
     """One way to decode, and how fast it was.
 
     Attributes:
-        where: `core`, one core of one process, or `spark`, all cores.
+        where: `core`, one core of one process; `spark` and `files`, all cores, see `on_spark`.
         what: as in the module's table.
         rows_in_record: how many messages a record held.
         seconds: for all rows.
@@ -113,8 +113,9 @@ def _measured(where: str, what: str, rows_in_record: int, seconds: float, rows: 
 def _on_spark(records: pa.Table) -> Iterator[Measured]:
     size = sum(map(len, records.column("value").to_pylist()))
     with on_spark.session() as spark:
-        for what, seconds in on_spark.measure(spark, records, PROTOCOL, {}, ("from_json", _from_json)).items():
-            yield _measured("spark", what, 1, seconds, len(records), size)
+        for where, ways in on_spark.measure(spark, records, PROTOCOL, {}, ("from_json", _from_json)).items():
+            for what, seconds in ways.items():
+                yield _measured(where, what, 1, seconds, len(records), size)
 
 
 def _from_json(value: Column) -> Column:

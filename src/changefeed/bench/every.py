@@ -8,6 +8,7 @@ columns and check everything. On Spark, all cores: see `on_spark`.
 from __future__ import annotations
 
 import json as json_module
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -39,7 +40,7 @@ class Speed:
 
     Attributes:
         form: of a protocol, a key of `changes.FORMS`.
-        where: `core`, one core of one process, or `spark`, all cores.
+        where: `core`, one core of one process; `spark` and `files`, all cores, see `on_spark`.
         ratio: how many times as fast as what one would use instead.
     """
 
@@ -91,7 +92,9 @@ def measure(work: Workload) -> Iterator[Speed]:
 
 def measure_on_spark(spark: SparkSession, work: Workload) -> Iterator[Speed]:
     """What Spark has for such values, where it has something, our decode, and the trips without decoding."""
+    cores = os.cpu_count() or 1
     times = min(-(-ROWS_ON_SPARK // work.rows), -(-_BYTES_ON_SPARK // sum(map(len, work.values))))
+    times = -(-times // cores) * cores  # whole copies for each core
     once = pa.Table.from_batches(work.batches)
     number = once.schema.get_field_index("partition")
     copies = [
@@ -106,8 +109,9 @@ def measure_on_spark(spark: SparkSession, work: Workload) -> Iterator[Speed]:
             file = Path(folder) / "schemas.json"
             file.write_text(json_module.dumps(listed))
             options["schema-registry"] = str(file)
-        seconds = on_spark.measure(spark, pa.concat_tables(copies), work.protocol, options, usual)
-    yield from _speeds(work, "spark", seconds, None if usual is None else usual[0], times)
+        found = on_spark.measure(spark, pa.concat_tables(copies), work.protocol, options, usual)
+    for where, seconds in found.items():
+        yield from _speeds(work, where, seconds, None if usual is None else usual[0], times)
 
 
 def _speeds(work: Workload, where: str, seconds: dict[str, float], usual: str | None, times: int) -> Iterator[Speed]:

@@ -1,8 +1,11 @@
-"""How fast records become columns on Spark: seconds by the clock, all cores, over records in Spark's memory.
+"""How fast records become columns on Spark: seconds by the clock, all cores.
 
     from_json, from_avro   the values to typed columns by Spark itself, with the schema told; nothing checked
     decode                 records to chunks, as a pipeline does it
     identity, one way      records into Python and back, and into Python with only a count back: the limits
+
+Over records in Spark's memory (`spark`), as those of Kafka arrive; and over a record log, a folder of Parquet (`files`):
+Spark's functions behind its own reader, our decode in the workers that read it, as the source `files` has it.
 
 Each way runs several times, in turn with the others, so that whatever else the machine does hits all alike; the best
 run counts.
@@ -20,6 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from changefeed.frames import slices
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -45,29 +50,44 @@ def session() -> Iterator[SparkSession]:
 
 def measure(
     spark: SparkSession, records: pa.Table, protocol: str, options: Mapping[str, Any], usual: tuple[str, Usual] | None
-) -> dict[str, float]:
-    """Way -> seconds for all of the records.
+) -> dict[str, dict[str, float]]:
+    """Where -> way -> seconds for all of the records.
 
     Args:
+        records: in as many equal parts as there are cores, each of which has whole partitions, in order.
+        protocol, options: what they are in.
         usual: what Spark itself has for such values: its name, and the values' column to the typed one.
     """
     from changefeed.stages.decode import decode
 
+    def ways(read: DataFrame, ours: DataFrame) -> dict[str, DataFrame]:
+        theirs = {} if usual is None else {usual[0]: read.select(usual[1](read["value"]).alias("row"))}
+        return theirs | {"decode": decode(ours, protocol, options, whole=True)}
+
     with tempfile.TemporaryDirectory() as folder:
-        cached = _cached(spark, records, Path(folder))
-        frames = {} if usual is None else {usual[0]: cached.select(usual[1](cached["value"]).alias("row"))}
-        frames |= {
-            "decode": decode(cached, protocol, dict(options)),
+        pieces = _written(records, Path(folder))
+        log = spark.read.parquet(folder)
+        cached = log.coalesce(os.cpu_count() or 1).cache()
+        _timed(cached)
+        trips = {
             "identity": cached.mapInArrow(_identity, cached.schema),
             "one way": cached.mapInArrow(_count, "rows bigint"),
         }
-        assert not frames["decode"].filter("kind = 'dead'").count(), "the workload is made of sound rows"
-        seconds: dict[str, list[float]] = {what: [] for what in frames}
-        for _ in range(1 + RUNS):
-            for what, frame in frames.items():
-                seconds[what].append(_timed(frame))
+        sliced = spark.createDataFrame(pa.Table.from_batches([slices.pack(pieces)])).repartition(len(pieces))
+        frames = {"spark": ways(cached, cached) | trips, "files": ways(log, sliced)}
+        for of in frames.values():
+            assert not of["decode"].filter("kind = 'dead'").count(), "the workload is made of sound rows"
+        seconds = {where: _best(of) for where, of in frames.items()}
         cached.unpersist()
-    return {what: min(runs) for what, runs in seconds.items()}
+    return seconds
+
+
+def _best(frames: Mapping[str, DataFrame]) -> dict[str, float]:
+    runs: dict[str, list[float]] = {what: [] for what in frames}
+    for _ in range(1 + RUNS):
+        for what, frame in frames.items():
+            runs[what].append(_timed(frame))
+    return {what: min(took) for what, took in runs.items()}
 
 
 def _timed(frame: DataFrame) -> float:
@@ -76,15 +96,14 @@ def _timed(frame: DataFrame) -> float:
     return time.perf_counter() - start
 
 
-def _cached(spark: SparkSession, records: pa.Table, folder: Path) -> DataFrame:
-    """The records in Spark's memory, a part for each core."""
+def _written(records: pa.Table, folder: Path) -> list[slices.Slice]:
+    """The records as a log, a file for each core; the slices of it."""
     parts = os.cpu_count() or 1
     step = -(-len(records) // parts)
-    for part in range(parts):
-        pq.write_table(records.slice(part * step, step), folder / f"{part}.parquet", compression="none")
-    frame = spark.read.parquet(str(folder)).coalesce(parts).cache()
-    _timed(frame)
-    return frame
+    files = [folder / f"{part}.parquet" for part in range(parts)]
+    for part, file in enumerate(files):
+        pq.write_table(records.slice(part * step, step), file, compression="none")
+    return [slices.Slice(str(file)) for file in files]
 
 
 def _identity(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:

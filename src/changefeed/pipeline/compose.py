@@ -50,6 +50,7 @@ class Flow:
     letters: DeadLetters
     writer: Writer
     root: str
+    whole: bool  # batches of records are whole partitions by the task, in order
 
     def batch(
         self, records: DataFrame, folder: str, token: str, partitions: set[tuple[str, int]], until: Until
@@ -60,7 +61,8 @@ class Flow:
         failpoint("stage.before")
         waiting = self.ledger.state.waiting
         left = self.pending.waiting(waiting) if waiting is not None else None
-        self.pending.stage(decode(records, choice.name, choice.options, self.ledger.state.latest, left), folder)
+        latest, spoken = self.ledger.state.latest, (choice.name, choice.options)
+        self.pending.stage(decode(records, *spoken, latest, left, whole=self.whole), folder)
         failpoint("stage.after")
         fresh = self.pending.index([folder])
         # chunks that say what could not be decoded -> dead letters, and the policy

@@ -91,6 +91,7 @@ def open_flow(definition: Definition, spark: SparkSession) -> Flow:
         DeadLetters(spark, f"{own}/dead_letters", definition.pipeline.dead_letters, definition.pipeline.name),
         Writer(spark, name, metadata_columns(definition.sink)),
         tables_folder(definition),
+        source(definition.source).whole,
     )
 
 

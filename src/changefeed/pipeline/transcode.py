@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from changefeed import record_log
 from changefeed.errors import ConfigError
+from changefeed.frames import slices
 from changefeed.frames.chunks import RECORDS_DDL
 from changefeed.pipeline.edge import as_ours
 from changefeed.stages.transcode import SHOWN, Language
@@ -69,14 +69,8 @@ def transcode(spark: SparkSession, logs: Sequence[Path], source: Language, targe
 def _records(spark: SparkSession, logs: Sequence[Path]) -> DataFrame:
     """All records of the logs, a file in a task."""
     files = [str(file) for log in logs for file in (sorted(log.glob("[!._]*.parquet")) if log.is_dir() else [log])]
-    paths = spark.createDataFrame([(path,) for path in files], "path string").repartition(len(files))
-    return paths.mapInArrow(_read, RECORDS_DDL)
-
-
-def _read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for path in batch.column("path").to_pylist():
-            yield from record_log.read(path, batch_size=4000)
+    whole = pa.Table.from_batches([slices.pack(slices.Slice(file) for file in files)])
+    return spark.createDataFrame(whole).repartition(len(files)).mapInArrow(slices.read, RECORDS_DDL)
 
 
 class _Letters:

@@ -59,6 +59,11 @@ class Source(Protocol):
         ...
 
     @property
+    def whole(self) -> bool:
+        """Whether each task of a batch has whole partitions, in the order of their offsets."""
+        ...
+
+    @property
     def available_now(self) -> bool:
         """Whether Spark's trigger of that name knows where this source's end is."""
         ...

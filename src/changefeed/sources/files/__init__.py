@@ -49,6 +49,7 @@ class Folder:
     _seen: dict[str, _Seen] = field(default_factory=dict)
 
     available_now = False
+    whole = False
 
     def stream(self, spark: SparkSession, token: str | None, end: str | None) -> DataFrame:
         """The records from `token` to `end`, some at a time."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from changefeed import record_log
-from changefeed.frames.chunks import RECORDS_DDL
+from changefeed.frames.slices import SLICES_DDL, Slice, pack
 from changefeed.record_log import Cursor
 from changefeed.sources.files.spool import Spool
 
@@ -88,19 +88,10 @@ class Progress:
 
 
 @dataclass
-class Slice(InputPartition):
-    """Records of one file that one task reads: from `start` up to `stop`, looked for from a cursor.
+class Part(InputPartition):
+    """What one task reads."""
 
-    Attributes:
-        copy: a scratch file with the lines from the cursor on, if there is one.
-    """
-
-    path: str
-    records: int
-    bytes: int
-    start: int
-    stop: int
-    copy: str | None = None
+    slice: Slice
 
 
 class RecordLogs(DataSource):
@@ -112,8 +103,8 @@ class RecordLogs(DataSource):
         return "changefeed_files"
 
     def schema(self) -> str:
-        """The columns of Spark's Kafka source with headers."""
-        return RECORDS_DDL
+        """Slices of logs."""
+        return SLICES_DDL
 
     def streamReader(self, schema: Any) -> RecordLogReader:  # Spark's name
         """The reader of a stream."""
@@ -121,7 +112,7 @@ class RecordLogs(DataSource):
 
 
 class RecordLogReader(DataSourceStreamReader):
-    """Plans batches on the driver and reads slices in the workers."""
+    """Plans batches on the driver; workers hand on the slices."""
 
     def __init__(self, options: dict[str, str]) -> None:
         self._limit = int(options["limit"])
@@ -144,7 +135,8 @@ class RecordLogReader(DataSourceStreamReader):
             first, size = start["files"].get(path, (0, 0))
             step = max(_SLICE, -(-(last - first) // 8))
             copy = self._copy(path, first, last, step) if first < last else None
-            slices += [Slice(path, first, size, at, min(last, at + step), copy) for at in range(first, last, step)]
+            bounds = [(at, min(last, at + step)) for at in range(first, last, step)]
+            slices += [Part(Slice(path, first, size, *bound, copy)) for bound in bounds]
         return slices
 
     def _copy(self, path: str, first: int, last: int, step: int) -> str | None:
@@ -160,9 +152,6 @@ class RecordLogReader(DataSourceStreamReader):
         """The batch that ends here is done."""
         self._spool.done({path: records for path, (records, _) in end["files"].items()})
 
-    def read(self, partition: Slice) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
-        """The records of one slice."""
-        at = Cursor(partition.records, partition.bytes)
-        copy = partition.copy if partition.copy is not None and Path(partition.copy).exists() else None
-        start, stop = partition.start, partition.stop
-        yield from record_log.read(partition.path, batch_size=4000, at=at, start=start, stop=stop, copy=copy)
+    def read(self, partition: Part) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        """The slice itself: whoever decodes it reads its records."""
+        yield pack([partition.slice])

@@ -26,6 +26,7 @@ class KafkaTopics:
     options: dict[str, str]
 
     available_now = True
+    whole = True  # Spark's connector gives a partition to one task
 
     def stream(self, spark: SparkSession, token: str | None, end: str | None) -> DataFrame:
         """The records from `token` on; the connector finds the end by itself."""

@@ -1,0 +1,55 @@
+//! The decoder of Debezium's Avro, as Python sees it.
+
+use pyo3::prelude::*;
+use pyo3_arrow::PyArray;
+
+use super::debezium::Headers;
+use super::{Answer, Blobs, answer, chosen};
+use crate::debezium_mysql::avro::Decoder;
+
+/// Row messages of Debezium's MySQL and MariaDB connectors in Avro, of the shapes it has learned.
+#[pyclass]
+pub struct DebeziumMysqlAvro {
+    decoder: Decoder,
+}
+
+#[pymethods]
+impl DebeziumMysqlAvro {
+    /// Whether `decode` asks for the records' headers.
+    #[classattr]
+    const HEADERS: bool = true;
+
+    /// placeholders stand for columns that were not sent; numeric: decimals are numbers.
+    #[new]
+    #[pyo3(signature = (*, placeholders, numeric))]
+    fn new(placeholders: Vec<String>, numeric: bool) -> Self {
+        Self { decoder: Decoder::new(placeholders.into_iter().map(String::into_bytes).collect(), numeric) }
+    }
+
+    /// The number of the shape that this JSON describes, or None when it is beyond the kernel.
+    fn learn(&mut self, shape: &str) -> Option<usize> {
+        self.decoder.learn(shape)
+    }
+
+    /// Rows by shape number, and the rows of the records that are odd. headers are lists of (string, binary).
+    #[pyo3(signature = (keys, values, rows=None, *, headers))]
+    fn decode<'py>(
+        &mut self,
+        py: Python<'py>,
+        keys: PyArray,
+        values: PyArray,
+        rows: Option<PyArray>,
+        headers: PyArray,
+    ) -> PyResult<Answer<'py>> {
+        let (keys, values, headers) =
+            (Blobs::new(keys.array())?, Blobs::new(values.array())?, Headers::new(headers.array())?);
+        let rows = chosen(rows, keys, values)?;
+        let decoder = &mut self.decoder;
+        let decoded = py.detach(|| {
+            let odd =
+                headers.each(&rows, |record, row, found| decoder.decode(record, keys.get(row), values.get(row), found));
+            Ok((decoder.finish()?, odd))
+        });
+        answer(py, decoded)
+    }
+}

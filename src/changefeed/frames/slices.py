@@ -1,0 +1,112 @@
+"""Slices: pieces of record logs, as rows for the tasks that read them.
+
+A record that is read in a Python worker, handed to the JVM and decoded in another worker makes a trip there and back
+which costs several times what its decoding does. So a log travels as what it is made of, a line for each piece, and
+where its records are wanted they are read:
+
+    path      records  bytes    start   stop    copy
+    a.jsonl   0        0        0       10000   NULL
+    a.jsonl   0        0        10000   18204   NULL
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changefeed import record_log
+from changefeed.record_log import Cursor
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Work = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+SLICES_DDL = "path string, records bigint, bytes bigint, start bigint, stop bigint, copy string"
+_AT_ONCE = 4000  # records
+_SCHEMA = pa.schema(
+    [
+        ("path", pa.string()),
+        ("records", pa.int64()),
+        ("bytes", pa.int64()),
+        ("start", pa.int64()),
+        ("stop", pa.int64()),
+        ("copy", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Records of one log, looked for from a cursor.
+
+    Attributes:
+        path: the log.
+        records, bytes: the cursor, at or before `start`.
+        start, stop: the number of the first record, and of the one behind the last; None for the end of the log.
+        copy: a plain file with the lines of a compressed log from the cursor on; where it is not seen, the log is read.
+    """
+
+    path: str
+    records: int = 0
+    bytes: int = 0
+    start: int = 0
+    stop: int | None = None
+    copy: str | None = None
+
+
+def pack(slices: Iterable[Slice]) -> pa.RecordBatch:
+    """The slices as the columns of `SLICES_DDL`."""
+    return pa.RecordBatch.from_pylist([asdict(one) for one in slices], schema=_SCHEMA)
+
+
+def are_slices(frame: DataFrame) -> bool:
+    """Whether a frame has slices of logs, and not records."""
+    return list(frame.columns) == list(_SCHEMA.names)
+
+
+def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The records of the slices, in their order, some at a time.
+
+    Raises:
+        SourceError: a log cannot be read, or holds something that is no record.
+    """
+    for batch in batches:
+        for row in batch.to_pylist():
+            one = Slice(**row)
+            copy = one.copy if one.copy is not None and Path(one.copy).exists() else None
+            at = Cursor(one.records, one.bytes)
+            yield from record_log.read(one.path, batch_size=_AT_ONCE, at=at, start=one.start, stop=one.stop, copy=copy)
+
+
+def read_share(slices: Sequence[Slice], of: int) -> Work:
+    """The function that reads what the slices have of some partitions, in its order: for each number below `of` others."""
+    everything = pack(_joined(slices))
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for share in (number for batch in batches for number in batch.column(0).to_pylist()):
+            for records in read([everything]):
+                yield records.filter(pc.equal(_shares(records, of), share))
+
+    return run
+
+
+def _joined(slices: Iterable[Slice]) -> Iterator[Slice]:
+    """The slices with those of each log in one."""
+    for _, of_log in groupby(slices, key=attrgetter("path")):
+        first, *_, last = [*of_log] * 2
+        yield replace(first, stop=last.stop)
+
+
+def _shares(records: pa.RecordBatch, of: int) -> pa.Array:
+    topics = records.column("topic").dictionary_encode()
+    seeds = pa.array([crc32(topic.encode()) % of for topic in topics.dictionary.to_pylist()], pa.int32())
+    numbers = pc.add(seeds.take(topics.indices), records.column("partition")).to_numpy()
+    return pa.array(numbers % of)
