@@ -11,7 +11,7 @@ use arrow_schema::{DataType, TimeUnit};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::layout::Layout;
+use super::layout::{Layout, Member};
 use crate::debezium::columns::{Booleans, Nothing};
 use crate::debezium::derived::{Derived, labels, time};
 use crate::debezium::forms::{Bits, Decimal, Double, Instant, LongDecimal, Single};
@@ -119,7 +119,8 @@ pub fn compile(shape: &Shape<'_>, numeric: bool) -> Option<Compiled> {
         }
         None => (Layout::new(wire.value.envelope.as_ref()?, wire.value.source.as_ref()?)?, None),
     };
-    if nodes.is_some_and(|nodes| nodes.len() != shape.columns.len()) {
+    let images_first = layout.members.iter().map(|(_, member)| *member).take(2).eq([Member::Before, Member::After]);
+    if !images_first || nodes.is_some_and(|nodes| nodes.len() != shape.columns.len()) {
         return None;
     }
     let names: Vec<_> = shape.columns.iter().map(|c| java(&c.name)).collect();
