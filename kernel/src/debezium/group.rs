@@ -195,9 +195,10 @@ impl Group {
     /// The number of the shape that a record's row belongs to, when its key is the row's.
     pub fn shape(&mut self, key: Option<&[u8]>, images: &Images, value: &[u8]) -> Option<usize> {
         let row = if images.after.there { &images.after } else { &images.before };
+        let tokens = row.get()?;
         match (&self.key, key) {
             (None, None) => {}
-            (Some(expected), Some(key)) => expected.is(key, row.get()?, value)?,
+            (Some(expected), Some(key)) => expected.is(key, tokens, value)?,
             _ => return None,
         }
         let codes = if images.after.there && images.before.there {
