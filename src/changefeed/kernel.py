@@ -46,7 +46,7 @@ def _installed() -> Any:
 changefeed_kernel = _installed()
 _log = logging.getLogger(__name__)
 INSTALL = "pip install ./kernel (needs cargo)"
-_FIRST_ODD, _MORE_ODD = 2, 4
+_FIRST_ODD = 2
 MAX_SHAPES = 4096
 _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
@@ -191,7 +191,7 @@ class Pair:
             dead += answer.dead
             if self._teach(answer.tables) and len(odd):
                 odd = self._run_kernel(records, odd, tables)
-            count *= _MORE_ODD
+            count *= 2
         return Decoded(joined(tables), control, dead)
 
     def _run_kernel(self, records: pa.RecordBatch, rows: pa.Array | None, tables: list[TableBatch]) -> pa.Array:
