@@ -4,7 +4,7 @@
 //!         column's form. What it appended by then stays: the caller truncates.
 //! Rule 2. Rows without the image that a column belongs to are padded in bulk, when the next value comes or at the end.
 
-use std::mem::{replace, take};
+use std::mem::take;
 use std::sync::Arc;
 
 use arrow_array::types::{ArrowPrimitiveType, Float32Type};
@@ -21,6 +21,7 @@ use crate::json::{float32, string, unescape};
 use crate::mysql::{is_decimal, is_time};
 use crate::nulls::Nulls;
 use crate::quoted::unquote;
+use crate::room::emptied;
 
 /// One column under construction.
 pub trait Column: Send + Sync {
@@ -90,9 +91,8 @@ impl<F: Form> Column for Fixed<F> {
     }
 
     fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
-        let room = self.values.len();
-        let values = replace(&mut self.values, Vec::with_capacity(room));
-        let array = PrimitiveArray::<F::Arrow>::try_new(ScalarBuffer::from(values), self.nulls.finish(room))?;
+        let nulls = self.nulls.finish(self.values.len());
+        let array = PrimitiveArray::<F::Arrow>::try_new(ScalarBuffer::from(emptied(&mut self.values)), nulls)?;
         Ok(Arc::new(array.with_data_type(self.arrow.clone())))
     }
 }
@@ -188,8 +188,7 @@ impl Column for Bytes {
 
     fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         let (offsets, nulls) = self.ends.finish();
-        let room = self.data.len();
-        let data = Buffer::from_vec(replace(&mut self.data, Vec::with_capacity(room)));
+        let data = Buffer::from_vec(emptied(&mut self.data));
         Ok(if self.text {
             Arc::new(StringArray::try_new(offsets, data, nulls)?)
         } else {

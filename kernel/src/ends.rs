@@ -1,10 +1,9 @@
 //! Where values of any length end in the data of their column.
 
-use std::mem::replace;
-
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 
 use crate::nulls::Nulls;
+use crate::room::emptied;
 
 /// Where the values of a column end in its data.
 pub struct Ends {
@@ -50,8 +49,8 @@ impl Ends {
     /// Arrow's offsets and bitmap; no value is left.
     pub fn finish(&mut self) -> (OffsetBuffer<i32>, Option<NullBuffer>) {
         let nulls = self.nulls.finish(self.offsets.len() - 1);
-        let mut fresh = Vec::with_capacity(self.offsets.len());
-        fresh.push(0);
-        (OffsetBuffer::new(ScalarBuffer::from(replace(&mut self.offsets, fresh))), nulls)
+        let offsets = emptied(&mut self.offsets);
+        self.offsets.push(0);
+        (OffsetBuffer::new(ScalarBuffer::from(offsets)), nulls)
     }
 }

@@ -18,6 +18,7 @@ pub mod mysql;
 pub mod nulls;
 pub mod numbers;
 pub mod quoted;
+pub mod room;
 pub mod rows;
 pub mod spelling;
 pub mod tencent_dts;

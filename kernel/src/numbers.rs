@@ -1,11 +1,10 @@
 //! Numbers and NULLs under construction.
 
-use std::mem::replace;
-
 use arrow_array::PrimitiveArray;
 use arrow_array::types::ArrowPrimitiveType;
 
 use crate::nulls::Nulls;
+use crate::room::emptied;
 
 /// Numbers, of which some are NULL.
 pub struct Numbers<T: ArrowPrimitiveType> {
@@ -29,6 +28,14 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
         self.values.push(value.unwrap_or_default());
     }
 
+    /// Appends NULLs until there are `rows` rows.
+    pub fn pad(&mut self, rows: usize) {
+        if rows > self.values.len() {
+            self.nulls.push(self.values.len()..rows);
+            self.values.resize(rows, Default::default());
+        }
+    }
+
     /// Forgets all rows from the given one on.
     pub fn truncate(&mut self, rows: usize) {
         self.values.truncate(rows);
@@ -38,6 +45,6 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
     /// The array; no number is left.
     pub fn finish(&mut self) -> PrimitiveArray<T> {
         let rows = self.values.len();
-        PrimitiveArray::new(replace(&mut self.values, Vec::with_capacity(rows)).into(), self.nulls.finish(rows))
+        PrimitiveArray::new(emptied(&mut self.values).into(), self.nulls.finish(rows))
     }
 }

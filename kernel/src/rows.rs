@@ -6,7 +6,6 @@
 //! ```
 
 use std::collections::HashMap;
-use std::mem::replace;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int32Array, RecordBatch, StringArray, StructArray, UInt64Array};
@@ -15,6 +14,7 @@ use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
 
 use crate::columns::{Bytes, Column, Spelling};
 use crate::nulls::Nulls;
+use crate::room::emptied;
 
 /// What happened to a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,9 +217,9 @@ impl Rows {
     /// The rows in columns; none are left.
     pub fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
         let room = self.len();
-        let commit_ts = replace(&mut self.commit_ts, Vec::with_capacity(room));
+        let commit_ts = emptied(&mut self.commit_ts);
         let columns: Vec<ArrayRef> = vec![
-            Arc::new(Int32Array::new(ScalarBuffer::from(replace(&mut self.records, Vec::with_capacity(room))), None)),
+            Arc::new(Int32Array::from(emptied(&mut self.records))),
             Arc::new(self.indexes.drain(..).collect::<Int32Array>()),
             Arc::new(StringArray::from_iter_values(self.ops.drain(..).map(Op::name))),
             Arc::new(UInt64Array::new(ScalarBuffer::from(commit_ts), self.undated.finish(room))),

@@ -26,7 +26,7 @@ from typing import Protocol as Interface
 import pyarrow as pa
 
 from changefeed.errors import ConfigError
-from changefeed.kernel_tables import Taught, by_first_row, description, headers_of, joined, met, placed, places_of
+from changefeed.kernel_tables import Places, Taught, by_first_row, description, headers_of, joined, met, placed
 from changefeed.model.batch import Decoded, TableBatch
 from changefeed.model.event import Control, DeadLetter
 from changefeed.model.table import TableShape
@@ -46,7 +46,7 @@ def _installed() -> Any:
 changefeed_kernel = _installed()
 _log = logging.getLogger(__name__)
 INSTALL = "pip install ./kernel (needs cargo)"
-_FIRST_ODD = 8
+_FIRST_ODD = 2
 MAX_SHAPES = 4096
 _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
@@ -200,7 +200,7 @@ class Pair:
         if getattr(self._kernel, "HEADERS", False):
             more["headers"] = headers_of(records)
         found, odd = self._kernel.decode(records.column("key"), records.column("value"), rows, **more)
-        places = places_of(records)
+        places = Places(records)
         tables += (self._shapes[number].completed(batch, places) for number, batch in found)
         return odd
 

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from changefeed import kernel
 from changefeed.kernel import Pair
-from changefeed.kernel_tables import headers_of, joined, places_of
+from changefeed.kernel_tables import Places, headers_of, joined
 from changefeed.model.batch import Decoded, TableBatch
 from changefeed.model.event import Control, DeadLetter, Instant, TransactionMark
 from changefeed.model.position import Place
@@ -53,7 +53,7 @@ class Batch:
     """
 
     records: pa.RecordBatch
-    places: pa.RecordBatch
+    places: Places
     headers: pa.Array
     rows: list[int] = field(default_factory=list)
     known: dict[int, list[Group | Refused]] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class Grouped(Pair):
 
     def _follow(self, records: pa.RecordBatch) -> Batch:
         """Makes groups of the records."""
-        batch, at = Batch(records, places_of(records), headers_of(records)), 0
+        batch, at = Batch(records, Places(records), headers_of(records)), 0
         topics, partitions = records.column("topic").cast(pa.binary()), records.column("partition")
         arrays = records.column("key"), records.column("value"), batch.headers, topics, partitions
         for run in self._kernel.runs(*arrays):

@@ -6,6 +6,7 @@ import functools
 import json
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,9 +30,21 @@ def met(tables: list[TableBatch]) -> list[tuple[TableShape, str]]:
     return [(shape, topic) for _, shape, topic in sorted(met, key=lambda one: one[0])]
 
 
-def places_of(records: pa.RecordBatch) -> pa.RecordBatch:
-    """Where the records lie."""
-    return records.select(_PLACE.names).cast(_PLACE)
+class Places:
+    """Where the records of a batch lie. They are mostly of one topic and partition: any part of such a column will do."""
+
+    def __init__(self, records: pa.RecordBatch) -> None:
+        self._records = len(records)
+        columns = [records.column(field.name).cast(field.type) for field in _PLACE]
+        self._columns = [
+            (column, column.slice(1).equals(column.slice(0, max(len(column) - 1, 0)))) for column in columns
+        ]
+
+    def of(self, rows: pa.Array, *, single: bool) -> dict[str, pa.Array]:
+        """The columns of events of these records; `single`: no two are of one."""
+        few, whole = len(rows) <= self._records, single and len(rows) == self._records
+        columns = (c.slice(0, len(rows)) if whole or (one and few) else c.take(rows) for c, one in self._columns)
+        return dict(zip(_PLACE.names, columns, strict=True))
 
 
 def headers_of(records: pa.RecordBatch) -> pa.Array:
@@ -55,18 +68,18 @@ class Taught:
         self.shape = shape
         self._schema = functools.cache(functools.partial(table_schema, shape))
 
-    def completed(self, rows: pa.RecordBatch, places: pa.RecordBatch) -> TableBatch:
+    def completed(self, rows: pa.RecordBatch, places: Places) -> TableBatch:
         """The kernel's rows with the columns that it leaves out: what follows from the record and from commit_ts, or is empty."""
         columns, count = dict(zip(rows.schema.names, rows.columns, strict=True)), len(rows)
-        each = count == len(places) and columns["index"].null_count == count  # a row for each record, in order
-        columns |= zip(_PLACE.names, (places if each else places.take(columns["record"])).columns, strict=True)
+        columns |= places.of(columns["record"], single=columns["index"].null_count == count)
         if "commit_time" not in columns:
             ms = pc.shift_right(columns["commit_ts"], pa.scalar(tso.LOGICAL_BITS, pa.uint64()))
             columns["commit_time"] = ms.cast(pa.int64()).cast(_MILLISECONDS)
         if "irregular" not in columns:
             columns["irregular"] = _nothing(count.bit_length()).slice(0, count)
         schema = self._schema(columns["commit_time"].type.unit)
-        arrays = [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in schema]
+        columns |= {name: pa.nulls(count, schema.field(name).type) for name in schema.names if name not in columns}
+        arrays = [columns[name] for name in schema.names]
         return TableBatch(self.shape, pa.RecordBatch.from_arrays(arrays, schema=schema))
 
 
@@ -108,5 +121,10 @@ def by_first_row(tables: Iterable[TableBatch]) -> list[TableBatch]:
 def _in_order(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
-    rows = pa.concat_batches(batches)
+    ends = sorted(
+        (*(batch.column("record")[at].as_py() for at in (0, -1)), number) for number, batch in enumerate(batches)
+    )
+    rows = pa.concat_batches([batches[number] for _, _, number in ends])
+    if all(last < first for (_, last, _), (first, _, _) in pairwise(ends)):
+        return rows
     return rows.take(pc.sort_indices(rows, sort_keys=[("record", "ascending"), ("index", "ascending")]))

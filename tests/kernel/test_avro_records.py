@@ -90,8 +90,9 @@ def test_timestamps_come_out_the_same_in_zone(zone: str) -> None:
     both = speaking({VALUE: TEXTS[VALUE].replace("DATETIME", "TIMESTAMP")}, time_zone=zone)
     batch = topical([(None, b"\0\0\0\0\2\2\x26" + text.encode()) for text in texts])
     both.decode(batch)
+    before = both.odd
     both.decode(batch)
-    assert both.odd == (2 * len(texts) if "/" in zone else len(texts) + (zone != "UTC"))
+    assert both.odd - before == (len(texts) if "/" in zone else zone != "UTC")
 
 
 def test_batches_with_long_offsets_are_read_as_they_are() -> None:

@@ -180,8 +180,9 @@ def test_timestamps_come_out_the_same_in_zone(zone: str) -> None:
     ]
     batch = made([framed([(KEYS[3].encode(), b'{"u":{"a":{"t":7,"f":1,"v":"%b"}}}' % t.encode())]) for t in texts])
     both.decode(batch)
+    before = both.odd
     both.decode(batch)
-    assert both.odd == (2 * len(texts) if "/" in zone else len(texts) + {"UTC": 1, "+08:00": 2, "-03:30": 2}[zone])
+    assert both.odd - before == (len(texts) if "/" in zone else {"UTC": 1, "+08:00": 2, "-03:30": 2}[zone])
 
 
 def test_float32_text_half_way_between_two_values_is_rounded_once() -> None:

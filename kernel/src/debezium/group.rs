@@ -43,6 +43,7 @@ pub mod code {
 }
 
 impl Open {
+    #[inline]
     fn code(self, token: &Token, value: &[u8]) -> Option<u8> {
         match (self, token.kind) {
             (Self::No, _) | (_, Kind::Null) => Some(0),
@@ -104,8 +105,7 @@ impl Key {
 
 /// Rows with the same literals.
 pub struct Group {
-    names: Vec<Vec<u8>>,
-    open: Vec<Open>,
+    columns: Vec<(Vec<u8>, Open)>,
     key: Option<Key>,
     shapes: Vec<(usize, Vec<u8>)>,
     last: Option<(Vec<u8>, usize)>,
@@ -126,6 +126,9 @@ pub struct Images {
 pub struct Tokens {
     there: bool,
     tokens: Vec<Token>,
+    codes: Vec<u8>,
+    /// Bits by the lengths of its strings, all of them where there are escapes: most cannot be what has another length.
+    lengths: u64,
 }
 
 impl Tokens {
@@ -146,6 +149,14 @@ impl Images {
         self.before.there = false;
         self.after.there = false;
     }
+
+    /// Nothing when an image has a text that stands for a column that was not sent.
+    pub fn are_whole(&self, value: &[u8], placeholders: &[Vec<u8>]) -> Option<()> {
+        let lengths = placeholders.iter().fold(0, |all, text| all | length(text.len() + 2));
+        let images = [&self.before, &self.after].into_iter().filter(|image| image.lengths & lengths != 0);
+        let mut tokens = images.filter_map(Tokens::get).flatten();
+        tokens.try_for_each(|token| (!is_one_of(token, value, placeholders)?).then_some(()))
+    }
 }
 
 impl Group {
@@ -153,7 +164,7 @@ impl Group {
     pub fn new(names: &[String], open: Vec<Open>, key: Option<Key>) -> Self {
         let openings = std::iter::once('{').chain(std::iter::repeat(','));
         let names = names.iter().zip(openings).map(|(name, opening)| format!("{opening}{name}:").into_bytes());
-        Self { names: names.collect(), open, key, shapes: Vec::new(), last: None, codes: Vec::new() }
+        Self { columns: names.zip(open).collect(), key, shapes: Vec::new(), last: None, codes: Vec::new() }
     }
 
     /// Adds a shape; `codes` are what its columns' types tell.
@@ -166,9 +177,16 @@ impl Group {
     #[inline]
     pub fn image(&self, c: &mut Cursor<'_>, value: &[u8], image: &mut Tokens) -> Option<()> {
         image.tokens.clear();
-        for name in &self.names {
+        image.codes.clear();
+        image.lengths = 0;
+        for (name, open) in &self.columns {
             c.eat(name)?;
-            image.tokens.push(token(c, value)?);
+            let token = token(c, value)?;
+            image.codes.push(open.code(&token, value)?);
+            if let Kind::Text { escaped } = token.kind {
+                image.lengths |= if escaped { u64::MAX } else { length(token.length()) };
+            }
+            image.tokens.push(token);
         }
         image.there = true;
         c.eat(b"}")
@@ -176,42 +194,54 @@ impl Group {
 
     /// The number of the shape that a record's row belongs to, when its key is the row's.
     pub fn shape(&mut self, key: Option<&[u8]>, images: &Images, value: &[u8]) -> Option<usize> {
-        let row = images.after.get().or(images.before.get())?;
+        let row = if images.after.there { &images.after } else { &images.before };
+        let tokens = row.get()?;
         match (&self.key, key) {
             (None, None) => {}
-            (Some(expected), Some(key)) => expected.is(key, row, value)?,
+            (Some(expected), Some(key)) => expected.is(key, tokens, value)?,
             _ => return None,
         }
-        self.codes.clear();
-        let other = if images.after.is_there() { images.before.get() } else { None };
-        for (at, (open, token)) in self.open.iter().zip(row).enumerate() {
-            let mut told = open.code(token, value)?;
-            if let Some(token) = other.and_then(|other| other.get(at)) {
-                told = open.both(told, open.code(token, value)?)?;
+        let codes = if images.after.there && images.before.there {
+            let both = self.columns.iter().zip(&images.after.codes).zip(&images.before.codes);
+            self.codes.clear();
+            for (((_, open), &after), &before) in both {
+                self.codes.push(open.both(after, before)?);
             }
-            self.codes.push(told);
-        }
-        if let Some((_, number)) = self.last.as_ref().filter(|(codes, _)| *codes == self.codes) {
+            &self.codes
+        } else {
+            &row.codes
+        };
+        let agrees = |known: &[u8]| codes.iter().zip(known).all(|(&told, &known)| told == 0 || told == known);
+        if let Some((number, _)) = self.shapes.first().filter(|(_, known)| agrees(known)) {
             return Some(*number);
         }
-        let agrees = |known: &[u8]| self.codes.iter().zip(known).all(|(&told, &known)| told == 0 || told == known);
+        if let Some((_, number)) = self.last.as_ref().filter(|(last, _)| last == codes) {
+            return Some(*number);
+        }
         let number = self.shapes.iter().find(|(_, known)| agrees(known))?.0;
         let last = self.last.get_or_insert_default();
-        last.0.clone_from(&self.codes);
+        last.0.clone_from(codes);
         last.1 = number;
         Some(number)
     }
 }
 
+/// A length's bit, which it shares with others.
+#[inline]
+fn length(bytes: usize) -> u64 {
+    1 << (bytes % 64)
+}
+
 /// Whether a string is one of these texts, which are UTF-8.
-pub fn is_one_of(token: &Token, value: &[u8], texts: &[Vec<u8>]) -> Option<bool> {
+#[inline]
+fn is_one_of(token: &Token, value: &[u8], texts: &[Vec<u8>]) -> Option<bool> {
     let Kind::Text { escaped } = token.kind else { return Some(false) };
-    let raw = token.of(value)?.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    let is = |text: &Vec<u8>| token.inside(value) == Some(text);
     if !escaped {
-        return Some(texts.iter().any(|text| text == raw));
+        return Some(texts.iter().any(|text| text.len() + 2 == token.length() && is(text)));
     }
     let mut plain = Vec::new();
-    unescape(raw, &mut plain)?;
+    unescape(token.inside(value)?, &mut plain)?;
     Some(texts.contains(&plain))
 }
 

@@ -7,9 +7,11 @@
 //! ```
 //!
 //! Rule 1. A text in plain notation with at most as many digits as every number of the width keeps (15, or 6 of a single)
-//!         is the shortest of its number. Others are written anew and compared.
+//!         is the shortest of its number. Of others `plain` tells, or they are written anew and compared.
 //! Rule 2. Shortest digits of a power of two, of a number half way between two texts, and of one too small to be normal
 //!         (4.9E-324 of Java, 5e-324 of Go) differ between writers: a text of more digits is refused there.
+
+mod plain;
 
 use std::fmt::{LowerExp, Write};
 
@@ -26,9 +28,11 @@ pub enum Style {
 }
 
 /// A number of one width.
-pub trait Width: Copy + ryu::Float + LowerExp + Into<f64> {
+pub trait Width: Copy + std::ops::Neg<Output = Self> + ryu::Float + LowerExp + Into<f64> {
     /// How many digits every number of the width keeps.
     const KEPT: usize;
+    /// The number of which these are the shortest digits, so many of them decimals, where that is plain to see.
+    fn exact(digits: u64, count: usize, decimals: usize) -> Option<Self>;
     /// The number that a text begins with.
     fn read(c: &mut Cursor<'_>) -> Option<Self>;
     /// Whether it is a power of two, or nothing.
@@ -40,9 +44,14 @@ pub trait Width: Copy + ryu::Float + LowerExp + Into<f64> {
 }
 
 macro_rules! width {
-    ($float:ty, kept: $kept:literal, above_mantissa: $bits:literal, read: $read:path) => {
+    ($float:ty, kept: $kept:literal, exact: $exact:path, above_mantissa: $bits:literal, read: $read:path) => {
         impl Width for $float {
             const KEPT: usize = $kept;
+
+            #[inline]
+            fn exact(digits: u64, count: usize, decimals: usize) -> Option<Self> {
+                $exact(digits, count, decimals)
+            }
 
             #[inline]
             fn read(c: &mut Cursor<'_>) -> Option<Self> {
@@ -66,19 +75,23 @@ macro_rules! width {
     };
 }
 
-width!(f64, kept: 15, above_mantissa: 12, read: float);
-width!(f32, kept: 6, above_mantissa: 9, read: float32);
+width!(f64, kept: 15, exact: plain::double, above_mantissa: 12, read: float);
+width!(f32, kept: 6, exact: plain::single, above_mantissa: 9, read: float32);
 
 /// The number that is spelled like this.
 #[inline]
 pub fn spelled<T: Width>(text: &[u8], style: Style) -> Option<T> {
+    let parts = plain::parts(text, style);
+    if let Some(value) = parts.and_then(|(whole, fraction)| plain::number::<T>(whole, fraction)) {
+        return value.is_plain(style).then(|| if text.starts_with(b"-") { -value } else { value });
+    }
     let mut c = Cursor::new(text);
     let value = T::read(&mut c)?;
     let plain = value.is_plain(style);
     if !c.is_empty() {
         return None;
     }
-    let digits = if plain { digits(text, style) } else { None };
+    let digits = parts.filter(|_| plain).map(|(whole, fraction)| plain::count(whole, fraction));
     if digits.is_some_and(|count| count <= T::KEPT) {
         return Some(value);
     }
@@ -165,29 +178,6 @@ impl Shortest {
     fn digits(&self) -> usize {
         self.bytes.iter().take_while(|&&b| b != b'e').filter(|b| b.is_ascii_digit()).count()
     }
-}
-
-/// How many significant digits a number in the plain notation has; nothing for another notation.
-#[inline]
-fn digits(text: &[u8], style: Style) -> Option<usize> {
-    let text = text.strip_prefix(b"-").unwrap_or(text);
-    let whole = text.iter().take_while(|b| b.is_ascii_digit()).count();
-    let (whole, fraction) = text.split_at_checked(whole)?;
-    let fraction = match fraction {
-        [] if style == Style::Go => fraction,
-        [b'.', fraction @ ..] if fraction.iter().all(u8::is_ascii_digit) => fraction,
-        _ => return None,
-    };
-    let integral = style == Style::Java && fraction == b"0";
-    if fraction.last() == Some(&b'0') && !integral {
-        return None;
-    }
-    let fraction = if integral { &[] } else { fraction };
-    Some(if whole == b"0" {
-        fraction.len() - fraction.iter().take_while(|&&b| b == b'0').count()
-    } else {
-        whole.len() + fraction.len()
-    })
 }
 
 /// Appends the style's text of a number in shortest scientific notation.

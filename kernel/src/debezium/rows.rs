@@ -5,7 +5,6 @@
 //! record index op  sequence commit_time   transaction origin  before{…} after{…}      with a place in the binary log
 //! ```
 
-use std::mem::replace;
 use std::sync::Arc;
 
 use arrow_array::types::{
@@ -17,6 +16,7 @@ use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
 use crate::columns::{Bytes, Column, Spelling};
 use crate::nulls::Nulls;
 use crate::numbers::Numbers;
+use crate::room::emptied;
 use crate::rows::Image;
 
 /// TiDB's timestamps are milliseconds, then so many bits of a counter.
@@ -69,12 +69,6 @@ pub struct Head<'a> {
     pub origin: &'a [u8],
 }
 
-/// What a vector holds; it is empty afterwards, with room for as much again.
-fn emptied<T>(values: &mut Vec<T>) -> Vec<T> {
-    let room = values.len();
-    replace(values, Vec::with_capacity(room))
-}
-
 /// The rows of one shape.
 pub struct Rows {
     /// The image before each change.
@@ -121,12 +115,15 @@ impl Rows {
     pub fn close(&mut self, head: &Head<'_>) -> Option<()> {
         let row = self.records.len();
         self.origins.push(Some(head.origin))?;
-        self.ids.push(head.transaction.map(|t| t.id))?;
-        if head.transaction.is_none() {
-            self.alone.push(row..row + 1);
+        match &head.transaction {
+            Some(transaction) => {
+                self.pad_transactions(row);
+                self.ids.push(Some(transaction.id))?;
+                self.orders.push(transaction.order);
+                self.table_orders.push(transaction.table_order);
+            }
+            None => self.alone.push(row..row + 1),
         }
-        self.orders.push(head.transaction.and_then(|t| t.order));
-        self.table_orders.push(head.transaction.and_then(|t| t.table_order));
         let (number, time) = match head.when {
             When::Tso(ts) => (Some(ts), (ts >> LOGICAL_BITS).cast_signed()),
             When::Log(sequence, time) => (sequence, time),
@@ -185,7 +182,15 @@ impl Rows {
         RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.into_iter().map(|(_, array)| array).collect())
     }
 
+    /// Rows without transaction are padded in bulk, when one has one or at the end.
+    fn pad_transactions(&mut self, rows: usize) {
+        self.ids.pad(rows);
+        self.orders.pad(rows);
+        self.table_orders.pad(rows);
+    }
+
     fn transactions(&mut self, rows: usize) -> Result<ArrayRef, ArrowError> {
+        self.pad_transactions(rows);
         let fields = Fields::from(vec![
             Field::new("id", DataType::Utf8, true),
             Field::new("order", DataType::Int64, true),

@@ -36,6 +36,18 @@ impl Token {
     pub fn of<'a>(&self, value: &'a [u8]) -> Option<&'a [u8]> {
         value.get(self.start..self.end)
     }
+
+    /// What is between the quotes of a string.
+    #[inline]
+    pub fn inside<'a>(&self, value: &'a [u8]) -> Option<&'a [u8]> {
+        value.get(self.start + 1..self.end.saturating_sub(1))
+    }
+
+    /// How many bytes it has.
+    #[inline]
+    pub fn length(&self) -> usize {
+        self.end - self.start
+    }
 }
 
 /// The next value of `value`, of which the cursor has the rest; objects and arrays are not for here.
@@ -55,18 +67,13 @@ pub fn token(c: &mut Cursor<'_>, value: &[u8]) -> Option<Token> {
 
 #[inline]
 fn number(c: &mut Cursor<'_>) -> Option<Kind> {
-    let (mut length, mut kind) = (0, Kind::Integer);
-    for (at, b) in c.rest().iter().enumerate() {
-        match b {
-            b'0'..=b'9' => {}
-            b'-' if at == 0 => {}
-            b'.' | b'e' | b'E' | b'+' | b'-' => kind = Kind::Number,
-            _ => break,
-        }
-        length = at + 1;
-    }
-    c.take(length)?;
-    Some(kind)
+    let text = c.rest();
+    let sign = usize::from(text.first() == Some(&b'-'));
+    let behind = |from: usize, is: fn(&u8) -> bool| from + text.iter().skip(from).take_while(|b| is(b)).count();
+    let digits = behind(sign, u8::is_ascii_digit);
+    let end = behind(digits, |b| matches!(b, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'));
+    c.take(end)?;
+    Some(if end == digits { Kind::Integer } else { Kind::Number })
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use arrow_schema::{DataType, TimeUnit};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::layout::Layout;
+use super::layout::{Layout, Member};
 use crate::debezium::columns::{Booleans, Nothing};
 use crate::debezium::derived::{Derived, labels, time};
 use crate::debezium::forms::{Bits, Decimal, Double, Instant, LongDecimal, Single};
@@ -88,8 +88,8 @@ impl Node {
 pub struct Compiled {
     /// Schema block of the value, with what stands around it; empty without schema.
     pub opening: Vec<u8>,
-    pub database: Vec<u8>,
-    pub table: Vec<u8>,
+    /// The database's name and the table's as they are spelled.
+    pub table: [Vec<u8>; 2],
     /// What tells the group from others.
     pub identity: Vec<u8>,
     pub layout: Layout,
@@ -119,7 +119,8 @@ pub fn compile(shape: &Shape<'_>, numeric: bool) -> Option<Compiled> {
         }
         None => (Layout::new(wire.value.envelope.as_ref()?, wire.value.source.as_ref()?)?, None),
     };
-    if nodes.is_some_and(|nodes| nodes.len() != shape.columns.len()) {
+    let images_first = layout.members.iter().map(|(_, member)| *member).take(2).eq([Member::Before, Member::After]);
+    if !images_first || nodes.is_some_and(|nodes| nodes.len() != shape.columns.len()) {
         return None;
     }
     let names: Vec<_> = shape.columns.iter().map(|c| java(&c.name)).collect();
@@ -145,8 +146,7 @@ pub fn compile(shape: &Shape<'_>, numeric: bool) -> Option<Compiled> {
     };
     Some(Compiled {
         opening: wire.value.schema.map(|b| format!("{{\"schema\":{},\"payload\":", b.get())).unwrap_or_default().into(),
-        database: unquoted(&shape.database),
-        table: unquoted(&shape.table),
+        table: [unquoted(&shape.database), unquoted(&shape.table)],
         identity: format!("{:?}{:?}{}{names:?}", shape.database, shape.table, shape.wire.get()).into_bytes(),
         rows: [rows(Clock::Milliseconds)?, rows(Clock::Microseconds)?],
         layout,

@@ -99,6 +99,45 @@ fn a_row_whose_time_is_milliseconds_lies_apart() {
 }
 
 #[test]
+fn a_tail_says_the_same_whatever_came_before_it() {
+    let row = value("c", "null", r#"{"id":7,"v":null}"#);
+    let changes = [
+        ("", ""),
+        (r#""pos":7"#, r#""pos":-8"#),
+        (r#""pos":7"#, r#""pos":null"#),
+        (r#""file":"bin.000002""#, r#""file":"bin.16777216""#),
+        (r#""file":"bin.000002""#, r#""file":null"#),
+        (r#""name":"srv1""#, r#""name":"s\u0072v\"1""#),
+        (r#""connector":"mysql""#, r#""connector":null"#),
+        (r#""snapshot":"false""#, r#""snapshot":"last""#),
+        (r#""ts_ms":1,"#, r#""ts_ms":2,"#),
+        (r#""ts_ns":1500000"#, r#""ts_ns":1500001"#),
+        (r#""ts_us":1500,"ts_ns":1500000"#, r#""ts_us":null,"ts_ns":null"#),
+        (r#""ts_us":1500,"ts_ns":1500000"#, r#""ts_us":null,"ts_ns":7"#),
+        (r#""ts_ns":2500600"#, r#""ts_ns":null"#),
+        (r#""ts_us":2500"#, r#""ts_us":2501"#),
+        (r#"{"id":"g:1","total_order":2,"data_collection_order":null}"#, "null"),
+        (r#""id":"g:1""#, r#""id":"g\n1""#),
+    ];
+    let rows: Vec<_> = changes.iter().map(|(from, to)| row.replacen(from, to, 1)).collect();
+    let shapes = [loose(["bigint", "varchar"])];
+    for first in &rows {
+        for second in &rows {
+            let mut both = decoder(&shapes);
+            assert!(take(&mut both, Some(r#"{"id":7}"#), first).is_some(), "{first}");
+            let alone = take(&mut decoder(&shapes), Some(r#"{"id":7}"#), second);
+            assert_eq!(take(&mut both, Some(r#"{"id":7}"#), second), alone, "{second} behind {first}");
+        }
+    }
+    for odd in [r#""pos":07"#, r#""pos":"7""#, r#""pos":7.0"#, r#""pos": 7"#, r#""pos":9223372036854775808"#] {
+        let mut decoder = decoder(&shapes);
+        assert!(take(&mut decoder, Some(r#"{"id":7}"#), &row).is_some());
+        assert!(take(&mut decoder, Some(r#"{"id":7}"#), &row.replace(r#""pos":7"#, odd)).is_none(), "{odd}");
+        assert!(take(&mut decoder, Some(r#"{"id":7}"#), &row).is_some());
+    }
+}
+
+#[test]
 fn tables_take_turns() {
     let other = loose(["bigint", "varchar"]).replace("\"table\":\"t\"", "\"table\":\"u\"");
     let mut decoder = decoder(&[loose(["bigint", "varchar"]), other]);

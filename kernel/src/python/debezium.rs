@@ -165,6 +165,9 @@ impl<'a> Headers<'a> {
 
     fn same_bytes(&self, a: usize, b: usize) -> Option<bool> {
         let ((a, a_end), (b, b_end)) = (self.places(a)?, self.places(b)?);
+        if a == a_end && b == b_end {
+            return Some(true);
+        }
         for (offsets, data) in [
             (self.names.value_offsets(), self.names.value_data()),
             (self.values.value_offsets(), self.values.value_data()),

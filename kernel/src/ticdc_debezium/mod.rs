@@ -14,7 +14,7 @@
 
 mod shape;
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
@@ -23,7 +23,6 @@ use crate::cursor::Cursor;
 use crate::debezium::group::{Group, Images, fill};
 use crate::debezium::rows::{Head, LOGICAL_BITS, Rows, Transaction, When};
 use crate::debezium::shape::Shape;
-use crate::debezium::text::push_integer;
 use crate::json::{int64, string, uint64};
 use shape::{Compiled, compile};
 
@@ -35,8 +34,8 @@ const NOWHERE: &[u8] =
 /// Decodes the rows of the shapes it has learned.
 #[derive(Default)]
 pub struct Decoder {
-    names: BTreeMap<Vec<u8>, usize>,
-    last: (Vec<u8>, usize),
+    names: HashMap<Vec<u8>, usize>,
+    latest: usize,
     tables: Vec<Table>,
     shapes: Vec<Rows>,
     images: Images,
@@ -44,9 +43,11 @@ pub struct Decoder {
     start: Vec<u8>,
 }
 
-/// The groups of one table.
+/// The groups of one table, and which table came after it.
 #[derive(Default)]
 struct Table {
+    names: Vec<u8>,
+    next: usize,
     groups: Vec<Part>,
     last: usize,
 }
@@ -72,9 +73,9 @@ impl Decoder {
         let Compiled { names, tail, identity, group, codes, rows } = compile(&shape)?;
         let number = self.shapes.len();
         let fresh = self.tables.len();
-        let table = *self.names.entry(names).or_insert(fresh);
+        let table = *self.names.entry(names.clone()).or_insert(fresh);
         if table == fresh {
-            self.tables.push(Table::default());
+            self.tables.push(Table { names, ..Table::default() });
         }
         let groups = &mut self.tables.get_mut(table)?.groups;
         match groups.iter_mut().find(|part| part.identity == identity) {
@@ -134,15 +135,14 @@ impl Decoder {
         let commit_ts = uint64(c)?;
         let started = c.eat(b",\"start_ts\":").is_some();
         if started {
-            let start = c.rest();
-            uint64(c)?;
+            let start = text_of(c, uint64)?;
             self.start.clear();
-            self.start.extend_from_slice(start.get(..start.len() - c.rest().len())?);
+            self.start.extend_from_slice(start);
         }
         c.eat(b",\"cluster_id\":")?;
         let cluster = string(c)?;
         c.eat(b"},\"ts_ms\":")?;
-        let clock = int64(c)?;
+        let clock = text_of(c, int64)?;
         c.eat(b",\"transaction\":null,\"op\":\"")?;
         let op = c.byte()?;
         c.eat(b"\",")?;
@@ -151,30 +151,44 @@ impl Decoder {
         }
         self.origin.clear();
         self.origin.extend_from_slice(b"{\"ts_ms\":");
-        push_integer(clock, &mut self.origin);
+        self.origin.extend_from_slice(clock);
         self.origin.extend_from_slice(b",\"cluster_id\":\"");
         self.origin.extend_from_slice(cluster.raw);
         self.origin.extend_from_slice(b"\"}");
         Some(Envelope { table, commit_ts, started, op })
     }
 
-    /// The table that a source block names; the cursor stands behind its name.
+    /// The table that a source block names; the cursor stands behind its name. Tables take turns, often the same: the one
+    /// that came next before is looked at first.
     fn table(&mut self, c: &mut Cursor<'_>) -> Option<usize> {
+        let next = self.tables.get(self.latest)?.next;
+        let known = [next, self.latest].into_iter().find(|&at| {
+            let names = self.tables.get(at).map(|table| table.names.as_slice());
+            names.is_some_and(|names| c.eat(names).is_some())
+        });
+        let table = known.or_else(|| self.find(c))?;
+        self.tables.get_mut(self.latest)?.next = table;
+        self.latest = table;
+        Some(table)
+    }
+
+    fn find(&self, c: &mut Cursor<'_>) -> Option<usize> {
         let start = c.rest();
-        if !self.last.0.is_empty() && c.eat(&self.last.0).is_some() {
-            return Some(self.last.1);
-        }
         c.eat(b",\"db\":")?;
         string(c)?;
         c.eat(b",\"table\":")?;
         string(c)?;
         let names = start.get(..start.len() - c.rest().len())?;
-        let table = *self.names.get(names)?;
-        self.last.0.clear();
-        self.last.0.extend_from_slice(names);
-        self.last.1 = table;
-        Some(table)
+        self.names.get(names).copied()
     }
+}
+
+/// The bytes of a number: there is but one text of each.
+#[inline]
+fn text_of<'a, T>(c: &mut Cursor<'a>, read: impl FnOnce(&mut Cursor<'a>) -> Option<T>) -> Option<&'a [u8]> {
+    let start = c.rest();
+    read(c)?;
+    start.get(..start.len() - c.rest().len())
 }
 
 impl Table {

@@ -20,7 +20,7 @@ def read(protocol: str, options: type[_Options], given: Mapping[str, Any]) -> _O
     Raises:
         ConfigError: an option is unknown or its value does not fit; the message names the nearest or the problem.
     """
-    known = {field.encode_name: field.name for field in msgspec.structs.fields(options)}
+    known = dict(zip(options.__struct_encode_fields__, options.__struct_fields__, strict=True))
     for name in given:
         if name not in known:
             raise unknown_name(f"option of {protocol}", name, known)

@@ -1,0 +1,236 @@
+//! A tail, read member by member.
+//!
+//! ```text
+//! ≤ 2.5  before after source op ts_ms transaction
+//! 2.6    before after source op ts_ms ts_us ts_ns transaction
+//! ≥ 2.7  before after source transaction op ts_ms ts_us ts_ns
+//!
+//! source  version connector name ts_ms snapshot db sequence [ts_us ts_ns] table server_id gtid file pos row thread query
+//! origin  {version connector name sequence gtid file query server_id pos row thread, snapshot unless "false",
+//!          ts_ms ts_us ts_ns where they are not the row's time, "envelope":{…}, what headers add}     nothing that is null
+//! ```
+
+use std::mem::take;
+use std::ops::Range;
+
+use super::{Gaps, Slot, Slots, Tail};
+use crate::cursor::Cursor;
+use crate::debezium::text::push_text;
+use crate::debezium_mysql::layout::{CLOCK, INTEGERS, Member, Of, TEXTS};
+use crate::json::{Text, string};
+
+const CONNECTOR: usize = 1;
+const NAME: usize = 2;
+const GTID: usize = 4;
+const FILE: usize = 5;
+const QUERY: usize = 6;
+const SERVER: usize = 0;
+const POS: usize = 1;
+
+/// A value or `null`.
+#[inline]
+pub fn optional<'a, T>(c: &mut Cursor<'a>, read: impl FnOnce(&mut Cursor<'a>) -> Option<T>) -> Option<Option<T>> {
+    if c.peek() == Some(b'n') { c.eat(b"null").map(|()| None) } else { read(c).map(Some) }
+}
+
+/// A value that is not null: where it stands, and which gap of the wire it is.
+#[derive(Clone, Default)]
+struct Value {
+    span: Range<usize>,
+    escaped: bool,
+    gap: Option<usize>,
+}
+
+/// What an origin may have. A member of the clock that the layout does not have is absent, one that is null is `Some(None)`.
+#[derive(Default)]
+struct Members {
+    texts: [Option<Value>; 7],
+    integers: [Option<Value>; 4],
+    times: [Option<Value>; 3],
+    clock: [Option<Option<Value>>; 3],
+    snapshot: Option<Value>,
+}
+
+/// On the way through a tail.
+struct Walk<'a> {
+    rest: &'a [u8],
+    c: Cursor<'a>,
+    from: usize,
+    wire: Gaps<Slot>,
+    slots: Slots<'a>,
+    found: Members,
+}
+
+impl Tail {
+    /// Makes text and slots of a tail; nothing when it is not of the layout, or says what needs a closer look.
+    pub(super) fn learn(&mut self, rest: &[u8]) -> Option<()> {
+        let (mut wire, slots, found) = (take(&mut self.wire), Slots::default(), Members::default());
+        wire.clear();
+        let mut walk = Walk { rest, c: Cursor::new(rest), from: 0, wire, slots, found };
+        for (literal, member) in self.layout.members.iter().skip(2) {
+            walk.c.eat(literal)?;
+            match *member {
+                Member::Source => walk.source(&self.layout.source, &self.table)?,
+                Member::Transaction => {
+                    walk.member(Slot::Transaction, true)?;
+                }
+                Member::Op => {
+                    walk.c.eat(b"\"")?;
+                    walk.member(Slot::Op, true)??;
+                    walk.c.eat(b"\"")?;
+                }
+                Member::Clock(at) => *walk.found.clock.get_mut(at)? = Some(walk.member(Slot::Clock(at), true)?),
+                Member::Before | Member::After => return None,
+            }
+        }
+        (walk.c.rest() == self.end).then_some(())?;
+        walk.wire.text.extend_from_slice(rest.get(walk.from..)?);
+        let plain = |at| walk.text(at).filter(|text| !text.escaped).map(|text| text.raw.to_vec());
+        self.names = plain(NAME).zip(plain(CONNECTOR)).map(|(name, connector)| [name, connector]);
+        self.file = walk.text(FILE).and_then(|file| number_of(file.raw));
+        self.told = walk.slots.told()?;
+        self.origin.clear();
+        walk.found.write(self.told.times, self.told.short, rest, &mut self.origin)?;
+        self.wire = walk.wire;
+        Some(())
+    }
+}
+
+impl<'a> Walk<'a> {
+    /// Reads a source block.
+    fn source(&mut self, layout: &[(Vec<u8>, Of)], table: &[Vec<u8>; 2]) -> Option<()> {
+        let mut nulls = false;
+        for (literal, of) in layout {
+            self.c.eat(literal)?;
+            match *of {
+                Of::Text(at) => {
+                    *self.found.texts.get_mut(at)? = self.member(Slot::Text, matches!(at, GTID | QUERY))?;
+                }
+                Of::Integer(at) => {
+                    let slot = if at == POS { Slot::Pos } else { Slot::Integer };
+                    *self.found.integers.get_mut(at)? = self.member(slot, at != SERVER)?;
+                }
+                Of::Clock(at) => {
+                    let time = self.member(Slot::Time(at), true)?;
+                    nulls |= time.is_none();
+                    *self.found.times.get_mut(at)? = time;
+                }
+                Of::Snapshot => {
+                    self.found.snapshot = Some(self.member(Slot::Text, false)?.filter(|mark| !mark.escaped)?)
+                }
+                Of::Database => self.is(table.first()?)?,
+                Of::Table => self.is(table.last()?)?,
+            }
+        }
+        self.c.eat(b"}")?;
+        if nulls && self.found.times.get(1)?.is_some() {
+            return None; // a member that the time would tell, and that is not told
+        }
+        let known = self.text(CONNECTOR).is_none_or(|text| text.raw == b"mysql" || text.raw == b"mariadb");
+        // The reference looks at short names of files only, and at what they mean.
+        (known && self.text(FILE).is_none_or(|file| !file.escaped && file.raw.len() <= 512)).then_some(())
+    }
+
+    /// A value that may be null; it becomes a slot where it `differs` from record to record and has no escapes.
+    fn member(&mut self, slot: Slot, differs: bool) -> Option<Option<Value>> {
+        let start = self.rest.len() - self.c.rest().len();
+        let escaped = optional(&mut self.c, |c| {
+            let mut again = *c;
+            let escaped = matches!(slot, Slot::Text) && string(&mut again)?.escaped;
+            if escaped {
+                *c = again
+            } else {
+                self.slots.read(slot, c)?
+            }
+            Some(escaped)
+        })?;
+        let Some(escaped) = escaped else { return Some(None) };
+        let span = start..self.rest.len() - self.c.rest().len();
+        let gap = (differs && !escaped).then_some(self.wire.gaps.len());
+        if gap.is_some() {
+            self.wire.text.extend_from_slice(self.rest.get(self.from..start)?);
+            self.wire.gap(slot);
+            self.from = span.end;
+        }
+        Some(Some(Value { span, escaped, gap }))
+    }
+
+    /// A string that has these bytes.
+    fn is(&mut self, expected: &[u8]) -> Option<()> {
+        (string(&mut self.c)?.raw == expected).then_some(())
+    }
+
+    fn text(&self, at: usize) -> Option<Text<'a>> {
+        self.found.texts.get(at)?.as_ref()?.text(self.rest)
+    }
+}
+
+impl Value {
+    fn text<'a>(&self, rest: &'a [u8]) -> Option<Text<'a>> {
+        Some(Text { raw: rest.get(self.span.start + 1..self.span.end - 1)?, escaped: self.escaped })
+    }
+
+    fn write(&self, rest: &[u8], out: &mut Gaps<usize>) -> Option<()> {
+        match self.gap {
+            Some(slot) => out.gap(slot),
+            None if self.escaped => push_text(&self.text(rest)?, &mut Vec::new(), &mut out.text)?,
+            None => out.text.extend_from_slice(rest.get(self.span.clone())?),
+        }
+        Some(())
+    }
+}
+
+impl Members {
+    /// Writes the origin's members; the object stays open. Of the row's times it has those that are `told`, of a `short`
+    /// clock the nanoseconds alone.
+    fn write(&self, told: [bool; 3], short: bool, rest: &[u8], out: &mut Gaps<usize>) -> Option<()> {
+        let texts = TEXTS.iter().zip(&self.texts);
+        for (name, value) in texts.chain(INTEGERS.iter().zip(&self.integers)) {
+            if let Some(value) = value {
+                open(name, out);
+                value.write(rest, out)?;
+            }
+        }
+        if let Some(mark) = self.snapshot.as_ref().filter(|mark| rest.get(mark.span.clone()) != Some(b"\"false\"")) {
+            open("snapshot", out);
+            mark.write(rest, out)?;
+        }
+        for ((name, value), _) in CLOCK.iter().zip(&self.times).zip(told).filter(|(_, told)| *told) {
+            open(name, out);
+            value.as_ref()?.write(rest, out)?;
+        }
+        open("envelope", out);
+        out.text.push(b'{');
+        for (name, value) in CLOCK.iter().zip(&self.clock).skip(if short { 2 } else { 0 }) {
+            if let Some(value) = value {
+                open(name, out);
+                match value {
+                    Some(value) => value.write(rest, out)?,
+                    None => out.text.extend_from_slice(b"null"),
+                }
+            }
+        }
+        out.text.push(b'}');
+        Some(())
+    }
+}
+
+/// Opens a member of an object that may have others; no value ends with what opens one.
+fn open(name: &str, out: &mut Gaps<usize>) {
+    match out.text.last() {
+        None => out.text.push(b'{'),
+        Some(b'{') => {}
+        Some(_) => out.text.push(b','),
+    }
+    out.text.push(b'"');
+    out.text.extend_from_slice(name.as_bytes());
+    out.text.extend_from_slice(b"\":");
+}
+
+/// The number at the end of a file's name.
+fn number_of(file: &[u8]) -> Option<u64> {
+    let digits = file.iter().rev().take_while(|b| b.is_ascii_digit()).count().min(12);
+    let digits = file.get(file.len() - digits..).filter(|d| !d.is_empty())?;
+    let number = digits.iter().fold(0u64, |sum, b| sum * 10 + u64::from(b - b'0'));
+    (number >> 24 == 0).then_some(number)
+}
