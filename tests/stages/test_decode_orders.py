@@ -1,0 +1,74 @@
+"""decode of protocols that want whole partitions: however the records come to the tasks, they mean the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from changefeed import record_log
+from changefeed.frames import slices
+from changefeed.frames.chunks import RECORDS_DDL, unpack
+from changefeed.stages.decode import decode
+from tests.protocols.conformance.cases import DATA
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SHOP = DATA / "shop"
+AVRO = {
+    "schema-registry": str(SHOP / "ticdc-avro/avro-watermark.classic.schemas.json"),
+    "topic": "{schema}_{table}",
+    "enable-tidb-extension": "true",
+    "avro-enable-watermark": "true",
+}
+HISTORIES: list[tuple[str, dict[str, Any], str]] = [
+    ("ticdc-avro", AVRO, "ticdc-avro/avro-watermark.classic.jsonl.gz"),
+    ("tencent-dts", {}, "tencent-dts/four-partitions-split.jsonl.gz"),
+]
+
+
+def sliced(spark: SparkSession, log: str, count: int) -> DataFrame:
+    step = -(-count // 7)
+    pieces = [slices.Slice(log, start=at, stop=min(at + step, count)) for at in range(0, count, step)]
+    return spark.createDataFrame(pa.Table.from_batches([slices.pack(pieces)]))
+
+
+def in_partitions(spark: SparkSession, log: str, count: int) -> DataFrame:
+    """As Kafka's come: a task for each partition, in order."""
+    records = sliced(spark, log, count).mapInArrow(slices.read, RECORDS_DDL)
+    return records.repartition(5, "topic", "partition").sortWithinPartitions("topic", "partition", "offset")
+
+
+def scattered(spark: SparkSession, log: str, count: int) -> DataFrame:
+    return sliced(spark, log, count).mapInArrow(slices.read, RECORDS_DDL).repartition(6)
+
+
+def said(chunks: DataFrame) -> tuple[dict[str, int], list[tuple[Any, ...]]]:
+    """How many of each kind but rows and the records read, and where each row lies and when it was."""
+    rows, counts = list[tuple[Any, ...]](), dict[str, int]()
+    for chunk in chunks.collect():
+        if chunk.kind == "rows":
+            table = unpack(chunk.payload)
+            columns = (table.rows.column(n).to_pylist() for n in ("topic", "partition", "offset", "index", "commit_ts"))
+            rows += ((table.shape.table, *place) for place in zip(*columns, strict=True))
+        else:
+            counts[chunk.kind] = counts.get(chunk.kind, 0) + (chunk.rows if chunk.kind == "read" else 1)
+    return counts, sorted(rows, key=str)
+
+
+@pytest.mark.parametrize("protocol, options, file", HISTORIES)
+def test_records_mean_the_same_in_whatever_tasks_they_come(
+    spark: SparkSession, protocol: str, options: dict[str, Any], file: str
+) -> None:
+    log = str(SHOP / file)
+    count = record_log.count(log)
+    ways: list[tuple[Callable[..., DataFrame], bool]] = [(in_partitions, True), (scattered, False), (sliced, False)]
+    found = [said(decode(way(spark, log, count), protocol, options, whole=whole)) for way, whole in ways]
+    counts, rows = found[0]
+    assert counts["read"] == count
+    assert "dead" not in counts
+    assert len(rows) > 1000
+    assert found[1:] == [found[0]] * 2
