@@ -81,7 +81,8 @@ class Lake:
             "plan": plan,
         }
         rows = pa.Table.from_pylist([row], schema=SCHEMA)
-        write_deltalake(self.root / "_changefeed" / "ledger", rows, mode="append")
+        ours = CommitProperties(app_transactions=[Transaction("changefeed:test", step)])
+        write_deltalake(self.root / "_changefeed" / "ledger", rows, mode="append", commit_properties=ours)
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def test_the_whole_history_in_one_batch(log: Log, spark: SparkSession, tmp_path:
 
 @pytest.mark.parametrize("log", ALL_CUTS, ids=str)
 def test_until_each_named_cut_then_on_to_the_end(log: Log, spark: SparkSession, tmp_path: Path) -> None:
-    pipeline = log.pipeline(tmp_path, limit=1500)
+    pipeline = log.pipeline(tmp_path, limit=4000)
     for cut, until in log.cuts.items():
         assert run(pipeline, spark, once=True, until=until).reached, cut
         check_expected(pipeline, cut, log.only, log.doubles)

@@ -56,7 +56,7 @@ def test_in_batches_of_500_records_every_cut_is_exact(spark: SparkSession, tmp_p
 
 def test_until_each_named_cut_then_on_to_the_end(spark: SparkSession, tmp_path: Path) -> None:
     """One pipeline stopped at each cut and taken up again; partitions lag, so much of what was read waits each time."""
-    pipeline = definition(_log("open-3.newarch"), tmp_path, limit=1000)
+    pipeline = definition(_log("open-3.newarch"), tmp_path, limit=2500)
     for cut, commit_ts in _named_cuts("open-3.newarch").items():
         assert run(pipeline, spark, once=True, until=commit_ts).reached
         assert published(pipeline)[-1].state.barrier == commit_ts
