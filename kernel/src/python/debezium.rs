@@ -90,16 +90,8 @@ impl DebeziumMysql {
         let rows = chosen(rows, keys, values)?;
         let decoder = &mut self.decoder;
         let decoded = py.detach(|| {
-            let (mut found, mut last) = (Vec::new(), None);
-            let odd = each(&rows, |record, row| {
-                let again = last.is_some_and(|last| headers.are_same(last, row));
-                if !again {
-                    last = None;
-                    headers.read(row, &mut found)?;
-                }
-                last = Some(row);
-                decoder.decode(record, keys.get(row), values.get(row), Found { headers: &found, again })
-            });
+            let odd =
+                headers.each(&rows, |record, row, found| decoder.decode(record, keys.get(row), values.get(row), found));
             Ok((decoder.finish()?, odd))
         });
         answer(py, decoded)
