@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from changefeed.cli.hexdump import hexdump
+from changefeed.cli.moment import iso
 from changefeed.cli.on_spark import spark_for
 from changefeed.cli.options import Commands, common, example, pipeline
 from changefeed.cli.output import Output
@@ -131,14 +131,9 @@ def _short(letter: dict[str, Any]) -> dict[str, Any]:
         "table": _table(letter),
         "error": letter["error"],
         "byte": letter["byte"],
-        "at": _time(letter["at"]),
-        "replayed": _time(letter["replayed"]),
+        "at": iso(letter["at"]),
+        "replayed": letter["replayed"] and iso(letter["replayed"]),
     }
-
-
-def _time(at: datetime | None) -> str | None:
-    """A time in UTC as events have it."""
-    return None if at is None else at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _everything(letter: dict[str, Any]) -> dict[str, Any]:

@@ -45,7 +45,12 @@ def time_of(commit_ts: int | None) -> str | None:
         time = _EPOCH + timedelta(milliseconds=tso.milliseconds(commit_ts))
     except OverflowError:
         return None
-    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z") if time.year in _YEARS else None
+    return iso(time) if time.year in _YEARS else None
+
+
+def iso(time: datetime) -> str:
+    """A time in UTC as events have it."""
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def shown(commit_ts: int | None) -> str:

@@ -28,6 +28,7 @@ from changefeed.record_log import Cursor
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+# What runs in Spark's Python workers.
 Work = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 SLICES_DDL = "path string, records bigint, bytes bigint, start bigint, stop bigint, copy string"
 _AT_ONCE = 4000  # records

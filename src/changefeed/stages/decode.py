@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 
 from changefeed.frames import slices
 from changefeed.frames.chunks import CHUNKS_DDL, RECORDS_DDL, pack, pack_waiting, unpack_records
+from changefeed.frames.slices import Work
 from changefeed.kernel import decoder
 from changefeed.model.batch import RECORDS, Decoded, TableBatch, record_batch
 from changefeed.model.event import Control, DeadLetter, Heartbeat, Resolved, SchemaChange
@@ -40,7 +41,6 @@ from changefeed.stores import stores_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Work = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 _NOTHING: Mapping[str, Mapping[int, int]] = {}  # shipped, so no proxy of one
 _COLUMNS = ("key", "value", "topic", "partition", "offset")
 _WAITING_DDL = (

@@ -19,6 +19,7 @@ import pyarrow as pa
 from changefeed.encoding import encoder
 from changefeed.errors import ConfigError
 from changefeed.frames.chunks import RECORDS_DDL
+from changefeed.frames.slices import Work
 from changefeed.kernel import decoder
 from changefeed.model.batch import RECORDS, Decoded
 from changefeed.model.text import lines
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 SHOWN = 100
 _COLUMNS = ("key", "value", "topic", "partition", "offset")
-_Work = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def transcode(records: DataFrame, source: Language, target: Language, dead: Call
     return whole.mapInArrow(worker(source, target, dead), RECORDS_DDL)
 
 
-def worker(source: Language, target: Language, dead: Callable[[list[str]], None]) -> _Work:
+def worker(source: Language, target: Language, dead: Callable[[list[str]], None]) -> Work:
     """The function that runs in Spark's Python workers."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
