@@ -7,8 +7,15 @@
 
 /// Members of the source block that are texts, in the order of an origin.
 pub const TEXTS: [&str; 7] = ["version", "connector", "name", "sequence", "gtid", "file", "query"];
+pub const CONNECTOR: usize = 1;
+pub const NAME: usize = 2;
+pub const GTID: usize = 4;
+pub const FILE: usize = 5;
+pub const QUERY: usize = 6;
 /// Those that are integers.
 pub const INTEGERS: [&str; 4] = ["server_id", "pos", "row", "thread"];
+pub const SERVER: usize = 0;
+pub const POS: usize = 1;
 /// A time in three units.
 pub const CLOCK: [&str; 3] = ["ts_ms", "ts_us", "ts_ns"];
 

@@ -16,6 +16,7 @@ mod headers;
 mod layout;
 mod part;
 mod route;
+mod row;
 mod shape;
 mod tail;
 
@@ -109,7 +110,7 @@ impl Decoder {
         let (part, room) = (self.parts.get_mut(at)?, &mut self.room);
         let said = part.read(value, headers, room)?;
         room.images.are_whole(value, &self.placeholders)?;
-        let op = op(&said, room.images.before.is_there(), room.images.after.is_there())?;
+        let op = row::op(said.op, (room.images.before.is_there(), room.images.after.is_there()))?;
         let number = part.group.shape(key, &room.images, value)?;
         let [coarse, fine] = self.shapes.get_mut(number)?;
         let rows = if said.is_fine { fine } else { coarse };
@@ -119,16 +120,6 @@ impl Decoder {
         }
         done
     }
-}
-
-fn op(said: &Said<'_>, before: bool, after: bool) -> Option<&'static str> {
-    Some(match (said.op, before, after) {
-        (b'c', false, true) => "insert",
-        (b'r', false, true) => "read",
-        (b'u', _, true) => "update",
-        (b'd', true, false) => "delete",
-        _ => return None,
-    })
 }
 
 /// What is known of a row beside its images.

@@ -17,12 +17,10 @@ mod members;
 use std::ops::Range;
 
 use super::layout::Layout;
+use super::row;
 use crate::cursor::Cursor;
 use crate::json::{Text, int64, string};
 pub use members::optional;
-
-const FIRST_US: i64 = -62_135_596_800_000_000;
-const LAST_US: i64 = 253_402_300_799_999_999;
 
 /// What a record says behind its images.
 #[derive(Default)]
@@ -120,7 +118,7 @@ impl<'a> Slots<'a> {
     #[inline]
     fn told(&self) -> Option<Told> {
         let [ms, us, ns] = self.times;
-        let whole = us.or_else(|| ms?.checked_mul(1000)).filter(|us| (FIRST_US..=LAST_US).contains(us))?;
+        let whole = row::time_us(ms, us)?;
         let differs = |time: Option<i64>, of: Option<i64>| time.is_some() && time != of;
         let times = match us {
             Some(us) => [differs(ms, Some(us.div_euclid(1000))), false, differs(ns, whole.checked_mul(1000))],
@@ -194,10 +192,7 @@ impl Tail {
         let same = c.rest() == end && !spans.is_empty() && slots.told()? == self.told;
         let Slots { mut said, times: [ms, us, _], pos, .. } = slots;
         (said.time, said.is_fine) = (us.or(ms)?, us.is_some());
-        said.sequence = self.file.zip(pos).and_then(|(file, pos)| {
-            let pos = u64::try_from(pos).ok().filter(|pos| pos >> 40 == 0)?;
-            Some(file << 40 | pos)
-        });
+        said.sequence = self.file.zip(pos).and_then(|(file, pos)| row::sequence(file, pos));
         same.then_some(said)
     }
 }

@@ -12,14 +12,8 @@ use crate::avro::{bytes, int, long};
 use crate::check::Check;
 use crate::cursor::Cursor;
 use crate::debezium::text::{push_integer, push_quoted};
-use crate::debezium_mysql::layout::{CLOCK, INTEGERS, Of, TEXTS};
-
-const CONNECTOR: usize = 1;
-const NAME: usize = 2;
-const FILE: usize = 5;
-const POS: usize = 1;
-const FIRST_US: i64 = -62_135_596_800_000_000;
-const LAST_US: i64 = 253_402_300_799_999_999;
+use crate::debezium_mysql::layout::{CLOCK, CONNECTOR, FILE, INTEGERS, NAME, Of, POS, TEXTS};
+use crate::debezium_mysql::row;
 
 /// The transaction block: its id, and the event's number in it and in the table.
 pub type Transaction<'a> = (&'a [u8], Option<i64>, Option<i64>);
@@ -89,18 +83,13 @@ impl<'a> Said<'a> {
     /// The row's time, in microseconds where it is fine, else in milliseconds.
     pub fn time(&self) -> Option<i64> {
         let [ms, us, _] = self.times;
-        let (time, times) = us.map_or((ms?, 1000), |us| (us, 1));
-        (FIRST_US..=LAST_US).contains(&time.checked_mul(times)?).then_some(time)
+        row::time_us(ms, us)?;
+        us.or(ms)
     }
 
     /// `file number << 40 | pos`, where there is such a place.
     pub fn sequence(&self) -> Option<u64> {
-        let file = self.texts[FILE]?;
-        let digits = file.iter().rev().take_while(|b| b.is_ascii_digit()).count().min(12);
-        let digits = file.get(file.len() - digits..).filter(|d| !d.is_empty())?;
-        let number = digits.iter().fold(0u64, |sum, b| sum * 10 + u64::from(b - b'0'));
-        let pos = u64::try_from(self.integers[POS]?).ok()?;
-        (number < 1 << 24 && pos < 1 << 40).then_some(number << 40 | pos)
+        row::sequence(row::number_of(self.texts[FILE]?)?, self.integers[POS]?)
     }
 
     /// Whether the reference knows the file's number as `sequence` does: it looks at short names only.

@@ -35,6 +35,7 @@ use image::{Images, Step};
 use schema::{Plan, Wire};
 
 use super::layout::Member;
+use super::row::op;
 
 /// The reference forgets the first of more shapes; what a NULL then joins is for it to say.
 const MAX_SHAPES: usize = 64;
@@ -237,13 +238,8 @@ impl Room {
     /// What is known of a row but its origin, which is written here.
     fn head<'a>(&mut self, record: i32, said: &Said<'a>, headers: Found<'_>) -> Option<Head<'a>> {
         let images = (self.images.before.is_there(), self.images.after.is_there());
-        let op = match (said.op, images) {
-            (b"c", (false, true)) => "insert",
-            (b"r", (false, true)) => "read",
-            (b"u", (_, true)) => "update",
-            (b"d", (true, false)) => "delete",
-            _ => return None,
-        };
+        let [letter] = *said.op else { return None };
+        let op = op(letter, images)?;
         self.origin.clear();
         said.write(&mut self.origin)?;
         if !headers.headers.is_empty() {

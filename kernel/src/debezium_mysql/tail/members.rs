@@ -16,16 +16,11 @@ use std::ops::Range;
 use super::{Gaps, Slot, Slots, Tail};
 use crate::cursor::Cursor;
 use crate::debezium::text::push_text;
-use crate::debezium_mysql::layout::{CLOCK, INTEGERS, Member, Of, TEXTS};
+use crate::debezium_mysql::layout::{
+    CLOCK, CONNECTOR, FILE, GTID, INTEGERS, Member, NAME, Of, POS, QUERY, SERVER, TEXTS,
+};
+use crate::debezium_mysql::row::number_of;
 use crate::json::{Text, string};
-
-const CONNECTOR: usize = 1;
-const NAME: usize = 2;
-const GTID: usize = 4;
-const FILE: usize = 5;
-const QUERY: usize = 6;
-const SERVER: usize = 0;
-const POS: usize = 1;
 
 /// A value or `null`.
 #[inline]
@@ -225,12 +220,4 @@ fn open(name: &str, out: &mut Gaps<usize>) {
     out.text.push(b'"');
     out.text.extend_from_slice(name.as_bytes());
     out.text.extend_from_slice(b"\":");
-}
-
-/// The number at the end of a file's name.
-fn number_of(file: &[u8]) -> Option<u64> {
-    let digits = file.iter().rev().take_while(|b| b.is_ascii_digit()).count().min(12);
-    let digits = file.get(file.len() - digits..).filter(|d| !d.is_empty())?;
-    let number = digits.iter().fold(0u64, |sum, b| sum * 10 + u64::from(b - b'0'));
-    (number >> 24 == 0).then_some(number)
 }
