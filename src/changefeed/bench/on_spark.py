@@ -73,7 +73,7 @@ def measure(
             "identity": cached.mapInArrow(_identity, cached.schema),
             "one way": cached.mapInArrow(_count, "rows bigint"),
         }
-        sliced = spark.createDataFrame(pa.Table.from_batches([slices.pack(pieces)])).repartition(len(pieces))
+        sliced = spark.createDataFrame(pa.Table.from_batches([slices.pack(pieces)]))
         frames = {"spark": ways(cached, cached) | trips, "files": ways(log, sliced)}
         for of in frames.values():
             assert not of["decode"].filter("kind = 'dead'").count(), "the workload is made of sound rows"

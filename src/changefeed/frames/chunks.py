@@ -3,8 +3,8 @@
 One chunk is one row of plain columns to plan by and a payload to apply:
 
     kind            payload
-    rows            Arrow IPC stream of one table batch, without `record` and `sequence` and what says nothing; its
-                    shape, topic and partition are in the schema's metadata
+    rows            Arrow IPC stream of those columns of one table batch that are applied, without what says nothing;
+                    its shape, topic and partition are in the schema's metadata
     schema          JSON, one schema change      ┐
     resolved        JSON, one mark               │ as `model.event` has them
     dead            JSON, one dead letter        ┘
@@ -75,7 +75,8 @@ RECORDS_DDL = (
 )
 # Topic, partition, and rows or records of it.
 _Part = tuple[str, int, pa.RecordBatch]
-_UNPACKED = ("record", "sequence")
+# Of a table batch, beside the topic and partition that all rows of a chunk share.
+_APPLIED = ("op", "commit_ts", "commit_time", "offset", "index", "before", "after", "irregular")
 _MAX_TS = 2**63 - 1
 _END_OF_STREAM = 8  # bytes
 
@@ -114,7 +115,7 @@ def pack(
 
 
 def unpack(payload: bytes) -> TableBatch:
-    """The table batch in the payload of a `rows` chunk; its rows lack `record` and `sequence`."""
+    """The table batch in the payload of a `rows` chunk; its rows have the columns that are applied."""
     with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
         said, rows = reader.schema.metadata, reader.read_next_batch()
     shape, count = read_shape(said[b"shape"].decode()), len(rows)
@@ -127,7 +128,8 @@ def unpack(payload: bytes) -> TableBatch:
             return pa.array([[]] * count, IRREGULAR) if field.name == "irregular" else pa.nulls(count, field.type)
         return rows.column(field.name)
 
-    fields = [f for f in table_schema(shape, rows.schema.field("commit_time").type.unit) if f.name not in _UNPACKED]
+    known = table_schema(shape, rows.schema.field("commit_time").type.unit)
+    fields = [field for field in known if field.name in place or field.name in _APPLIED]
     return TableBatch(shape, pa.RecordBatch.from_arrays([column(f) for f in fields], schema=pa.schema(fields)))
 
 
@@ -260,15 +262,17 @@ def _distinct(pairs: pa.StructArray) -> list[dict[str, Any]]:
     return found
 
 
-def _stream(rows: pa.RecordBatch, said: dict[str, str]) -> bytes:
-    empty = [name for name in ("index", "transaction", "origin") if rows.column(name).null_count == len(rows)]
-    if not len(rows.column("irregular").keys):
-        empty.append("irregular")
-    rows = rows.drop_columns([*_UNPACKED, "topic", "partition", *empty])
+def _stream(rows: pa.RecordBatch, said: dict[str, str]) -> memoryview:
+    rows = rows.select([name for name in _APPLIED if _says_something(name, rows.column(name))])
     schema = rows.schema.with_metadata(said)
     room = pa.allocate_buffer(len(schema.serialize()) + pa.ipc.get_record_batch_size(rows) + _END_OF_STREAM)
     sink = pa.FixedSizeBufferWriter(room)
     with pa.ipc.new_stream(sink, schema) as writer:
         writer.write_batch(rows)
-    payload: bytes = room.slice(0, sink.tell()).to_pybytes()
-    return payload
+    return memoryview(room)[: sink.tell()]
+
+
+def _says_something(name: str, column: pa.Array) -> bool:
+    if name == "irregular":
+        return len(column.keys) > 0
+    return name == "commit_time" or column.null_count < len(column)  # whose type is its unit

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # What runs in Spark's Python workers.
 Work = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 SLICES_DDL = "path string, records bigint, bytes bigint, start bigint, stop bigint, copy string"
-_AT_ONCE = 4000  # records
+_AT_ONCE = 8000  # records
 _SCHEMA = pa.schema(
     [
         ("path", pa.string()),

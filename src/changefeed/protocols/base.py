@@ -200,6 +200,7 @@ class Capabilities:
         undated: some rows have neither commit_ts nor sequence; what stands around them bounds when they happened.
         headers: whether the protocol says something in record headers.
         fragments: an event may lie in several records; the decoder is a `FragmentDecoder`.
+        key_only: a row that is too large may come with its key alone, and `ohk` in its origin.
         restored_ddl: TiDB wrote the text of the schema changes, from what it had parsed; see `wire.ddl.parse`.
     """
 
@@ -210,6 +211,7 @@ class Capabilities:
     undated: bool = False
     headers: bool = False
     fragments: bool = False
+    key_only: bool = False
     restored_ddl: bool = False
 
     @property

@@ -3,10 +3,14 @@
 Spark puts archives on the workers' path, `pyspark.zip` among them, and before every task a worker lets Python look again
 at everything on the path. Reading the archives' directories takes a tenth of a second each time, longer than most of our
 tasks. Where pyspark is installed beside them, they are not needed.
+
+Arrow's own allocator gives the memory of large columns back at once, and the system then clears it again for the next
+batch: as long a work as everything else that is done with chunks. The C library's keeps it.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.machinery import PathFinder
 
@@ -20,6 +24,7 @@ def without_archives(path: list[str]) -> list[str]:
 
 if __name__ == "__main__":
     sys.path[:] = without_archives(sys.path)
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # read when pyarrow is imported, in the workers
     from pyspark.daemon import manager
 
     manager()  # type: ignore[no-untyped-call]  # pyspark has no types there

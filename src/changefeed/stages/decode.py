@@ -186,7 +186,7 @@ class Reader:
     ) -> None:
         chosen, can = spoken(protocol).read_options(options), spoken(protocol).capabilities
         self._protocol = protocol
-        self._transactions = can.cuts == "transactions"
+        self._transactions, self._key_only = can.cuts == "transactions", can.key_only
         self._dates = Dates(latest) if can.undated else None
         self._decoder = decoder(protocol, chosen, stores_of(chosen))
 
@@ -195,7 +195,7 @@ class Reader:
         decoded = ordered(self._decoder.decode(records))
         if self._dates is not None:
             decoded = self._dates.date(decoded)
-        return _without_key_only(decoded, records, self._protocol)
+        return _without_key_only(decoded, records, self._protocol) if self._key_only else decoded
 
     def pack(self, decoded: Decoded, records: pa.RecordBatch, fresh: pa.RecordBatch | None = None) -> pa.RecordBatch:
         """The chunks that say what `records` meant, with all that this protocol's cuts rest on; see `frames.chunks`."""

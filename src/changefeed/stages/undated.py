@@ -62,7 +62,7 @@ def _known(decoded: Decoded) -> dict[_Partition, _Known]:
             one = (np.array([event.place.offset]), np.array([event.commit_ts]))
             parts.setdefault((event.place.topic, event.place.partition), []).append(one)
     for table in decoded.tables:
-        for topic, partition, rows in by_partition(table.rows.filter(pc.is_valid(table.rows.column("commit_ts")))):
+        for topic, partition, rows in by_partition(_where(table.rows, pc.is_valid(table.rows.column("commit_ts")))):
             ts = rows.column("commit_ts").cast(pa.int64()).to_numpy()
             parts.setdefault((topic, partition), []).append((rows.column("offset").to_numpy(), ts))
     return {partition: _in_order(several) for partition, several in parts.items()}
@@ -74,25 +74,26 @@ def _in_order(several: list[_Known]) -> _Known:
     return offsets[order], ts[order]
 
 
+def _where(rows: pa.RecordBatch, dated: pa.BooleanArray) -> pa.RecordBatch:
+    """Where these of the rows lie, their numbers and their commit_ts."""
+    columns = {name: rows.column(name) for name in ("topic", "partition", "offset", "commit_ts")}
+    return pa.RecordBatch.from_pydict({"row": pa.array(np.arange(len(rows))), **columns}).filter(dated)
+
+
 def _dated(
     rows: pa.RecordBatch, known: Mapping[_Partition, _Known], floors: Mapping[_Partition, int]
 ) -> pa.RecordBatch:
-    at = rows.schema.get_field_index("commit_ts")
-    missing = pc.is_null(rows.column(at))
-    if not pc.any(missing).as_py():
+    column = rows.column("commit_ts")
+    if not column.null_count:
         return rows
-    found: dict[tuple[str, int, int], int] = {}
-    for topic, partition, some in by_partition(rows.filter(missing)):
-        offsets = some.column("offset").to_numpy()
-        dates = _dates(offsets, known.get((topic, partition)), floors.get((topic, partition)))
+    filled, still = np.zeros(len(rows), np.uint64), pc.is_null(column).to_numpy(zero_copy_only=False)
+    for topic, partition, some in by_partition(_where(rows, pc.is_null(column))):
+        dates = _dates(some.column("offset").to_numpy(), known.get((topic, partition)), floors.get((topic, partition)))
         if dates is not None:
-            found |= zip(((topic, partition, int(o)) for o in offsets), dates.tolist(), strict=True)
-    places = zip(
-        *(rows.filter(missing).column(name).to_pylist() for name in ("topic", "partition", "offset")), strict=True
-    )
-    values = pa.array([found.get(place) for place in places], pa.uint64())
-    filled = pc.replace_with_mask(rows.column(at), missing, values)
-    return rows.set_column(at, rows.schema.field(at), filled)
+            numbers = some.column("row").to_numpy()
+            filled[numbers], still[numbers] = dates, False
+    at = rows.schema.get_field_index("commit_ts")
+    return rows.set_column(at, rows.schema.field(at), pc.coalesce(column, pa.array(filled, mask=still)))
 
 
 def _dates(offsets: np.ndarray, known: _Known | None, floor: int | None) -> np.ndarray | None:
