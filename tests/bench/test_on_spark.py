@@ -33,7 +33,7 @@ def test_spark_reads_the_values_of_json(spark: SparkSession, form: str) -> None:
 
 @pytest.mark.parametrize("form", ["debezium-mysql", "tencent-dts"])
 def test_every_way_is_measured(spark: SparkSession, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(every, "ROWS_ON_SPARK", 200)
+    monkeypatch.setattr(every, "ON_SPARK", {"spark": (200, 10**6), "files": (300, 10**6)})
     monkeypatch.setattr(on_spark, "RUNS", 0)
     found = list(every.measure_on_spark(spark, workload(form, 100)))
     usual = [] if form == "tencent-dts" else ["from_json"]

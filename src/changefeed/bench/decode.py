@@ -111,11 +111,13 @@ def _measured(where: str, what: str, rows_in_record: int, seconds: float, rows: 
 
 
 def _on_spark(records: pa.Table) -> Iterator[Measured]:
-    size = sum(map(len, records.column("value").to_pylist()))
+    cores = os.cpu_count() or 1  # each has the records once
+    size, copies = sum(map(len, records.column("value").to_pylist())), dict.fromkeys(("spark", "files"), cores)
     with on_spark.session() as spark:
-        for where, ways in on_spark.measure(spark, records, PROTOCOL, {}, ("from_json", _from_json)).items():
-            for what, seconds in ways.items():
-                yield _measured(where, what, 1, seconds, len(records), size)
+        found = on_spark.measure(spark, records, copies, PROTOCOL, {}, ("from_json", _from_json))
+    for where, ways in found.items():
+        for what, seconds in ways.items():
+            yield _measured(where, what, 1, seconds, len(records) * cores, size * cores)
 
 
 def _from_json(value: Column) -> Column:

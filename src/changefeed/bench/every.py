@@ -8,6 +8,7 @@ columns and check everything. On Spark, all cores: see `on_spark`.
 from __future__ import annotations
 
 import json as json_module
+import math
 import os
 import tempfile
 import time
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _RUNS = 3
-ROWS_ON_SPARK = 300_000  # rows, in copies of the changes: fewer would measure how jobs start
-_BYTES_ON_SPARK = 300_000_000  # of values, about: they lie in a heap of 3 GiB
+# Rows and bytes of values, about, in copies of the changes: fewer would measure how jobs start. The one lies in a heap of
+# 3 GiB, the other on disk.
+ON_SPARK = {"spark": (300_000, 300_000_000), "files": (1_000_000, 600_000_000)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +94,7 @@ def measure(work: Workload) -> Iterator[Speed]:
 
 def measure_on_spark(spark: SparkSession, work: Workload) -> Iterator[Speed]:
     """What Spark has for such values, where it has something, our decode, and the trips without decoding."""
-    cores = os.cpu_count() or 1
-    times = min(-(-ROWS_ON_SPARK // work.rows), -(-_BYTES_ON_SPARK // sum(map(len, work.values))))
-    times = -(-times // cores) * cores  # whole copies for each core
-    once = pa.Table.from_batches(work.batches)
-    number = once.schema.get_field_index("partition")
-    copies = [
-        once.set_column(number, once.schema.field(number), pa.repeat(pa.scalar(copy, pa.int32()), len(once)))
-        for copy in range(times)
-    ]
+    copies = {where: _copies(work, *most) for where, most in ON_SPARK.items()}
     usual = spark_peers.usual(work.form, work.values, work.schemas)
     with tempfile.TemporaryDirectory() as folder:
         options = dict(work.options)
@@ -109,9 +103,16 @@ def measure_on_spark(spark: SparkSession, work: Workload) -> Iterator[Speed]:
             file = Path(folder) / "schemas.json"
             file.write_text(json_module.dumps(listed))
             options["schema-registry"] = str(file)
-        found = on_spark.measure(spark, pa.concat_tables(copies), work.protocol, options, usual)
+        records = pa.Table.from_batches(work.batches)
+        found = on_spark.measure(spark, records, copies, work.protocol, options, usual)
     for where, seconds in found.items():
-        yield from _speeds(work, where, seconds, None if usual is None else usual[0], times)
+        yield from _speeds(work, where, seconds, None if usual is None else usual[0], copies[where])
+
+
+def _copies(work: Workload, rows: int, size: int) -> int:
+    """How often to repeat the records: whole copies for each core."""
+    cores, wanted = os.cpu_count() or 1, min(rows / work.rows, size / sum(map(len, work.values)))
+    return max(1, math.ceil(wanted / cores)) * cores
 
 
 def _speeds(work: Workload, where: str, seconds: dict[str, float], usual: str | None, times: int) -> Iterator[Speed]:

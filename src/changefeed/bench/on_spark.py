@@ -49,12 +49,18 @@ def session() -> Iterator[SparkSession]:
 
 
 def measure(
-    spark: SparkSession, records: pa.Table, protocol: str, options: Mapping[str, Any], usual: tuple[str, Usual] | None
+    spark: SparkSession,
+    records: pa.Table,
+    copies: Mapping[str, int],
+    protocol: str,
+    options: Mapping[str, Any],
+    usual: tuple[str, Usual] | None,
 ) -> dict[str, dict[str, float]]:
-    """Where -> way -> seconds for all of the records.
+    """Where -> way -> seconds for all copies of the records.
 
     Args:
-        records: in as many equal parts as there are cores, each of which has whole partitions, in order.
+        records: of one partition, in order.
+        copies: where -> how many times the records are decoded there, each time as a partition of its own.
         protocol, options: what they are in.
         usual: what Spark itself has for such values: its name, and the values' column to the typed one.
     """
@@ -62,24 +68,24 @@ def measure(
 
     def ways(read: DataFrame, ours: DataFrame) -> dict[str, DataFrame]:
         theirs = {} if usual is None else {usual[0]: read.select(usual[1](read["value"]).alias("row"))}
-        return theirs | {"decode": decode(ours, protocol, options, whole=True)}
+        made = theirs | {"decode": decode(ours, protocol, options, whole=True)}
+        assert not made["decode"].filter("kind = 'dead'").count(), "the workload is made of sound rows"
+        return made
 
     with tempfile.TemporaryDirectory() as folder:
-        pieces = _written(records, Path(folder))
-        log = spark.read.parquet(folder)
-        cached = log.coalesce(os.cpu_count() or 1).cache()
+        logs = {where: _written(records, times, Path(folder) / where) for where, times in copies.items()}
+        read = {where: spark.read.parquet(*(one.path for one in pieces)) for where, pieces in logs.items()}
+        cached = read["spark"].coalesce(len(logs["spark"])).cache()
         _timed(cached)
         trips = {
             "identity": cached.mapInArrow(_identity, cached.schema),
             "one way": cached.mapInArrow(_count, "rows bigint"),
         }
-        sliced = spark.createDataFrame(pa.Table.from_batches([slices.pack(pieces)]))
-        frames = {"spark": ways(cached, cached) | trips, "files": ways(log, sliced)}
-        for of in frames.values():
-            assert not of["decode"].filter("kind = 'dead'").count(), "the workload is made of sound rows"
-        seconds = {where: _best(of) for where, of in frames.items()}
+        seconds = {"spark": _best(ways(cached, cached) | trips)}
         cached.unpersist()
-    return seconds
+        pieces = spark.createDataFrame(pa.Table.from_batches([slices.pack(logs["files"])]))
+        assert pieces.rdd.getNumPartitions() == len(logs["files"]), "a task for each of the slices"
+        return seconds | {"files": _best(ways(read["files"], pieces))}
 
 
 def _best(frames: Mapping[str, DataFrame]) -> dict[str, float]:
@@ -96,13 +102,18 @@ def _timed(frame: DataFrame) -> float:
     return time.perf_counter() - start
 
 
-def _written(records: pa.Table, folder: Path) -> list[slices.Slice]:
-    """The records as a log, a file for each core; the slices of it."""
-    parts = os.cpu_count() or 1
-    step = -(-len(records) // parts)
-    files = [folder / f"{part}.parquet" for part in range(parts)]
-    for part, file in enumerate(files):
-        pq.write_table(records.slice(part * step, step), file, compression="none")
+def _written(records: pa.Table, times: int, folder: Path) -> list[slices.Slice]:
+    """So many copies of the records as a log, a file for each core; the slices of it."""
+    folder.mkdir()
+    number, cores = records.schema.get_field_index("partition"), os.cpu_count() or 1
+    files = [folder / f"{core}.parquet" for core in range(cores)]
+    for core, file in enumerate(files):
+        with pq.ParquetWriter(file, records.schema, compression="none") as log:
+            for copy in range(core, times, cores):
+                copied = pa.repeat(pa.scalar(copy, pa.int32()), len(records))
+                log.write_table(
+                    records.set_column(number, records.schema.field(number), copied), row_group_size=1 << 16
+                )
     return [slices.Slice(str(file)) for file in files]
 
 
