@@ -43,7 +43,7 @@ check:
 check-rust:
 	@tools/check_rust.sh
 
-# Two workers: one has the tests that need a JVM (tests/conftest.py), the other the rest.
+# Two workers: one has the tests that share a JVM (tests/conftest.py), the other the rest.
 unit:
 	$(BIN)/pytest -n 2 --dist loadgroup
 

@@ -1,7 +1,8 @@
 """Fixtures that every folder of tests may use: one Spark, one Kafka, one schema registry for a whole run, when asked for.
 
 A JVM costs seconds and a gigabyte, so tests that need one all run on the same xdist worker, and the other worker has
-the rest: `pytest -n 2 --dist loadgroup`.
+the rest: `pytest -n 2 --dist loadgroup`. Those that start processes with JVMs of their own are among the rest, in the
+group `processes`: one after the other.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ def test_letters_are_replayed(ran: Ran) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # a JVM of its own, and two processes that wait for each other
-@pytest.mark.xdist_group("jvm")
+@pytest.mark.xdist_group("processes")
 def test_a_run_that_follows_ends_in_good_order_on_a_signal(tmp_path: Path) -> None:
     h = HistoryBuilder()
     h.rows(("orders", None, {"id": 1, "note": "first"}))

@@ -16,7 +16,7 @@ RUNS = [one for block in shown("README.md") for one in block if "changefeed run"
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.xdist_group("jvm")
+@pytest.mark.xdist_group("processes")
 def test_the_demo_runs_the_pipeline_and_explains_a_change(tmp_path: Path) -> None:
     examples = tmp_path / "examples"
     shutil.copytree(ROOT / "examples", examples, ignore=shutil.ignore_patterns("out"))

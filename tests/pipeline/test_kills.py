@@ -10,20 +10,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from changefeed.pipeline.definition import Definition
-from changefeed.pipeline.run import run
 from tests.pipeline.history import small_history
 from tests.pipeline.oracle import History
 from tests.pipeline.running import check_cuts, definition
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.xdist_group("jvm")
+pytestmark = pytest.mark.xdist_group("processes")
 
 
 @pytest.fixture
@@ -45,6 +40,13 @@ def _start(file: Path, failpoint: str | None = None) -> subprocess.Popen[str]:
     environment = os.environ | ({"CHANGEFEED_FAILPOINT": failpoint} if failpoint else {})
     command = [sys.executable, "-m", "changefeed.cli", "run", str(file), "--once", "--json"]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def _finish(file: Path) -> None:
+    """A run that comes to its end."""
+    process = _start(file)
+    _, said = process.communicate(timeout=200)
+    assert process.returncode == 0, said
 
 
 def _first_step(process: subprocess.Popen[str]) -> None:
@@ -70,7 +72,7 @@ def _jvm(process: subprocess.Popen[str]) -> int:
 
 
 def test_the_driver_killed_at_a_write_then_the_jvm_at_a_chance_moment_then_both(
-    spark: SparkSession, pipeline: tuple[Definition, Path, History]
+    pipeline: tuple[Definition, Path, History],
 ) -> None:
     pipe, file, history = pipeline
     driver = _start(file, "merge.before:2")
@@ -91,12 +93,12 @@ def test_the_driver_killed_at_a_write_then_the_jvm_at_a_chance_moment_then_both(
     both.communicate(timeout=200)
     assert both.returncode in (-signal.SIGKILL, 0)  # 0: the run before had come further than that
 
-    run(pipe, spark, once=True)
+    _finish(file)
     check_cuts(pipe, history)
 
 
 def test_a_run_stopped_while_another_takes_over_is_fenced_when_it_goes_on(
-    spark: SparkSession, pipeline: tuple[Definition, Path, History]
+    pipeline: tuple[Definition, Path, History],
 ) -> None:
     pipe, file, history = pipeline
     older = _start(file)
@@ -104,7 +106,7 @@ def test_a_run_stopped_while_another_takes_over_is_fenced_when_it_goes_on(
     java = _jvm(older)
     for process in (older.pid, java):
         os.kill(process, signal.SIGSTOP)
-    run(pipe, spark, once=True)
+    _finish(file)
     check_cuts(pipe, history)
     for process in (older.pid, java):
         os.kill(process, signal.SIGCONT)

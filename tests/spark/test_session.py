@@ -35,7 +35,7 @@ def run(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, timeout=240)
 
 
-@pytest.mark.xdist_group("jvm")
+@pytest.mark.xdist_group("processes")
 def test_a_session_is_quiet_leaves_nothing_behind_and_can_be_had_again(tmp_path):
     ran = run(SCRIPT, tmp_path)
     assert ran.stderr == ""
@@ -43,7 +43,7 @@ def test_a_session_is_quiet_leaves_nothing_behind_and_can_be_had_again(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.xdist_group("jvm")
+@pytest.mark.xdist_group("processes")
 def test_a_jvm_that_does_not_start_says_why(tmp_path):
     script = 'from changefeed.spark.session import session; session("x", config={"spark.driver.memory": "900000g"})'
     ran = run(script, tmp_path)
