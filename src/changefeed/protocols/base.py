@@ -256,6 +256,7 @@ class Protocol:
         carries: the options -> what is carried with them; None where options change nothing of it.
         variants: options with which more or less is carried than with the defaults, for the loss table and its tests.
         self_telling: the decoder sees in the records what they carry, whatever its options say.
+        as_read: what was read from the protocol is written as it was, whatever the options say.
         recognize: a record -> why it seems to be of this protocol, None where it does not. A cheap look, no proof.
         likely: a record of this protocol -> options that its bytes tell.
     """
@@ -271,6 +272,7 @@ class Protocol:
     carries: Callable[[Any], frozenset[str]] | None = None
     variants: tuple[Mapping[str, str], ...] = ()
     self_telling: bool = False
+    as_read: bool = False
     recognize: Callable[[Record], str | None] | None = None
     likely: Callable[[Record], Mapping[str, str]] | None = None
 
