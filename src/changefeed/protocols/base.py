@@ -138,7 +138,9 @@ class RegistryOptions(Options, frozen=True):
     ssl_key_password: Annotated[str | None, Meta(description="password of the private key")] = _named(
         "ssl.key.password"
     )
-    timeout: Annotated[float, Meta(description="seconds that one request to the schema registry may take", gt=0)] = 30.0
+    timeout: Annotated[
+        float, Meta(description="seconds that the schema registry may take to answer, and to send more of it", gt=0)
+    ] = 30.0
     max_retries: Annotated[int, Meta(description="how often a request is tried again where that may help", ge=0)] = (
         _named("max.retries", 3)
     )
