@@ -23,7 +23,6 @@ REFUSALS = (
     "needs a commit_ts or a commit time",
     "needs a commit time",
     "its members are not known",
-    "the members of an ",
     "has no statement",
     "of type null",
     "cannot carry a column of type",

@@ -21,7 +21,14 @@ COLUMNS: list[dict[str, Any]] = [
     {"name": "total", "type": "decimal(20,4)", "nullable": True, "key": False},
 ]
 AFTER = {"id": 1, "at": "2026-01-02 03:04:05.123456", "total": "1234567890123456.7891"}
-ROW: dict[str, Any] = {"kind": "row", "op": "insert", "database": "shop", "table": "made", "shape": "made", "keys": ["id"]}
+ROW: dict[str, Any] = {
+    "kind": "row",
+    "op": "insert",
+    "database": "shop",
+    "table": "made",
+    "shape": "made",
+    "keys": ["id"],
+}
 ROW |= {"before": None, "after": AFTER, "commit_ts": None, "commit_time": "2026-01-01T00:00:01.132Z"}
 ROW |= {"transaction": None, "origin": None, "position": "made:0:0", "irregular": {}}
 
