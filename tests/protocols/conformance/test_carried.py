@@ -13,7 +13,7 @@ from changefeed.model.keys import KEYS
 from changefeed.protocols import PROTOCOLS, protocol
 from changefeed.protocols.base import Protocol
 from changefeed.protocols.loss import loss
-from tests.protocols.conformance.carried import Trip, foreign, made, part, there
+from tests.protocols.conformance.carried import Trip, foreign, made, odd, part, there
 from tests.protocols.conformance.cases import History, histories, spoken
 
 SHOP = [history for history in histories() if history.file.startswith("shop/")]
@@ -43,6 +43,7 @@ def witnesses() -> Iterator[tuple[frozenset[str], tuple[str, ...]]]:
             yield claimed, tuple(map(foreign, event))
     for event in made():
         yield frozenset(KEYS), event
+    yield frozenset({"names"}), odd()
 
 
 def claims(known: Protocol, history: History) -> frozenset[str]:

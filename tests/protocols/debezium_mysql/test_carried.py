@@ -61,6 +61,10 @@ def test_ops_that_are_skipped_are_lost(skipped: str, lost: set[str]) -> None:
     assert _lost({"skipped.operations": skipped}) == lost
 
 
+def test_adjusted_names_are_lost() -> None:
+    assert _lost({"field.name.adjustment.mode": "avro"}) == {"names"}
+
+
 def _lost(options: dict[str, str]) -> set[str]:
     """What is lost with these options and not without them, on the way from Open Protocol."""
     source = protocol("ticdc-open")

@@ -12,7 +12,7 @@ from changefeed.protocols.debezium_mysql.recognize import likely, recognize
 _CARRIES = frozenset(
     {
         *("op.insert", "op.update", "op.delete", "op.read"),
-        *("keys", "before", "after", "values", "members"),
+        *("names", "keys", "before", "after", "values", "members"),
         *("commit_time", "commit_time.ms", "gtid"),
         *("transaction.id", "transaction.order", "transaction.table_order", "transaction-mark"),
         *("delete.keys", "delete.before", "delete.commit_time"),
@@ -35,6 +35,8 @@ def _carries(options: Options) -> frozenset[str]:
     modes = options.bigint_unsigned_handling_mode, options.decimal_handling_mode, options.time_precision_mode
     if {"long", "double", "connect"} & {*modes}:
         lost |= {"values"}
+    if options.field_name_adjustment_mode != "none":
+        lost |= {"names"}
     if not options.include_schema_changes:
         lost |= _SCHEMA
     for letter in options.skipped & _SKIPPED.keys():
