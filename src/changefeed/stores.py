@@ -69,7 +69,9 @@ def _local(folder: Path, max_bytes: int) -> tuple[Get, Put]:
         try:
             with path.open("rb") as file:
                 return file.read(max_bytes + 1)
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            if not folder.is_dir():  # a file may be missing; without its folder nothing could be told of any
+                raise SourceError(f"claim-check-storage-uri: there is no folder {folder}") from error
             raise
         except OSError as error:
             raise SourceError(f"claim-check file {path}: {error.strerror}") from error

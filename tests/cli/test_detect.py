@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from changefeed.cli import run
 from changefeed.errors import ConfigError
-from changefeed.pipeline.detect import detect
+from changefeed.pipeline.detect import Fit, detect
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Record
 from tests.cli.command import invoke
@@ -79,6 +81,33 @@ def test_without_a_schema_registry_a_fit_is_not_tried() -> None:
     assert done.return_value == 0
     assert {(fit["protocol"], fit["decoded"]) for fit in fits} == {("ticdc-avro", None)}
     assert fits[0]["trouble"].startswith('Avro protocol requires parameter "schema-registry"')
+
+
+def test_avro_of_another_protocol_is_not_ruled_out_without_a_schema_registry() -> None:
+    log = Path(__file__).parent.parent / "data" / "debezium-mysql" / "mysql-3.6.1-avro.jsonl.gz"
+    first = json.loads(invoke("detect", log, "--json").stdout)["topics"][0]
+    assert [(fit["protocol"], fit["decoded"]) for fit in first["fits"]] == [
+        ("ticdc-avro", None),
+        ("debezium-mysql", None),
+    ]
+
+
+def test_a_damaged_log_is_looked_at_as_far_as_it_goes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "log.jsonl"
+    with gzip.open(SHOP / "ticdc-open" / "open-1.classic.jsonl.gz") as whole:
+        log.write_bytes(whole.read(20_000))
+    assert run(["detect", str(log)]) == 0
+    said = capfd.readouterr()
+    assert said.out.startswith("shop: ticdc-open\n")
+    assert said.err.startswith(f"warning: {log}:")
+    assert said.err.endswith("no line feed yet; what stands before that is looked at\n")
+
+
+@pytest.mark.parametrize(
+    "value, line", [("3.0", '"3.0"'), ("null", '"null"'), ("+08:00", '"+08:00"'), ("classic", "classic")]
+)
+def test_the_line_for_a_pipeline_says_texts_as_yaml_reads_them(value: str, line: str) -> None:
+    assert Fit("p", "", 1, 1, None, {"name-of": value}).line == f"protocol: {{name: p, name-of: {line}}}"
 
 
 @pytest.mark.parametrize(

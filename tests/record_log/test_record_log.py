@@ -172,6 +172,32 @@ def test_a_last_line_that_is_not_whole_is_an_error_for_who_reads_to_the_end(tmp_
     assert [row["topic"] for row in rows_of(path)] == ["log", "shop"]
 
 
+def test_what_stands_before_the_damage_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text("{}\n{}\n\n{}\n")
+    found = read(path)
+    assert len(next(found)) == 2
+    with pytest.raises(SourceError, match=r":3: an empty line is no record$"):
+        next(found)
+
+
+@pytest.mark.parametrize(
+    "data, said",
+    [
+        (b"\xef\xbb\xbf{}\n", "begins with a byte order mark, which must go"),
+        (gzip.compress(b"{}\n"), "is gzip, and needs a name that ends with .jsonl.gz"),
+        (b"\x28\xb5\x2f\xfd\x00", "is Zstandard, and needs a name that ends with .jsonl.zst"),
+        (b"PAR1\x15", "is Parquet, and needs a name that ends with .parquet"),
+    ],
+)
+def test_another_file_by_this_name_is_named(data: bytes, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(data)
+    with pytest.raises(SourceError) as raised:
+        rows_of(path)
+    assert str(raised.value) == f"{path} is no JSON Lines: it {said}"
+
+
 @pytest.mark.parametrize("name", ["log.jsonl.gz", "log.jsonl.zst"])
 def test_a_truncated_log_tells_how_much_could_be_read(name: str, tmp_path: Path) -> None:
     path = tmp_path / name

@@ -108,7 +108,26 @@ def test_the_next_url_is_asked_when_one_fails() -> None:
         (404, {"error_code": 404, "message": "no such path"}, "answered 404 for schema 7: no such path", False),
         (429, {"error_code": 429, "message": "slow down"}, "answered 429 for schema 7: slow down", True),
         (500, b"oops", "answered 500 for schema 7: Unknown Schema Registry Error: b'oops'", True),
-        (200, b"<html>", "cannot be asked for schema 7: Expecting value: line 1 column 1 (char 0)", True),
+        (
+            404,
+            b"<html>" * 99,
+            f"answered 404 for schema 7: {'Unknown Schema Registry Error: ' + str(b'<html>' * 99):.200}",
+            False,
+        ),
+        (500, {"error_code": 500}, "answered 500 for schema 7: it does not say why", True),
+        (302, b"", "answered 302 for schema 7: it leads elsewhere; name the URL that answers itself", False),
+        (200, b"<html>", "cannot be asked for schema 7: its answer is none of a schema registry", True),
+        (200, b"", "cannot be asked for schema 7: its answer is none of a schema registry", True),
+        (200, [], "cannot be asked for schema 7: its answer is none of a schema registry", True),
+        (
+            200,
+            {"schema": {"type": "int"}},
+            "cannot be asked for schema 7: its answer is none of a schema registry",
+            True,
+        ),
+        (200, b"[" * 200_000, "cannot be asked for schema 7: its answer is none of a schema registry", True),
+        (200, {}, "answered without a schema for schema 7", False),
+        (200, {"schema": 5}, "answered without a schema for schema 7", False),
     ],
 )
 def test_a_failure_says_status_and_reason(status: int, body: Any, error: str, transient: bool) -> None:
@@ -161,6 +180,10 @@ def test_the_id_0_is_none() -> None:
     "url, options, error",
     [
         ("ftp://host", {}, "schema-registry ftp://…: expected http, https or a path"),
+        ("", {}, "schema-registry '': expected a path or a URL, as http://registry:8081"),
+        ("registry:8081", {}, "schema-registry 'registry:8081': expected a path or a URL, as http://registry:8081"),
+        ("10.0.0.7:80/v7", {}, "schema-registry '10.0.0.7:80/v7': expected a path or a URL, as http://10.0.0.7:80/v7"),
+        ("https://host", {"ssl_ca_location": "none.pem"}, "ssl.ca.location: there is no 'none.pem'"),
         ("http://u:p@:80", {}, "schema-registry: ':80' is no URL of a host"),
         ("http://host:port", {}, "schema-registry: 'http://host:port' is no URL of a host"),
         (

@@ -61,6 +61,13 @@ def test_unknown_fields_are_kept_as_they_came() -> None:
     assert write(OUTER, found) == b"\x18\x01" + unknown
 
 
+def test_unknown_fields_have_a_limit() -> None:
+    assert len(read(OUTER, b"\xf8\x7f\x01" * 4096)[UNKNOWN]) == 3 * 4096
+    with pytest.raises(ProtocolError) as caught:
+        read(OUTER, b"\xf8\x7f\x01" * 4097)
+    assert str(caught.value) == "Outer has more than 4096 unknown fields"
+
+
 @pytest.mark.parametrize(
     "data, message, byte",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,11 @@ from changefeed import record_log
 from changefeed.cli.options import common, example, logs, protocol_options
 from changefeed.cli.output import Output
 from changefeed.cli.startup import without_pandas
+from changefeed.errors import SourceError
 from changefeed.pipeline.detect import Fit, Topic
 from changefeed.pipeline.detect import detect as detected
+
+_log = logging.getLogger(__name__)
 
 
 @click.command(
@@ -44,7 +48,16 @@ def detect(output: Output, logs: tuple[Path, ...], options: Mapping[str, str], r
 
 
 def _first(log: Path, records: int) -> Iterator[pa.RecordBatch]:
-    return record_log.read(log, stop=records)
+    """The first records of a log; of a damaged one those before the damage, if there are any."""
+    some = False
+    try:
+        for batch in record_log.read(log, stop=records):
+            some = True
+            yield batch
+    except SourceError as error:
+        if not some:
+            raise
+        _log.warning("%s; what stands before that is looked at", error)
 
 
 def _lines(topic: Topic) -> Iterator[str]:

@@ -14,6 +14,7 @@ KEYS: dict[str, str] = {
     "op.delete": "a delete stays a delete",
     "op.read": "a row of a snapshot stays one",
     "op.upsert": "a row that may have been there before stays one",
+    "names": "names of databases, tables and columns, letter for letter",
     "keys": "the names of the handle key's columns",
     "before": "the old row of an update, with all columns that it had",
     "after": "the new row, with all columns that it had",

@@ -4,7 +4,8 @@ Rule 1. A protocol that recognizes a record proves nothing; that it decodes does
         most.
 Rule 2. Decoding is tried with the defaults, what the bytes tell, and what is given; options that a protocol does not have
         are not for it.
-Rule 3. A protocol that cannot be tried, as it asks for an option, is said to fit as far as one can see.
+Rule 3. A protocol that cannot be tried, as it asks for an option or a schema registry, is said to fit as far as one can
+        see.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from changefeed.protocols.loss import fewest
 from changefeed.stores import stores_of
 
 PER_TOPIC = 200
+_NO_TEXT = ("null", "yes", "no", "on", "off", "y", "n")  # what YAML takes for something else
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +133,26 @@ def _fit(known: Protocol, sample: pa.RecordBatch, records: list[Record], given: 
     except ChangefeedError as error:
         tried = None if isinstance(error, (ConfigError, SchemaRegistryError)) else 0
         return Fit(known.name, looks[0][1], len(looks), tried, str(error), options)
-    decoded = len(records) - len({letter.place.record for letter in found.dead})
-    decoded = decoded if found.tables or found.control else 0  # records that say nothing, as tombstones, prove nothing
     trouble = found.dead[0].error if found.dead else None
-    return Fit(known.name, looks[0][1], len(looks), decoded, trouble, {**options, **_carried(known, options, found)})
+    return Fit(
+        known.name,
+        looks[0][1],
+        len(looks),
+        None if _untold(found, options) else _count(found, len(records)),
+        trouble,
+        {**options, **_carried(known, options, found)},
+    )
+
+
+def _untold(found: Decoded, options: Mapping[str, str]) -> bool:
+    """Whether nothing but a schema registry could have told what the records are."""
+    asked = bool(found.dead) and all(letter.reason == "unknown-schema" for letter in found.dead)
+    return asked and not found.tables and "schema-registry" not in options
+
+
+def _count(found: Decoded, records: int) -> int:
+    """How many records were decoded; those that say nothing, as tombstones, prove nothing."""
+    return records - len({letter.place.record for letter in found.dead}) if found.tables or found.control else 0
 
 
 def _told(known: Protocol, records: list[Record]) -> dict[str, str]:
@@ -174,5 +192,6 @@ def _seen(found: Decoded) -> Iterator[str]:
 
 
 def _scalar(value: str) -> str:
-    plain = value.replace("-", "").replace("_", "").replace(".", "").isalnum()
-    return value if plain else msgspec.json.encode(value).decode()
+    """As YAML has it: in quotes where it would be no text without; the numbers and `true` of options are read either way."""
+    plain = value[:1].isalpha() and value.replace("-", "").replace("_", "").replace(".", "").isalnum()
+    return value if plain and value.lower() not in _NO_TEXT else msgspec.json.encode(value).decode()

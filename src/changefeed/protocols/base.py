@@ -138,7 +138,9 @@ class RegistryOptions(Options, frozen=True):
     ssl_key_password: Annotated[str | None, Meta(description="password of the private key")] = _named(
         "ssl.key.password"
     )
-    timeout: Annotated[float, Meta(description="seconds that one request to the schema registry may take", gt=0)] = 30.0
+    timeout: Annotated[
+        float, Meta(description="seconds that the schema registry may take to answer, and to send more of it", gt=0)
+    ] = 30.0
     max_retries: Annotated[int, Meta(description="how often a request is tried again where that may help", ge=0)] = (
         _named("max.retries", 3)
     )
@@ -258,6 +260,7 @@ class Protocol:
         carries: the options -> what is carried with them; None where options change nothing of it.
         variants: options with which more or less is carried than with the defaults, for the loss table and its tests.
         self_telling: the decoder sees in the records what they carry, whatever its options say.
+        as_read: what was read from the protocol is written as it was, whatever the options say.
         recognize: a record -> why it seems to be of this protocol, None where it does not. A cheap look, no proof.
         likely: a record of this protocol -> options that its bytes tell.
     """
@@ -273,6 +276,7 @@ class Protocol:
     carries: Callable[[Any], frozenset[str]] | None = None
     variants: tuple[Mapping[str, str], ...] = ()
     self_telling: bool = False
+    as_read: bool = False
     recognize: Callable[[Record], str | None] | None = None
     likely: Callable[[Record], Mapping[str, str]] | None = None
 

@@ -5,7 +5,7 @@ Rule 1. A key is lost when events of the source may have it and the target does 
 Rule 2. What the records of a source may have is what its options say, or, where its decoder looks at the records and
         not at options, all that the protocol can carry. From a protocol to itself both sides are what the options say,
         as rows are written as they were read; but of schema changes and resolved marks, which options may leave out,
-        all count.
+        all count. Where options say nothing of what was read from the protocol (`as_read`), nothing is lost.
 Rule 3. `NEEDED` is all that a pipeline needs of changes: without one of these keys its tables differ from the upstream,
         or there is no point at which they are equal.
 """
@@ -95,6 +95,8 @@ def loss(source: Protocol, source_options: Options, target: Protocol, target_opt
 
 
 def _lost(source: Protocol, source_options: Options, target: Protocol, target_options: Options) -> Iterator[str]:
+    if source is target and source.as_read:
+        return
     sure = source.capabilities_of(source_options).carries
     may = _may_have(source, sure, itself=source is target)
     can = target.capabilities_of(target_options)

@@ -7,6 +7,7 @@ logs written by hand. Left out, `topic` is the file's stem, `partition` 0, `offs
 are no headers. `timestamp` is in milliseconds. Whatever else stands in a line is an error.
 
 A last line without a line feed is a record when it is whole: what has been written of an object so far never is JSON.
+Of a log that is damaged the records before the damage are read.
 """
 
 from __future__ import annotations
@@ -34,6 +35,12 @@ _TOPIC = "^[^:]+$"
 _Topic = Annotated[str, msgspec.Meta(pattern=_TOPIC)]
 _Headers = list[tuple[str, bytes | None]]
 _UNSET = msgspec.UNSET
+_OTHER_FILES = {
+    b"\xef\xbb\xbf": "begins with a byte order mark, which must go",
+    b"\x1f\x8b": "is gzip, and needs a name that ends with .jsonl.gz",
+    b"\x28\xb5\x2f\xfd": "is Zstandard, and needs a name that ends with .jsonl.zst",
+    b"PAR1": "is Parquet, and needs a name that ends with .parquet",
+}
 
 
 class _Record(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, gc=False):
@@ -69,12 +76,17 @@ def read(
     topic = default_topic(path)
     rows: list[tuple[Any, ...]] = []
     size = 0
-    for number, line in wanted:
-        rows.append(_row(line, number, path, topic))
-        size += len(line)
-        if len(rows) >= batch_size or size >= _BATCH_BYTES:
+    try:
+        for number, line in wanted:
+            rows.append(_row(line, number, path, topic))
+            size += len(line)
+            if len(rows) >= batch_size or size >= _BATCH_BYTES:
+                yield _batch(rows)
+                rows, size = [], 0
+    except SourceError:
+        if rows:
             yield _batch(rows)
-            rows, size = [], 0
+        raise
     if rows:
         yield _batch(rows)
 
@@ -157,6 +169,9 @@ def _body(data: Any, text: Any, name: str, path: Path, number: int) -> bytes | N
 def _no_record(path: Path, number: int, line: bytes, error: Exception) -> SourceError:
     if not line.strip():
         return SourceError(f"{path}:{number + 1}: an empty line is no record")
+    for start, what in _OTHER_FILES.items():
+        if number == 0 and line.startswith(start):
+            return SourceError(f"{path} is no JSON Lines: it {what}")
     if line[-1:] != b"\n" and not isinstance(error, msgspec.ValidationError):
         return SourceError(f"{path}:{number + 1}: the last line is not whole: {len(line)} bytes, and no line feed yet")
     said = f"{TOPIC_RULE} - at `$.topic`" if repr(_TOPIC) in str(error) else error

@@ -12,6 +12,7 @@ import pyarrow as pa
 from changefeed.errors import SourceError
 
 _BUFFER = 1 << 20
+_INFLATED = 1 << 16  # at once: where a stream ends too early, what it has of this is lost
 MAX_LINE_BYTES = 1 << 29  # the largest Kafka record that TiCDC allows by default is 256 MiB, which base64 makes 342
 _COMPRESSION = {".gz": "gzip", ".zst": "zstd"}
 
@@ -46,7 +47,7 @@ def lines(path: Path, at: int = 0) -> Iterator[bytes]:
 def _open(path: Path, at: int) -> BinaryIO:
     codec = compression(path)
     if codec is not None:
-        return io.BufferedReader(pa.input_stream(str(path), compression=codec), _BUFFER)
+        return io.BufferedReader(pa.input_stream(str(path), compression=codec), _INFLATED)
     file = path.open("rb", buffering=_BUFFER)
     if at:
         file.seek(at)

@@ -8,6 +8,8 @@ Either way two plain functions come out; they are made where they are used, and 
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable
 
 from changefeed.errors import ConfigError
@@ -16,6 +18,7 @@ from changefeed.schema_registry import files, http
 
 Get = Callable[[int], str]
 Register = Callable[[str, str], int]
+_HOST = re.compile(r"|[\w.-]+:\d+(/.*)?")  # nothing, or a URL without its beginning
 
 
 def connect(where: str, options: RegistryOptions) -> tuple[Get, Register]:
@@ -28,6 +31,8 @@ def connect(where: str, options: RegistryOptions) -> tuple[Get, Register]:
     Raises:
         ConfigError: the URL cannot work; MissingExtraError when the HTTP client is not installed.
     """
+    if _HOST.fullmatch(where) and not os.path.exists(where):
+        raise ConfigError(f"schema-registry {where!r}: expected a path or a URL, as http://{where or 'registry:8081'}")
     if "://" not in where or where.startswith("file://"):
         chosen = files.Files(where.removeprefix("file://"))
         return chosen.get, chosen.register

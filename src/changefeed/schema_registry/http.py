@@ -11,10 +11,13 @@ Rule 2. User and password may stand in the URL, as on a TiCDC command line. They
         shows them, and sent to all URLs.
 Rule 3. An id that was refused is not asked for again for five seconds: a damaged topic must not become a flood.
 Rule 4. The id 0 is none, a schema in another language or one that refers to others is of no use here.
+Rule 5. What answers may be no schema registry (a proxy's page, a redirect to a login): the error says so, in one line.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import time
 import weakref
 from collections import OrderedDict
@@ -29,6 +32,8 @@ _UNKNOWN_SCHEMA = 40403
 _RETRIABLE = (408, 429, 500, 502, 503, 504)
 _REFUSED_FOR_S = 5.0
 _MAX_REFUSED = 10_000
+_REDIRECTED = "it leads elsewhere; name the URL that answers itself"
+_NO_ANSWER = (json.JSONDecodeError, UnicodeDecodeError, AttributeError, TypeError, RecursionError)
 _T = TypeVar("_T")
 
 
@@ -42,6 +47,7 @@ class Client:
             raise MissingExtraError("schema-registry over HTTP", "schema-registry") from error
         self._confluent = confluent
         self._urls, user_info = _urls(where, options.basic_auth_user_info)
+        _check_files(options)
         try:
             self._client = confluent.SchemaRegistryClient(_settings(self._urls, user_info, options))
         except (ValueError, TypeError, OSError) as error:
@@ -70,7 +76,9 @@ class Client:
             raise SchemaError(f"schema {schema_id} refers to others", reason="bad-schema")
         if (found.schema_type or "AVRO") != "AVRO":
             raise SchemaError(f"schema {schema_id} is {found.schema_type}, expected AVRO", reason="bad-schema")
-        return found.schema_str or ""
+        if not isinstance(found.schema_str, str) or not found.schema_str:
+            raise SchemaRegistryError(f"schema registry {self._urls} answered without a schema for schema {schema_id}")
+        return found.schema_str
 
     def register(self, subject: str, schema: str) -> int:
         """The id of a schema text under a subject.
@@ -94,9 +102,15 @@ class Client:
             status = error.http_status_code
             if status == 404 and error.error_code == _UNKNOWN_SCHEMA:
                 raise LookupError(f"schema registry {self._urls} has no {what}") from error
-            message = f"schema registry {self._urls} answered {status} for {what}: {error.error_message}"
+            said = _REDIRECTED if 300 <= status < 400 else f"{error.error_message or 'it does not say why'!s:.200}"
+            message = f"schema registry {self._urls} answered {status} for {what}: {said}"
             raise SchemaRegistryError(message, transient=status in _RETRIABLE) from error
-        except Exception as error:  # of whichever HTTP library the client brings along: no answer, or none in JSON
+        except _NO_ANSWER as error:  # of the client, which takes any answer for JSON of the form that it knows
+            message = (
+                f"schema registry {self._urls} cannot be asked for {what}: its answer is none of a schema registry"
+            )
+            raise SchemaRegistryError(message, transient=True) from error
+        except Exception as error:  # of whichever HTTP library the client brings along
             said = str(error) or type(error).__name__
             message = f"schema registry {self._urls} cannot be asked for {what}: {said}"
             raise SchemaRegistryError(message, transient=True) from error
@@ -120,6 +134,17 @@ def _urls(where: str, user_info: str | None) -> tuple[str, str | None]:
     if len(users) > 1:
         raise ConfigError("schema-registry: its URLs and basic.auth.user.info name several users, expected one")
     return ",".join(urls), next(iter(users), None)
+
+
+def _check_files(options: RegistryOptions) -> None:
+    files = {
+        "ssl.ca.location": options.ssl_ca_location,
+        "ssl.certificate.location": options.ssl_certificate_location,
+        "ssl.key.location": options.ssl_key_location,
+    }
+    for name, path in files.items():
+        if path is not None and not os.path.exists(path):
+            raise ConfigError(f"{name}: there is no {path!r}")
 
 
 def _settings(urls: str, user_info: str | None, options: RegistryOptions) -> dict[str, Any]:

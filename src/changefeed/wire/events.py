@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,6 +91,17 @@ def needed_ts(event: Row | SchemaChange, protocol: str) -> int:
         named = event if isinstance(event, Row) else f"{event.type} at {event.place}"
         raise UnsupportedError(f"{named}: {protocol} needs a commit_ts or a commit time")
     return ts
+
+
+@contextmanager
+def naming(event: Row | Control) -> Iterator[None]:
+    """What a protocol has no words for is told with the event that it was about."""
+    try:
+        yield
+    except UnsupportedError as error:
+        if str(event.place) in str(error):
+            raise
+        raise UnsupportedError(f"{error} ({event if isinstance(event, Row) else event.place})") from error
 
 
 def rows(batch: TableBatch) -> Iterator[Row]:

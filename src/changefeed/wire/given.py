@@ -1,4 +1,9 @@
-"""Options as they were given, from a YAML file, a URI or a command line, to those that a protocol has."""
+"""Options as they were given, from a YAML file, a URI or a command line, to those that a protocol has.
+
+Rule 1. Texts become numbers and booleans where these are wanted. Numbers become no texts: YAML has made 3.6 of 3.60 before
+        anybody could ask.
+Rule 2. An error names the option and what it wants. It shows no value that wants to be a text, which may be a password.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +17,14 @@ from changefeed.errors import ConfigError, unknown_name
 
 _Options = TypeVar("_Options", bound=msgspec.Struct)
 _NO_CHOICE = re.compile(r"Invalid enum value .* - at `\$\.([^`\[]+)`")
+_OTHER_TYPE = re.compile(r"Expected `(\w+)(?: \| null)?`(, got `\w+`| [<>]=? [\d.]+) - at `\$\.([^`\[]+)`")
+_TYPES = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "array": "a list",
+    "str": "a text: what YAML takes for something else needs quotes",
+}
 
 
 def read(protocol: str, options: type[_Options], given: Mapping[str, Any]) -> _Options:
@@ -27,11 +40,15 @@ def read(protocol: str, options: type[_Options], given: Mapping[str, Any]) -> _O
     try:
         return msgspec.convert(dict(given), options, strict=False)
     except msgspec.ValidationError as error:
-        found = _NO_CHOICE.fullmatch(str(error))
-        if found is None:
-            raise ConfigError(f"{protocol}: {error}") from error
-        choices = _choices(get_type_hints(options)[known[found[1]]])
-        raise ConfigError(f"{protocol}: {unknown_name(found[1], str(given[found[1]]), choices)}") from error
+        said = str(error)
+        if found := _NO_CHOICE.fullmatch(said):
+            choices = _choices(get_type_hints(options)[known[found[1]]])
+            said = str(unknown_name(found[1], str(given[found[1]]), choices))
+        elif (found := _OTHER_TYPE.fullmatch(said)) and found[1] in _TYPES:
+            limit = "" if found[2].startswith(",") else found[2]
+            shown = "" if found[1] == "str" else f", got {given[found[3]]!r:.80}"
+            said = f"{found[3]}: expected {_TYPES[found[1]]}{limit}{shown}"
+        raise ConfigError(f"{protocol}: {said}") from error
 
 
 def _choices(hint: Any) -> Iterator[str]:

@@ -22,6 +22,7 @@ from changefeed.errors import ProtocolError, TruncatedError
 
 VARINT, EIGHT_BYTES, SIZED, FOUR_BYTES = 0, 1, 2, 5
 UNKNOWN = "?"  # the member of a message that has its unknown fields
+_MOST_UNKNOWN = 4096
 _FIXED = {EIGHT_BYTES: 8, FOUR_BYTES: 4}
 _MAX_TAG = 2**32 - 1
 _INTEGERS = {
@@ -137,10 +138,15 @@ def read(message: Message, data: bytes, at: int = 0, end: int | None = None) -> 
         ProtocolError: the bytes are not such a message; the error says where.
     """
     found: dict[str, Any] = {}
+    unknown, count = bytearray(), 0
     for tag, begin, value, after in fields(data, at, len(data) if end is None else end):
         known = message.by_number.get(tag >> 3)
         if known is None:
-            found[UNKNOWN] = found.get(UNKNOWN, b"") + data[begin:after]
+            unknown += data[begin:after]
+            count += 1
+            if count > _MOST_UNKNOWN:
+                text = f"{message.name} has more than {_MOST_UNKNOWN} unknown fields"
+                raise ProtocolError(text, reason="too-large", byte=begin)
             continue
         if tag != known.tag:
             text = f"{message.name}.{known.name} has wire type {tag & 7}"
@@ -156,6 +162,8 @@ def read(message: Message, data: bytes, at: int = 0, end: int | None = None) -> 
             raise ProtocolError(f"{message.name}.{known.name} stands twice", reason="bad-protobuf", byte=begin)
         else:
             found[known.name] = ready
+    if unknown:
+        found[UNKNOWN] = bytes(unknown)
     return found
 
 

@@ -279,6 +279,7 @@ def _dts() -> Iterator[Bomb]:
         "many entries": b"\x0a\0" * (MIB // 2),
         "many bad entries": b"\x0a\0" * 60_000,
         "many columns": _sized(b"\x0a", header + _sized(b"\x12", _sized(b"\x12", b"\x12\0" * (MIB // 2)))),
+        "many unknown fields": _sized(b"\x0a", b"\xf8\x7f\x01" * (MIB // 2)),
         "many properties": _sized(b"\x0a", _sized(b"\x0a", b"\x18\x02" + b"\x7a\0" * (MIB // 2)) + b"\x12\0"),
         "a number of a million digits": dts.data_of(dts.inserted("int", dts.number(3, "9" * MIB))),
     }

@@ -26,6 +26,7 @@ EACH = 1  # of the events of one kind and table in a slice
 # Options without which a protocol has no words for most columns from elsewhere; they change nothing of what it carries.
 TEXTS = {"ticdc-avro": {"avro-decimal-handling-mode": "string"}}
 _TIME = re.compile(r"-?(\d{4}-\d\d-\d\d[ T])?\d+:\d\d:\d\d\.\d+Z?$")
+_ODD = re.compile(r"\W")
 _ZEROS = re.compile(r"\.?0+(?=Z?$)")
 _GTID = re.compile(r"[0-9a-f-]{36}:[0-9]+|[0-9]+-[0-9]+-[0-9]+")
 
@@ -93,6 +94,13 @@ def made() -> tuple[tuple[str, ...], ...]:
     shape = canonical({**SHAPE, "columns": COLUMNS})
     placed = ({**event, "position": f"made:0:{n}"} for n, event in enumerate(MADE))
     return tuple((shape, canonical(e)) if e["kind"] == "row" else (canonical(e),) for e in placed)
+
+
+def odd() -> tuple[str, ...]:
+    """The lines of a row whose table has a name with more than letters and digits; it is a witness of names alone."""
+    named = {"table": "ma-de"}
+    row = {**ROW, **named, "op": "insert", "position": f"made:0:{len(MADE)}"}
+    return canonical({**SHAPE, **named, "columns": COLUMNS}), canonical(row)
 
 
 def moves(event: Event) -> bool:
@@ -164,6 +172,8 @@ def _row(event: Event, types: dict[str, str]) -> Iterator[tuple[str, Any]]:
     image = event["before"] if deleted else event["after"]
     key = [name for name in event["keys"] if name in image]
     yield f"op.{event['op']}", True
+    names = [event["database"], event["table"], *sorted(image)]
+    yield from [("names", names)] if any(map(_ODD.search, names)) else []
     yield from [("keys", sorted(key))] if key else []
     if deleted:
         yield from [("delete.keys", sorted(key))] if key else []

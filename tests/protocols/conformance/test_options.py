@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+from typing import Any
 
 import msgspec
 import pytest
@@ -43,6 +44,30 @@ def test_an_unknown_option_shows_the_nearest_and_all(spoken: Protocol) -> None:
     assert str(caught.value) == (
         f'unknown option of {spoken.name} "{known[0]}x". Did you mean "{known[0]}"? Known: {", ".join(known)}'
     )
+
+
+_TEXT = "expected a text: what YAML takes for something else needs quotes"
+
+
+@pytest.mark.parametrize(
+    "name, given, said",
+    [
+        ("debezium-mysql", {"debezium-version": 3.0}, f"debezium-version: {_TEXT}"),
+        ("debezium-mysql", {"ssl.key.password": 12345}, f"ssl.key.password: {_TEXT}"),
+        ("ticdc-debezium", {"null-with-default": None}, f"null-with-default: {_TEXT}"),
+        ("ticdc-open", {"legacy-v4": "no"}, "legacy-v4: expected true or false, got 'no'"),
+        ("ticdc-open", {"dispatchers": "rules.toml"}, "dispatchers: expected a list, got 'rules.toml'"),
+        ("ticdc-open", {"max-batch-size": "many"}, "max-batch-size: expected a whole number, got 'many'"),
+        ("ticdc-avro", {"max.retries": -1}, "max.retries: expected a whole number >= 0, got -1"),
+        ("ticdc-avro", {"timeout": "soon"}, "timeout: expected a number, got 'soon'"),
+    ],
+)
+def test_a_value_of_another_type_names_the_option_and_what_it_wants(
+    name: str, given: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        protocol(name).read_options(given)
+    assert str(caught.value) == f"{name}: {said}"
 
 
 @pytest.mark.parametrize("spoken", PROTOCOLS_SPOKEN)

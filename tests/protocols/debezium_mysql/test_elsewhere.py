@@ -182,7 +182,7 @@ def test_keys_that_are_none_are_refused(text: str, message: str) -> None:
 def test_keys_by_option_must_be_columns() -> None:
     with pytest.raises(UnsupportedError) as caught:
         encode(one_insert(), **{"message.key.columns": "d.t:nope"})
-    assert str(caught.value) == "debezium-mysql: t has no column nope for its key"
+    assert str(caught.value) == "debezium-mysql: t has no column nope for its key (insert of d.t at e:0:7)"
 
 
 def test_marks_from_elsewhere_follow_the_options() -> None:

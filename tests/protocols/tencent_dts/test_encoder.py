@@ -193,7 +193,9 @@ def test_the_first_custom_rule_that_fits_decides() -> None:
 def test_a_rule_that_names_a_missing_column_is_refused() -> None:
     with pytest.raises(UnsupportedError) as caught:
         encode(inserts(1), partitions=2, custom_rules=[{"RuleType": "cols", "Columns": ["region"]}])
-    assert str(caught.value) == "tencent-dts: shop.orders has no column region, which its partition rule names"
+    assert str(caught.value) == (
+        "tencent-dts: shop.orders has no column region, which its partition rule names (insert of shop.orders at shop:7:0)"
+    )
 
 
 def test_all_that_is_no_row_goes_to_every_partition() -> None:

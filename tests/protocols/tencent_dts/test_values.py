@@ -234,7 +234,7 @@ def test_a_value_from_elsewhere_is_written_in_the_usual_manner(
 @pytest.mark.parametrize(
     "t, value, options, error",
     [
-        ("vector", [1.0], {}, "tencent-dts cannot carry shop.t.v of type vector"),
+        ("vector", [1.0], {}, "tencent-dts cannot carry shop.t.v of type vector (insert of shop.t at t:0:0)"),
         (
             "text",
             "🐟",

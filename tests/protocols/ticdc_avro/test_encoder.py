@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ from changefeed.errors import ConfigError, UnsupportedError
 from changefeed.model.batch import Decoded
 from changefeed.model.event import Heartbeat, Instant, Resolved, SchemaChange
 from changefeed.model.position import Place
+from changefeed.protocols import protocol
 from changefeed.protocols.base import Stores
+from changefeed.stores import stores_of
 from tests.protocols.conformance.cases import Schemas
 from tests.protocols.ticdc_avro.messages import (
     AVRO,
@@ -76,7 +79,7 @@ def test_a_delete_needs_no_words_for_the_other_columns() -> None:
     columns = [ID, column("v", "enum")]
     assert len(encode(Schemas(), change(columns, {"id": 1, "v": 1}, None))) == 1
     assert refusal(change(columns, {"id": 1, "v": 1}, None), avro_include_before_value=True) == (
-        "ticdc-avro cannot carry shop.t: column v of type enum: its members are not known"
+        "ticdc-avro cannot carry shop.t: column v of type enum: its members are not known (delete of shop.t at shop_t:3:118204)"
     )
 
 
@@ -156,16 +159,27 @@ def test_a_row_read_with_its_schemas_keeps_them_and_their_ids() -> None:
     assert rows(decode(elsewhere, *again.to_pylist()))[0].after == {"id": 1, "v": "x"}
 
 
+def test_a_file_of_schemas_that_is_not_there_yet_is_begun(tmp_path: Path) -> None:
+    schemas = Schemas()
+    found = decode(schemas, *encode(schemas, change([ID, V], None, {"id": 1, "v": "x"}), **EXTENSION).to_pylist())
+    options = protocol("ticdc-avro").read_options(
+        {"schema-registry": str(tmp_path / "new.json"), "enable-tidb-extension": True}
+    )
+    records = protocol("ticdc-avro").encoder(options, stores_of(options)).encode(found)
+    (again,) = rows(protocol("ticdc-avro").decoder(options, stores_of(options)).decode(records))
+    assert again.after == {"id": 1, "v": "x"}
+
+
 NAMED = "ticdc-avro cannot carry insert of shop.t at shop_t:3:118204: "
 
 
 @pytest.mark.parametrize(
     "changes, options, error",
     [
-        (change([ID, column("v", "decimal")], None, {"id": 1, "v": "1"}), {}, "ticdc-avro cannot carry shop.t: column v: its precision is not known; set avro-decimal-handling-mode to string"),
+        (change([ID, column("v", "decimal")], None, {"id": 1, "v": "1"}), {}, "ticdc-avro cannot carry shop.t: column v: its precision is not known; set avro-decimal-handling-mode to string (insert of shop.t at shop_t:3:118204)"),
         (change([ID, column("v", "enum('a')")], None, {"id": 1, "v": ""}), {}, NAMED + "the invalid value of enum('a'), index 0, has no name (ErrAvroEncodeFailed) - at `v`"),
-        (change([ID, column("v", "enum")], None, {"id": 1, "v": 1}), {}, "ticdc-avro cannot carry shop.t: column v of type enum: its members are not known"),
-        (change([ID, column("a-b", "int"), column("a_b", "int")], None, {"id": 1, "a-b": 1, "a_b": 1}), {}, "ticdc-avro cannot carry shop.t: columns a-b and a_b are both a_b in Avro (ErrAvroSchemaAPIError)"),
+        (change([ID, column("v", "enum")], None, {"id": 1, "v": 1}), {}, "ticdc-avro cannot carry shop.t: column v of type enum: its members are not known (insert of shop.t at shop_t:3:118204)"),
+        (change([ID, column("a-b", "int"), column("a_b", "int")], None, {"id": 1, "a-b": 1, "a_b": 1}), {}, "ticdc-avro cannot carry shop.t: columns a-b and a_b are both a_b in Avro (ErrAvroSchemaAPIError) (insert of shop.t at shop_t:3:118204)"),
         (change([ID], None, {"id": 1}, commit_ts=None, commit_time=None), EXTENSION, NAMED + "it needs a commit_ts or a commit time"),
         (change([ID, V], None, {"id": 1, "v": "x" * 100}), {"max_message_bytes": 100}, NAMED + "it needs a message of 151 bytes, max-message-bytes is 100 (ErrMessageTooLarge)"),
         (change([V], {"v": "x"}, None), {}, "ticdc-avro cannot carry delete of shop.t at shop_t:3:118204: the table has no handle key to delete by"),

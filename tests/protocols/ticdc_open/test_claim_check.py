@@ -149,6 +149,14 @@ def test_a_store_reads_no_name_that_leaves_it(name: str, tmp_path: Path) -> None
     assert str(caught.value) == f"{name!r} is no plain name of a claim-check file"
 
 
+def test_a_store_that_is_not_there_is_no_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        stores.claim_check_store(str(tmp_path))[0]("a.json")
+    with pytest.raises(SourceError) as caught:
+        stores.claim_check_store(f"{tmp_path}/none")[0]("a.json")
+    assert str(caught.value) == f"claim-check-storage-uri: there is no folder {tmp_path}/none"
+
+
 def test_an_unknown_scheme_is_a_configuration_error() -> None:
     with pytest.raises(ConfigError, match=r"^claim-check-storage-uri nowhere://x: "):
         stores.claim_check_store("nowhere://x?access-key=secret")

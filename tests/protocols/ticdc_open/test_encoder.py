@@ -163,7 +163,7 @@ def test_a_change_without_any_time_is_refused() -> None:
 def test_what_the_protocol_has_no_words_for_is_refused(type_text: str, value: Any, message: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
         encode(change((column("c", type_text),), None, {"c": value}))
-    assert str(caught.value).endswith(message)
+    assert str(caught.value).endswith(f"{message} (insert of shop.t at shop:1:41)")
 
 
 def test_what_has_no_place_in_the_protocol_is_left_out() -> None:

@@ -12,7 +12,7 @@ from changefeed.protocols.debezium_mysql.recognize import likely, recognize
 _CARRIES = frozenset(
     {
         *("op.insert", "op.update", "op.delete", "op.read"),
-        *("keys", "before", "after", "values", "members"),
+        *("names", "keys", "before", "after", "values", "members"),
         *("commit_time", "commit_time.ms", "gtid"),
         *("transaction.id", "transaction.order", "transaction.table_order", "transaction-mark"),
         *("delete.keys", "delete.before", "delete.commit_time"),
@@ -21,13 +21,26 @@ _CARRIES = frozenset(
 )
 _TELLS = frozenset({"order", "schema.columns"})
 _METADATA = frozenset({"transaction.id", "transaction.order", "transaction.table_order", "transaction-mark"})
+_SCHEMA = frozenset({"schema", "schema.ddl", "schema.commit_time"})
+_SKIPPED = {  # letters of `skipped.operations`
+    "c": {"op.insert"},
+    "u": {"op.update", "before"},
+    "d": {"op.delete", "delete.keys", "delete.before", "delete.commit_time"},
+}
 
 
 def _carries(options: Options) -> frozenset[str]:
-    """BIGINT UNSIGNED above 2^63-1 is another number unless it is sent as a decimal."""
-    lost = set() if options.provide_transaction_metadata else set(_METADATA)
-    if options.bigint_unsigned_handling_mode == "long":
+    """What rows and schema changes from elsewhere keep; BIGINT UNSIGNED above 2^63-1 is another number as `long`."""
+    lost = set[str]() if options.provide_transaction_metadata else set(_METADATA)
+    modes = options.bigint_unsigned_handling_mode, options.decimal_handling_mode, options.time_precision_mode
+    if {"long", "double", "connect"} & {*modes}:
         lost |= {"values"}
+    if options.field_name_adjustment_mode != "none":
+        lost |= {"names"}
+    if not options.include_schema_changes:
+        lost |= _SCHEMA
+    for letter in options.skipped & _SKIPPED.keys():
+        lost |= _SKIPPED[letter]
     return _CARRIES - lost
 
 
@@ -48,8 +61,10 @@ PROTOCOL = Protocol(
     variants=(
         {"bigint.unsigned.handling.mode": "precise"},
         {"bigint.unsigned.handling.mode": "precise", "provide.transaction.metadata": "true"},
+        {"bigint.unsigned.handling.mode": "precise", "include.schema.changes": "false"},
     ),
     self_telling=True,
+    as_read=True,
     recognize=recognize,
     likely=likely,
 )

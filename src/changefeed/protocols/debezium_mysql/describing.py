@@ -115,8 +115,7 @@ def node(t: ColumnType, options: Options) -> Node:
     Raises:
         UnsupportedError: the type has none.
     """
-    column = Column("v", t)
-    return read(_field(column, options, TableShape("", "", (column,))).encode())
+    return read(_field(Column("v", t), options).encode())
 
 
 def _full(name: str, options: Options) -> str:
@@ -124,7 +123,7 @@ def _full(name: str, options: Options) -> str:
 
 
 def _fields(shape: TableShape, options: Options) -> dict[str, str]:
-    fields = {c.name: _field(c, options, shape) for c in shape.columns}
+    fields = {c.name: _field(c, options) for c in shape.columns}
     if len({_name(c, options) for c in shape.columns}) != len(fields):
         raise UnsupportedError(f"debezium-mysql: columns of {shape.table} have one name after adjustment")
     return fields
@@ -134,8 +133,8 @@ def _name(column: Column, options: Options) -> str:
     return names.adjusted(column.name, options.field_name_adjustment_mode)
 
 
-def _field(column: Column, options: Options, shape: TableShape) -> str:
-    base, name, parameters, more = _schema(column.type, options, shape)
+def _field(column: Column, options: Options) -> str:
+    base, name, parameters, more = _schema(column.type, options)
     optional = column.nullable is not False and column.key is not True
     text = f'{{"type":"{base}"{more},"optional":{"true" if optional else "false"}'
     if name:
@@ -151,7 +150,7 @@ def _field(column: Column, options: Options, shape: TableShape) -> str:
 _Schema = tuple[str, str, dict[str, str], str]
 
 
-def _schema(t: ColumnType, options: Options, shape: TableShape) -> _Schema:
+def _schema(t: ColumnType, options: Options) -> _Schema:
     name = t.name
     if name in _INTEGERS:
         if name == "bigint" and t.unsigned and options.bigint_unsigned_handling_mode == "precise":
@@ -166,7 +165,7 @@ def _schema(t: ColumnType, options: Options, shape: TableShape) -> _Schema:
         return "bytes" if options.binary_handling_mode == "bytes" else "string", "", {}, ""
     if name in ("enum", "set"):
         if t.members is None:
-            raise UnsupportedError(f"debezium-mysql cannot carry {shape.table}: the members of an {name} are not known")
+            raise UnsupportedError(f"debezium-mysql cannot carry a column of type {t}: its members are not known")
         allowed = numbers.write_members(t.members)
         return "string", _D + ("data.Enum" if name == "enum" else "data.EnumSet"), {"allowed": allowed}, ""
     if name == "bit" and t.length != 1:

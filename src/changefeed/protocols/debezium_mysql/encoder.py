@@ -29,7 +29,7 @@ from changefeed.protocols.debezium_mysql import changes, control, elsewhere, hea
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.rows import RowWriter, is_ours, row_writer
 from changefeed.protocols.debezium_mysql.shapes import LIMIT
-from changefeed.wire.events import Lines, Row, in_order
+from changefeed.wire.events import Lines, Row, in_order, naming
 from changefeed.wire.records import Headers
 
 Record = dict[str, Any]
@@ -56,8 +56,9 @@ class Encoder:
                 written.add_batch(event.batch.drop_columns(["ordinal"]))
                 continue
             try:
-                for record in self._event(event):
-                    written.add(record)
+                with naming(event):
+                    for record in self._event(event):
+                        written.add(record)
             except UnicodeEncodeError as error:
                 message = f"debezium-mysql cannot carry text that is not UTF-8 (at {event.place})"
                 raise UnsupportedError(message) from error

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from changefeed.errors import ConfigError, ProtocolError, SchemaError, UnsupportedError
+from changefeed.errors import ConfigError, ProtocolError, SchemaError, SchemaRegistryError, UnsupportedError
 from changefeed.protocols.base import Stores
 from changefeed.protocols.debezium_mysql import avro_form, java_json, schema
 from changefeed.protocols.debezium_mysql.schema import Node
@@ -198,6 +198,10 @@ class Writer:
                 return known
         except (LookupError, ProtocolError):
             pass  # another schema registry than the one that the record was read with
+        except SchemaRegistryError as error:
+            if error.transient:
+                raise
+            # a file that is to be written, or what `register` says too
         return self._register(subject, text)
 
 

@@ -16,7 +16,7 @@ PROTOCOL = Protocol(
         carries=frozenset(
             {
                 *("op.insert", "op.update", "op.delete"),
-                *("keys", "before", "after", "values", "types", "members", "irregular"),
+                *("names", "keys", "before", "after", "values", "types", "members", "irregular"),
                 *("commit_time", "order", "gtid", "transaction-mark"),
                 *("delete.keys", "delete.before", "delete.commit_time"),
                 *("schema", "schema.ddl", "schema.commit_time"),

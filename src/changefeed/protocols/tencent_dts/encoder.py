@@ -32,7 +32,7 @@ from changefeed.protocols.tencent_dts.grouping import Cutter, in_place
 from changefeed.protocols.tencent_dts.options import Options
 from changefeed.protocols.tencent_dts.routing import Router
 from changefeed.protocols.tencent_dts.rows import RowWriter
-from changefeed.wire.events import Row, in_order
+from changefeed.wire.events import Row, in_order, naming
 
 _Event = Row | SchemaChange | TransactionMark | Heartbeat
 # What an origin or a wire text of another form than the decoder's leads to.
@@ -58,7 +58,8 @@ class Encoder:
         for event in in_order(changes):
             if isinstance(event, _Event):
                 try:
-                    self._event(event)
+                    with naming(event):
+                        self._event(event)
                 except _DAMAGED as error:
                     raise UnsupportedError(
                         f"tencent-dts: the event at {event.place} cannot be sent: {error}"

@@ -30,7 +30,7 @@ from changefeed.protocols.ticdc_avro.rows import RowWriter
 from changefeed.protocols.ticdc_avro.schema_text import CHECKSUM, CORRUPTED, VERSION
 from changefeed.wire import tso
 from changefeed.wire.ddl_actions import CODES
-from changefeed.wire.events import Row, commit_ts, in_order
+from changefeed.wire.events import Row, commit_ts, in_order, naming
 from changefeed.wire.routing import Offsets, Router
 
 _OVERHEAD = 36  # what Kafka adds to a record at most
@@ -53,7 +53,11 @@ class Encoder:
         Raises:
             SchemaRegistryError: the schema registry refuses a schema or cannot be asked.
         """
-        return record_batch(record for event in in_order(changes) for record in self._event(event))
+        return record_batch(record for event in in_order(changes) for record in self._named(event))
+
+    def _named(self, event: Any) -> Iterator[dict[str, Any]]:
+        with naming(event):
+            yield from self._event(event)
 
     def _event(self, event: Any) -> Iterator[dict[str, Any]]:
         match event:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from changefeed.errors import ConfigError, ProtocolError, UnsupportedError
+from changefeed.errors import ConfigError, ProtocolError, SchemaRegistryError, UnsupportedError
 from changefeed.model.table import Column, TableShape
 from changefeed.protocols.base import Stores
 from changefeed.protocols.ticdc_avro import marks
@@ -168,6 +168,10 @@ class RowWriter:
                 return known
         except (LookupError, ProtocolError):
             pass  # another schema registry than the one that the shape was read with
+        except SchemaRegistryError as error:
+            if error.transient:
+                raise
+            # a file that is to be written, or what `register` says too
         return self._register(name, text)
 
     def _needed(self, row: Row, ts: int | None, limit: int = 2**63) -> int:

@@ -12,7 +12,7 @@ from changefeed.protocols.ticdc_debezium.recognize import likely, recognize
 _CARRIES = frozenset(
     {
         *("op.insert", "op.update", "op.delete"),
-        *("keys", "before", "after", "members"),
+        *("names", "keys", "before", "after", "members"),
         *("commit_ts", "commit_time", "commit_time.ms", "order", "transaction.id"),
         *("delete.keys", "delete.before", "delete.commit_ts", "delete.commit_time"),
         *("schema", "schema.ddl", "schema.columns", "schema.commit_ts", "schema.commit_time", "resolved"),

@@ -25,7 +25,7 @@ from changefeed.protocols.ticdc_debezium.options import Options
 from changefeed.protocols.ticdc_debezium.rows import RowWriter
 from changefeed.protocols.ticdc_debezium.templates import Templates
 from changefeed.wire import compression, heads
-from changefeed.wire.events import Lines, Row, in_order, needed_ts
+from changefeed.wire.events import Lines, Row, in_order, naming, needed_ts
 from changefeed.wire.routing import Offsets, Router
 
 Message = tuple[bytes | None, bytes]
@@ -52,16 +52,11 @@ class Encoder:
             if isinstance(event, Lines):
                 records.add_batch(self._records(event.batch))
                 continue
-            for place, (key, value) in self._messages(event):
-                records.add(
-                    {
-                        "topic": place.topic,
-                        "partition": place.partition,
-                        "offset": place.offset if self._offsets is None else self._offsets.next(place),
-                        "key": self._deflated(key),
-                        "value": self._deflated(value),
-                    }
-                )
+            with naming(event):
+                for place, (key, value) in self._messages(event):
+                    offset = place.offset if self._offsets is None else self._offsets.next(place)
+                    said = {"key": self._deflated(key), "value": self._deflated(value)}
+                    records.add({"topic": place.topic, "partition": place.partition, "offset": offset, **said})
         return records.build()
 
     def template(self, shape: TableShape) -> str | None:

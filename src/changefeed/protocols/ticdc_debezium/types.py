@@ -136,7 +136,8 @@ def described(t: ColumnType) -> tuple[str, str | None, dict[str, str]]:
     if t.name in TEXTS or t.name in BINARIES:
         kind = "string"
     if kind is None or (t.name in ("enum", "set") and t.members is None) or (t.name == "bit" and t.length is None):
-        raise UnsupportedError(f"ticdc-debezium cannot carry a column of type {t}")
+        why = ": its members are not known" if t.name in ("enum", "set") else ""
+        raise UnsupportedError(f"ticdc-debezium cannot carry a column of type {t}{why}")
     if t.unsigned:
         kind = {"smallint": "int32", "int": "int64"}.get(t.name, kind)
     if t.name == "float" and t.scale is not None:

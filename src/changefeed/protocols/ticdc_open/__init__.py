@@ -11,7 +11,7 @@ from changefeed.protocols.ticdc_open.recognize import likely, recognize
 _CARRIES = frozenset(
     {
         *("op.insert", "op.update", "op.delete", "op.upsert"),
-        *("keys", "before", "after", "values", "irregular"),
+        *("names", "keys", "before", "after", "values", "irregular"),
         *("commit_ts", "commit_time", "commit_time.ms", "order"),
         *("delete.keys", "delete.before", "delete.commit_ts", "delete.commit_time"),
         *("schema", "schema.ddl", "schema.commit_ts", "schema.commit_time", "resolved"),

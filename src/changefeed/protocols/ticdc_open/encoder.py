@@ -25,7 +25,7 @@ from changefeed.protocols.ticdc_open.rows import RowWriter
 from changefeed.protocols.ticdc_open.templates import Templates
 from changefeed.wire import compression, heads
 from changefeed.wire.ddl_actions import CODES
-from changefeed.wire.events import Lines, Row, in_order, needed_ts
+from changefeed.wire.events import Lines, Row, in_order, naming, needed_ts
 from changefeed.wire.routing import Offsets, Router
 from changefeed.wire.strict_json import marked
 
@@ -49,16 +49,18 @@ class Encoder:
         """The same of events in their order; see `protocols.by_columns` for this and the next three."""
         batches = Batches(self._options.max_batch_size, self._options.max_message_bytes)
         for event in events:
-            match event:
-                case Lines():
-                    self._router.went(event.batch)
-                    batches.add_rows(event.batch)
-                case Row():
-                    self._row(event, batches)
-                case SchemaChange():
-                    self._schema_change(event, batches)
-                case Resolved():
-                    self._resolved(event, batches)
+            if isinstance(event, Lines):
+                self._router.went(event.batch)
+                batches.add_rows(event.batch)
+                continue
+            with naming(event):
+                match event:
+                    case Row():
+                        self._row(event, batches)
+                    case SchemaChange():
+                        self._schema_change(event, batches)
+                    case Resolved():
+                        self._resolved(event, batches)
         done = batches.take()
         return record_columns(
             len(done),
