@@ -178,6 +178,18 @@ def test_rows_without_envelope_by_option() -> None:
     assert bytes_of(encode(decode(plain, **options), **options)) == [plain]
 
 
+def test_columns_that_look_added_stand_before_others() -> None:
+    sent = [
+        record(b'{"__id":1}', b'{"__id":1,"__deleted":0.5,"__":2,"__op":"c"}'),
+        {**record(b'{"__id":1}', None), "offset": 42},
+    ]
+    found = decode(*sent, unwrap="true")
+    insert, delete = rows(found)
+    assert (insert.op, insert.after) == ("insert", {"__id": 1, "__deleted": 0.5, "__": 2})
+    assert (delete.op, delete.before) == ("delete", {"__id": 1})
+    assert bytes_of(encode(found, unwrap="true")) == sent
+
+
 def test_a_tombstone_without_envelopes_is_a_delete() -> None:
     """What the transform leaves of a delete unless it is told to rewrite it."""
     sent = [r for r in log("mysql-3.6.1-tombstones") if r["topic"] == "srv1.inv.b1"]
