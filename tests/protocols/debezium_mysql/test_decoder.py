@@ -190,6 +190,30 @@ def test_columns_that_look_added_stand_before_others() -> None:
     assert bytes_of(encode(found, unwrap="true")) == sent
 
 
+def test_without_envelope_a_renamed_topic_leaves_the_table_to_the_schema() -> None:
+    found = decode(*log("mysql-3.6.1-routed"), unwrap="true", **{"tombstones.on.delete": "false"})
+    orders = [row for row in rows(found) if row.shape.table == "orders"]
+    assert [(row.shape.database, row.op, (row.after or row.before or {})["__"]) for row in orders] == [
+        ("inv", "upsert", 1),
+        ("inv", "upsert", 2),
+        ("inv", "upsert", 3),
+        ("inv", "delete", 2),
+    ]
+
+
+@pytest.mark.parametrize("topic", ["orders", "inv.orders"])
+def test_without_envelope_and_schema_a_renamed_topic_leaves_no_table(topic: str) -> None:
+    sent = {**record(None, b'{"id":1}'), "topic": topic}
+    why = "row without database and table, and the topic does not tell them"
+    assert errors(decode(sent, unwrap="true")) == [f"debezium-mysql: {why} ({topic}:0:41)"]
+
+
+def test_without_envelope_topics_have_the_delimiter_of_the_option() -> None:
+    sent = {**record(None, b'{"id":1}'), "topic": "srv1_inv_t"}
+    (row,) = rows(decode(sent, unwrap="true", **{"topic.delimiter": "_"}))
+    assert (row.shape.database, row.shape.table) == ("inv", "t")
+
+
 def test_a_tombstone_without_envelopes_is_a_delete() -> None:
     """What the transform leaves of a delete unless it is told to rewrite it."""
     sent = [r for r in log("mysql-3.6.1-tombstones") if r["topic"] == "srv1.inv.b1"]

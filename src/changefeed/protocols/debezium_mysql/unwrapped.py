@@ -5,7 +5,7 @@
 
 Rule 1. `op` is that of `__op`; else `__deleted` tells deletes, and all else is an upsert. A delete has its old row.
 Rule 2. Database and table are `__db` and `__table` where they were added, else the last two parts of the topic's name,
-        which has `_` for what a topic cannot have.
+        which has `_` for what a topic cannot have; of a topic that was renamed, those of the schema's name.
 Rule 3. The time is `__source_ts_ms`, else `__ts_ms`. There is no place in the order of changes.
 Rule 4. All added members are the origin's `unwrapped`. They stand behind the columns, so a column that has `__` in front
         is one as long as a column without stands behind it; `__` alone always is.
@@ -51,8 +51,8 @@ class Unwrapped:
     added: dict[str, Any]
 
 
-def read(key: Part | None, value: Part | None, topic: str) -> Unwrapped:
-    """The row that a value is, or the key of a tombstone.
+def read(key: Part | None, value: Part | None, topic: str, delimiter: str) -> Unwrapped:
+    """The row that a value is, or the key of a tombstone; `delimiter` stands between the parts of the topic's name.
 
     Raises:
         ProtocolError: its op is unknown, or an added member is not what it should be.
@@ -67,19 +67,26 @@ def read(key: Part | None, value: Part | None, topic: str) -> Unwrapped:
     added = {name: tree[name] for name in members[own:]}
     if not row:
         raise SchemaError("row without columns")
-    parts = topic.rsplit(".", 2)
-    names = [envelope.text(added, name, "value") for name in ("__db", "__table")]
-    if None in names and len(parts) < 3:
-        raise SchemaError("row without database and table, and the topic does not tell them")
+    schema = None if said is None else said.schema
+    database, table = _table(added, topic.rsplit(delimiter, 2), "" if schema is None else schema.name)
     return Unwrapped(
         "delete" if value is None else _op(added),
-        names[0] if names[0] is not None else parts[-2],
-        names[1] if names[1] is not None else parts[-1],
+        database,
+        table,
         _time(added),
         row,
-        None if said is None or said.schema is None else said.schema if value is None else columns(said.schema),
+        schema if schema is None or value is None else columns(schema),
         {name: plain(content) for name, content in added.items()},
     )
+
+
+def _table(added: dict[str, Any], parts: list[str], name: str) -> tuple[str, str]:
+    """Database and table: as they were added, else by the parts of the topic's name, else by the name of the schema."""
+    database, table = (envelope.text(added, member, "value") for member in ("__db", "__table"))
+    parts = parts if len(parts) == 3 else name.rpartition(".")[0].rsplit(".", 2)
+    if len(parts) < 3 and None in (database, table):
+        raise SchemaError("row without database and table, and the topic does not tell them")
+    return parts[-2] if database is None else database, parts[-1] if table is None else table
 
 
 def _columns(members: Sequence[str]) -> int:
