@@ -85,7 +85,9 @@ def _table(added: dict[str, Any], parts: list[str], name: str) -> tuple[str, str
     database, table = (envelope.text(added, member, "value") for member in ("__db", "__table"))
     parts = parts if len(parts) == 3 else name.rpartition(".")[0].rsplit(".", 2)
     if len(parts) < 3 and None in (database, table):
-        raise SchemaError("row without database and table, and the topic does not tell them")
+        raise SchemaError(
+            'row without database and table, and the topic does not tell them; does "add.fields" have db,table?'
+        )
     return parts[-2] if database is None else database, parts[-1] if table is None else table
 
 
