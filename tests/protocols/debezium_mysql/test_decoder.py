@@ -231,6 +231,14 @@ def test_a_tombstone_behind_the_row_of_its_delete_says_nothing() -> None:
     assert bytes_of(encode(found, unwrap="true")) == sent
 
 
+def test_the_tombstone_of_a_delete_without_envelope_has_its_op_once_more() -> None:
+    """With `add.headers`, as connectors 3.0 to 3.6 were seen to write it."""
+    op, database = {"key": "__op", "value": b"d"}, {"key": "__db", "value": b"inv"}
+    delete = {**record(b'{"id":1}', b'{"id":1,"__deleted":"true"}'), "headers": [op, database]}
+    sent = [delete, {**delete, "value": None, "offset": 42, "headers": [op, database, op]}]
+    assert bytes_of(encode(decode(*sent, unwrap="true"), unwrap="true")) == sent
+
+
 def test_a_tombstone_whose_key_is_none_is_dead_without_envelopes() -> None:
     found = decode(record(b"[1]", None), record(None, None), unwrap="true")
     assert errors(found) == ["debezium-mysql: key is no object (srv1.inv.t:0:41)"]
