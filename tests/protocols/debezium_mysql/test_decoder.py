@@ -231,11 +231,21 @@ def test_a_tombstone_behind_the_row_of_its_delete_says_nothing() -> None:
     assert bytes_of(encode(found, unwrap="true")) == sent
 
 
-def test_the_tombstone_of_a_delete_without_envelope_has_its_op_once_more() -> None:
+@pytest.mark.parametrize(
+    "op, again",
+    [
+        (b"d", b"d"),
+        (
+            b'{"schema":{"type":"string","optional":true},"payload":"d"}',
+            b'{"schema":{"type":"string","optional":false},"payload":"d"}',
+        ),
+    ],
+)
+def test_the_tombstone_of_a_delete_without_envelope_has_its_op_once_more(op: bytes, again: bytes) -> None:
     """With `add.headers`, as connectors 3.0 to 3.6 were seen to write it."""
-    op, database = {"key": "__op", "value": b"d"}, {"key": "__db", "value": b"inv"}
-    delete = {**record(b'{"id":1}', b'{"id":1,"__deleted":"true"}'), "headers": [op, database]}
-    sent = [delete, {**delete, "value": None, "offset": 42, "headers": [op, database, op]}]
+    found = [{"key": "__op", "value": op}, {"key": "__db", "value": b"inv"}]
+    delete = {**record(b'{"id":1}', b'{"id":1,"__deleted":"true"}'), "headers": found}
+    sent = [delete, {**delete, "value": None, "offset": 42, "headers": [*found, {"key": "__op", "value": again}]}]
     assert bytes_of(encode(decode(*sent, unwrap="true"), unwrap="true")) == sent
 
 

@@ -103,8 +103,7 @@ class Encoder:
         yield _record(row.place, sent_key, self._parts.write(value, writer.block, f"{topic}-value"), found)
         if row.op == "delete" and self._options.tombstones_on_delete:
             behind = replace(row.place, offset=row.place.offset + 1)
-            again = tuple(header for header in found if writer.unwrapped and header[0] == "__op")
-            yield _record(behind, sent_key, None, (*found, *again))
+            yield _record(behind, sent_key, None, headers.of_tombstone(found) if writer.unwrapped else found)
 
     def _control(self, place: Place, said: control.Record, found: Headers = ()) -> Record:
         key = None
