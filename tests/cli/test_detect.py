@@ -16,7 +16,7 @@ from changefeed.pipeline.detect import Fit, detect
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Record
 from tests.cli.command import invoke
-from tests.protocols.conformance.cases import Case, History, cases, histories, spoken
+from tests.protocols.conformance.cases import Case, History, cases, histories, records, spoken
 
 SHOP = Path(__file__).parent.parent / "data" / "shop"
 
@@ -186,3 +186,10 @@ def test_check_names_the_other_protocol(tmp_path: Path) -> None:
     checks = json.loads(invoke("check", tmp_path / "p.yaml", "--json").stdout)["checks"]
     records = next(check for check in checks if check["name"] == "records")
     assert records["fix"] == "they decode as tencent-dts: set source.protocol to it"
+
+
+@pytest.mark.parametrize("key, decoded", [('{"serverName":"srv1"}', 1), ('{"name":"srv1"}', None)])
+def test_a_heartbeat_of_debezium_without_schema_is_known_by_its_key(key: str, decoded: int | None) -> None:
+    beat = records([{"topic": "__debezium-heartbeat.srv1", "key_text": key, "value_text": '{"ts_ms":1700000000000}'}])
+    (topic,) = detect([beat], {})
+    assert (topic.best and (topic.best.protocol, topic.best.decoded)) == (decoded and ("debezium-mysql", decoded))

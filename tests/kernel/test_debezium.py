@@ -17,7 +17,7 @@ AVRO = [h for h in histories() if h.protocol == "debezium-mysql" and h.options.g
 # Rows of a history that the kernel leaves to the reference once it knows the shapes: integers beyond 64 bits, doubles from
 # 1e21 on or half way between two texts; in Avro geometries, isostring times, and labels that are empty or have escapes.
 ODD = {"dbz-noschema.newarch": 24, "dbz-schema.classic": 39, "mariadb-10.11-schema": 0, "mysql-8.0.33-noschema": 0}
-ODD |= {"avro-made": 8, "mariadb-3.5.0-avro": 73, "mysql-3.6.1-avro": 0}
+ODD |= {"avro-made": 8, "mariadb-3.5.0-avro": 73, "mysql-3.6.1-avro": 0, "mariadb-3.5.0-names": 0}
 CONTEXT = {"connectorLogicalName": "srv1", "taskId": "0", "connectorName": "mysql", "runId": "a-b"}
 SOURCE = {"version": "3.6", "connector": "mysql", "name": "srv1", "ts_ms": 1, "db": "d", "ts_us": 1500, "table": "t"}
 
@@ -44,14 +44,14 @@ def _row(headers: list[dict[str, Any]] | None, source: dict[str, Any] = SOURCE, 
     return {"key": b'{"id":7}', "value": value, "topic": "t", "partition": 0, "offset": 0, "headers": headers}
 
 
-def _agree(rows: list[dict[str, Any]], **options: str) -> kernel.Pair:
+def _agree(rows: list[dict[str, Any]], times: int = 2, **options: str) -> kernel.Pair:
     named = {name.replace("_", "."): value for name, value in options.items()}
     try:
         twin = kernel.decoder("debezium-mysql", named, kernel="on")
     except ConfigError as error:
         pytest.skip(str(error))
     assert isinstance(twin, kernel.Pair)
-    for _ in range(2):
+    for _ in range(times):
         reference = kernel.decoder("debezium-mysql", named, kernel="off")
         assert lines(twin.decode(record_batch(rows))) == lines(reference.decode(record_batch(rows)))
     return twin
@@ -78,6 +78,11 @@ def test_a_column_that_was_not_sent_is_the_references() -> None:
     twin = _agree(rows * 5)
     assert twin.odd > 10
     _agree(rows * 5, unavailable_value_placeholder="gone")
+
+
+def test_rows_that_lack_columns_make_no_shape_for_whole_ones() -> None:
+    rows = [_row([], v=v, w=w) for v, w in (("__debezium_unavailable_value", None), ("a", "b"), ("a", None))]
+    _agree(rows, times=1)
 
 
 @pytest.mark.parametrize("options", [{"converter": "avro"}, {"schema-registry": "schemas.json"}])

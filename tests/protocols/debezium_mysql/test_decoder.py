@@ -178,6 +178,42 @@ def test_rows_without_envelope_by_option() -> None:
     assert bytes_of(encode(decode(plain, **options), **options)) == [plain]
 
 
+def test_columns_that_look_added_stand_before_others() -> None:
+    sent = [
+        record(b'{"__id":1}', b'{"__id":1,"__deleted":0.5,"__":2,"__op":"c"}'),
+        {**record(b'{"__id":1}', None), "offset": 42},
+    ]
+    found = decode(*sent, unwrap="true")
+    insert, delete = rows(found)
+    assert (insert.op, insert.after) == ("insert", {"__id": 1, "__deleted": 0.5, "__": 2})
+    assert (delete.op, delete.before) == ("delete", {"__id": 1})
+    assert bytes_of(encode(found, unwrap="true")) == sent
+
+
+def test_without_envelope_a_renamed_topic_leaves_the_table_to_the_schema() -> None:
+    found = decode(*log("mysql-3.6.1-routed"), unwrap="true", **{"tombstones.on.delete": "false"})
+    orders = [row for row in rows(found) if row.shape.table == "orders"]
+    assert [(row.shape.database, row.op, (row.after or row.before or {})["__"]) for row in orders] == [
+        ("inv", "upsert", 1),
+        ("inv", "upsert", 2),
+        ("inv", "upsert", 3),
+        ("inv", "delete", 2),
+    ]
+
+
+@pytest.mark.parametrize("topic", ["orders", "inv.orders"])
+def test_without_envelope_and_schema_a_renamed_topic_leaves_no_table(topic: str) -> None:
+    sent = {**record(None, b'{"id":1}'), "topic": topic}
+    why = 'row without database and table, and the topic does not tell them; does "add.fields" have db,table?'
+    assert errors(decode(sent, unwrap="true")) == [f"debezium-mysql: {why} ({topic}:0:41)"]
+
+
+def test_without_envelope_topics_have_the_delimiter_of_the_option() -> None:
+    sent = {**record(None, b'{"id":1}'), "topic": "srv1_inv_t"}
+    (row,) = rows(decode(sent, unwrap="true", **{"topic.delimiter": "_"}))
+    assert (row.shape.database, row.shape.table) == ("inv", "t")
+
+
 def test_a_tombstone_without_envelopes_is_a_delete() -> None:
     """What the transform leaves of a delete unless it is told to rewrite it."""
     sent = [r for r in log("mysql-3.6.1-tombstones") if r["topic"] == "srv1.inv.b1"]
@@ -193,6 +229,24 @@ def test_a_tombstone_behind_the_row_of_its_delete_says_nothing() -> None:
     found = decode(*sent, unwrap="true")
     assert [row.op for row in rows(found)] == ["delete"]
     assert bytes_of(encode(found, unwrap="true")) == sent
+
+
+@pytest.mark.parametrize(
+    "op, again",
+    [
+        (b"d", b"d"),
+        (
+            b'{"schema":{"type":"string","optional":true},"payload":"d"}',
+            b'{"schema":{"type":"string","optional":false},"payload":"d"}',
+        ),
+    ],
+)
+def test_the_tombstone_of_a_delete_without_envelope_has_its_op_once_more(op: bytes, again: bytes) -> None:
+    """With `add.headers`, as connectors 3.0 to 3.6 were seen to write it."""
+    found = [{"key": "__op", "value": op}, {"key": "__db", "value": b"inv"}]
+    delete = {**record(b'{"id":1}', b'{"id":1,"__deleted":"true"}'), "headers": found}
+    sent = [delete, {**delete, "value": None, "offset": 42, "headers": [*found, {"key": "__op", "value": again}]}]
+    assert bytes_of(encode(decode(*sent, unwrap="true"), unwrap="true")) == sent
 
 
 def test_a_tombstone_whose_key_is_none_is_dead_without_envelopes() -> None:

@@ -31,6 +31,8 @@ def redefining(options: dict[str, Any]) -> Redefine:
     "told, defined, value, options, expected",
     [
         ("bigint", "bigint unsigned", -1, {}, 18446744073709551615),
+        ("int", "int unsigned", -1, {}, 4294967295),
+        ("bigint", "int unsigned", -2147483648, {"bigint.unsigned.handling.mode": "precise"}, 2147483648),
         ("bigint", "bigint unsigned", 7, {"bigint.unsigned.handling.mode": "precise"}, 7),
         ("varchar", "bigint unsigned", "AP//////////", {"bigint.unsigned.handling.mode": "precise"}, 2**64 - 1),
         ("decimal(20,0)", "bigint unsigned", "18446744073709551615", {}, 2**64 - 1),
@@ -108,6 +110,8 @@ def test_a_value_under_a_definition(
         ("varchar", "timestamp", "yesterday", {}, SchemaError, "'yesterday' is not a date and time"),
         ("bigint", "text", 5, {}, SchemaError, "5 is no string"),
         ("date", "int", 5, {}, SchemaError, "a column of type int cannot take values of type date"),
+        ("int", "mediumint unsigned", -1, {}, IrregularError, "-1 does not fit mediumint unsigned"),
+        ("bigint", "int unsigned", -2147483649, {}, IrregularError, "-2147483649 does not fit int unsigned"),
         ("bigint", "bigint unsigned", -1, {"bigint.unsigned.handling.mode": "precise"}, IrregularError,
          "-1 does not fit bigint unsigned"),
         ("bigint", "tinyint", 128, {}, IrregularError, "128 does not fit tinyint"),

@@ -37,6 +37,11 @@ def test_a_name_stands_for_the_type_it_was_given_to() -> None:
     assert found.fields[0].type.other.name == "default.shop.Value"
 
 
+@pytest.mark.parametrize("name", ["列名", "é", "_٣", "ß_1"])
+def test_letters_and_digits_of_any_script_make_a_name(name: str) -> None:
+    assert parse(record({"name": name, "type": "int"})).fields[0].name == name
+
+
 def test_a_namespace_may_be_any_text() -> None:
     assert parse(record(namespace="my-server.1.we ird")).name == "my-server.1.we ird.t"
 

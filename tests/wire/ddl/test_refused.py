@@ -21,7 +21,7 @@ REFUSED = [
     ("", "expected a DDL statement, found the end at character 0 of ''"),
     ("SELECT 1", "expected a DDL statement, found 'SELECT' at character 0 of 'SELECT 1'"),
     ("DROP TABLE a; DROP TABLE b", "expected the end, found ';' at character 12 of 'DROP TABLE a; DROP TABLE b'"),
-    ("CREATE TABLE t (a UUID)", "expected a column type, found 'UUID' at character 18 of 'CREATE TABLE t (a UUID)'"),
+    ("CREATE TABLE t (a CASH)", "expected a column type, found 'CASH' at character 18 of 'CREATE TABLE t (a CASH)'"),
     ("CREATE TABLE t (a INT FROB)", "expected ), found 'FROB' at character 22 of 'CREATE TABLE t (a INT FROB)'"),
     ("ALTER TABLE t FROB", "expected a change of the table, found 'FROB' at character 14 of 'ALTER TABLE t FROB'"),
     (
@@ -82,7 +82,6 @@ def test_statements_of_other_parsers_are_read() -> None:
         except UnsupportedError as error:
             refused.append(str(error).partition(" at character")[0])
     assert refused == [
-        "DDL that cannot be read: expected a column type, found 'uuid'",  # MariaDB's
         "DDL that cannot be read: a table made from a query has no row events, found 'TABLE'",  # two, unseparated
     ]
 

@@ -165,7 +165,7 @@ class Decoder:
     def _unwrapped(
         self, place: Place, key: Part | None, value: Part | None, found: Headers, rows: dict[int, BatchBuilder]
     ) -> None:
-        row = unwrapped.read(key, value, place.topic)
+        row = unwrapped.read(key, value, place.topic, self._options.topic_delimiter)
         names = () if row.schema is not None else tuple(row.row)
         keys = None if key is None else tuple(key.payload)
         family = self._family(row.database, row.table, row.schema, names, keys, unwrapped.wire_text(key, value))

@@ -20,8 +20,8 @@ from changefeed.model.types import INTEGERS, ColumnType
 
 _ALIASES = {
     "uuid": "char(36)",
-    "inet4": "varchar",
-    "inet6": "varchar",
+    "inet4": "varchar(15)",
+    "inet6": "varchar(39)",
     "serial": "bigint unsigned",
     "boolean": "tinyint(1)",
     "bool": "tinyint(1)",

@@ -5,7 +5,7 @@
     schema change, transaction mark, heartbeat ──▶ changes, control
 
 Rule 1. Rows that were read from this protocol are written as they were read; options say how others are written.
-Rule 2. A tombstone has the offset behind its delete's, and its headers.
+Rule 2. A tombstone has the offset behind its delete's, and its headers; without envelope the op among them once more.
 Rule 3. There is no clock here: without a reading in the origin the time of the change stands for it.
 Rule 4. Resolved marks have no place in the protocol.
 """
@@ -104,7 +104,7 @@ class Encoder:
         yield _record(row.place, sent_key, self._parts.write(value, writer.block, f"{topic}-value"), found)
         if row.op == "delete" and self._options.tombstones_on_delete:
             behind = replace(row.place, offset=row.place.offset + 1)
-            yield _record(behind, sent_key, None, found)
+            yield _record(behind, sent_key, None, headers.of_tombstone(found) if writer.unwrapped else found)
 
     def _control(self, place: Place, said: control.Record, found: Headers = ()) -> Record:
         key = None

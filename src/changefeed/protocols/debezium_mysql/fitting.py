@@ -1,7 +1,8 @@
 """From a type that is told to the one that is defined, of the same kind or of the kind that a mode of the connector sends.
 
 Rule 1. A value stays what it is, or it does not fit: digits are dropped only where they are zeros, and nothing wraps but
-        a bigint unsigned in mode `long`.
+        a bigint unsigned in mode `long`, and an int unsigned, which connectors before 3.6 take for signed where the DDL
+        spells it INTEGER.
 Rule 2. A member that the type does not have, a number out of its range or with too many digits is `IrregularError`.
 """
 
@@ -57,16 +58,16 @@ def _stays(told: ColumnType, defined: ColumnType, options: Options) -> Change:
 
 def _integer(told: ColumnType, defined: ColumnType, options: Options) -> Change:
     check = values.reader(defined)
-    wraps = str(told) == "bigint" and defined.unsigned and defined.name == "bigint"
-    wraps = wraps and options.bigint_unsigned_handling_mode == "long"
+    long = str(told) == "bigint" and options.bigint_unsigned_handling_mode == "long"
+    wrap = {"int unsigned": 2**32, "bigint unsigned": 2**64 if long else 0}.get(str(defined), 0)
 
     def change(value: int) -> Any:
         try:
-            return check(int(value) + (2**64 if wraps and value < 0 else 0))
+            return check(int(value) + (wrap if -wrap <= 2 * value < 0 else 0))
         except SchemaError as error:
             raise IrregularError(f"{value} does not fit {defined}") from error
 
-    return ByColumn(change, wrapped) if wraps else change
+    return ByColumn(change, wrapped) if wrap == 2**64 else change
 
 
 def unscaled(scale: int, sure: bool) -> Change:

@@ -21,6 +21,7 @@ from changefeed.wire.records import Headers
 
 NEW_KEY, OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
 _CONTEXT = "__debezium.context."
+_OP = "__op"
 _NAMES = ("connectorLogicalName", "taskId", "connectorName", "runId")
 _FROM_SOURCE = {"connectorLogicalName": "name", "connectorName": "connector"}
 _OPENING = '{"schema":{"type":"string","optional":false},"payload":'
@@ -74,6 +75,16 @@ def write(origin: dict[str, Any]) -> Headers:
     others = tuple((name, _hidden(value)) for name, value in origin.get("headers", ()))
     context = origin.get("context")
     return others if context is None else (*others, *_headers(context, origin))
+
+
+def of_tombstone(headers: Headers) -> Headers:
+    """The headers of a tombstone whose delete has these and no envelope: the transform tells the op again, as never null."""
+    again = (
+        (name, value.replace(b'"optional":true', b'"optional":false', 1))
+        for name, value in headers
+        if name == _OP and value
+    )
+    return (*headers, *again)
 
 
 def _shown(value: bytes | None) -> Any:

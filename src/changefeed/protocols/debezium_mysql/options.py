@@ -36,8 +36,8 @@ class Options(base.RegistryOptions, frozen=True):
         str | None,
         Meta(description="logical name; rows from elsewhere go to <prefix>.<database>.<table>. None keeps their topic"),
     ] = msgspec.field(default=None, name="topic.prefix")
-    topic_delimiter: Annotated[str, Meta(description="between the parts of a topic's name")] = msgspec.field(
-        default=".", name="topic.delimiter"
+    topic_delimiter: Annotated[str, Meta(min_length=1, description="between the parts of a topic's name")] = (
+        msgspec.field(default=".", name="topic.delimiter")
     )
     decimal_handling_mode: Annotated[
         Literal["precise", "string", "double"] | None,

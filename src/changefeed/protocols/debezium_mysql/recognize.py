@@ -14,6 +14,9 @@ _MARKS = {  # what stands in values whose source block names no connector
 }
 
 
+_HEARTBEAT = (b'{"serverName":', b'{"ts_ms":')  # how key and value of one without schema begin
+
+
 def recognize(record: Record) -> str | None:
     """Why the record seems to be of this protocol, or None; flattened rows show nothing, other Avro has the same header."""
     value = record.value or b""
@@ -22,7 +25,8 @@ def recognize(record: Record) -> str | None:
     if value.startswith(b"{"):
         found = (f"the value is JSON with {said.decode()}" for said in _CONNECTORS.values() if said in value)
         marks = (f"the value is {what}: {said.decode()}" for said, what in _MARKS.items() if said in value)
-        return next(found, next(marks, None))
+        beat = (record.key or b"").startswith(_HEARTBEAT[0]) and value.startswith(_HEARTBEAT[1])
+        return next(found, next(marks, "key and value are a heartbeat's" if beat else None))
     told = [data for data in (record.key, record.value) if data is not None]
     if not told or not all(data[:1] == b"\x00" and len(data) > 4 and any(data[1:5]) for data in told):
         return None

@@ -4,7 +4,8 @@ Rule 1. Rows whose schema block has the same bytes, or whose columns have the sa
         family. A family has a shape for each set of what only values tell: the fraction digits of a ZonedTimestamp,
         and without schema the type of every column.
 Rule 2. A NULL tells nothing: a row joins the first shape of its family that agrees where it is not NULL. A column of NULLs
-        alone has no fraction digits, or without schema the type `null`.
+        alone has no fraction digits, or without schema the type `null`. A row that lacks columns makes no shape that a
+        whole row would join: the kernel, which reads whole rows, would not know of it.
 Rule 3. The table of shapes is bounded; a shape made again is equal to the one forgotten.
 
 The wire text of a shape:
@@ -33,6 +34,7 @@ _SHAPES_IN_FAMILY = 64
 MARK = '{"protocol":"debezium-mysql",'
 # What a value tells of its column's type: fraction digits, or without schema the type.
 Told = int | ColumnType | None
+_Shapes = list[tuple[tuple[Told, ...], TableShape]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +49,14 @@ class Field:
 
 @dataclass(slots=True)
 class Family:
-    """Rows described in the same way."""
+    """Rows described in the same way: the shapes that whole rows have made, and those of rows that lack columns."""
 
     database: str
     table: str
     fields: tuple[Field, ...]
     wire: str
-    shapes: list[tuple[tuple[Told, ...], TableShape]] = field(default_factory=list)
+    shapes: _Shapes = field(default_factory=list)
+    parts: _Shapes = field(default_factory=list)
 
     def shape(self, told: Sequence[Told], before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> TableShape:
         """The shape of a row.
@@ -62,18 +65,19 @@ class Family:
             told: what its values tell, one entry a field for which they do, None for NULL.
             before, after: names of the columns that its images carry, None for all.
         """
-        found = self._find(tuple(told))
-        return found if before is None and after is None else replace(found, before=before, after=after)
+        if before is None and after is None:
+            return self._find(tuple(told), self.shapes, self.shapes)
+        return replace(self._find(tuple(told), [*self.shapes, *self.parts], self.parts), before=before, after=after)
 
-    def _find(self, told: tuple[Told, ...]) -> TableShape:
-        for known, shape in self.shapes:
+    def _find(self, told: tuple[Told, ...], among: _Shapes, make_in: _Shapes) -> TableShape:
+        for known, shape in among:
             if all(new is None or new == old for new, old in zip(told, known, strict=True)):
                 return shape
         shape = self._make(told)
         open_types = [f.column.type for f in self.fields if f.told]
         known = tuple(0 if one is None and t != loose.NULL else one for one, t in zip(told, open_types, strict=True))
-        self.shapes.append((known, shape))
-        del self.shapes[:-_SHAPES_IN_FAMILY]
+        make_in.append((known, shape))
+        del make_in[:-_SHAPES_IN_FAMILY]
         return shape
 
     def _make(self, told: tuple[Told, ...]) -> TableShape:

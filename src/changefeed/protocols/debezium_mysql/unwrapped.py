@@ -5,14 +5,16 @@
 
 Rule 1. `op` is that of `__op`; else `__deleted` tells deletes, and all else is an upsert. A delete has its old row.
 Rule 2. Database and table are `__db` and `__table` where they were added, else the last two parts of the topic's name,
-        which has `_` for what a topic cannot have.
+        which has `_` for what a topic cannot have; of a topic that was renamed, those of the schema's name.
 Rule 3. The time is `__source_ts_ms`, else `__ts_ms`. There is no place in the order of changes.
-Rule 4. All added members are the origin's `unwrapped`.
+Rule 4. All added members are the origin's `unwrapped`. They stand behind the columns, so a column that has `__` in front
+        is one as long as a column without stands behind it; `__` alone always is.
 Rule 5. Of a delete the transform may leave nothing but its tombstone, which is a delete of the key's columns then.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -49,8 +51,8 @@ class Unwrapped:
     added: dict[str, Any]
 
 
-def read(key: Part | None, value: Part | None, topic: str) -> Unwrapped:
-    """The row that a value is, or the key of a tombstone.
+def read(key: Part | None, value: Part | None, topic: str, delimiter: str) -> Unwrapped:
+    """The row that a value is, or the key of a tombstone; `delimiter` stands between the parts of the topic's name.
 
     Raises:
         ProtocolError: its op is unknown, or an added member is not what it should be.
@@ -59,27 +61,46 @@ def read(key: Part | None, value: Part | None, topic: str) -> Unwrapped:
     tree = {} if said is None else said.payload
     if not isinstance(tree, dict):
         raise SchemaError("key is no object")
-    row = {name: content for name, content in tree.items() if not name.startswith(ADDED)}
-    added = {name: plain(content) for name, content in tree.items() if name.startswith(ADDED)}
+    members = list(tree)
+    own = len(members) if value is None else _columns(members)
+    row = {name: tree[name] for name in members[:own]}
+    added = {name: tree[name] for name in members[own:]}
     if not row:
         raise SchemaError("row without columns")
-    parts = topic.rsplit(".", 2)
-    names = [envelope.text(tree, name, "value") for name in ("__db", "__table")]
-    if None in names and len(parts) < 3:
-        raise SchemaError("row without database and table, and the topic does not tell them")
+    schema = None if said is None else said.schema
+    database, table = _table(added, topic.rsplit(delimiter, 2), "" if schema is None else schema.name)
     return Unwrapped(
-        "delete" if value is None else _op(tree),
-        names[0] if names[0] is not None else parts[-2],
-        names[1] if names[1] is not None else parts[-1],
-        _time(tree),
+        "delete" if value is None else _op(added),
+        database,
+        table,
+        _time(added),
         row,
-        None if said is None or said.schema is None else columns(said.schema),
-        added,
+        schema if schema is None or value is None else columns(schema),
+        {name: plain(content) for name, content in added.items()},
     )
 
 
-def _op(tree: dict[str, Any]) -> str:
-    letter, deleted = tree.get("__op"), tree.get("__deleted")
+def _table(added: dict[str, Any], parts: list[str], name: str) -> tuple[str, str]:
+    """Database and table: as they were added, else by the parts of the topic's name, else by the name of the schema."""
+    database, table = (envelope.text(added, member, "value") for member in ("__db", "__table"))
+    parts = parts if len(parts) == 3 else name.rpartition(".")[0].rsplit(".", 2)
+    if len(parts) < 3 and None in (database, table):
+        raise SchemaError(
+            'row without database and table, and the topic does not tell them; does "add.fields" have db,table?'
+        )
+    return parts[-2] if database is None else database, parts[-1] if table is None else table
+
+
+def _columns(members: Sequence[str]) -> int:
+    """How many of the members are columns: those up to the last that nobody has added."""
+    count = len(members)
+    while count and members[count - 1].startswith(ADDED) and members[count - 1] != ADDED:
+        count -= 1
+    return count
+
+
+def _op(added: dict[str, Any]) -> str:
+    letter, deleted = added.get("__op"), added.get("__deleted")
     if letter is not None:
         op = envelope.OPS.get(letter) if type(letter) is str else None
         if op in (None, "truncate"):
@@ -90,17 +111,17 @@ def _op(tree: dict[str, Any]) -> str:
     return _DELETED[deleted]
 
 
-def _time(tree: dict[str, Any]) -> Instant | None:
+def _time(added: dict[str, Any]) -> Instant | None:
     for name in ("__source_ts_ms", "__ts_ms"):
-        if tree.get(name) is not None:
-            return control.instant({"ts_ms": tree[name]}, "value")
+        if added.get(name) is not None:
+            return control.instant({"ts_ms": added[name]}, "value")
     return None
 
 
 @lru_cache(512)
 def columns(node: Node) -> Node:
     """The struct of a row without the members that were added."""
-    return replace(node, fields=tuple(f for f in node.fields if not f.field.startswith(ADDED)))
+    return replace(node, fields=node.fields[: _columns(node.names)])
 
 
 def wire_text(key: Part | None, value: Part | None) -> str:

@@ -38,7 +38,7 @@ _STRUCTURE = {
     "map": {"type", "values"},
 }
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_NAME = re.compile(r"[^\W\d]\w*")  # letters and digits of any script, as Java has them; Avro's own are ASCII alone
 
 
 @dataclass(frozen=True, slots=True)

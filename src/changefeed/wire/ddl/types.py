@@ -13,6 +13,7 @@ LONG, LONG VARCHAR              mediumtext          LONG VARBINARY: mediumblob
 VARCHAR(5) CHARACTER SET binary varbinary(5)        and so on for every text kind
 BLOB(100)                       tinyblob            the smallest that holds so many bytes
 ENUM('a ', _utf8mb4'it''s')     enum('a','it''s')   spaces at a member's end are not kept
+UUID, INET6, INET4              char(36), varchar(39), varchar(15): MariaDB's, which every reader gets as text
 """
 
 from __future__ import annotations
@@ -210,6 +211,9 @@ _TYPES: dict[str, Callable[[Tokens], ColumnType]] = {
     "BOOL": lambda _: ColumnType("tinyint", length=1),
     "BOOLEAN": lambda _: ColumnType("tinyint", length=1),
     "SERIAL": lambda _: ColumnType("bigint", unsigned=True),
+    "UUID": lambda _: ColumnType("char", length=36),
+    "INET6": lambda _: ColumnType("varchar", length=39),
+    "INET4": lambda _: ColumnType("varchar", length=15),
     "BIT": _sized("bit", 1, 64),
     "DECIMAL": _decimal,
     "DEC": _decimal,
