@@ -25,6 +25,7 @@ class Merge(Action, frozen=True, tag=True, kw_only=True):
 
     Attributes:
         source: database and table, as the rows name them.
+        folders: of the pending store; none named are all that the step reads.
         load: the table is empty or stale before: replace it rather than merge.
         partial: some images lack columns.
         declared: DDL has told the table's types.
@@ -33,6 +34,7 @@ class Merge(Action, frozen=True, tag=True, kw_only=True):
     source: tuple[str, str]
     after: int | None
     upto: int | None
+    folders: tuple[str, ...] = ()
     load: bool = False
     partial: bool = False
     declared: bool = False

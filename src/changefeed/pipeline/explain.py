@@ -24,10 +24,13 @@ from changefeed.protocols import protocol
 from changefeed.sources import source
 from changefeed.stages.decode import Reader
 
-_BY_KEY = (
-    "each batch is applied at once, ordered per key; tables may be ahead of each other, and a schema change ahead of older "
-    "rows of other partitions"
-)
+_BY_KEY = "each batch is applied at once, ordered per key; tables may be ahead of each other. A schema change waits, and later "
+_BY_KEY_WAITS = {
+    "marks": "rows of its tables with it, until every partition has shown it, or a resolved mark at or above it",
+    "transactions": "rows of its tables with it, until every partition has shown a later change; and as schema changes come by "
+    "a topic of their own, rows wait until the source has nothing more to read there",
+    "nothing": "rows of its tables with it, until the source has nothing more to read",
+}
 _BARRIERS = {
     "marks": "all tables move together to the smallest resolved mark over all partitions; what is above it waits",
     "transactions": "all tables move together behind whole transactions; one that is not complete waits, with all after it",
@@ -80,7 +83,7 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
         "records": seen.counts.records,
         "rows": seen.counts.rows,
         "dead_letters": seen.counts.dead,
-        "barrier": _BY_KEY if behaviour.consistency == "key" else _BARRIERS[told_by],
+        "barrier": _BY_KEY + _BY_KEY_WAITS[told_by] if behaviour.consistency == "key" else _BARRIERS[told_by],
         "schema_changes": _SCHEMA[behaviour.schema_change_behavior],
         "guarantee": f"{protocol(definition.source.protocol.name).title} sends at least once; "
         + ("what it sends again is applied again" if behaviour.consistency == "key" else "each change is applied once"),

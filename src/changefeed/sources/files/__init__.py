@@ -92,6 +92,10 @@ class Folder:
             said, "correct source.path, which is relative to the pipeline's file, or put the files there first"
         )
 
+    def drained(self, before: str | None, after: str) -> bool:
+        """False: a folder is asked when nothing more comes from it."""
+        return False
+
     def sample(self, limit: int) -> Iterator[pa.RecordBatch]:
         """The first records of each file, `limit` in all."""
         for path in logs(self.pattern):
