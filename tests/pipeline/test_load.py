@@ -23,7 +23,7 @@ REFUSED = {
     SOURCE
     + SINK
     + "pipeline: {schema.change.behaviour: ignore}": 'unknown name in pipeline "schema.change.behaviour". Did you '
-    'mean "schema.change.behavior"? Known: consistency, dead-letters, keyless, name, parallelism, schema.change.behavior, '
+    'mean "schema.change.behavior"? Known: consistency, dead-letters, exclude, keyless, name, parallelism, schema.change.behavior, '
     "trigger-interval",
     SOURCE.replace("type: files, ", "") + SINK: "source.type is missing",
     SOURCE.replace(" ticdc-open", "") + SINK: "source.protocol is missing",

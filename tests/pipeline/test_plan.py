@@ -250,8 +250,8 @@ def test_what_a_schema_change_does(behavior: str, said: list[str | Change], rows
         ),
         (
             {"keyless": "refuse"}, [replace(ROW, keyed=False, kinds={"id": "int"}, after={"id": 1})],
-            "app.t has no handle key and `keyless: refuse` is set: give it a primary key upstream, leave it out, or set "
-            "`keyless: append`",
+            "app.t has no handle key and `keyless: refuse` is set: give it a primary key upstream, name it in "
+            "pipeline.exclude, or set `keyless` to `append` or `inserts`",
         ),
         (
             {}, ["CREATE TABLE t (id INT PRIMARY KEY, `a (b)` INT)"],
@@ -277,6 +277,23 @@ def test_what_cannot_be_applied_names_itself_and_the_way_out(
     with pytest.raises(UnsupportedError) as error:
         _applied(*said, **rules)
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    "said, tables",
+    [
+        ([CREATE, ROW, ("CREATE TABLE gone (id INT PRIMARY KEY)", "gone"), _insert(0, 3, "gone")], {"app.t": [FULL]}),
+        ([CREATE, ROW, ("RENAME TABLE t TO gone", "gone"), _insert(0, 3, "gone", a=1, b=1)], {}),
+        ([("CREATE TABLE gone (id INT PRIMARY KEY)", "gone"), ("RENAME TABLE gone TO t", "t"), ROW], {"app.t": [FULL]}),
+        ([CREATE, ROW, ("CREATE TABLE gone (`a b` INT)", "gone"), ("DROP DATABASE app", None)], {}),
+    ],
+    ids=["alone", "renamed to", "renamed from", "what it has that cannot be"],
+)
+def test_a_table_that_is_excluded_is_passed_over(
+    said: list[str | Change | tuple[str, str | None]], tables: dict[str, list[Row]]
+) -> None:
+    lake = _applied(*said, excluded=lambda name: name == "app.gone")
+    assert {name: lake.rows(name) for name in lake.state.tables} == tables
 
 
 def test_lenient_does_not_rename_over_a_table_that_it_keeps() -> None:

@@ -16,7 +16,7 @@ import msgspec
 
 from changefeed.pipeline import barrier as marks
 from changefeed.pipeline import transactions
-from changefeed.pipeline.actions import AddColumns, AnyAction, Copy, Create, Merge, Plan, Rewrite, chains
+from changefeed.pipeline.actions import AddColumns, AnyAction, Copy, Create, Merge, Plan, Rewrite, chains, without
 from changefeed.pipeline.barrier import absorbed, still_pending
 from changefeed.pipeline.begun import check_columns, check_consistency
 from changefeed.pipeline.by_key import Reach, floor, reach
@@ -194,6 +194,7 @@ class Flow:
 
     def finish(self, plan: Plan) -> None:
         """Does what a begun step still lacks, and publishes its cut."""
+        plan = without(plan, self.definition.pipeline.excludes)
         self._write_all(plan)
         tables = dict(plan.state.tables)
         touched = {action.path for action in plan.actions}
@@ -257,7 +258,8 @@ class Flow:
         chunks = self.pending.table(action.folders or plan.folders, action.source, action.after, action.upto)
         choice, window = self.definition.source.protocol, Window(action.after, action.upto)
         told = Told(choice.name, choice.options) if action.declared else None
-        typed = changes(chunks, action.table, window, self.definition.sink.irregular, told)
+        inserts = self.definition.pipeline.keyless == "inserts"
+        typed = changes(chunks, action.table, window, self.definition.sink.irregular, told, inserts=inserts)
         if not action.table.keys:
             write = self.writer.load if action.load else self.writer.append
             write(path, action.table, typed, stamp, note)
@@ -289,6 +291,7 @@ def rules_of(definition: Definition) -> Rules:
         definition.sink.irregular,
         spoken.capabilities.restored_ddl,
         frozenset(metadata_columns(definition.sink)),
+        behaviour.excludes,
     )
 
 

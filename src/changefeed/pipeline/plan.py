@@ -17,7 +17,7 @@ spell them as they are: that counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, NoReturn
@@ -45,7 +45,8 @@ class Rules:
     """What the definition says about applying.
 
     Attributes:
-        keyless: tables without a handle key: `append` or `refuse`.
+        keyless: tables without a handle key: `append`, `inserts` or `refuse`.
+        excluded: whether a table, by `database.table`, is passed over with its schema changes.
         behavior: what a schema change does, as in Flink CDC; new tables are created whatever it says:
             `evolve`      it is applied; one that cannot be stops the pipeline
             `try_evolve`  it is applied; one that cannot be is noted, and the table follows its rows from there
@@ -62,6 +63,7 @@ class Rules:
     irregular: str = "null"
     restored_ddl: bool = False
     ours: frozenset[str] = frozenset()
+    excluded: Callable[[str], bool] = lambda name: False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +101,9 @@ def make(
     Raises:
         UnsupportedError: a schema change or a table cannot be applied; the message names it and the way out.
     """
-    writes = Writes(
-        dict(state.tables), dict(state.held), after, upto, rules.keyless, by_table(chunks), rules.ours, reach
-    )
+    tables = {name: table for name, table in state.tables.items() if not rules.excluded(name)}
+    held = {name: hold for name, hold in state.held.items() if not rules.excluded(name)}
+    writes = Writes(tables, held, after, upto, rules.keyless, by_table(chunks), rules.ours, rules.excluded, reach)
     planner = _Planner(writes, rules, after)
     starts = [hold.after for hold in state.held.values() if hold.released] + [after]
     first = None if None in starts else min(start for start in starts if start is not None)
@@ -196,8 +198,8 @@ class _Planner:
                 self.notes.append(f"{PASSED}: {event.ddl}")
 
     def _turn(self, name: str, ts: int) -> bool:
-        """Whether a table's schema change is for now: not when it is held, or had it before others were released."""
-        if self.writes.is_held(name):
+        """Whether a table's schema change is for now: not when it is held, had it before others were released, or is excluded."""
+        if self.writes.is_held(name) or self.rules.excluded(name):
             return False
         return within(ts, self.writes.held[name].after if name in self.writes.held else self.since, None)
 
@@ -278,6 +280,9 @@ class _Planner:
             self.notes.append(f"not applied, `lenient` keeps the table that has this name: {event.ddl}")
             return
         self.writes.flushed[".".join(new)] = ts
+        if self.rules.excluded(".".join(new)):
+            self.writes.tables.pop(".".join(old), None)
+            return
         self.writes.move(".".join(old), *new)
 
     def _alter(self, statement: said.AlterTable, database: str, table: str, event: SchemaChange, ts: int) -> None:

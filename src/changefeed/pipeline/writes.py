@@ -7,7 +7,7 @@ every write sees the columns that the table has there.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ class Writes:
     """The tables of a step in (after, upto], and the writes planned so far.
 
     Attributes:
+        excluded: whether a table is passed over.
         reach: how far each table goes, where there is no barrier.
         ours: names of the columns that every table has beside the upstream's.
         flushed: up to where a table's rows are in the writes planned, or no longer matter.
@@ -45,6 +46,7 @@ class Writes:
     keyless: str
     chunks: dict[str, list[ChunkInfo]]
     ours: frozenset[str] = frozenset()
+    excluded: Callable[[str], bool] = lambda name: False
     reach: Reach | None = None
     actions: list[AnyAction] = field(default_factory=list)
     flushed: dict[str, int | None] = field(default_factory=dict)
@@ -74,7 +76,7 @@ class Writes:
     def flush(self, database: str, table: str, upto: int | None) -> None:
         """Plans the rows of a table up to here, with the columns that it has here."""
         name = f"{database}.{table}"
-        if self.is_held(name):
+        if self.is_held(name) or self.excluded(name):
             return
         after = self.flushed.get(name, self.start(name))
         self.flushed[name] = upto
@@ -99,8 +101,8 @@ class Writes:
         here, shapes = self.tables[name], _shapes(rows)
         if not here.table.keys and self.keyless == "refuse":
             raise UnsupportedError(
-                f"{name} has no handle key and `keyless: refuse` is set: give it a primary key upstream, leave it out, or "
-                "set `keyless: append`"
+                f"{name} has no handle key and `keyless: refuse` is set: give it a primary key upstream, name it in "
+                "pipeline.exclude, or set `keyless` to `append` or `inserts`"
             )
         columns = {c.name.lower() for c in here.table.columns}
         partial = any(columns - {c.name.lower() for c in s.after_columns} for s in shapes)
