@@ -255,11 +255,13 @@ def test_what_a_schema_change_does(behavior: str, said: list[str | Change], rows
         ),
         (
             {}, ["CREATE TABLE t (id INT PRIMARY KEY, `a (b)` INT)"],
-            "app.t: column 'a (b)': plain Delta tables have no ' ' in names of columns. Rename it upstream",
+            "app.t: column 'a (b)': plain Delta tables have no ' ' in names of columns. Rename it upstream, "
+            "or name the table in pipeline.exclude",
         ),
         (
             {}, [CREATE, "ALTER TABLE t ADD COLUMN `a=b` INT"],
-            "app.t: column 'a=b': plain Delta tables have no '=' in names of columns. Rename it upstream",
+            "app.t: column 'a=b': plain Delta tables have no '=' in names of columns. Rename it upstream, "
+            "or name the table in pipeline.exclude",
         ),
         (
             {"ours": frozenset({"_op"})}, [CREATE, "ALTER TABLE t RENAME COLUMN a TO _OP"],

@@ -116,6 +116,16 @@ class DeltaSink(Section):
         default_factory=list, description="Columns to add that tell where a row's last change came from."
     )
 
+    @field_validator("path")
+    @classmethod
+    def _readable(cls, value: str) -> str:
+        if found := re.search(r"%[0-9A-Fa-f]{2}", value):
+            raise ValueError(
+                f"readers to which every path is a URL take {found[0]!r} in {value} for another character: name the folder "
+                "without it"
+            )
+        return value
+
     @field_validator("irregular", mode="before")
     @classmethod
     def _null(cls, value: Any) -> Any:

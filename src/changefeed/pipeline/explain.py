@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from changefeed.errors import SourceError
+from changefeed.errors import ConfigError
 from changefeed.frames.types import sink_type
 from changefeed.pipeline.barrier import absorbed
 from changefeed.pipeline.compose import rules_of
@@ -58,7 +58,8 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
         limit: how many records of the source are looked at.
 
     Raises:
-        SourceError: the source cannot be read.
+        ConfigError: the source is not there.
+        SourceError: it cannot be read.
         UnsupportedError: a schema change in them cannot be applied.
     """
     chunks = list(_chunks(definition, limit))
@@ -98,7 +99,7 @@ def _chunks(definition: Definition, limit: int) -> Iterator[ChunkInfo]:
     found = source(definition.source)
     missing = found.missing()
     if missing is not None:
-        raise SourceError(str(missing))
+        raise ConfigError(str(missing))
     for records in found.sample(limit):
         for row in read.pack(read(records), records).to_pylist():
             yield chunk_info("", row)

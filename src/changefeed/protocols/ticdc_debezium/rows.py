@@ -49,9 +49,12 @@ class ColumnWriter:
         """The member of an image."""
         if sent is not None:
             return self.opening + sent
-        if value is not None:
-            return self.opening + self.write(value)
-        return self.opening + (self.null if irregular is None else self.write_irregular(irregular))
+        try:
+            if value is not None:
+                return self.opening + self.write(value)
+            return self.opening + (self.null if irregular is None else self.write_irregular(irregular))
+        except UnsupportedError as error:
+            raise UnsupportedError(f"column {self.name}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,10 @@ class RowWriter:
     def _column(self, column: Column, ours: bool) -> ColumnWriter:
         nullable = optional(column)
         if not ours:
-            described(column.type)  # a type that has no field has no value either
+            try:
+                described(column.type)  # a type that has no field has no value either
+            except UnsupportedError as error:
+                raise UnsupportedError(f"column {column.name}: {error}") from error
         producer = self._options.null_with_default == "producer" and not ours
         null = for_null(column, self._options) if producer else "null"
         return ColumnWriter(
@@ -121,13 +127,19 @@ class RowWriter:
         """Key and value of a row.
 
         Raises:
-            UnsupportedError: the protocol has no words for the row.
+            UnsupportedError: the protocol has no words for the row; the message names it, and the column.
         """
+        try:
+            return self._message(row, commit_ts)
+        except UnsupportedError as error:
+            raise UnsupportedError(f"{row}: {error}") from error
+
+    def _message(self, row: Row, commit_ts: int) -> tuple[bytes | None, bytes]:
         origin: Mapping[str, Any] = {} if _wire(row.shape.wire) is None else row.origin
         writers = self.shape(row.shape, str(origin.get("cluster_id", self._options.cluster_id)))
         op, old, new = OPS[row.op], row.before, row.after
         if (old if op == "d" else new) is None or (op == "c" and old is not None) or (op == "d" and new is not None):
-            raise UnsupportedError(f"{row}: ticdc-debezium has no words for an {row.op} with these images")
+            raise UnsupportedError(f"ticdc-debezium has no words for an {row.op} with these images")
         sent = origin.get("sent") or {}
         if op == "u" and not self._options.output_old_value:
             old = None  # what is not sent may be anything

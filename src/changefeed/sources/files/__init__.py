@@ -23,7 +23,7 @@ from weakref import finalize
 import pyarrow as pa
 
 from changefeed import record_log
-from changefeed.errors import SourceError
+from changefeed.errors import ConfigError
 from changefeed.sources import Missing
 from changefeed.sources.files.reader import Progress, RecordLogs, logs, write_token
 
@@ -69,11 +69,11 @@ class Folder:
         """All that is whole in the files now.
 
         Raises:
-            SourceError: the pattern names no file.
+            ConfigError: the pattern names no file.
         """
         missing = self.missing()
         if missing is not None:
-            raise SourceError(str(missing))
+            raise ConfigError(str(missing))
         progress = Progress(self.pattern, token or write_token({}), None)
         return write_token(progress.everything())
 
