@@ -30,6 +30,7 @@ from changefeed.pipeline.pending import ChunkInfo
 from changefeed.pipeline.plan import Planned, Rules, make
 from changefeed.pipeline.state import State, read_state, write_state
 from changefeed.pipeline.writes import overlaps
+from changefeed.protocols.base import Capabilities
 from changefeed.stages.changes import Window, worker
 from tests.pipeline.upstream import KINDS, Change, Ddl, Row
 
@@ -116,10 +117,11 @@ class Lake:
         self.state = read_state(write_state(reached))
         self.pending = {folder: self.pending[folder] for folder in pending}
 
-    def apply_by_key(self, partitions: set[tuple[str, int]], cuts: str = "marks", *, settled: bool = False) -> None:
+    def apply_by_key(self, partitions: set[tuple[str, int]], everywhere: bool = True, *, settled: bool = False) -> None:
         """One step without a barrier."""
         infos = [c.info for folder in self.state.pending for c in self.pending[folder]]
-        far = reach(self.state, infos, partitions, cuts, self.rules.restored_ddl, settled=settled)
+        spoken = Capabilities(frozenset(), everywhere=everywhere, restored_ddl=self.rules.restored_ddl)
+        far = reach(self.state, infos, partitions, spoken, settled=settled)
         planned = make(self.state, infos, None, None, self.rules, far)
         self._run(planned)
         self.notes += planned.notes

@@ -51,15 +51,17 @@ def test_what_is_sent_again_is_known_by_the_schema_changes(seed: int, steps: int
 
 
 @many
-@given(seeds, st.integers(1, 60), st.integers(1, 3), st.booleans())
-def test_schema_changes_by_a_topic_of_their_own(seed: int, steps: int, partitions: int, partial: bool) -> None:
-    """As Debezium sends them: no marks, and whether the topic has more is known only where the source ends."""
+@given(seeds, st.integers(1, 60), st.integers(1, 3), st.booleans(), st.booleans(), st.booleans())
+def test_schema_changes_that_are_not_sent_everywhere(
+    seed: int, steps: int, partitions: int, marks: bool, own: bool, partial: bool
+) -> None:
+    """By a topic of their own, as Debezium sends them, or in one of the partitions with rows: DTS does not say."""
     random = Random(seed)
     upstream = history(random, steps, partial, moves=False)
-    logs = _logs(upstream, [("rows", p) for p in range(partitions)], random, marks=False, schema=("schema", 0))
+    logs = _logs(upstream, [("rows", p) for p in range(partitions)], random, marks, ("schema" if own else "rows", 0))
     lake = Lake(RULES, random)
     for settled in _read(logs, lake, random):
-        lake.apply_by_key(set(logs), "transactions", settled=settled)
+        lake.apply_by_key(set(logs), everywhere=False, settled=settled)
     _check(upstream, lake)
 
 

@@ -59,7 +59,6 @@ def absorbed(
     kinds = ("rows", "schema", "transactions", "waiting")
     kept = (*state.pending, folder) if any(c.kind in kinds or c.mark for c in fresh) else state.pending
     waiting = folder if any(c.kind == "waiting" for c in fresh) else None
-    schema_topics = dict.fromkeys([*state.schema_topics, *(c.topic for c in fresh if c.kind == "schema")])
     held = dict(state.held)
     if quarantine:
         for chunk in fresh:
@@ -73,7 +72,6 @@ def absorbed(
         positions=positions,
         source=token,
         waiting=waiting,
-        schema_topics=tuple(schema_topics),
         pending=kept,
         held=held,
     )

@@ -11,11 +11,11 @@ Rule 2. Schema changes take effect in their order. Rows of a table up to its fir
 wait; other tables do not wait with it.
 Rule 3. Where tables have topics of their own, a table may get its name by a schema change in another topic. Rows of a table
 that is not known wait until every partition has passed them.
-Rule 4. Where no marks are sent and schema changes come by a topic of their own, a partition has the order of the binlog:
-it has passed what lies at or below the last that it has shown. Rows wait as long as a topic may bring a schema change
-that lies before them.
-Rule 5. Marks promise: what lies at or below the last schema change of its table was applied before it. It is sent again,
-and passed over. Without marks it is applied, as anything that is sent again: another binlog may have begun.
+Rule 4. Where a schema change is not sent everywhere (a topic or a partition of its own), each partition is in order: it
+has passed what lies at or below the last that it has shown. Rows wait until every partition has passed them, as any may
+bring a schema change that lies before them. Settled, all have.
+Rule 5. Where it is, what lies at or below the last schema change of its table was applied before it: it is sent again, and
+passed over. Elsewhere it is applied, as anything that is sent again: another binlog may have begun.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ from changefeed.model.event import SchemaChange
 from changefeed.pipeline.pending import ChunkInfo
 from changefeed.pipeline.plan import distinct_changes
 from changefeed.pipeline.state import Changed, State
+from changefeed.protocols.base import Capabilities
 from changefeed.stages.changes import Window
 from changefeed.wire import ddl
 from changefeed.wire.ddl import statements as said
 
-_NOTHING = -1  # before every commit_ts
+_NOTHING, _END = -1, 2**63 - 1  # before every commit_ts, and behind
 _Partition = tuple[str, int]
 _Identity = tuple[int | None, str | None, str | None, str | None]
 # What of a table a step applies: rows in (after, upto] from these folders.
@@ -51,8 +52,6 @@ class Reach:
         bounds: name -> commit_ts of the first of these that concerns it.
         horizon: up to where no schema change is missing, see rule 4; None for no bound.
         covered: up to where every partition was passed, see rule 3; None for no bound.
-        promised: rule 5 holds.
-        restored: names are compared without regard to case, see rule 6 of `plan.py`.
     """
 
     state: State
@@ -61,12 +60,11 @@ class Reach:
     bounds: dict[str, int]
     horizon: int | None
     covered: int | None
-    promised: bool
-    restored: bool
+    spoken: Capabilities
 
     def upto(self, name: str, *, known: bool) -> int | None:
         """The commit_ts above which rows of the table wait; None for none."""
-        bounds = [self.bounds.get(key) for key in _keys(name, self.restored)]
+        bounds = [self.bounds.get(key) for key in _keys(name, self.spoken)]
         bounds += [self.horizon, None if known else self.covered]
         return min((bound for bound in bounds if bound is not None), default=None)
 
@@ -75,7 +73,7 @@ class Reach:
 
         Of a folder that was read before, the rows up to where they waited are in the tables.
         """
-        done_before = floor(self.state, name, restored=self.restored) if self.promised else None
+        done_before = floor(self.state, name, self.spoken)
         low, bound = max(_below(after), _below(done_before)), self.upto(name, known=known)
         high = upto if bound is None else bound if upto is None else min(upto, bound)
         if high is not None and high <= low:
@@ -117,7 +115,7 @@ class Reach:
                 if chunk.min_ts is not None and chunk.min_ts <= max(done, bound):
                     applied.add(chunk.folder)
         pending = tuple(f for f in self.state.pending if f in kept or f in partly)
-        changed = {**self.state.changed, **_changed(self.state, self.changes, self.restored)}
+        changed = {**self.state.changed, **_changed(self.state, self.changes, self.spoken)}
         return replace(
             self.state, pending=pending, changed=changed,
             partly={folder: partly.get(folder, {}) for folder in pending if folder in applied},
@@ -125,15 +123,14 @@ class Reach:
 
 
 def reach(
-    state: State, chunks: list[ChunkInfo], partitions: Iterable[_Partition], cuts: str, restored: bool, *, settled: bool
+    state: State, chunks: list[ChunkInfo], partitions: Iterable[_Partition], spoken: Capabilities, *, settled: bool
 ) -> Reach:
     """How far the tables can go with all that is pending.
 
     Args:
         state: before the step; `pending` names the folders of `chunks`.
         partitions: those that the source knows.
-        cuts: what tells how far all tables may move, see `protocols.base.Capabilities`.
-        restored: TiDB wrote the DDL.
+        spoken: what the protocol says of schema changes.
         settled: the source had nothing more to read.
     """
     known = {*partitions} | {(topic, p) for topic, offsets in state.positions.items() for p in offsets}
@@ -141,38 +138,36 @@ def reach(
     for chunk in chunks:
         if chunk.event is not None:
             shown.setdefault(_identity(chunk.event), set()).add((chunk.topic, chunk.partition))
-    new = [e for e in distinct_changes(chunks, None, None) if not _is_repeated(e, state, restored)]
+    new = [e for e in distinct_changes(chunks, None, None) if not _is_repeated(e, state, spoken)]
     passed = [
-        all(at in shown[_identity(e)] or _has_passed(at, e.commit_ts or 0, state, cuts, settled) for at in known)
+        all(at in shown[_identity(e)] or _has_passed(at, e.commit_ts or 0, state, spoken, settled) for at in known)
         for e in new
     ]
     ready = passed.index(False) if False in passed else len(new)
-    bounds = {name: e.commit_ts or 0 for e in reversed(new[ready:]) for name in concerned(e, restored)}
-    by_marks = cuts == "marks"
-    horizon = None if by_marks or settled else _horizon(state, known)
-    covered = (
-        _covered(state, known, new[:ready])
-        if by_marks and not settled and len({topic for topic, _ in known}) > 1
-        else None
-    )
-    return Reach(state, new[:ready], new[ready:], bounds, horizon, covered, by_marks, restored)
+    bounds = {name: e.commit_ts or 0 for e in reversed(new[ready:]) for name in concerned(e, spoken)}
+    horizon = covered = None
+    if not settled and not spoken.everywhere:
+        horizon = min((_last(at, state) for at in known), default=None)
+    elif not settled and len({topic for topic, _ in known}) > 1:
+        covered = _covered(state, known, new[:ready])
+    return Reach(state, new[:ready], new[ready:], bounds, horizon, covered, spoken)
 
 
-def floor(state: State, name: str, *, restored: bool) -> int | None:
-    """The commit_ts up to which a table's rows were applied before its last schema change took effect."""
-    known = [state.changed.get(key) for key in _keys(name, restored)]
+def floor(state: State, name: str, spoken: Capabilities) -> int | None:
+    """The commit_ts up to which a table's rows were surely applied before its last schema change took effect: rule 5."""
+    known = [state.changed.get(key) for key in _keys(name, spoken)] if spoken.everywhere else []
     return max((one.commit_ts for one in known if one is not None), default=None)
 
 
-def concerned(event: SchemaChange, restored: bool) -> set[str]:
+def concerned(event: SchemaChange, spoken: Capabilities) -> set[str]:
     """The names that a schema change gives another meaning: `database.table`, or `database.` for all in it."""
     own = f"{event.database or ''}.{event.table or ''}"
     try:
-        statements = ddl.parse(event.ddl or "", event.database, restored=restored)
+        statements = ddl.parse(event.ddl or "", event.database, restored=spoken.restored_ddl)
     except (SchemaError, UnsupportedError):
         statements = []
     names = {name for statement in statements for name in _names(statement)} or {own}
-    return {name.lower() for name in names} if restored else names
+    return {name.lower() for name in names} if spoken.restored_ddl else names
 
 
 def _names(statement: said.Statement) -> list[str]:
@@ -190,9 +185,9 @@ def _names(statement: said.Statement) -> list[str]:
     return [f"{statement.database}.{statement.table}"]
 
 
-def _keys(name: str, restored: bool) -> tuple[str, str]:
+def _keys(name: str, spoken: Capabilities) -> tuple[str, str]:
     """The table's name and its database's, as `concerned` has them."""
-    name = name.lower() if restored else name
+    name = name.lower() if spoken.restored_ddl else name
     return name, f"{name.partition('.')[0]}."
 
 
@@ -200,19 +195,19 @@ def _identity(event: SchemaChange) -> _Identity:
     return event.commit_ts, event.database, event.table, event.ddl
 
 
-def _is_repeated(event: SchemaChange, state: State, restored: bool) -> bool:
+def _is_repeated(event: SchemaChange, state: State, spoken: Capabilities) -> bool:
     """Whether it took effect before: each of its names has had it, or a later one."""
-    before = [state.changed.get(name) for name in concerned(event, restored)]
+    before = [state.changed.get(name) for name in concerned(event, spoken)]
     ts, text = event.commit_ts, event.ddl or ""
     return ts is not None and all(
         c is not None and (c.commit_ts > ts or (c.commit_ts == ts and text in c.texts)) for c in before
     )
 
 
-def _changed(state: State, events: Iterable[SchemaChange], restored: bool) -> Mapping[str, Changed]:
+def _changed(state: State, events: Iterable[SchemaChange], spoken: Capabilities) -> Mapping[str, Changed]:
     found: dict[str, Changed] = {}
     for event in events:
-        for name in concerned(event, restored):
+        for name in concerned(event, spoken):
             ts, last = event.commit_ts or 0, found.get(name, state.changed.get(name))
             if last is None or last.commit_ts < ts:
                 found[name] = Changed(ts, (event.ddl or "",))
@@ -221,21 +216,20 @@ def _changed(state: State, events: Iterable[SchemaChange], restored: bool) -> Ma
     return found
 
 
-def _has_passed(at: _Partition, ts: int, state: State, cuts: str, settled: bool) -> bool:
+def _has_passed(at: _Partition, ts: int, state: State, spoken: Capabilities, settled: bool) -> bool:
     """Whether nothing at or below `ts` is on its way in a partition, as far as others than the event itself tell."""
+    if not spoken.everywhere:
+        return settled or _last(at, state) >= ts
+    mark = state.resolved.get(at[0], {}).get(at[1])
+    return settled if mark is None else mark >= ts
+
+
+def _last(at: _Partition, state: State) -> int:
+    """The last that a partition has shown, where each is in order."""
     topic, partition = at
-    if cuts == "marks":
-        mark = state.resolved.get(topic, {}).get(partition)
-        return settled if mark is None else mark >= ts
     if topic in state.positions and topic not in state.latest:
-        return True  # it tells of transactions, or that the producer lives
-    return settled or state.latest.get(topic, {}).get(partition, _NOTHING) >= ts
-
-
-def _horizon(state: State, known: Iterable[_Partition]) -> int:
-    """Up to where the partitions that may bring schema changes were read: those of topics that did, or began nothing yet."""
-    may = [(t, p) for t, p in known if t in state.schema_topics or t not in state.positions]
-    return min((state.latest.get(topic, {}).get(p, _NOTHING) for topic, p in may), default=2**63 - 1)
+        return _END  # it tells of transactions, or that the producer lives
+    return state.latest.get(topic, {}).get(partition, _NOTHING)
 
 
 def _covered(state: State, known: Iterable[_Partition], changes: list[SchemaChange]) -> int:

@@ -29,6 +29,7 @@ from changefeed.pipeline.pending import ChunkInfo, PendingStore
 from changefeed.pipeline.plan import PASSED, Planned, Rules, make
 from changefeed.pipeline.state import State, counted
 from changefeed.protocols import protocol
+from changefeed.protocols.base import Capabilities
 from changefeed.sinks.delta.columns import metadata_columns
 from changefeed.sinks.delta.log import Stamp
 from changefeed.sinks.delta.table import Writer
@@ -119,9 +120,7 @@ class Flow:
         chunks = self.pending.index(before.pending)
         rules = rules_of(self.definition)
         if self.by_key:
-            self._step_by_key(
-                before, chunks, reach(before, chunks, partitions, self.cuts, rules.restored_ddl, settled=settled)
-            )
+            self._step_by_key(before, chunks, reach(before, chunks, partitions, self.spoken, settled=settled))
             return
         state = self._cut(before, chunks, partitions, until, settled)
         after, upto = before.barrier, state.barrier
@@ -156,11 +155,13 @@ class Flow:
 
     def _before(self, state: State, chunk: ChunkInfo) -> list[Window]:
         """The window of what has been applied before, if there is one."""
-        if self.by_key:
-            restored = protocol(self.definition.source.protocol.name).capabilities.restored_ddl
-            bound = floor(state, chunk.name, restored=restored) if self.cuts == "marks" else None
-        else:
-            bound = None if chunk.name in state.held else state.barrier
+        bound = (
+            floor(state, chunk.name, self.spoken)
+            if self.by_key
+            else None
+            if chunk.name in state.held
+            else state.barrier
+        )
         return [] if bound is None else [Window(None, bound)]
 
     def _cut(
@@ -190,7 +191,12 @@ class Flow:
     @property
     def cuts(self) -> str:
         """What tells how far all tables may move; see `protocols.base.Capabilities`."""
-        return protocol(self.definition.source.protocol.name).capabilities.cuts
+        return self.spoken.cuts
+
+    @property
+    def spoken(self) -> Capabilities:
+        """What the source's protocol can do."""
+        return protocol(self.definition.source.protocol.name).capabilities
 
     def finish(self, plan: Plan) -> None:
         """Does what a begun step still lacks, and publishes its cut."""

@@ -26,10 +26,9 @@ from changefeed.stages.decode import Reader
 
 _BY_KEY = "each batch is applied at once, ordered per key; tables may be ahead of each other. A schema change waits, and later "
 _BY_KEY_WAITS = {
-    "marks": "rows of its tables with it, until every partition has shown it, or a resolved mark at or above it",
-    "transactions": "rows of its tables with it, until every partition has shown a later change; and as schema changes come by "
-    "a topic of their own, rows wait until the source has nothing more to read there",
-    "nothing": "rows of its tables with it, until the source has nothing more to read",
+    True: "rows of its tables with it, until every partition has shown it, or a resolved mark at or above it",
+    False: "rows of its tables with it, until every partition has shown a later change. It is not sent to every partition, so "
+    "all rows wait until the other partitions have passed them, or the source has nothing more to read",
 }
 _BARRIERS = {
     "marks": "all tables move together to the smallest resolved mark over all partitions; what is above it waits",
@@ -70,7 +69,8 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
     tables = planned.tables | state.tables  # what a run has reached counts more than how the source begins
     notes = list(planned.notes)
     seen = absorbed(State(), chunks, "", "", 0, quarantine=False)
-    told_by = protocol(definition.source.protocol.name).capabilities.cuts
+    spoken = protocol(definition.source.protocol.name).capabilities
+    told_by = spoken.cuts
     told = bool(seen.resolved) or any(is_waiting(chunk, -1) for chunk in chunks)
     if behaviour.consistency == "transaction" and seen.counts.records and not told:
         what, remedy = TELLING[told_by]
@@ -84,7 +84,7 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
         "records": seen.counts.records,
         "rows": seen.counts.rows,
         "dead_letters": seen.counts.dead,
-        "barrier": _BY_KEY + _BY_KEY_WAITS[told_by] if behaviour.consistency == "key" else _BARRIERS[told_by],
+        "barrier": _BY_KEY + _BY_KEY_WAITS[spoken.everywhere] if behaviour.consistency == "key" else _BARRIERS[told_by],
         "schema_changes": _SCHEMA[behaviour.schema_change_behavior],
         "guarantee": f"{protocol(definition.source.protocol.name).title} sends at least once; "
         + ("what it sends again is applied again" if behaviour.consistency == "key" else "each change is applied once"),

@@ -94,7 +94,6 @@ class State:
         partly: of these, where there is no barrier: folder -> table -> commit_ts up to which its rows are applied. Of a table
             that is not named all are, of a folder that is not named none.
         changed: where there is no barrier: `database.table`, or `database.` -> the last schema change that took effect.
-        schema_topics: topics that have shown a schema change.
         held: tables in quarantine.
         replayed: positions of dead letters whose changes are in this state, while the letters do not say so yet.
     """
@@ -112,7 +111,6 @@ class State:
     pending: tuple[str, ...] = ()
     partly: dict[str, dict[str, int]] = field(default_factory=dict)
     changed: dict[str, Changed] = field(default_factory=dict)
-    schema_topics: tuple[str, ...] = ()
     held: dict[str, Hold] = field(default_factory=dict)
     replayed: tuple[str, ...] = ()
     counts: Counts = field(default_factory=Counts)

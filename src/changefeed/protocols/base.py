@@ -200,6 +200,8 @@ class Capabilities:
         undated: some rows have neither commit_ts nor sequence; what stands around them bounds when they happened.
         headers: whether the protocol says something in record headers.
         fragments: an event may lie in several records; the decoder is a `FragmentDecoder`.
+        everywhere: a schema change is sent to every partition of its topic, behind the rows of its tables before it. Without
+            that, what a partition has is in its order.
         restored_ddl: TiDB wrote the text of the schema changes, from what it had parsed; see `wire.ddl.parse`.
     """
 
@@ -210,6 +212,7 @@ class Capabilities:
     undated: bool = False
     headers: bool = False
     fragments: bool = False
+    everywhere: bool = False
     restored_ddl: bool = False
 
     @property

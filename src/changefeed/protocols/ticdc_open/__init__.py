@@ -34,6 +34,7 @@ PROTOCOL = Protocol(
         carries=_CARRIES,
         rests={"op.update": "before"},
         cuts="marks",
+        everywhere=True,
         restored_ddl=True,
     ),
     options=Options,
