@@ -6,7 +6,6 @@ source ──▶ decode ──▶ pending store ──▶ plan ──▶ changes
 
 from __future__ import annotations
 
-import json
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -155,13 +154,8 @@ class Flow:
 
     def _before(self, state: State, chunk: ChunkInfo) -> list[Window]:
         """The window of what has been applied before, if there is one."""
-        bound = (
-            floor(state, chunk.name, self.spoken)
-            if self.by_key
-            else None
-            if chunk.name in state.held
-            else state.barrier
-        )
+        applied = None if chunk.name in state.held else state.barrier
+        bound = floor(state, chunk.name, self.spoken) if self.by_key else applied
         return [] if bound is None else [Window(None, bound)]
 
     def _cut(
@@ -299,8 +293,3 @@ def rules_of(definition: Definition) -> Rules:
         frozenset(metadata_columns(definition.sink)),
         behaviour.excludes,
     )
-
-
-def token_text(token: str) -> str:
-    """A source's token in one canonical form, so that equal ones compare equal."""
-    return json.dumps(json.loads(token), sort_keys=True, separators=(",", ":"))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import ConfigError
-from changefeed.pipeline.compose import Flow, Until, token_text
+from changefeed.pipeline.compose import Flow, Until
 from changefeed.pipeline.dead_letters import DeadLetters
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.edge import as_ours
@@ -241,3 +241,8 @@ def batch_token(checkpoint: str, number: int) -> str:
         lines = file.read().splitlines()
     token: Any = json.loads(lines[2])
     return json.dumps(token)
+
+
+def token_text(token: str) -> str:
+    """A source's token in one canonical form, so that equal ones compare equal."""
+    return json.dumps(json.loads(token), sort_keys=True, separators=(",", ":"))
