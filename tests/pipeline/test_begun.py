@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,8 @@ from deltalake import DeltaTable, QueryBuilder
 
 from changefeed.errors import ConfigError, UnsupportedError
 from changefeed.pipeline.begun import check_consistency
-from changefeed.pipeline.definition import DeltaSink
+from changefeed.pipeline.dead_letters import letters
+from changefeed.pipeline.definition import Definition, DeltaSink
 from changefeed.pipeline.run import run
 from changefeed.pipeline.state import Counts, State
 from changefeed.pipeline.status import status
@@ -118,10 +120,13 @@ def test_what_waited_for_marks_is_applied_once_no_mark_is_wanted(tmp_path: Path,
     assert rows(f"{pipeline.sink.path}/{here.path}", here.version, here.table)
 
 
-def test_the_ledger_of_another_pipeline_is_not_this_ones_status(tmp_path: Path, spark: SparkSession) -> None:
+@pytest.mark.parametrize("look", [status, letters])
+def test_the_ledger_of_another_pipeline_is_not_this_ones(
+    look: Callable[[Definition], object], tmp_path: Path, spark: SparkSession
+) -> None:
     log, marks = small_history(tmp_path / "app.jsonl")
     pipeline = definition(log, tmp_path / "lake")
     run(pipeline, spark, once=True, until=marks[0])
     other = pipeline.model_copy(update={"pipeline": pipeline.pipeline.model_copy(update={"name": "other"})})
     with pytest.raises(ConfigError, match="is the ledger of another pipeline"):
-        status(other)
+        look(other)

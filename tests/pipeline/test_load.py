@@ -19,6 +19,11 @@ REFUSED = {
     + SINK
     + "pipeline: {consistency: keys}": 'unknown pipeline.consistency "keys". Did you mean "key"? Known: key, '
     "transaction",
+    SOURCE
+    + SINK.replace(
+        "lake", "/srv/la%20ke"
+    ): "sink.path: readers to which every path is a URL take '%20' in /srv/la%20ke for "
+    "another character: name the folder without it",
     SOURCE: "sink is missing",
     SOURCE
     + SINK
