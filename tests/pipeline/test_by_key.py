@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from changefeed.pipeline.by_key import reach
+from changefeed.pipeline.pending import ChunkInfo
 from changefeed.pipeline.plan import Rules
+from changefeed.pipeline.state import State
+from changefeed.protocols import protocol
+from changefeed.stages.changes import Window
 from changefeed.wire import ddl
 from tests.pipeline.downstream import Event, Lake, chunks_of
 from tests.pipeline.test_plan import compare, history
@@ -145,3 +151,13 @@ def _read(logs: dict[Partition, list[Event]], lake: Lake, random: Random) -> Any
 def _check(upstream: Upstream, lake: Lake) -> None:
     compare(upstream.tables, lake)
     assert (lake.state.pending, lake.state.partly) == ((), {})
+
+
+def test_rows_without_commit_ts_do_not_wait() -> None:
+    """Avro's, of two topics, without marks: a schema change would come with marks."""
+    chunks = [ChunkInfo("1", "rows", "app", "t", None, 3, low, low, "t", 0, 0, 2) for low in (None, 7)]
+    state = State(pending=("1",), positions={"t": {0: 3}})
+    avro = protocol("ticdc-avro").capabilities
+    far = reach(state, chunks, {("t", 0), ("u", 0)}, avro, settled=False)
+    assert [far.windows(chunks, {"app.t"})(chunk) for chunk in chunks] == [[Window()], [Window()]]
+    assert far.left(chunks, {"app.t"}) == replace(state, pending=())

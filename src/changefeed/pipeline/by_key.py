@@ -10,7 +10,7 @@ partition without any mark still has is known when the source had nothing more t
 Rule 2. Schema changes take effect in their order. Rows of a table up to its first one that has not are applied, the rest
 wait; other tables do not wait with it.
 Rule 3. Where tables have topics of their own, a table may get its name by a schema change in another topic. Rows of a table
-that is not known wait until every partition has passed them.
+that is not known wait until every partition has passed them. Rows without commit_ts have no order to wait in.
 Rule 4. Where a schema change is not sent everywhere (a topic or a partition of its own), each partition is in order: it
 has passed what lies at or below the last that it has shown. Rows wait until every partition has passed them, as any may
 bring a schema change that lies before them. Settled, all have.
@@ -20,7 +20,7 @@ passed over. Elsewhere it is applied, as anything that is sent again: another bi
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -52,6 +52,7 @@ class Reach:
         bounds: name -> commit_ts of the first of these that concerns it.
         horizon: up to where no schema change is missing, see rule 4; None for no bound.
         covered: up to where every partition was passed, see rule 3; None for no bound.
+        undated: tables with rows that have no commit_ts.
     """
 
     state: State
@@ -60,10 +61,13 @@ class Reach:
     bounds: dict[str, int]
     horizon: int | None
     covered: int | None
+    undated: frozenset[str]
     spoken: Capabilities
 
     def upto(self, name: str, *, known: bool) -> int | None:
         """The commit_ts above which rows of the table wait; None for none."""
+        if name in self.undated:
+            return None
         bounds = [self.bounds.get(key) for key in _keys(name, self.spoken)]
         bounds += [self.horizon, None if known else self.covered]
         return min((bound for bound in bounds if bound is not None), default=None)
@@ -87,10 +91,14 @@ class Reach:
                 found.append((None if start == _NOTHING else start, end, folders))
         return found
 
-    def windows(self, chunk: ChunkInfo, unknown: Container[str]) -> list[Window]:
-        """What of a chunk's rows the step applies; see `Planned.unknown`."""
-        parts = self.parts(chunk.name, None, None, known=chunk.name not in unknown)
-        return [Window(low, high) for low, high, folders in parts if chunk.folder in folders]
+    def windows(self, chunks: Iterable[ChunkInfo], unknown: Container[str]) -> Callable[[ChunkInfo], list[Window]]:
+        """A chunk -> what of its rows the step applies; see `Planned.unknown`."""
+        parts = {
+            name: [(Window(low, high), {*folders}) for low, high, folders in found]
+            for name in {c.name for c in chunks if c.kind == "rows"}
+            if (found := self.parts(name, None, None, known=name not in unknown))
+        }
+        return lambda chunk: [window for window, folders in parts.get(chunk.name, ()) if chunk.folder in folders]
 
     def _done(self, folder: str, name: str) -> int | None:
         """Up to where the rows of a table in a folder are applied; None for all of them."""
@@ -148,9 +156,10 @@ def reach(
     horizon = covered = None
     if not settled and not spoken.everywhere:
         horizon = min((_last(at, state) for at in known), default=None)
-    elif not settled and len({topic for topic, _ in known}) > 1:
+    elif not settled and len({topic for topic, _ in known}) > 1 and not _has_no_schema_changes(state, shown, spoken):
         covered = _covered(state, known, new[:ready])
-    return Reach(state, new[:ready], new[ready:], bounds, horizon, covered, spoken)
+    undated = frozenset(c.name for c in chunks if c.kind == "rows" and c.min_ts is None)
+    return Reach(state, new[:ready], new[ready:], bounds, horizon, covered, undated, spoken)
 
 
 def floor(state: State, name: str, spoken: Capabilities) -> int | None:
@@ -230,6 +239,11 @@ def _last(at: _Partition, state: State) -> int:
     if topic in state.positions and topic not in state.latest:
         return _END  # it tells of transactions, or that the producer lives
     return state.latest.get(topic, {}).get(partition, _NOTHING)
+
+
+def _has_no_schema_changes(state: State, shown: Mapping[_Identity, object], spoken: Capabilities) -> bool:
+    """Whether none will come: TiCDC's Avro, which leaves deletes undated, has schema changes only where it has marks."""
+    return spoken.undated and not (state.resolved or state.changed or shown)
 
 
 def _covered(state: State, known: Iterable[_Partition], changes: list[SchemaChange]) -> int:

@@ -142,7 +142,7 @@ class Flow:
     def _step_by_key(self, before: State, chunks: list[ChunkInfo], reach: Reach) -> None:
         """Moves each table as far as the schema changes allow."""
         planned = make(before, chunks, None, None, rules_of(self.definition), reach)
-        applied = rows_within(self.pending, chunks, lambda chunk: reach.windows(chunk, planned.unknown))
+        applied = rows_within(self.pending, chunks, reach.windows(chunks, planned.unknown))
         reached = counted(planned.reached(reach.left(chunks, planned.unknown)), applied=applied)
         if planned.actions or reached != self.ledger.state:
             self._carry_out(planned, before, reached)
