@@ -13,7 +13,7 @@ import yaml
 from changefeed import __version__
 from changefeed.cli import COMMANDS, run
 from changefeed.cli.failure import exit_code
-from changefeed.cli.output import OutputClosedError
+from changefeed.cli.output import OutputClosedError, many
 from changefeed.errors import ConfigError, FencedError, SourceError, TruncatedError, UnsupportedError
 from changefeed.pipeline.definition import Definition
 from changefeed.record_log import read, write
@@ -189,3 +189,8 @@ def test_a_defect_asks_for_its_traceback(monkeypatch: pytest.MonkeyPatch, capsys
         "error: ModuleNotFoundError: No module named 'changefeed.cli.no_such_module'. "
         "This is a defect of changefeed; --traceback shows where\n"
     )
+
+
+@pytest.mark.parametrize("count, said", [(0, "0 rows"), (1, "1 row"), (1204, "1,204 rows")])
+def test_one_is_no_plural(count: int, said: str) -> None:
+    assert many(count, "row") == said

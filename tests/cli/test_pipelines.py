@@ -110,7 +110,7 @@ def test_status_of_what_ran(ran: Ran) -> None:
     shown = invoke("status", ran.path).stdout.splitlines()
     assert shown[0].split() == ["cut", "table", "version"]
     assert shown[1].startswith(f"{ran.mark} (")
-    assert shown[-1].endswith("2 rows: 1 applied, 0 repeated, 1 pending; 1 schema changes, 1 dead letters")
+    assert shown[-1].endswith("2 rows: 1 applied, 0 repeated, 1 pending; 1 schema change, 1 dead letter")
 
 
 def test_explain_shows_the_type_map(ran: Ran) -> None:

@@ -25,10 +25,12 @@ from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
 from changefeed.pipeline.actions import AddColumns, AnyAction, Copy, Create, Merge, Rewrite, chains
 from changefeed.pipeline.barrier import absorbed, barrier, still_pending
+from changefeed.pipeline.by_key import reach
 from changefeed.pipeline.pending import ChunkInfo
 from changefeed.pipeline.plan import Planned, Rules, make
 from changefeed.pipeline.state import State, read_state, write_state
 from changefeed.pipeline.writes import overlaps
+from changefeed.protocols.base import Capabilities
 from changefeed.stages.changes import Window, worker
 from tests.pipeline.upstream import KINDS, Change, Ddl, Row
 
@@ -41,12 +43,12 @@ class Chunk:
     payload: bytes | None
 
 
-def chunks_of(events: Iterable[Event], partition: int, offset: int, folder: str) -> list[Chunk]:
+def chunks_of(events: Iterable[Event], partition: int, offset: int, folder: str, topic: str = "log") -> list[Chunk]:
     """One task's chunks: events of one partition, from this offset on, as the decode stage hands them over."""
     builder, control, records = BatchBuilder(), [], []
     for record, event in enumerate(events):
-        place = Place("log", partition, offset + record, None, record)
-        records.append({"topic": "log", "partition": partition, "offset": offset + record, "timestamp": None})
+        place = Place(topic, partition, offset + record, None, record)
+        records.append({"topic": topic, "partition": partition, "offset": offset + record, "timestamp": None})
         if isinstance(event, int):
             control.append(Resolved(event, place))
         elif isinstance(event, Ddl):
@@ -115,6 +117,17 @@ class Lake:
         self.state = read_state(write_state(reached))
         self.pending = {folder: self.pending[folder] for folder in pending}
 
+    def apply_by_key(self, partitions: set[tuple[str, int]], everywhere: bool = True, *, settled: bool = False) -> None:
+        """One step without a barrier."""
+        infos = [c.info for folder in self.state.pending for c in self.pending[folder]]
+        spoken = Capabilities(frozenset(), everywhere=everywhere, restored_ddl=self.rules.restored_ddl)
+        far = reach(self.state, infos, partitions, spoken, settled=settled)
+        planned = make(self.state, infos, None, None, self.rules, far)
+        self._run(planned)
+        self.notes += planned.notes
+        self.state = read_state(write_state(planned.reached(far.left(infos, planned.unknown))))
+        self.pending = {folder: self.pending[folder] for folder in self.state.pending}
+
     def rows(self, name: str) -> list[Row]:
         """What the table holds."""
         here = self.state.tables[name]
@@ -168,7 +181,7 @@ class Lake:
 
     def _changes(self, action: Merge) -> list[Row]:
         found = []
-        for chunk in (c for folder in self.state.pending for c in self.pending[folder]):
+        for chunk in (c for folder in action.folders or self.state.pending for c in self.pending[folder]):
             named = (chunk.info.database, chunk.info.table) == action.source
             if chunk.info.kind == "rows" and named and overlaps(chunk.info, action.after, action.upto):
                 payload = pa.RecordBatch.from_pydict({"payload": pa.array([chunk.payload], pa.binary())})

@@ -113,3 +113,27 @@ def small_history(path: Path) -> tuple[Path, list[int]]:
     marks.append(h.resolved())
     h.rows(("sales", None, {"id": 99, "note": "beyond the last mark"}))
     return h.write(path), marks
+
+
+def lagging_history(path: Path) -> Path:
+    """Schema changes of every kind between rows of both partitions; keys stay in theirs, and marks come at the end."""
+    h = HistoryBuilder()
+    h.schema("app", None, "CREATE DATABASE `app`")
+    h.schema(
+        "app", "orders", "CREATE TABLE `app`.`orders` (`id` BIGINT NOT NULL,`total` DECIMAL(10,2),PRIMARY KEY(`id`))"
+    )
+    h.schema("app", "notes", "CREATE TABLE `app`.`notes` (`n` INT NOT NULL,`note` VARCHAR(20))")
+    for i in range(4):
+        h.rows(("orders", None, {"id": i, "total": f"{i}.50"}), ("notes", None, {"n": i, "note": f"order {i}"}))
+    h.schema("app", "notes", "TRUNCATE TABLE `app`.`notes`")
+    h.schema("app", "orders", "ALTER TABLE `app`.`orders` ADD COLUMN `note` VARCHAR(20) NULL")
+    for i in (4, 5):
+        h.rows(("orders", None, {"id": i, "total": "1.00", "note": "dear"}), ("notes", None, {"n": i, "note": "kept"}))
+    h.schema("app", "orders", "ALTER TABLE `app`.`orders` DROP COLUMN `total`")
+    h.rows(("orders", {"id": 1, "note": None}, None), ("orders", None, {"id": 6, "note": "new"}))
+    h.schema("app", "orders", "RENAME TABLE `app`.`orders` TO `app`.`sales`")
+    for i in (2, 3):
+        h.rows(("sales", {"id": i, "note": None}, {"id": i, "note": "sold"}), ("notes", None, {"n": i, "note": "last"}))
+    h.schema("app", "drafts", "CREATE TABLE `app`.`drafts` (`id` BIGINT NOT NULL,PRIMARY KEY(`id`))")
+    h.resolved()
+    return h.write(path)

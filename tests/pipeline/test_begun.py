@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,13 +10,14 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 
-from changefeed.errors import ConfigError
+from changefeed.errors import ConfigError, UnsupportedError
 from changefeed.pipeline.begun import check_consistency
-from changefeed.pipeline.definition import DeltaSink
+from changefeed.pipeline.dead_letters import letters
+from changefeed.pipeline.definition import Definition, DeltaSink
 from changefeed.pipeline.run import run
 from changefeed.pipeline.state import Counts, State
 from changefeed.pipeline.status import status
-from tests.pipeline.history import small_history
+from tests.pipeline.history import HistoryBuilder, small_history
 from tests.pipeline.oracle import History
 from tests.pipeline.running import check_cuts, definition, published
 from tests.pipeline.tables import rows
@@ -45,6 +47,35 @@ def test_consistency_stays_once_a_change_was_applied(state: State, consistency: 
     with pytest.raises(ConfigError) as error:
         check_consistency(pipeline, state)
     assert str(error.value) == f"pipeline.consistency: changes have been applied with `{begun}`: {WAY_OUT}"
+
+
+@pytest.mark.parametrize(
+    "way_out, notes",
+    [({"keyless": "inserts"}, ["kept", "too"]), ({"exclude": ["app.no*"]}, None)],
+    ids=["inserts", "exclude"],
+)
+def test_a_step_that_cannot_end_is_ended_by_another_definition(
+    way_out: dict[str, Any], notes: list[str] | None, tmp_path: Path, spark: SparkSession
+) -> None:
+    h = HistoryBuilder()
+    h.schema("app", "orders", "CREATE TABLE `app`.`orders` (`id` BIGINT NOT NULL,`qty` INT,PRIMARY KEY(`id`))")
+    h.schema("app", "notes", "CREATE TABLE `app`.`notes` (`n` INT NOT NULL,`note` VARCHAR(20))")
+    h.rows(("orders", None, {"id": 1, "qty": 2}), ("notes", None, {"n": 1, "note": "kept"}))
+    h.rows(("notes", {"n": 1, "note": "kept"}, {"n": 1, "note": "changed"}), ("notes", None, {"n": 2, "note": "too"}))
+    h.resolved()
+    log = h.write(tmp_path / "app.jsonl")
+    for _ in range(2):
+        with pytest.raises(UnsupportedError, match=r"app.notes has no handle key, so the update at .* then run again"):
+            run(definition(log, tmp_path / "lake"), spark, once=True)
+    pipeline = definition(log, tmp_path / "lake", **way_out)
+    run(pipeline, spark, once=True)
+    state = published(pipeline)[-1].state
+    assert state.tables.keys() == ({"app.orders"} if notes is None else {"app.orders", "app.notes"})
+    assert (state.counts.rows, state.counts.applied) == (4, 4)
+    if notes is not None:
+        here = state.tables["app.notes"]
+        found = rows(f"{pipeline.sink.path}/{here.path}", here.version, here.table)
+        assert sorted(row["note"] for row in found) == notes
 
 
 def test_columns_of_ours_are_those_of_the_first_write(tmp_path: Path, spark: SparkSession) -> None:
@@ -89,10 +120,13 @@ def test_what_waited_for_marks_is_applied_once_no_mark_is_wanted(tmp_path: Path,
     assert rows(f"{pipeline.sink.path}/{here.path}", here.version, here.table)
 
 
-def test_the_ledger_of_another_pipeline_is_not_this_ones_status(tmp_path: Path, spark: SparkSession) -> None:
+@pytest.mark.parametrize("look", [status, letters])
+def test_the_ledger_of_another_pipeline_is_not_this_ones(
+    look: Callable[[Definition], object], tmp_path: Path, spark: SparkSession
+) -> None:
     log, marks = small_history(tmp_path / "app.jsonl")
     pipeline = definition(log, tmp_path / "lake")
     run(pipeline, spark, once=True, until=marks[0])
     other = pipeline.model_copy(update={"pipeline": pipeline.pipeline.model_copy(update={"name": "other"})})
     with pytest.raises(ConfigError, match="is the ledger of another pipeline"):
-        status(other)
+        look(other)

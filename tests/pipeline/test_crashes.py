@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,9 +18,11 @@ from changefeed.errors import FencedError
 from changefeed.pipeline import failpoint
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.run import run
-from tests.pipeline.history import small_history
-from tests.pipeline.oracle import History
+from tests.pipeline.history import lagging_history, small_history
+from tests.pipeline.oracle import History, same_rows
 from tests.pipeline.running import check_cuts, definition, published
+from tests.pipeline.tables import rows
+from tests.pipeline.uneven import uneven
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,6 +94,29 @@ def test_a_run_that_ends_there_is_finished_by_the_next(
     with pytest.raises(Killed):
         run(pipeline, spark, once=True)
     _finish(pipeline, spark, history, epoch=2)
+
+
+def test_by_key_what_waits_for_a_schema_change_survives_every_point(
+    spark: SparkSession, kill_at: dict[str, int], tmp_path: Path
+) -> None:
+    """Partition 1 comes behind all of partition 0; tables without a key would show whatever is applied twice."""
+    log = lagging_history(tmp_path / "app.jsonl")
+    lagging = uneven(log, tmp_path / "lagging.jsonl", seed=1, stretch=100)
+    pipeline = definition(lagging, tmp_path / "lake", limit=5, parallelism=1, consistency="key")
+    killed = 0
+    for point in STEP * 2:
+        kill_at[point] = 0
+        with suppress(Killed):
+            run(pipeline, spark, once=True)
+        killed += kill_at.pop(point, None) is None
+    assert killed > len(STEP)
+    run(pipeline, spark, once=True)
+    state, wanted = published(pipeline)[-1].state, History(log).at(None)
+    assert sorted(here.table.name for here in state.tables.values()) == sorted(wanted)
+    for here in state.tables.values():
+        lies = rows(f"{pipeline.sink.path}/{here.path}", here.version, here.table)
+        assert not (said := same_rows(lies, wanted[here.table.name])), f"{here.table.name}: {said}"
+    assert (state.counts.applied, state.counts.pending, state.pending) == (state.counts.rows, 0, ())
 
 
 def _finish(pipeline: Definition, spark: SparkSession, history: History, *, epoch: int) -> None:

@@ -19,12 +19,17 @@ REFUSED = {
     + SINK
     + "pipeline: {consistency: keys}": 'unknown pipeline.consistency "keys". Did you mean "key"? Known: key, '
     "transaction",
+    SOURCE
+    + SINK.replace(
+        "lake", "/srv/la%20ke"
+    ): "sink.path: readers to which every path is a URL take '%20' in /srv/la%20ke for "
+    "another character: name the folder without it",
     SOURCE: "sink is missing",
     SOURCE
     + SINK
     + "pipeline: {schema.change.behaviour: ignore}": 'unknown name in pipeline "schema.change.behaviour". Did you '
-    'mean "schema.change.behavior"? Known: consistency, dead-letters, keyless, name, parallelism, schema.change.behavior, '
-    "trigger-interval",
+    'mean "schema.change.behavior"? Known: consistency, dead-letters, exclude, keyless, name, parallelism, '
+    "schema.change.behavior, trigger-interval",
     SOURCE.replace("type: files, ", "") + SINK: "source.type is missing",
     SOURCE.replace(" ticdc-open", "") + SINK: "source.protocol is missing",
     SOURCE.replace("ticdc-open", "[ticdc-open]") + SINK: "source.protocol: expected names and values",

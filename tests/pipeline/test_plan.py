@@ -36,7 +36,7 @@ def test_every_cut_of_a_random_history_is_its_exact_state(
     seed: int, steps: int, partitions: int, partial: bool
 ) -> None:
     random = Random(seed)
-    upstream = _history(random, steps, partial)
+    upstream = history(random, steps, partial)
     lake = Lake(RULES, random)
     for _ in _replayed(upstream, lake, partitions, random):
         _check(upstream, lake)
@@ -49,7 +49,7 @@ def test_every_cut_of_a_random_history_is_its_exact_state(
 def test_a_table_in_quarantine_is_complete_once_it_is_released(seed: int, steps: int, partitions: int) -> None:
     """Tables are held at random points, whatever happens to them and their names meanwhile."""
     random = Random(seed)
-    upstream = _history(random, steps, partial=True)
+    upstream = history(random, steps, partial=True)
     lake = Lake(RULES, random)
     names = sorted({f"{e.database}.{e.table}" for e in upstream.events if e.table is not None})
     for _ in _replayed(upstream, lake, partitions, random):
@@ -68,35 +68,9 @@ def test_a_table_in_quarantine_is_complete_once_it_is_released(seed: int, steps:
     assert lake.state.pending == ()
 
 
-@many
-@given(seeds, st.integers(1, 40))
-def test_without_barriers_what_is_sent_twice_counts_once(seed: int, steps: int) -> None:
-    """`consistency: key`: every batch at once, and the producer goes back a little now and then.
-
-    Batches have whole transactions, for their rows stand for each other; DDL may be cut anywhere.
-    """
-    random = Random(seed)
-    upstream = _history(random, steps, partial=False, keyless=False)
-    lake = Lake(RULES, random)
-    events, at, number = upstream.events, 0, 0
-    cuts = [i for i in range(len(events) + 1) if _may_cut(events, i)]
-    while at < len(events):
-        ddl = max((i for i, e in enumerate(events[:at]) if isinstance(e, Ddl)), default=0)
-        start = random.choice([at, *(c for c in cuts if max(ddl, at - 8) <= c < at)])
-        at = random.choice([c for c in cuts if c > at][:4])
-        number += 1
-        lake.read(chunks_of(events[start:at], 0, 1000 * number, f"{number}"), f"{number}")
-        lake.apply(None, None)
-    _compare(upstream.tables, lake)
-
-
-def _may_cut(events: list[Ddl | Change], at: int) -> bool:
-    inside = 0 < at < len(events) and events[at - 1].ts == events[at].ts
-    return not inside or isinstance(events[at], Ddl)
-
-
-def _history(random: Random, steps: int, partial: bool, keyless: bool = True) -> Upstream:
-    upstream = Upstream(random, partial, keyless)
+def history(random: Random, steps: int, partial: bool, keyless: bool = True, moves: bool = True) -> Upstream:
+    """Tables that change as they like; some are there before."""
+    upstream = Upstream(random, partial, keyless, moves)
     for name in random.sample(["old", "older", "Orders"], random.randint(0, 2)):
         upstream.exist("app", name, {"a": "int", "b": random.choice(["text", "decimal", "enum"])})
     for _ in range(steps):
@@ -133,10 +107,11 @@ def _replayed(upstream: Upstream, lake: Lake, partitions: int, random: Random) -
 
 def _check(upstream: Upstream, lake: Lake) -> None:
     past = [ts for ts in upstream.history if lake.state.barrier is not None and ts <= lake.state.barrier]
-    _compare(upstream.history[max(past)] if past else {}, lake)
+    compare(upstream.history[max(past)] if past else {}, lake)
 
 
-def _compare(tables: dict[tuple[str, str], Table], lake: Lake) -> None:
+def compare(tables: dict[tuple[str, str], Table], lake: Lake) -> None:
+    """The lake's tables are these, those in quarantine aside."""
     wanted = {".".join(name): table for name, table in tables.items()}
     for name, here in lake.state.tables.items():
         if name not in lake.state.held:
@@ -275,16 +250,18 @@ def test_what_a_schema_change_does(behavior: str, said: list[str | Change], rows
         ),
         (
             {"keyless": "refuse"}, [replace(ROW, keyed=False, kinds={"id": "int"}, after={"id": 1})],
-            "app.t has no handle key and `keyless: refuse` is set: give it a primary key upstream, leave it out, or set "
-            "`keyless: append`",
+            "app.t has no handle key and `keyless: refuse` is set: give it a primary key upstream, name it in "
+            "pipeline.exclude, or set `keyless` to `append` or `inserts`",
         ),
         (
             {}, ["CREATE TABLE t (id INT PRIMARY KEY, `a (b)` INT)"],
-            "app.t: column 'a (b)': plain Delta tables have no ' ' in names of columns. Rename it upstream",
+            "app.t: column 'a (b)': plain Delta tables have no ' ' in names of columns. Rename it upstream, "
+            "or name the table in pipeline.exclude",
         ),
         (
             {}, [CREATE, "ALTER TABLE t ADD COLUMN `a=b` INT"],
-            "app.t: column 'a=b': plain Delta tables have no '=' in names of columns. Rename it upstream",
+            "app.t: column 'a=b': plain Delta tables have no '=' in names of columns. Rename it upstream, "
+            "or name the table in pipeline.exclude",
         ),
         (
             {"ours": frozenset({"_op"})}, [CREATE, "ALTER TABLE t RENAME COLUMN a TO _OP"],
@@ -302,6 +279,23 @@ def test_what_cannot_be_applied_names_itself_and_the_way_out(
     with pytest.raises(UnsupportedError) as error:
         _applied(*said, **rules)
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    "said, tables",
+    [
+        ([CREATE, ROW, ("CREATE TABLE gone (id INT PRIMARY KEY)", "gone"), _insert(0, 3, "gone")], {"app.t": [FULL]}),
+        ([CREATE, ROW, ("RENAME TABLE t TO gone", "gone"), _insert(0, 3, "gone", a=1, b=1)], {}),
+        ([("CREATE TABLE gone (id INT PRIMARY KEY)", "gone"), ("RENAME TABLE gone TO t", "t"), ROW], {"app.t": [FULL]}),
+        ([CREATE, ROW, ("CREATE TABLE gone (`a b` INT)", "gone"), ("DROP DATABASE app", None)], {}),
+    ],
+    ids=["alone", "renamed to", "renamed from", "what it has that cannot be"],
+)
+def test_a_table_that_is_excluded_is_passed_over(
+    said: list[str | Change | tuple[str, str | None]], tables: dict[str, list[Row]]
+) -> None:
+    lake = _applied(*said, excluded=lambda name: name == "app.gone")
+    assert {name: lake.rows(name) for name in lake.state.tables} == tables
 
 
 def test_lenient_does_not_rename_over_a_table_that_it_keeps() -> None:

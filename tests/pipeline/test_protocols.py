@@ -14,6 +14,7 @@ from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.run import run
 from changefeed.pipeline.status import status
 from tests.pipeline.running import SHOP, check_expected, definition
+from tests.pipeline.uneven import uneven
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +35,11 @@ class Log:
 
     def pipeline(self, lake: Path, **said: Any) -> Definition:
         spoken = {"name": self.protocol, **self.options}
-        return definition(SHOP / self.protocol / f"{self.name}.jsonl.gz", lake, protocol=spoken, **said)
+        return definition(self.path, lake, protocol=spoken, **said)
+
+    @property
+    def path(self) -> Path:
+        return SHOP / self.protocol / f"{self.name}.jsonl.gz"
 
     @property
     def cuts(self) -> dict[str, int | str]:
@@ -59,6 +64,7 @@ EXTENSION = Log(
     {**avro("avro-ext.newarch"), "avro-bigint-unsigned-handling-mode": "string"},
     only=("customers", "refunds"),
 )
+OPEN = Log("ticdc-open", "open-3.newarch")
 DECIMALS = ("balance", "total", "price", "amount")
 LOGS = [
     WATERMARKS,
@@ -95,6 +101,17 @@ def test_until_each_named_cut_then_on_to_the_end(log: Log, spark: SparkSession, 
         check_expected(pipeline, cut, log.only, log.doubles)
     run(pipeline, spark, once=True)
     check_expected(pipeline, "final", log.only, log.doubles)
+
+
+@pytest.mark.parametrize("log", [OPEN, *ALL_CUTS], ids=str)
+def test_by_key_partitions_that_lag_end_equal(log: Log, spark: SparkSession, tmp_path: Path) -> None:
+    records = uneven(log.path, tmp_path / "log.jsonl", seed=7, stretch=400)
+    spoken = {"name": log.protocol, **log.options}
+    pipeline = definition(records, tmp_path / "lake", protocol=spoken, limit=1500, consistency="key")
+    run(pipeline, spark, once=True)
+    check_expected(pipeline, "final", log.only, log.doubles)
+    counts = status(pipeline)["counts"]
+    assert (counts["dead"], counts["rows"]) == (0, counts["applied"] + counts["repeated"])
 
 
 def test_rows_without_schema_changes_and_marks_show_what_they_carry(spark: SparkSession, tmp_path: Path) -> None:

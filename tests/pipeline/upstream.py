@@ -69,6 +69,7 @@ class Upstream:
     random: Random
     partial: bool = False
     keyless: bool = True
+    moves: bool = True  # rows change their key
     ts: int = 100
     tables: dict[tuple[str, str], Table] = field(default_factory=dict)
     events: list[Ddl | Change] = field(default_factory=list)
@@ -105,7 +106,7 @@ class Upstream:
                 self._insert(name, table)
             elif chance < 0.7:
                 self._update(name, table)
-            elif chance < 0.85:
+            elif chance < 0.85 or not self.moves:
                 self._delete(name, table)
             else:
                 self._swap_keys(name, table)

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from changefeed.cli import run as command
-from changefeed.errors import SourceError
+from changefeed.errors import ConfigError
 from changefeed.pipeline.explain import explain
 from changefeed.pipeline.run import Summary, run
 from changefeed.pipeline.state import State
@@ -51,7 +51,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
 def test_explain_and_a_run_of_once_end_there(spark: SparkSession, tmp_path: Path) -> None:
     pipeline = definition(tmp_path / "*.jsonl", tmp_path / "lake")
     for attempt in (lambda: explain(pipeline), lambda: run(pipeline, spark, once=True)):
-        with pytest.raises(SourceError) as caught:
+        with pytest.raises(ConfigError) as caught:
             attempt()
         assert str(caught.value) == f"no file matches {tmp_path}/*.jsonl: {FIX}"
 

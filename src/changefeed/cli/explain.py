@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from changefeed.cli.options import common, example, pipeline
-from changefeed.cli.output import Output
+from changefeed.cli.output import Output, many
 
 
 @click.command(epilog=example("changefeed explain pipeline.yaml", "changefeed explain pipeline.yaml --records 100000"))
@@ -33,7 +33,7 @@ def explain(output: Output, path: Path, records: int) -> None:
     for table in found["tables"]:
         _table(output, table)
     said = [(name.replace("_", " "), found[name]) for name in ("barrier", "schema_changes", "guarantee")]
-    looked = f"{found['records']:,} records: {found['rows']:,} rows, {found['dead_letters']:,} dead letters"
+    looked = f"{many(found['records'], 'record')}: {many(found['rows'], 'row')}, {many(found['dead_letters'], 'dead letter')}"
     output.table(("policy", "meaning"), [*said, ("looked at", looked)])
     output.lines(["", *(f"note: {note}" for note in found["notes"])] if found["notes"] else [])
 

@@ -36,7 +36,8 @@ pipeline:
   # key: each batch at once, in order for each key.
   consistency: transaction
   # dead-letters: stop             # a record that cannot be decoded: stop, quarantine its table, or continue
-  # keyless: append                # tables without a handle key: append, or refuse
+  # keyless: append                # tables without a handle key: append, inserts, or refuse
+  # exclude: [shop.audit]          # tables to pass over
   # schema.change.behavior: evolve # or try_evolve, lenient, ignore, exception: `changefeed explain` says what they do
   # parallelism: 4                 # how many tables are written at the same time
   # trigger-interval: 1 second     # how often to look for new records when following

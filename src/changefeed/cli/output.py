@@ -21,6 +21,11 @@ class OutputClosedError(Exception):
     """Who read our stdout has gone, as `head` does when it has seen enough."""
 
 
+def many(count: int, what: str) -> str:
+    """A count and its noun: `1 row`, `1,204 rows`."""
+    return f"{count:,} {what}" + ("" if count == 1 else "s")
+
+
 class Progress(Protocol):
     """Counts what has been done, for a person who waits."""
 

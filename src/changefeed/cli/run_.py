@@ -13,7 +13,7 @@ import click
 from changefeed.cli.moment import moment, shown, time_of
 from changefeed.cli.on_spark import spark_for
 from changefeed.cli.options import common, example, pipeline
-from changefeed.cli.output import Output
+from changefeed.cli.output import Output, many
 from changefeed.cli.signals import Stop, stop_on_signals
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ def run(output: Output, path: Path, once: bool, until: int | str | None) -> int:
     missing = source(definition.source).missing()
     if missing is not None and not once:
         _log.warning("%s yet; waiting for the first one", missing.what)
+    if not output.json:
+        output.note(f"{definition.pipeline.name}: starting Spark, to read {_read(definition)}")
     with output.status("starting Spark") as say, spark_for(definition) as spark, stop_on_signals() as stop:
         steps = _Steps(output, say)
         stopping = _announced(stop, say)
@@ -68,6 +70,14 @@ def run(output: Output, path: Path, once: bool, until: int | str | None) -> int:
         output.error("UntilNotReached", _why(done.state, until), 1)
         return 1
     return stop.exit_code
+
+
+def _read(definition: Definition) -> str:
+    """What the source reads, in its own words."""
+    source = definition.source
+    if source.type == "files":
+        return source.path
+    return f"{', '.join(source.topics) if source.topics else source.topics_pattern} at {source.servers}"
 
 
 def _announced(stop: Stop, say: Callable[[str], None]) -> Callable[[], bool]:
@@ -100,9 +110,9 @@ class _Steps:
             self._output.flush()
             return
         words = [
-            f"{applied:,} rows applied" + ("" if rate is None else f" ({rate:,}/s)"),
+            f"{many(applied, 'row')} applied" + ("" if rate is None else f" ({rate:,}/s)"),
             f"{state.counts.pending:,} pending",
-            f"{len(state.tables)} tables at {shown(state.barrier)}",
+            f"{many(len(state.tables), 'table')} at {shown(state.barrier)}",
             *_troubles(state),
         ]
         self._say(", ".join(words))
@@ -121,7 +131,7 @@ def _reached(state: State) -> dict[str, Any]:
 
 def _troubles(state: State) -> Iterator[str]:
     if state.counts.dead:
-        yield f"{state.counts.dead:,} dead letters"
+        yield many(state.counts.dead, "dead letter")
     if state.held:
         yield f"in quarantine: {', '.join(sorted(state.held))}"
 
@@ -143,10 +153,11 @@ def _tell(output: Output, definition: Definition, done: Summary, stop: Stop, sec
         output.table(("table", "version", "applied", "path"), rows)
     changes = state.counts.schema_changes - before.counts.schema_changes
     words = [
-        f"{definition.pipeline.name}: {applied:,} rows" + (f" and {changes:,} schema changes" if changes else ""),
-        f"applied in {done.steps:,} steps and {seconds:,.1f} s ({applied / max(seconds, 0.001):,.0f} rows/s)",
+        f"{definition.pipeline.name}: {many(applied, 'row')}"
+        + (f" and {many(changes, 'schema change')}" if changes else ""),
+        f"applied in {many(done.steps, 'step')} and {seconds:,.1f} s ({applied / max(seconds, 0.001):,.0f} rows/s)",
     ]
-    output.lines([" ".join(words), ", ".join([f"{state.counts.pending:,} rows pending", *_troubles(state)])])
+    output.lines([" ".join(words), ", ".join([f"{many(state.counts.pending, 'row')} pending", *_troubles(state)])])
 
 
 def _table(state: State, before: State, name: str) -> tuple[str, str]:

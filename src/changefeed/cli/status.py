@@ -9,7 +9,7 @@ import click
 
 from changefeed.cli.moment import shown
 from changefeed.cli.options import common, example, pipeline
-from changefeed.cli.output import Output
+from changefeed.cli.output import Output, many
 
 
 @click.command(epilog=example("changefeed status pipeline.yaml", "changefeed status pipeline.yaml --json --cuts 1"))
@@ -48,9 +48,9 @@ def status(output: Output, path: Path, cuts: int | None) -> None:
     counts = found["counts"]
     output.lines(
         [
-            f"{found['pipeline']}, epoch {found['epoch']}: {counts['records']:,} records, {counts['rows']:,} rows: "
+            f"{found['pipeline']}, epoch {found['epoch']}: {many(counts['records'], 'record')}, {many(counts['rows'], 'row')}: "
             f"{counts['applied']:,} applied, {counts['repeated']:,} repeated, {found['pending']:,} pending; "
-            f"{counts['schema_changes']:,} schema changes, {found['dead_letters']:,} dead letters",
+            f"{many(counts['schema_changes'], 'schema change')}, {many(found['dead_letters'], 'dead letter')}",
         ]
     )
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
+
 import msgspec
 
 from changefeed.model.definition import Table
@@ -25,6 +28,7 @@ class Merge(Action, frozen=True, tag=True, kw_only=True):
 
     Attributes:
         source: database and table, as the rows name them.
+        folders: of the pending store; none named are all that the step reads.
         load: the table is empty or stale before: replace it rather than merge.
         partial: some images lack columns.
         declared: DDL has told the table's types.
@@ -33,6 +37,7 @@ class Merge(Action, frozen=True, tag=True, kw_only=True):
     source: tuple[str, str]
     after: int | None
     upto: int | None
+    folders: tuple[str, ...] = ()
     load: bool = False
     partial: bool = False
     declared: bool = False
@@ -91,6 +96,13 @@ def fused(actions: list[AnyAction]) -> list[AnyAction]:
         last |= dict.fromkeys(touched(action), len(out))
         out.append(action)
     return out
+
+
+def without(plan: Plan, excluded: Callable[[str], bool]) -> Plan:
+    """The plan without the tables, by `database.table`, that are passed over by now."""
+    actions = [a for a in plan.actions if not excluded(f"{a.table.database}.{a.table.name}")]
+    tables = {name: table for name, table in plan.state.tables.items() if not excluded(name)}
+    return msgspec.structs.replace(plan, actions=actions, state=dataclasses.replace(plan.state, tables=tables))
 
 
 def touched(action: AnyAction) -> set[str]:

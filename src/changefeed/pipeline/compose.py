@@ -6,9 +6,7 @@ source ──▶ decode ──▶ pending store ──▶ plan ──▶ changes
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -17,21 +15,24 @@ import msgspec
 
 from changefeed.pipeline import barrier as marks
 from changefeed.pipeline import transactions
-from changefeed.pipeline.actions import AddColumns, AnyAction, Copy, Create, Merge, Plan, Rewrite, chains
+from changefeed.pipeline.actions import AddColumns, AnyAction, Copy, Create, Merge, Plan, Rewrite, chains, without
 from changefeed.pipeline.barrier import absorbed, still_pending
 from changefeed.pipeline.begun import check_columns, check_consistency
+from changefeed.pipeline.by_key import Reach, floor, reach
+from changefeed.pipeline.counting import rows_within
 from changefeed.pipeline.dead_letters import DeadLetters
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.ledger import Ledger
 from changefeed.pipeline.pending import ChunkInfo, PendingStore
-from changefeed.pipeline.plan import PASSED, Rules, make
-from changefeed.pipeline.state import Hold, State
+from changefeed.pipeline.plan import PASSED, Planned, Rules, make
+from changefeed.pipeline.state import State, counted
 from changefeed.protocols import protocol
+from changefeed.protocols.base import Capabilities
 from changefeed.sinks.delta.columns import metadata_columns
 from changefeed.sinks.delta.log import Stamp
 from changefeed.sinks.delta.table import Writer
-from changefeed.stages.changes import Told, Window, changes, count
+from changefeed.stages.changes import Told, Window, changes
 from changefeed.stages.decode import decode
 from changefeed.stages.latest import latest
 
@@ -58,9 +59,19 @@ class Flow:
     whole: bool  # batches of records are whole partitions by the task, in order
 
     def batch(
-        self, records: DataFrame, folder: str, token: str, partitions: set[tuple[str, int]], until: Until
+        self,
+        records: DataFrame,
+        folder: str,
+        token: str,
+        partitions: set[tuple[str, int]],
+        until: Until,
+        *,
+        drained: bool,
     ) -> None:
-        """Takes one batch of records all the way: to the tables what the barrier covers, the rest to the pending store."""
+        """Takes one batch of records all the way: to the tables what the barrier covers, the rest to the pending store.
+
+        `drained` tells that the source had nothing more to read when the batch began.
+        """
         choice = self.definition.source.protocol
         # records -> chunks, on disk before anything else
         failpoint("stage.before")
@@ -74,10 +85,10 @@ class Flow:
         self.letters.take(self.pending, folder, fresh)
         # chunks -> what is known now: positions, marks, counts
         before = self.ledger.state
-        repeated = self._rows([folder], fresh, None, before.barrier, before.held) if before.barrier is not None else 0
+        repeated = rows_within(self.pending, fresh, lambda chunk: self._before(before, chunk))
         quarantine = self.definition.pipeline.dead_letters == "quarantine"
         state = absorbed(before, fresh, folder, token, repeated, quarantine=quarantine)
-        self.step(state, partitions, until)
+        self.step(state, partitions, until, settled=drained and self.by_key)
 
     def begin(self) -> None:
         """Takes the pipeline over.
@@ -106,32 +117,46 @@ class Flow:
         `settled` tells that the source had nothing more to read.
         """
         chunks = self.pending.index(before.pending)
-        state, upto = before, None
-        if self.definition.pipeline.consistency == "transaction":
-            state = self._cut(before, chunks, partitions, until, settled)
-            upto = state.barrier
-            if upto is None or (upto == before.barrier and not any(h.released for h in state.held.values())):
-                if state != self.ledger.state:
-                    self.ledger.finish(state)
-                return
-        # chunks -> the writes that bring every table there
         rules = rules_of(self.definition)
-        after = before.barrier if upto is not None else None
+        if self.by_key:
+            self._step_by_key(before, chunks, reach(before, chunks, partitions, self.spoken, settled=settled))
+            return
+        state = self._cut(before, chunks, partitions, until, settled)
+        after, upto = before.barrier, state.barrier
+        if upto is None or (upto == after and not any(h.released for h in state.held.values())):
+            if state != self.ledger.state:
+                self.ledger.finish(state)
+            return
+        # chunks -> the writes that bring every table there
         planned = make(state, chunks, after, upto, rules)
-        applied = self._rows(state.pending, chunks, after, upto, state.held)
-        for name, hold in state.held.items():
-            if hold.released:
-                own = [c for c in chunks if c.name == name]
-                applied += self._rows(state.pending, own, hold.after, upto, {})
-        reached = replace(
-            planned.reached(state),
-            barrier=upto,
-            pending=still_pending(state, chunks, planned.held),
-        )
-        reached = replace(reached, counts=replace(reached.counts, applied=reached.counts.applied + applied))
-        plan = Plan(actions=planned.actions, folders=state.pending, state=reached, notes=planned.notes)
+
+        def windows(chunk: ChunkInfo) -> list[Window]:
+            hold = state.held.get(chunk.name)
+            if hold is None:
+                return [Window(after, upto)]
+            return [Window(hold.after, upto)] if hold.released else []
+
+        reached = replace(planned.reached(state), pending=still_pending(state, chunks, planned.held))
+        self._carry_out(planned, state, counted(reached, applied=rows_within(self.pending, chunks, windows)))
+
+    def _step_by_key(self, before: State, chunks: list[ChunkInfo], reach: Reach) -> None:
+        """Moves each table as far as the schema changes allow."""
+        planned = make(before, chunks, None, None, rules_of(self.definition), reach)
+        applied = rows_within(self.pending, chunks, reach.windows(chunks, planned.unknown))
+        reached = counted(planned.reached(reach.left(chunks, planned.unknown)), applied=applied)
+        if planned.actions or reached != self.ledger.state:
+            self._carry_out(planned, before, reached)
+
+    def _carry_out(self, planned: Planned, before: State, reached: State) -> None:
+        plan = Plan(actions=planned.actions, folders=before.pending, state=reached, notes=planned.notes)
         self.ledger.begin(plan)
         self.finish(plan)
+
+    def _before(self, state: State, chunk: ChunkInfo) -> list[Window]:
+        """The window of what has been applied before, if there is one."""
+        applied = None if chunk.name in state.held else state.barrier
+        bound = floor(state, chunk.name, self.spoken) if self.by_key else applied
+        return [] if bound is None else [Window(None, bound)]
 
     def _cut(
         self, state: State, chunks: list[ChunkInfo], partitions: set[tuple[str, int]], until: Until, settled: bool
@@ -153,12 +178,23 @@ class Flow:
         return until == state.mark
 
     @property
+    def by_key(self) -> bool:
+        """Whether each batch is applied at once."""
+        return self.definition.pipeline.consistency == "key"
+
+    @property
     def cuts(self) -> str:
         """What tells how far all tables may move; see `protocols.base.Capabilities`."""
-        return protocol(self.definition.source.protocol.name).capabilities.cuts
+        return self.spoken.cuts
+
+    @property
+    def spoken(self) -> Capabilities:
+        """What the source's protocol can do."""
+        return protocol(self.definition.source.protocol.name).capabilities
 
     def finish(self, plan: Plan) -> None:
         """Does what a begun step still lacks, and publishes its cut."""
+        plan = without(plan, self.definition.pipeline.excludes)
         self._write_all(plan)
         tables = dict(plan.state.tables)
         touched = {action.path for action in plan.actions}
@@ -219,10 +255,11 @@ class Flow:
 
     def _merge(self, action: Merge, plan: Plan, path: str, stamp: Stamp, note: str) -> None:
         # chunks -> typed changes of this table -> the last one of every key
-        chunks = self.pending.table(plan.folders, action.source, action.after, action.upto)
+        chunks = self.pending.table(action.folders or plan.folders, action.source, action.after, action.upto)
         choice, window = self.definition.source.protocol, Window(action.after, action.upto)
         told = Told(choice.name, choice.options) if action.declared else None
-        typed = changes(chunks, action.table, window, self.definition.sink.irregular, told)
+        inserts = self.definition.pipeline.keyless == "inserts"
+        typed = changes(chunks, action.table, window, self.definition.sink.irregular, told, inserts=inserts)
         if not action.table.keys:
             write = self.writer.load if action.load else self.writer.append
             write(path, action.table, typed, stamp, note)
@@ -244,43 +281,6 @@ class Flow:
         }
         return msgspec.json.encode(said).decode()
 
-    def _rows(
-        self,
-        folders: Iterable[str],
-        chunks: list[ChunkInfo],
-        after: int | None,
-        upto: int | None,
-        held: Mapping[str, Hold],
-    ) -> int:
-        """How many rows lie in (after, upto], tables in `held` aside.
-
-        Whole chunks count by what they say, those across a bound by their payloads.
-        """
-        total, across = 0, set[tuple[str, str]]()
-        for chunk in chunks:
-            if chunk.kind != "rows" or chunk.name in held:
-                continue
-            low, high = chunk.min_ts, chunk.max_ts
-            if (
-                (after is None and upto is None)
-                or low is None
-                or high is None
-                or ((after is None or low > after) and (upto is None or high <= upto))
-            ):
-                total += chunk.rows
-            elif (after is None or high > after) and (upto is None or low <= upto):
-                across.add((str(chunk.database), str(chunk.table)))
-        return total + sum(self._across(folders, name, after, upto) for name in across)
-
-    def _across(self, folders: Iterable[str], name: tuple[str, str], after: int | None, upto: int | None) -> int:
-        from pyspark.sql import functions as F
-
-        crosses = F.lit(False)
-        for bound in (after, upto):
-            if bound is not None:
-                crosses = crosses | ((F.col("min_commit_ts") <= bound) & (F.col("max_commit_ts") > bound))
-        return count(self.pending.table(folders, name, after, upto).where(crosses), Window(after, upto))
-
 
 def rules_of(definition: Definition) -> Rules:
     """What the definition says about applying."""
@@ -291,9 +291,5 @@ def rules_of(definition: Definition) -> Rules:
         definition.sink.irregular,
         spoken.capabilities.restored_ddl,
         frozenset(metadata_columns(definition.sink)),
+        behaviour.excludes,
     )
-
-
-def token_text(token: str) -> str:
-    """A source's token in one canonical form, so that equal ones compare equal."""
-    return json.dumps(json.loads(token), sort_keys=True, separators=(",", ":"))

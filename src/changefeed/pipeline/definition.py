@@ -7,6 +7,7 @@ Flink CDC's own property names stay as they are. An unknown name is an error tha
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
@@ -115,6 +116,16 @@ class DeltaSink(Section):
         default_factory=list, description="Columns to add that tell where a row's last change came from."
     )
 
+    @field_validator("path")
+    @classmethod
+    def _readable(cls, value: str) -> str:
+        if found := re.search(r"%[0-9A-Fa-f]{2}", value):
+            raise ValueError(
+                f"readers to which every path is a URL take {found[0]!r} in {value} for another character: name the folder "
+                "without it"
+            )
+        return value
+
     @field_validator("irregular", mode="before")
     @classmethod
     def _null(cls, value: Any) -> Any:
@@ -133,8 +144,14 @@ class Behaviour(Section):
     dead_letters: Literal["stop", "quarantine", "continue"] = Field(
         default="stop", description="After a record that cannot be decoded: stop; hold its table; or go on."
     )
-    keyless: Literal["append", "refuse"] = Field(
-        default="append", description="Tables without a handle key: append their inserts, or refuse to run."
+    keyless: Literal["append", "inserts", "refuse"] = Field(
+        default="append",
+        description="Tables without a handle key: append their inserts, and stop at an update or delete; append `inserts` "
+        "and pass over the rest; or refuse to run.",
+    )
+    exclude: list[str] = Field(
+        default_factory=list,
+        description="Tables to pass over, as `shop.audit` or `tmp.*`. It counts for a step that has begun, too.",
     )
     schema_change_behavior: Literal["evolve", "try_evolve", "lenient", "ignore", "exception"] = Field(
         default="evolve", alias="schema.change.behavior", description="What a schema change does to the sink's tables."
@@ -143,6 +160,10 @@ class Behaviour(Section):
     trigger_interval: str = Field(
         default="1 second", description="How often to look for new records when following: `1 second`, `5 minutes`."
     )
+
+    def excludes(self, table: str) -> bool:
+        """Whether a table, by `database.table`, is passed over."""
+        return any(fnmatchcase(table, pattern) for pattern in self.exclude)
 
     @field_validator("trigger_interval")
     @classmethod

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from changefeed.errors import SourceError
+from changefeed.errors import ConfigError
 from changefeed.frames.types import sink_type
 from changefeed.pipeline.barrier import absorbed
 from changefeed.pipeline.compose import rules_of
@@ -24,10 +24,12 @@ from changefeed.protocols import protocol
 from changefeed.sources import source
 from changefeed.stages.decode import Reader
 
-_BY_KEY = (
-    "each batch is applied at once, ordered per key; tables may be ahead of each other, and a schema change ahead of older "
-    "rows of other partitions"
-)
+_BY_KEY = "each batch is applied at once, ordered per key; tables may be ahead of each other. A schema change waits, and later "
+_BY_KEY_WAITS = {
+    True: "rows of its tables with it, until every partition has shown it, or a resolved mark at or above it",
+    False: "rows of its tables with it, until every partition has shown a later change. It is not sent to every partition, so "
+    "all rows wait until the other partitions have passed them, or the source has nothing more to read",
+}
 _BARRIERS = {
     "marks": "all tables move together to the smallest resolved mark over all partitions; what is above it waits",
     "transactions": "all tables move together behind whole transactions; one that is not complete waits, with all after it",
@@ -55,7 +57,8 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
         limit: how many records of the source are looked at.
 
     Raises:
-        SourceError: the source cannot be read.
+        ConfigError: the source is not there.
+        SourceError: it cannot be read.
         UnsupportedError: a schema change in them cannot be applied.
     """
     chunks = list(_chunks(definition, limit))
@@ -66,7 +69,8 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
     tables = planned.tables | state.tables  # what a run has reached counts more than how the source begins
     notes = list(planned.notes)
     seen = absorbed(State(), chunks, "", "", 0, quarantine=False)
-    told_by = protocol(definition.source.protocol.name).capabilities.cuts
+    spoken = protocol(definition.source.protocol.name).capabilities
+    told_by = spoken.cuts
     told = bool(seen.resolved) or any(is_waiting(chunk, -1) for chunk in chunks)
     if behaviour.consistency == "transaction" and seen.counts.records and not told:
         what, remedy = TELLING[told_by]
@@ -80,7 +84,7 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
         "records": seen.counts.records,
         "rows": seen.counts.rows,
         "dead_letters": seen.counts.dead,
-        "barrier": _BY_KEY if behaviour.consistency == "key" else _BARRIERS[told_by],
+        "barrier": _BY_KEY + _BY_KEY_WAITS[spoken.everywhere] if behaviour.consistency == "key" else _BARRIERS[told_by],
         "schema_changes": _SCHEMA[behaviour.schema_change_behavior],
         "guarantee": f"{protocol(definition.source.protocol.name).title} sends at least once; "
         + ("what it sends again is applied again" if behaviour.consistency == "key" else "each change is applied once"),
@@ -95,7 +99,7 @@ def _chunks(definition: Definition, limit: int) -> Iterator[ChunkInfo]:
     found = source(definition.source)
     missing = found.missing()
     if missing is not None:
-        raise SourceError(str(missing))
+        raise ConfigError(str(missing))
     for records in found.sample(limit):
         for row in read.pack(read(records), records).to_pylist():
             yield chunk_info("", row)

@@ -24,10 +24,12 @@ from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import ConfigError, FencedError, SinkError
 from changefeed.pipeline.actions import Plan, paths_of, read_plan, write_plan
+from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.failpoint import failpoint
+from changefeed.pipeline.paths import application, own_folder
 from changefeed.pipeline.state import State, read_state, write_state
 from changefeed.sinks.delta.log import Stamp, snapshot
-from changefeed.sinks.delta.read import query
+from changefeed.sinks.delta.read import query, wrote
 from changefeed.sinks.delta.table import translated
 from changefeed.spark.files import file_system
 
@@ -164,6 +166,18 @@ def foreign(path: str) -> ConfigError:
         f"{path} is the ledger of another pipeline: give this one a folder of its own (sink.path), or the name that the other "
         "has (pipeline.name) if it is to go on with its work"
     )
+
+
+def check_owner(definition: Definition) -> None:
+    """Refuses the ledger of a pipeline of another name. Needs no Spark.
+
+    Raises:
+        ConfigError: it is another pipeline's.
+        MissingExtraError, SinkError: as `cuts`.
+    """
+    path = f"{own_folder(definition)}/ledger"
+    if wrote(path, application(definition)) is False:
+        raise foreign(path)
 
 
 def cuts(path: str) -> list[Cut]:

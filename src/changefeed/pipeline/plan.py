@@ -5,7 +5,7 @@ Theory of operation:
 Rule 1. Schema changes and rows are ordered by commit_ts. A table's rows up to a schema change are merged before it, the
 rest after it. Rows of other tables do not wait for it.
 Rule 2. A schema change is sent to every partition: it counts once, by commit_ts, names and text. Where there is no
-barrier, one that is older than the newest applied is a repetition.
+barrier, `by_key.py` tells which take effect.
 Rule 3. A table whose DDL was seen has the columns that the DDL says. A table that was not, or whose DDL was passed over,
 is learned from its rows, and widens when later rows need it.
 Rule 4. A table in quarantine is passed over, its DDL too. Released, it starts where it was held, not at the barrier. Those
@@ -17,10 +17,10 @@ spell them as they are: that counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.event import SchemaChange
@@ -33,6 +33,9 @@ from changefeed.pipeline.writes import Writes, by_table, within
 from changefeed.wire import ddl
 from changefeed.wire.ddl import statements as said
 
+if TYPE_CHECKING:
+    from changefeed.pipeline.by_key import Reach
+
 PASSED = "passed over"  # begins the note of a statement that no table downstream has anything of
 _Name = tuple[str, str]  # database and table
 
@@ -42,7 +45,8 @@ class Rules:
     """What the definition says about applying.
 
     Attributes:
-        keyless: tables without a handle key: `append` or `refuse`.
+        keyless: tables without a handle key: `append`, `inserts` or `refuse`.
+        excluded: whether a table, by `database.table`, is passed over with its schema changes.
         behavior: what a schema change does, as in Flink CDC; new tables are created whatever it says:
             `evolve`      it is applied; one that cannot be stops the pipeline
             `try_evolve`  it is applied; one that cannot be is noted, and the table follows its rows from there
@@ -59,6 +63,7 @@ class Rules:
     irregular: str = "null"
     restored_ddl: bool = False
     ours: frozenset[str] = frozenset()
+    excluded: Callable[[str], bool] = lambda name: False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,7 @@ class Planned:
 
     Attributes:
         schema_changes: those of the step, each once.
+        unknown: tables that were not known before their last rows came.
     """
 
     actions: list[AnyAction]
@@ -74,33 +80,34 @@ class Planned:
     held: dict[str, Hold]
     notes: list[str]
     schema_changes: list[SchemaChange]
+    unknown: set[str]
 
     def reached(self, state: State) -> State:
         """`state` with what the step makes of tables, quarantine and schema changes."""
-        newest = max([e.commit_ts for e in self.schema_changes if e.commit_ts is not None], default=None)
-        state = replace(state, tables=self.tables, held=self.held)
-        if newest is None:
-            return state
-        before = state.schema_texts if newest == state.schema_ts else ()
-        texts = tuple(e.ddl or "" for e in self.schema_changes if e.commit_ts == newest)
         counts = replace(state.counts, schema_changes=state.counts.schema_changes + len(self.schema_changes))
-        return replace(state, schema_ts=newest, schema_texts=before + texts, counts=counts)
+        return replace(state, tables=self.tables, held=self.held, counts=counts)
 
 
-def make(state: State, chunks: list[ChunkInfo], after: int | None, upto: int | None, rules: Rules) -> Planned:
-    """The writes for everything in (after, upto].
+def make(
+    state: State,
+    chunks: list[ChunkInfo],
+    after: int | None,
+    upto: int | None,
+    rules: Rules,
+    reach: Reach | None = None,
+) -> Planned:
+    """The writes for everything in (after, upto]; without a barrier, for what is in `reach`.
 
     Raises:
         UnsupportedError: a schema change or a table cannot be applied; the message names it and the way out.
     """
-    since, applied = after, set[tuple[int | None, str]]()
-    if upto is None and state.schema_ts is not None:  # see rule 2
-        since, applied = state.schema_ts - 1, {(state.schema_ts, text) for text in state.schema_texts}
-    writes = Writes(dict(state.tables), dict(state.held), after, upto, rules.keyless, by_table(chunks), rules.ours)
-    planner = _Planner(writes, rules, since)
-    starts = [hold.after for hold in state.held.values() if hold.released] + [since]
+    tables = {name: table for name, table in state.tables.items() if not rules.excluded(name)}
+    held = {name: hold for name, hold in state.held.items() if not rules.excluded(name)}
+    writes = Writes(tables, held, after, upto, rules.keyless, by_table(chunks), rules.ours, rules.excluded, reach)
+    planner = _Planner(writes, rules, after)
+    starts = [hold.after for hold in state.held.values() if hold.released] + [after]
     first = None if None in starts else min(start for start in starts if start is not None)
-    events = [e for e in distinct_changes(chunks, first, upto) if (e.commit_ts, e.ddl or "") not in applied]
+    events = distinct_changes(chunks, first, upto) if reach is None else reach.changes
     for ts, together in groupby(events, key=lambda event: event.commit_ts):
         planner.schema_changes(ts, together)
     writes.flush_all()
@@ -109,7 +116,8 @@ def make(state: State, chunks: list[ChunkInfo], after: int | None, upto: int | N
         writes.tables,
         {name: hold for name, hold in writes.held.items() if not hold.released},
         planner.notes,
-        [e for e in events if within(e.commit_ts, since, None)],
+        [e for e in events if within(e.commit_ts, after, None)],
+        writes.unknown,
     )
 
 
@@ -190,8 +198,8 @@ class _Planner:
                 self.notes.append(f"{PASSED}: {event.ddl}")
 
     def _turn(self, name: str, ts: int) -> bool:
-        """Whether a table's schema change is for now: not when it is held, or had it before others were released."""
-        if self.writes.is_held(name):
+        """Whether a table's schema change is for now: not when it is held, had it before others were released, or is excluded."""
+        if self.writes.is_held(name) or self.rules.excluded(name):
             return False
         return within(ts, self.writes.held[name].after if name in self.writes.held else self.since, None)
 
@@ -272,6 +280,9 @@ class _Planner:
             self.notes.append(f"not applied, `lenient` keeps the table that has this name: {event.ddl}")
             return
         self.writes.flushed[".".join(new)] = ts
+        if self.rules.excluded(".".join(new)):
+            self.writes.tables.pop(".".join(old), None)
+            return
         self.writes.move(".".join(old), *new)
 
     def _alter(self, statement: said.AlterTable, database: str, table: str, event: SchemaChange, ts: int) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import ConfigError
-from changefeed.pipeline.compose import Flow, Until, token_text
+from changefeed.pipeline.compose import Flow, Until
 from changefeed.pipeline.dead_letters import DeadLetters
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.edge import as_ours
@@ -142,14 +142,19 @@ class _Runner:
 
     def _settle(self) -> None:
         """Takes in what had to wait only as long as there was more to read."""
-        if self.flow.cuts == "transactions" and self.ledger.state is not self.settled:
+        if self._may_settle():
             self._step(settled=True)
             self.settled = self.ledger.state
 
+    def _may_settle(self) -> bool:
+        """Whether something may wait only as long as there is more to read, and did not when it was settled last."""
+        state = self.ledger.state
+        waits = bool(state.pending) if self.flow.by_key else self.flow.cuts == "transactions"
+        return waits and state is not self.settled
+
     def _step(self, *, settled: bool) -> None:
         state, before = self.ledger.state, self.ledger.step
-        waits = state.counts.pending or self.definition.pipeline.consistency == "transaction"
-        if state.pending and waits and state.source is not None:
+        if state.pending and state.source is not None:
             self.flow.step(state, self.source.partitions(state.source), self.until, settled=settled)
             if self.ledger.step != before:
                 self._tell()
@@ -185,7 +190,8 @@ class _Runner:
     def _batch(self, batch: DataFrame, number: int, checkpoint: str, end: str | None) -> None:
         token = token_text(batch_token(checkpoint, number))
         folder = f"{self.ledger.epoch:06d}-{number:08d}"
-        self.flow.batch(batch, folder, token, self.source.partitions(token), self.until)
+        drained = self.source.drained(self.ledger.state.source, token)
+        self.flow.batch(batch, folder, token, self.source.partitions(token), self.until, drained=drained)
         self._tell()
         self.ended = end is not None and token == token_text(end)
 
@@ -208,7 +214,7 @@ class _Runner:
 
     def _settle_if_idle(self, query: StreamingQuery) -> None:
         """Settles when the last trigger looked, and found nothing new."""
-        if self.flow.cuts != "transactions" or self.ledger.state is self.settled:
+        if not self._may_settle():
             return  # Spark is asked over a socket, every second
         with self.at_work:
             status, looked = query.status, query.lastProgress
@@ -235,3 +241,8 @@ def batch_token(checkpoint: str, number: int) -> str:
         lines = file.read().splitlines()
     token: Any = json.loads(lines[2])
     return json.dumps(token)
+
+
+def token_text(token: str) -> str:
+    """A source's token in one canonical form, so that equal ones compare equal."""
+    return json.dumps(json.loads(token), sort_keys=True, separators=(",", ":"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -42,6 +42,14 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
+class Changed:
+    """The last schema change that took effect, of a table or a database: its commit_ts, and the statements of that."""
+
+    commit_ts: int
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Counts:
     """Where everything that was read has gone: rows = applied + repeated + pending.
 
@@ -73,8 +81,6 @@ class State:
 
     Attributes:
         barrier: commit_ts up to which all tables have been applied; None before the first cut.
-        schema_ts: commit_ts of the newest schema change that has been applied.
-        schema_texts: the statements of that commit_ts.
         mark: the upstream's name for the barrier: of its last transaction, or of a mark that has a name.
         reached: who counts transactions -> the number of the last one below the barrier, where no marks are sent.
         ended: offset of the last end of a transaction below the barrier.
@@ -85,13 +91,14 @@ class State:
         tables: `database.table` -> what lies downstream.
         waiting: folder of the pending store with the records whose remainder was not read yet, if there are any.
         pending: folders of the pending store that still hold changes above the barrier, oldest first.
+        partly: of these, where there is no barrier: folder -> table -> commit_ts up to which its rows are applied. Of a table
+            that is not named all are, of a folder that is not named none.
+        changed: where there is no barrier: `database.table`, or `database.` -> the last schema change that took effect.
         held: tables in quarantine.
         replayed: positions of dead letters whose changes are in this state, while the letters do not say so yet.
     """
 
     barrier: int | None = None
-    schema_ts: int | None = None
-    schema_texts: tuple[str, ...] = ()
     mark: str | None = None
     reached: dict[str, int] = field(default_factory=dict)
     ended: int = -1
@@ -102,6 +109,8 @@ class State:
     tables: dict[str, TableState] = field(default_factory=dict)
     waiting: str | None = None
     pending: tuple[str, ...] = ()
+    partly: dict[str, dict[str, int]] = field(default_factory=dict)
+    changed: dict[str, Changed] = field(default_factory=dict)
     held: dict[str, Hold] = field(default_factory=dict)
     replayed: tuple[str, ...] = ()
     counts: Counts = field(default_factory=Counts)
@@ -109,6 +118,11 @@ class State:
     def versions(self) -> dict[str, int]:
         """The cut: every table and the version that a reader pins. A table in quarantine belongs to no cut."""
         return {n: t.version for n, t in self.tables.items() if t.version is not None and n not in self.held}
+
+
+def counted(state: State, *, applied: int) -> State:
+    """The state with so many row changes more in the tables."""
+    return replace(state, counts=replace(state.counts, applied=state.counts.applied + applied))
 
 
 def write_state(state: State) -> str:

@@ -7,8 +7,9 @@ every write sees the columns that the table has there.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,14 +23,20 @@ from changefeed.pipeline.pending import ChunkInfo
 from changefeed.pipeline.state import Hold, TableState
 from changefeed.sinks.delta.columns import refused
 
+if TYPE_CHECKING:
+    from changefeed.pipeline.by_key import Reach
+
 
 @dataclass(slots=True)
 class Writes:
     """The tables of a step in (after, upto], and the writes planned so far.
 
     Attributes:
+        excluded: whether a table is passed over.
+        reach: how far each table goes, where there is no barrier.
         ours: names of the columns that every table has beside the upstream's.
         flushed: up to where a table's rows are in the writes planned, or no longer matter.
+        unknown: tables that were not known before their last rows came.
     """
 
     tables: dict[str, TableState]
@@ -39,8 +46,11 @@ class Writes:
     keyless: str
     chunks: dict[str, list[ChunkInfo]]
     ours: frozenset[str] = frozenset()
+    excluded: Callable[[str], bool] = lambda name: False
+    reach: Reach | None = None
     actions: list[AnyAction] = field(default_factory=list)
     flushed: dict[str, int | None] = field(default_factory=dict)
+    unknown: set[str] = field(default_factory=set)
     numbers: Counter[str] = field(default_factory=Counter)
 
     def is_held(self, name: str) -> bool:
@@ -66,25 +76,38 @@ class Writes:
     def flush(self, database: str, table: str, upto: int | None) -> None:
         """Plans the rows of a table up to here, with the columns that it has here."""
         name = f"{database}.{table}"
-        if self.is_held(name):
+        if self.is_held(name) or self.excluded(name):
             return
         after = self.flushed.get(name, self.start(name))
-        rows = [c for c in self.chunks.get(name, ()) if overlaps(c, after, upto)]
         self.flushed[name] = upto
+        if self.reach is None:
+            self._flush(database, table, after, upto, ())
+            return
+        (self.unknown.discard if name in self.tables else self.unknown.add)(name)
+        for part in self.reach.parts(name, after, upto, known=name in self.tables):
+            self._flush(database, table, *part)
+
+    def _flush(self, database: str, table: str, after: int | None, upto: int | None, folders: tuple[str, ...]) -> None:
+        name = f"{database}.{table}"
+        rows = [
+            c for c in self.chunks.get(name, ()) if overlaps(c, after, upto) and (not folders or c.folder in folders)
+        ]
         if not rows:
             return
-        shapes = [read_shape(text) for text in dict.fromkeys(c.shape for c in rows if c.shape)]
-        self.learn(name, shapes)
-        here = self.tables[name]
+        # a chunk that begins before and ends behind may have no row inside: it tells nothing of a table that is known
+        telling = [c for c in rows if name not in self.tables or not _spans(c, after, upto)]
+        if telling:
+            self.learn(name, _shapes(telling))
+        here, shapes = self.tables[name], _shapes(rows)
         if not here.table.keys and self.keyless == "refuse":
             raise UnsupportedError(
-                f"{name} has no handle key and `keyless: refuse` is set: give it a primary key upstream, leave it out, or "
-                "set `keyless: append`"
+                f"{name} has no handle key and `keyless: refuse` is set: give it a primary key upstream, name it in "
+                "pipeline.exclude, or set `keyless` to `append` or `inserts`"
             )
         columns = {c.name.lower() for c in here.table.columns}
         partial = any(columns - {c.name.lower() for c in s.after_columns} for s in shapes)
         self.add(Merge(
-            path=here.path, number=0, table=here.table, source=(database, table), after=after, upto=upto,
+            path=here.path, number=0, table=here.table, source=(database, table), after=after, upto=upto, folders=folders,
             partial=partial and bool(here.table.keys), declared=here.declared,
         ))  # fmt: skip
 
@@ -151,6 +174,10 @@ class Writes:
         self.actions.append(msgspec.structs.replace(action, number=self.numbers[action.path]))
 
 
+def _shapes(rows: Iterable[ChunkInfo]) -> list[TableShape]:
+    return [read_shape(text) for text in dict.fromkeys(c.shape for c in rows if c.shape)]
+
+
 def by_table(chunks: Iterable[ChunkInfo]) -> dict[str, list[ChunkInfo]]:
     """The rows chunks of each table."""
     found: defaultdict[str, list[ChunkInfo]] = defaultdict(list)
@@ -187,3 +214,9 @@ def overlaps(chunk: ChunkInfo, after: int | None, upto: int | None) -> bool:
     if low is None or high is None:
         return after is None and upto is None
     return (after is None or high > after) and (upto is None or low <= upto)
+
+
+def _spans(chunk: ChunkInfo, after: int | None, upto: int | None) -> bool:
+    """Whether the chunk's first change lies at or below `after`, and its last above `upto`."""
+    low, high = chunk.min_ts, chunk.max_ts
+    return None not in (after, upto, low, high) and low <= after and high > upto  # type: ignore[operator]

@@ -54,6 +54,10 @@ class Source(Protocol):
         """The (topic, partition)s that a token speaks of: each must have its resolved mark before a barrier moves."""
         ...
 
+    def drained(self, before: str | None, after: str) -> bool:
+        """Whether a batch from one token to the other surely took all that was there when it began."""
+        ...
+
     def sample(self, limit: int) -> Iterator[pa.RecordBatch]:
         """The first records that are there, without Spark; for `explain` and `check`."""
         ...

@@ -71,7 +71,13 @@ class Window:
 
 
 def changes(
-    chunks: DataFrame, table: Table, window: Window, irregular: str = "null", told: Told | None = None
+    chunks: DataFrame,
+    table: Table,
+    window: Window,
+    irregular: str = "null",
+    told: Told | None = None,
+    *,
+    inserts: bool = False,
 ) -> DataFrame:
     """The typed changes of `table` in the window; `chunks` holds its `rows` chunks.
 
@@ -81,8 +87,10 @@ def changes(
         window: which changes.
         irregular: the sink's policy for values a column cannot hold; `fail` stops at the first.
         told: the protocol that told the rows, where the table's types come from DDL.
+        inserts: of a table without a key, only these; its updates and deletes, which name no row, are passed over.
     """
-    return chunks.select("payload").mapInArrow(worker(table, window, irregular, told), schema_ddl(table))
+    work = worker(table, window, irregular, told, inserts=inserts)
+    return chunks.select("payload").mapInArrow(work, schema_ddl(table))
 
 
 def count(chunks: DataFrame, window: Window) -> int:
@@ -104,7 +112,7 @@ def schema_ddl(table: Table) -> str:
 
 
 def worker(
-    table: Table, window: Window, irregular: str = "null", told: Told | None = None
+    table: Table, window: Window, irregular: str = "null", told: Told | None = None, *, inserts: bool = False
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that runs in Spark's Python workers.
 
@@ -118,6 +126,8 @@ def worker(
         for batch in batches:
             for payload in batch.column(0):
                 rows = _inside(unpack(payload.as_py()), window)
+                if inserts and not table.keys:
+                    rows = TableBatch(rows.shape, rows.rows.filter(pc.invert(_changing(rows.rows))))
                 if len(rows):
                     yield from _typed(rows, table, irregular, redefine)
 
@@ -156,13 +166,18 @@ def _typed(batch: TableBatch, table: Table, irregular: str, redefine: Redefine |
         yield _whole(Image.of(kept, "after", shape.after_columns, redefine), table, irregular)
 
 
+def _changing(rows: pa.RecordBatch) -> pa.Array:
+    return pc.is_in(rows.column("op"), value_set=pa.array(["update", "delete"]))
+
+
 def _only_inserts(rows: pa.RecordBatch, table: Table) -> None:
-    changing = pc.is_in(rows.column("op"), value_set=pa.array(["update", "delete"]))
+    changing = _changing(rows)
     if pc.any(changing).as_py():
         row = pc.indices_nonzero(changing)[0].as_py()
         raise UnsupportedError(
             f"{table.database}.{table.name} has no handle key, so the {rows.column('op')[row]} at {place(rows, row)} cannot "
-            "be applied: it names no row. Give the table a primary key upstream, or leave it out"
+            "be applied: it names no row. Set pipeline.keyless to `inserts` to pass over what is no insert, or name the table in "
+            "pipeline.exclude to pass over all of it; then run again"
         )
 
 
@@ -193,7 +208,8 @@ def _only_whole(rows: pa.RecordBatch, batch: TableBatch, table: Table) -> None:
     if missing:
         raise UnsupportedError(
             f"{table.database}.{table.name}: the update at {place(rows, 0)} changes the key and does not carry "
-            f"{', '.join(missing)}: what the row held there is under the old key. Let the producer send whole rows"
+            f"{', '.join(missing)}: what the row held there is under the old key. Let the producer send whole rows, "
+            "or name the table in pipeline.exclude to pass it over; then run again"
         )
 
 

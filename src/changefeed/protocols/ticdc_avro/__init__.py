@@ -41,6 +41,7 @@ PROTOCOL = Protocol(
         carries=_ROWS | _EXTENSION | _MARKS | _DELETES | _OLD,
         cuts="marks",
         undated=True,
+        everywhere=True,
         restored_ddl=True,
     ),
     options=Options,

@@ -35,6 +35,7 @@ PROTOCOL = Protocol(
     capabilities=Capabilities(
         carries=_CARRIES,
         cuts="marks",
+        everywhere=True,
         restored_ddl=True,
     ),
     options=Options,

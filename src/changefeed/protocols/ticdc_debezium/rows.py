@@ -49,9 +49,12 @@ class ColumnWriter:
         """The member of an image."""
         if sent is not None:
             return self.opening + sent
-        if value is not None:
-            return self.opening + self.write(value)
-        return self.opening + (self.null if irregular is None else self.write_irregular(irregular))
+        try:
+            if value is not None:
+                return self.opening + self.write(value)
+            return self.opening + (self.null if irregular is None else self.write_irregular(irregular))
+        except UnsupportedError as error:
+            raise UnsupportedError(f"column {self.name}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,10 @@ class RowWriter:
     def _column(self, column: Column, ours: bool) -> ColumnWriter:
         nullable = optional(column)
         if not ours:
-            described(column.type)  # a type that has no field has no value either
+            try:
+                described(column.type)  # a type that has no field has no value either
+            except UnsupportedError as error:
+                raise UnsupportedError(f"column {column.name}: {error}") from error
         producer = self._options.null_with_default == "producer" and not ours
         null = for_null(column, self._options) if producer else "null"
         return ColumnWriter(
@@ -127,7 +133,7 @@ class RowWriter:
         writers = self.shape(row.shape, str(origin.get("cluster_id", self._options.cluster_id)))
         op, old, new = OPS[row.op], row.before, row.after
         if (old if op == "d" else new) is None or (op == "c" and old is not None) or (op == "d" and new is not None):
-            raise UnsupportedError(f"{row}: ticdc-debezium has no words for an {row.op} with these images")
+            raise UnsupportedError(f"ticdc-debezium has no words for an {row.op} with these images")
         sent = origin.get("sent") or {}
         if op == "u" and not self._options.output_old_value:
             old = None  # what is not sent may be anything

@@ -35,6 +35,7 @@ PROTOCOL = Protocol(
         rests={"op.update": "before"},
         cuts="marks",
         key_only=True,
+        everywhere=True,
         restored_ddl=True,
     ),
     options=Options,

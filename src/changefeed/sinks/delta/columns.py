@@ -28,7 +28,8 @@ def refused(names: Iterable[str], ours: Collection[str]) -> str | None:
     """Why no plain table has columns of these names beside `ours`, and what to do; None when one has."""
     for name in names:
         if found := next((c for c in name if c in _NOT_IN_NAMES), None):
-            return f"column {name!r}: plain Delta tables have no {found!r} in names of columns. Rename it upstream"
+            fix = "Rename it upstream, or name the table in pipeline.exclude"
+            return f"column {name!r}: plain Delta tables have no {found!r} in names of columns. {fix}"
         if clash := next((n for n in ours if n.lower() == name.lower()), None):
             fix = (
                 "set sink.irregular to `null` or `fail`"

@@ -23,7 +23,7 @@ from weakref import finalize
 import pyarrow as pa
 
 from changefeed import record_log
-from changefeed.errors import SourceError
+from changefeed.errors import ConfigError
 from changefeed.sources import Missing
 from changefeed.sources.files.reader import Progress, RecordLogs, logs, write_token
 
@@ -69,11 +69,11 @@ class Folder:
         """All that is whole in the files now.
 
         Raises:
-            SourceError: the pattern names no file.
+            ConfigError: the pattern names no file.
         """
         missing = self.missing()
         if missing is not None:
-            raise SourceError(str(missing))
+            raise ConfigError(str(missing))
         progress = Progress(self.pattern, token or write_token({}), None)
         return write_token(progress.everything())
 
@@ -91,6 +91,10 @@ class Folder:
         return Missing(
             said, "correct source.path, which is relative to the pipeline's file, or put the files there first"
         )
+
+    def drained(self, before: str | None, after: str) -> bool:
+        """False: a folder is asked when nothing more comes from it."""
+        return False
 
     def sample(self, limit: int) -> Iterator[pa.RecordBatch]:
         """The first records of each file, `limit` in all."""

@@ -54,6 +54,15 @@ class KafkaTopics:
         """None: the brokers tell, and say which topic is not there."""
         return None
 
+    def drained(self, before: str | None, after: str) -> bool:
+        """Whether the batch stayed below its limit. Shares of it are rounded down, by less than a record a partition."""
+        if before is None:
+            return False
+        begun: dict[str, dict[str, int]] = json.loads(before)
+        ended: dict[str, dict[str, int]] = json.loads(after)
+        taken = [n - begun.get(topic, {}).get(p, 0) for topic, offsets in ended.items() for p, n in offsets.items()]
+        return sum(taken) + len(taken) < int(self.options["maxOffsetsPerTrigger"])
+
     def sample(self, limit: int) -> Iterator[pa.RecordBatch]:
         """The first records of the topics, `limit` in all."""
         from changefeed.sources.kafka.sample import first_records

@@ -1,0 +1,255 @@
+"""The schema barrier: what may go into the tables where each batch is applied at once (`consistency: key`).
+
+A schema change waits for the rows before it, and later rows of its tables wait for the schema change:
+
+    partition 0   row 3   row 5   TRUNCATE 6   row 8     8 waits: partition 1 may still bring rows up to 6
+    partition 1   row 4   row 5   TRUNCATE 6             now it will not: TRUNCATE, then row 8
+
+Rule 1. A schema change takes effect when every partition has passed it: has shown it, or a mark at or above it. What a
+partition without any mark still has is known when the source had nothing more to read (*settled*).
+Rule 2. Schema changes take effect in their order. Rows of a table up to its first one that has not are applied, the rest
+wait; other tables do not wait with it.
+Rule 3. Where tables have topics of their own, a table may get its name by a schema change in another topic. Rows of a table
+that is not known wait until every partition has passed them. Rows without commit_ts have no order to wait in.
+Rule 4. Where a schema change is not sent everywhere (a topic or a partition of its own), each partition is in order: it
+has passed what lies at or below the last that it has shown. Rows wait until every partition has passed them, as any may
+bring a schema change that lies before them. Settled, all have.
+Rule 5. Where it is, what lies at or below the last schema change of its table was applied before it: it is sent again, and
+passed over. Elsewhere it is applied, as anything that is sent again: another binlog may have begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from changefeed.errors import SchemaError, UnsupportedError
+from changefeed.model.event import SchemaChange
+from changefeed.pipeline.pending import ChunkInfo
+from changefeed.pipeline.plan import distinct_changes
+from changefeed.pipeline.state import Changed, State
+from changefeed.protocols.base import Capabilities
+from changefeed.stages.changes import Window
+from changefeed.wire import ddl
+from changefeed.wire.ddl import statements as said
+
+_NOTHING, _END = -1, 2**63 - 1  # before every commit_ts, and behind
+_Partition = tuple[str, int]
+_Identity = tuple[int | None, str | None, str | None, str | None]
+# What of a table a step applies: rows in (after, upto] from these folders.
+Part = tuple[int | None, int | None, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far one step goes.
+
+    Attributes:
+        state: before the step.
+        changes: the schema changes that take effect, in their order.
+        waiting: those that do not yet.
+        bounds: name -> commit_ts of the first of these that concerns it.
+        horizon: up to where no schema change is missing, see rule 4; None for no bound.
+        covered: up to where every partition was passed, see rule 3; None for no bound.
+        undated: tables with rows that have no commit_ts.
+    """
+
+    state: State
+    changes: list[SchemaChange]
+    waiting: list[SchemaChange]
+    bounds: dict[str, int]
+    horizon: int | None
+    covered: int | None
+    undated: frozenset[str]
+    spoken: Capabilities
+
+    def upto(self, name: str, *, known: bool) -> int | None:
+        """The commit_ts above which rows of the table wait; None for none."""
+        if name in self.undated:
+            return None
+        bounds = [self.bounds.get(key) for key in _keys(name, self.spoken)]
+        bounds += [self.horizon, None if known else self.covered]
+        return min((bound for bound in bounds if bound is not None), default=None)
+
+    def parts(self, name: str, after: int | None, upto: int | None, *, known: bool) -> list[Part]:
+        """What of the table's rows in (after, upto] was not applied yet, in the order in which to apply it.
+
+        Of a folder that was read before, the rows up to where they waited are in the tables.
+        """
+        done_before = floor(self.state, name, self.spoken)
+        low, bound = max(_below(after), _below(done_before)), self.upto(name, known=known)
+        high = upto if bound is None else bound if upto is None else min(upto, bound)
+        if high is not None and high <= low:
+            return []
+        done = {folder: self._done(folder, name) for folder in self.state.pending}
+        cuts = sorted({ts for ts in done.values() if ts is not None and ts > low and (high is None or ts < high)})
+        found: list[Part] = []
+        for start, end in pairwise([low, *cuts, high]):
+            folders = tuple(f for f, ts in done.items() if ts is not None and ts <= _below(start))
+            if folders:
+                found.append((None if start == _NOTHING else start, end, folders))
+        return found
+
+    def windows(self, chunks: Iterable[ChunkInfo], unknown: Container[str]) -> Callable[[ChunkInfo], list[Window]]:
+        """A chunk -> what of its rows the step applies; see `Planned.unknown`."""
+        parts = {
+            name: [(Window(low, high), {*folders}) for low, high, folders in found]
+            for name in {c.name for c in chunks if c.kind == "rows"}
+            if (found := self.parts(name, None, None, known=name not in unknown))
+        }
+        return lambda chunk: [window for window, folders in parts.get(chunk.name, ()) if chunk.folder in folders]
+
+    def _done(self, folder: str, name: str) -> int | None:
+        """Up to where the rows of a table in a folder are applied; None for all of them."""
+        return self.state.partly.get(folder, {name: _NOTHING}).get(name)
+
+    def left(self, chunks: Iterable[ChunkInfo], unknown: Container[str]) -> State:
+        """The state after the step: what waits, and what took effect; see `Planned.unknown`."""
+        partly: dict[str, dict[str, int]] = {}
+        kept = {self.state.waiting}
+        applied = set(self.state.partly)
+        unsettled = {_identity(event) for event in self.waiting}
+        for chunk in chunks:
+            if chunk.event is not None and _identity(chunk.event) in unsettled:
+                kept.add(chunk.folder)
+            elif chunk.kind == "rows":
+                done = self._done(chunk.folder, chunk.name)
+                bound = self.upto(chunk.name, known=chunk.name not in unknown)
+                if bound is None or done is None or chunk.max_ts is None or chunk.max_ts <= max(done, bound):
+                    applied.add(chunk.folder)
+                    continue
+                partly.setdefault(chunk.folder, {})[chunk.name] = max(done, bound)
+                if chunk.min_ts is not None and chunk.min_ts <= max(done, bound):
+                    applied.add(chunk.folder)
+        pending = tuple(f for f in self.state.pending if f in kept or f in partly)
+        changed = {**self.state.changed, **_changed(self.state, self.changes, self.spoken)}
+        return replace(
+            self.state, pending=pending, changed=changed,
+            partly={folder: partly.get(folder, {}) for folder in pending if folder in applied},
+        )  # fmt: skip
+
+
+def reach(
+    state: State, chunks: list[ChunkInfo], partitions: Iterable[_Partition], spoken: Capabilities, *, settled: bool
+) -> Reach:
+    """How far the tables can go with all that is pending.
+
+    Args:
+        state: before the step; `pending` names the folders of `chunks`.
+        partitions: those that the source knows.
+        spoken: what the protocol says of schema changes.
+        settled: the source had nothing more to read.
+    """
+    known = {*partitions} | {(topic, p) for topic, offsets in state.positions.items() for p in offsets}
+    shown: dict[_Identity, set[_Partition]] = {}
+    for chunk in chunks:
+        if chunk.event is not None:
+            shown.setdefault(_identity(chunk.event), set()).add((chunk.topic, chunk.partition))
+    new = [e for e in distinct_changes(chunks, None, None) if not _is_repeated(e, state, spoken)]
+    passed = [
+        all(at in shown[_identity(e)] or _has_passed(at, e.commit_ts or 0, state, spoken, settled) for at in known)
+        for e in new
+    ]
+    ready = passed.index(False) if False in passed else len(new)
+    bounds = {name: e.commit_ts or 0 for e in reversed(new[ready:]) for name in concerned(e, spoken)}
+    horizon = covered = None
+    if not settled and not spoken.everywhere:
+        horizon = min((_last(at, state) for at in known), default=None)
+    elif not settled and len({topic for topic, _ in known}) > 1 and not _has_no_schema_changes(state, shown, spoken):
+        covered = _covered(state, known, new[:ready])
+    undated = frozenset(c.name for c in chunks if c.kind == "rows" and c.min_ts is None)
+    return Reach(state, new[:ready], new[ready:], bounds, horizon, covered, undated, spoken)
+
+
+def floor(state: State, name: str, spoken: Capabilities) -> int | None:
+    """The commit_ts up to which a table's rows were surely applied before its last schema change took effect: rule 5."""
+    known = [state.changed.get(key) for key in _keys(name, spoken)] if spoken.everywhere else []
+    return max((one.commit_ts for one in known if one is not None), default=None)
+
+
+def concerned(event: SchemaChange, spoken: Capabilities) -> set[str]:
+    """The names that a schema change gives another meaning: `database.table`, or `database.` for all in it."""
+    own = f"{event.database or ''}.{event.table or ''}"
+    try:
+        statements = ddl.parse(event.ddl or "", event.database, restored=spoken.restored_ddl)
+    except (SchemaError, UnsupportedError):
+        statements = []
+    names = {name for statement in statements for name in _names(statement)} or {own}
+    return {name.lower() for name in names} if spoken.restored_ddl else names
+
+
+def _names(statement: said.Statement) -> list[str]:
+    match statement:
+        case said.CreateDatabase(database=database) | said.DropDatabase(database=database):
+            return [f"{database}."]
+        case said.CreateTable(database=database, table=table, like=like):
+            return [f"{database}.{table}", *([".".join(like)] if like else [])]
+        case said.RenameTable():
+            return [f"{statement.database}.{statement.table}", f"{statement.to_database}.{statement.to_table}"]
+        case said.Unapplied(tables=tables):
+            return [".".join(names) for names in tables]
+        case said.Passed():
+            return []
+    return [f"{statement.database}.{statement.table}"]
+
+
+def _keys(name: str, spoken: Capabilities) -> tuple[str, str]:
+    """The table's name and its database's, as `concerned` has them."""
+    name = name.lower() if spoken.restored_ddl else name
+    return name, f"{name.partition('.')[0]}."
+
+
+def _identity(event: SchemaChange) -> _Identity:
+    return event.commit_ts, event.database, event.table, event.ddl
+
+
+def _is_repeated(event: SchemaChange, state: State, spoken: Capabilities) -> bool:
+    """Whether it took effect before: each of its names has had it, or a later one."""
+    before = [state.changed.get(name) for name in concerned(event, spoken)]
+    ts, text = event.commit_ts, event.ddl or ""
+    return ts is not None and all(
+        c is not None and (c.commit_ts > ts or (c.commit_ts == ts and text in c.texts)) for c in before
+    )
+
+
+def _changed(state: State, events: Iterable[SchemaChange], spoken: Capabilities) -> Mapping[str, Changed]:
+    found: dict[str, Changed] = {}
+    for event in events:
+        for name in concerned(event, spoken):
+            ts, last = event.commit_ts or 0, found.get(name, state.changed.get(name))
+            if last is None or last.commit_ts < ts:
+                found[name] = Changed(ts, (event.ddl or "",))
+            elif last.commit_ts == ts:
+                found[name] = Changed(ts, (*last.texts, event.ddl or ""))
+    return found
+
+
+def _has_passed(at: _Partition, ts: int, state: State, spoken: Capabilities, settled: bool) -> bool:
+    """Whether nothing at or below `ts` is on its way in a partition, as far as others than the event itself tell."""
+    if not spoken.everywhere:
+        return settled or _last(at, state) >= ts
+    mark = state.resolved.get(at[0], {}).get(at[1])
+    return settled if mark is None else mark >= ts
+
+
+def _last(at: _Partition, state: State) -> int:
+    """The last that a partition has shown, where each is in order."""
+    topic, partition = at
+    if topic in state.positions and topic not in state.latest:
+        return _END  # it tells of transactions, or that the producer lives
+    return state.latest.get(topic, {}).get(partition, _NOTHING)
+
+
+def _has_no_schema_changes(state: State, shown: Mapping[_Identity, object], spoken: Capabilities) -> bool:
+    """Whether none will come: TiCDC's Avro, which leaves deletes undated, has schema changes only where it has marks."""
+    return spoken.undated and not (state.resolved or state.changed or shown)
+
+
+def _covered(state: State, known: Iterable[_Partition], changes: list[SchemaChange]) -> int:
+    marked = min(state.resolved.get(topic, {}).get(p, _NOTHING) for topic, p in known)
+    return max([marked, *(event.commit_ts or 0 for event in changes[-1:])])
+
+
+def _below(ts: int | None) -> int:
+    return _NOTHING if ts is None else ts

@@ -1,0 +1,163 @@
+"""Without a barrier, partitions that lag behind each other still end as the upstream's tables, whatever DDL comes between."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from changefeed.pipeline.by_key import reach
+from changefeed.pipeline.pending import ChunkInfo
+from changefeed.pipeline.plan import Rules
+from changefeed.pipeline.state import State
+from changefeed.protocols import protocol
+from changefeed.stages.changes import Window
+from changefeed.wire import ddl
+from tests.pipeline.downstream import Event, Lake, chunks_of
+from tests.pipeline.test_plan import compare, history
+from tests.pipeline.upstream import Change, Ddl, Upstream
+
+RULES = Rules(restored_ddl=True)
+seeds = st.integers(0, 2**48)
+many = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+Partition = tuple[str, int]
+
+
+@many
+@given(seeds, st.integers(1, 60), st.integers(1, 3), st.booleans(), st.booleans())
+def test_partitions_that_lag_end_equal(seed: int, steps: int, partitions: int, marks: bool, partial: bool) -> None:
+    """Every partition shows each schema change, with marks or without; keys stay in their partition."""
+    random = Random(seed)
+    upstream = history(random, steps, partial, moves=False)
+    logs = _logs(upstream, [("log", p) for p in range(partitions)], random, marks)
+    lake = Lake(RULES, random)
+    for _ in _read(logs, lake, random):
+        lake.apply_by_key(set(logs))
+    _check(upstream, lake)
+
+
+@many
+@given(seeds, st.integers(1, 60), st.integers(1, 3))
+def test_what_is_sent_again_is_known_by_the_schema_changes(seed: int, steps: int, partitions: int) -> None:
+    """The producer goes back, behind schema changes too, and sends everything from there on again."""
+    random = Random(seed)
+    upstream = history(random, steps, partial=False, keyless=False, moves=False)
+    logs = _logs(upstream, [("log", p) for p in range(partitions)], random, marks=False)
+    for log in logs.values():
+        for _ in range(random.randint(0, 2)):
+            at = random.randint(0, len(log))
+            log[at:at] = log[random.randint(0, at) : at]
+    lake = Lake(RULES, random)
+    for _ in _read(logs, lake, random):
+        lake.apply_by_key(set(logs))
+    _check(upstream, lake)
+
+
+@many
+@given(seeds, st.integers(1, 60), st.integers(1, 3), st.booleans(), st.booleans(), st.booleans())
+def test_schema_changes_that_are_not_sent_everywhere(
+    seed: int, steps: int, partitions: int, marks: bool, own: bool, partial: bool
+) -> None:
+    """By a topic of their own, as Debezium sends them, or in one of the partitions with rows: DTS does not say."""
+    random = Random(seed)
+    upstream = history(random, steps, partial, moves=False)
+    logs = _logs(upstream, [("rows", p) for p in range(partitions)], random, marks, ("schema" if own else "rows", 0))
+    lake = Lake(RULES, random)
+    for settled in _read(logs, lake, random):
+        lake.apply_by_key(set(logs), everywhere=False, settled=settled)
+    _check(upstream, lake)
+
+
+@many
+@given(seeds, st.integers(1, 60), st.booleans(), st.booleans())
+def test_tables_with_topics_of_their_own(seed: int, steps: int, marks: bool, partial: bool) -> None:
+    """A schema change lies in the topics of the names that it changes; without marks only the end tells of the others."""
+    random = Random(seed)
+    upstream = history(random, steps, partial, moves=False)
+    logs = _logs_by_table(upstream, random, marks)
+    lake = Lake(RULES, random)
+    for settled in _read(logs, lake, random):
+        lake.apply_by_key(set(logs), settled=settled)
+    _check(upstream, lake)
+
+
+def _logs_by_table(upstream: Upstream, random: Random, marks: bool) -> dict[Partition, list[Event]]:
+    logs: dict[str, list[Event]] = {"": []}  # the default topic has what concerns databases
+    names = [f"{e.database}.{e.table}" for e in upstream.events if isinstance(e, Change)]
+    logs |= {name: [] for name in sorted(names)}
+    for i, event in enumerate(upstream.events):
+        if isinstance(event, Change):
+            logs[f"{event.database}.{event.table}"].append(event)
+        else:
+            together = [
+                e for e in upstream.events if isinstance(e, Ddl) and e.ts == event.ts
+            ]  # else nothing orders them
+            for topic in dict.fromkeys(topic for e in together for topic in _topics(e, logs)):
+                logs.setdefault(topic, []).append(event)
+        last = i + 1 == len(upstream.events)
+        if last or (marks and upstream.events[i + 1].ts > event.ts and random.random() < 0.2):
+            for log in logs.values():
+                log.append(event.ts)
+    return {(topic, 0): log for topic, log in logs.items()}
+
+
+def _topics(event: Ddl, logs: dict[str, list[Event]]) -> list[str]:
+    """Those of the tables by their names before; a name in DDL is spelled in any case."""
+    if event.table is None:
+        return [""]
+    spelled = {name.lower(): name for name in logs}
+    names = [f"{s.database}.{s.table}" for s in ddl.parse(event.text, event.database, restored=True)]
+    return list(dict.fromkeys(spelled.get(name.lower(), name) for name in names))
+
+
+def _logs(
+    upstream: Upstream, of_rows: list[Partition], random: Random, marks: bool, schema: Partition | None = None
+) -> dict[Partition, list[Event]]:
+    logs: dict[Partition, list[Event]] = {at: [] for at in [*of_rows, *([schema] if schema else [])]}
+    for i, event in enumerate(upstream.events):
+        last = i + 1 == len(upstream.events)
+        if isinstance(event, Change):
+            image = event.after or event.before or {}
+            logs[
+                of_rows[(image.get("id") or 0) % len(of_rows) if event.keyed else random.randrange(len(of_rows))]
+            ].append(event)
+        else:
+            for at in [schema] if schema else of_rows:
+                logs[at].append(event)
+        for at in of_rows if marks and (last or upstream.events[i + 1].ts > event.ts) else ():
+            if last or random.random() < 0.2:
+                logs[at].append(event.ts)
+    return logs
+
+
+def _read(logs: dict[Partition, list[Event]], lake: Lake, random: Random) -> Any:
+    """A different stretch of each partition at a time; yields with each whether there is nothing more."""
+    offsets, number = dict.fromkeys(logs, 0), 0
+    while any(offsets[at] < len(log) for at, log in logs.items()):
+        number += 1
+        fresh = []
+        for (topic, partition), log in logs.items():
+            at = offsets[topic, partition]
+            stretch = log[at:][: random.choice([0, 0, 3, 25])]
+            fresh += chunks_of(stretch, partition, at, f"{number}", topic) if stretch else []
+            offsets[topic, partition] += len(stretch)
+        lake.read(fresh, f"{number}")
+        yield all(offsets[at] == len(log) for at, log in logs.items())
+
+
+def _check(upstream: Upstream, lake: Lake) -> None:
+    compare(upstream.tables, lake)
+    assert (lake.state.pending, lake.state.partly) == ((), {})
+
+
+def test_rows_without_commit_ts_do_not_wait() -> None:
+    """Avro's, of two topics, without marks: a schema change would come with marks."""
+    chunks = [ChunkInfo("1", "rows", "app", "t", None, 3, low, low, "t", 0, 0, 2) for low in (None, 7)]
+    state = State(pending=("1",), positions={"t": {0: 3}})
+    avro = protocol("ticdc-avro").capabilities
+    far = reach(state, chunks, {("t", 0), ("u", 0)}, avro, settled=False)
+    assert [far.windows(chunks, {"app.t"})(chunk) for chunk in chunks] == [[Window()], [Window()]]
+    assert far.left(chunks, {"app.t"}) == replace(state, pending=())
