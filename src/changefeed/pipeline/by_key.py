@@ -142,14 +142,16 @@ def reach(
         settled: the source had nothing more to read.
     """
     known = {*partitions} | {(topic, p) for topic, offsets in state.positions.items() for p in offsets}
-    shown: dict[_Identity, set[_Partition]] = {}
+    shown: dict[_Identity, dict[_Partition, int]] = {}
     for chunk in chunks:
         if chunk.event is not None:
-            shown.setdefault(_identity(chunk.event), set()).add((chunk.topic, chunk.partition))
+            places, at = shown.setdefault(_identity(chunk.event), {}), (chunk.topic, chunk.partition)
+            places[at] = max(chunk.last, places.get(at, -1))
     new = [e for e in distinct_changes(chunks, None, None) if not _is_repeated(e, state, spoken)]
+    through = [_through(e, shown[_identity(e)], chunks, spoken) for e in new]
     passed = [
-        all(at in shown[_identity(e)] or _has_passed(at, e.commit_ts or 0, state, spoken, settled) for at in known)
-        for e in new
+        all(at in seen or _has_passed(at, e.commit_ts or 0, state, spoken, settled) for at in known)
+        for e, seen in zip(new, through, strict=True)
     ]
     ready = passed.index(False) if False in passed else len(new)
     bounds = {name: e.commit_ts or 0 for e in reversed(new[ready:]) for name in concerned(e, spoken)}
@@ -222,6 +224,19 @@ def _changed(state: State, events: Iterable[SchemaChange], spoken: Capabilities)
                 found[name] = Changed(ts, (event.ddl or "",))
             elif last.commit_ts == ts:
                 found[name] = Changed(ts, (*last.texts, event.ddl or ""))
+    return found
+
+
+def _through(
+    event: SchemaChange, shown: Mapping[_Partition, int], chunks: Iterable[ChunkInfo], spoken: Capabilities
+) -> set[_Partition]:
+    """The partitions that have shown the event behind all rows before it: behind some, the producer is sending again."""
+    names, found, ts = concerned(event, spoken), set(shown), event.commit_ts or 0
+    for chunk in chunks if spoken.everywhere else ():
+        at = (chunk.topic, chunk.partition)
+        again = chunk.kind == "rows" and at in found and chunk.last > shown[at] and (chunk.max_ts or 0) <= ts
+        if again and not names.isdisjoint(_keys(chunk.name, spoken)):
+            found.discard(at)
     return found
 
 
