@@ -68,7 +68,7 @@ class Decoder:
         self._options = options
         self._parts = parts.Reader(stores)
         self._family = lru_cache(shapes.LIMIT)(_family)
-        self._deleted: dict[tuple[str, int], int] = {}  # where the last delete of a partition without envelopes was
+        self._deleted: dict[tuple[str, int], int] = {}  # where the last delete of a partition was
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
         """What the records mean; see `protocols.base.Decoder`."""
@@ -153,6 +153,8 @@ class Decoder:
             {**source.origin, "envelope": envelope.read_clock(tree), **headers.read(found, source.origin)},
             source.sent | _unknown(tree),
         )
+        if op == "delete":
+            self._deleted[place.topic, place.partition] = place.offset
         if op == "truncate":
             events.append(self._truncate(key, value, source, around))
         else:

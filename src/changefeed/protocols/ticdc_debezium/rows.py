@@ -54,7 +54,7 @@ class ColumnWriter:
                 return self.opening + self.write(value)
             return self.opening + (self.null if irregular is None else self.write_irregular(irregular))
         except UnsupportedError as error:
-            raise UnsupportedError(f"column {self.name}: {error}") from error
+            raise UnsupportedError(f"{error} - in `{self.name}`") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class RowWriter:
             try:
                 described(column.type)  # a type that has no field has no value either
             except UnsupportedError as error:
-                raise UnsupportedError(f"column {column.name}: {error}") from error
+                raise UnsupportedError(f"{error} - in `{column.name}`") from error
         producer = self._options.null_with_default == "producer" and not ours
         null = for_null(column, self._options) if producer else "null"
         return ColumnWriter(
