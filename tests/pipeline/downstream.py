@@ -27,7 +27,8 @@ from changefeed.pipeline.actions import AddColumns, AnyAction, Copy, Create, Mer
 from changefeed.pipeline.barrier import absorbed, barrier, still_pending
 from changefeed.pipeline.by_key import reach
 from changefeed.pipeline.pending import ChunkInfo
-from changefeed.pipeline.plan import Planned, Rules, make
+from changefeed.pipeline.plan import Planned, make
+from changefeed.pipeline.rules import Rules
 from changefeed.pipeline.state import State, read_state, write_state
 from changefeed.pipeline.writes import overlaps
 from changefeed.protocols.base import Capabilities

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from changefeed.pipeline.by_key import reach
 from changefeed.pipeline.pending import ChunkInfo
-from changefeed.pipeline.plan import Rules
+from changefeed.pipeline.rules import Rules
 from changefeed.pipeline.state import State
 from changefeed.protocols import protocol
 from changefeed.stages.changes import Window

@@ -19,7 +19,8 @@ from changefeed.errors import UnsupportedError
 from changefeed.model.event import SchemaChange
 from changefeed.model.position import Place
 from changefeed.pipeline.actions import Merge
-from changefeed.pipeline.plan import Rules, make
+from changefeed.pipeline.plan import make
+from changefeed.pipeline.rules import Rules
 from changefeed.pipeline.state import Hold, State, TableState
 from changefeed.pipeline.writes import table_path
 from tests.pipeline.downstream import Event, Lake, chunks_of

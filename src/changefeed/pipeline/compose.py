@@ -25,7 +25,9 @@ from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.ledger import Ledger
 from changefeed.pipeline.pending import ChunkInfo, PendingStore
-from changefeed.pipeline.plan import PASSED, Planned, Rules, make
+from changefeed.pipeline.plan import Planned, make
+from changefeed.pipeline.rules import Rules
+from changefeed.pipeline.schema_changes import PASSED
 from changefeed.pipeline.state import State, counted
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Capabilities

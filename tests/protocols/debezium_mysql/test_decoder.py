@@ -322,3 +322,9 @@ def test_a_schema_may_be_on_one_side_alone(bare: str) -> None:
     found = decode(*records)
     assert errors(found) == []
     assert bytes_of(encode(found)) == records
+
+
+def test_without_envelopes_the_tombstone_of_a_delete_with_one_is_its_own() -> None:
+    sent = log("mysql-crud")
+    assert any(record["value"] is None for record in sent)
+    assert rows(decode(*sent, unwrap="true")) == rows(decode(*sent))

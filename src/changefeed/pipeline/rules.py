@@ -1,0 +1,32 @@
+"""What a definition says about applying."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How rows and schema changes are applied.
+
+    Attributes:
+        keyless: tables without a handle key: `append`, `inserts` or `refuse`.
+        excluded: whether a table, by `database.table`, is passed over with its schema changes.
+        behavior: what a schema change does, as in Flink CDC; new tables are created whatever it says:
+            `evolve`      it is applied; one that cannot be stops the pipeline
+            `try_evolve`  it is applied; one that cannot be is noted, and the table follows its rows from there
+            `lenient`     as `try_evolve`, and nothing is lost: drops and truncations are noted, columns dropped stay
+            `ignore`      it is noted, and tables follow their rows
+            `exception`   it stops the pipeline
+        irregular: the sink's policy for values that a column cannot hold: `null`, `fail` or `keep`.
+        ours: names of the columns that the definition adds to every table.
+        restored_ddl: TiDB wrote the DDL, see `wire.ddl.parse`.
+    """
+
+    keyless: str = "append"
+    behavior: str = "evolve"
+    irregular: str = "null"
+    restored_ddl: bool = False
+    ours: frozenset[str] = frozenset()
+    excluded: Callable[[str], bool] = lambda name: False
