@@ -17,6 +17,7 @@ from changefeed.model.batch import Decoded
 from changefeed.model.text import describe, lines
 from changefeed.protocols import protocol
 from changefeed.protocols.loss import Loss, loss
+from changefeed.stages.definitions import definitions
 
 
 @click.command(
@@ -63,12 +64,13 @@ def transcode(
     if spark:
         return _on_spark(output, logs, (source, with_rules(options)), (target, with_rules(target_options)), out)
     decoder, encoder = codec.decoder(source, options), codec.encoder(target, target_options)
+    defined = definitions(read, codec.options(source, options), target)
     dead = 0
     with record_log.Writer(out) as log, output.progress("transcode") as progress:
         for decoded, records in codec.decode(logs, decoder, source):
             _show(output, lines(Decoded(dead=decoded.dead)))
             dead += len(decoded.dead)
-            log.write(encoder.encode(decoded))
+            log.write(encoder.encode(defined(decoded)))
             progress.advance(records)
         for last in codec.finish(encoder):
             log.write(last)

@@ -45,15 +45,23 @@ def convert(array: pa.Array, source: ColumnType, target: ColumnType, redefine: R
     Raises:
         SchemaError: no value of `source` means anything in `target`, as an integer in a geometry column.
     """
-    if redefine is None or source == target or source.name == "null":
-        core, irregular = reshape(array, source, target)
-    elif family(source) == family(target) and not _mended(array, source, target):
-        core, irregular = reshape(array, source, target)
-        if irregular:  # it may have been told in another form, as an unsigned bigint that wrapped
-            core, irregular = _redefined(array, source, target, redefine)
-    else:
-        core, irregular = _redefined(array, source, target, redefine)
+    core, irregular = defined(array, source, target, redefine)
     return Converted(to_sink(core, target), irregular)
+
+
+def defined(array: pa.Array, source: ColumnType, target: ColumnType, redefine: Redefine | None = None) -> Reshaped:
+    """A decoded column of type `source` as the core's column of type `target`, and row -> text of what that cannot hold.
+
+    Raises:
+        SchemaError: as `convert`.
+    """
+    if redefine is None or source == target or source.name == "null":
+        return reshape(array, source, target)
+    if family(source) == family(target) and not _mended(array, source, target):
+        core, irregular = reshape(array, source, target)
+        if not irregular:  # else it may have been told in another form, as an unsigned bigint that wrapped
+            return core, irregular
+    return _redefined(array, source, target, redefine)
 
 
 def _mended(array: pa.Array, source: ColumnType, target: ColumnType) -> bool:

@@ -26,6 +26,7 @@ from changefeed.model.text import lines
 from changefeed.protocols import protocol
 from changefeed.protocols.base import ClosingEncoder, unfinished
 from changefeed.stages.decode import arrived
+from changefeed.stages.definitions import definitions
 from changefeed.stores import stores_of
 
 if TYPE_CHECKING:
@@ -98,10 +99,11 @@ def _partition(
     writes = protocol(target.name).read_options(target.options)
     decodes = decoder(source.name, reads, stores_of(reads))
     encodes = encoder(target.name, writes, stores_of(writes))
+    defined = definitions(protocol(source.name), reads, target.name)
     for records in parts:
         decoded = decodes.decode(records)
         dead(list(lines(Decoded(dead=decoded.dead))))
-        yield encodes.encode(decoded)
+        yield encodes.encode(defined(decoded))
     dead(list(lines(Decoded(dead=unfinished(decodes, source.name)))))
     if isinstance(encodes, ClosingEncoder):
         yield encodes.finish()

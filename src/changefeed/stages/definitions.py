@@ -1,0 +1,208 @@
+"""definitions: rows under the types that their log's own DDL gives them, where the rows tell less.
+
+An ENUM of the Open Protocol is an index, a DECIMAL there has no digits; in JSON without schema a date is a number. Whoever
+writes another protocol needs members, digits and types:
+
+    CREATE TABLE t (id INT PRIMARY KEY, status ENUM('new','paid'))      commit_ts 5
+    t {id int, status enum}                    {"id":7,"status":2}      commit_ts 6
+    t {id int, status enum('new','paid')}      {"id":7,"status":"paid"}
+
+Rule 1. A row has the definition that was in force at its commit_ts; without one it has the newest.
+Rule 2. A table whose DDL was not seen or is not understood stays as the rows tell it. So does a column that the definition
+        does not have, or under whose type its values mean nothing.
+Rule 3. A value that the defined type cannot hold is irregular.
+Rule 4. A TRUNCATE that is told without its statement, as an op of Debezium's, gets it: there is but one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changefeed.errors import SchemaError, UnsupportedError
+from changefeed.frames.convert import defined
+from changefeed.frames.reshape import Reshaped
+from changefeed.model.batch import Decoded, TableBatch, table_schema
+from changefeed.model.definition import Table
+from changefeed.model.event import Control, SchemaChange
+from changefeed.model.table import Column, TableShape
+from changefeed.protocols.base import Options, Protocol
+from changefeed.wire import ddl
+from changefeed.wire.ddl import statements as said
+from changefeed.wire.ddl.apply import alter
+
+_NEWEST = 2**64 - 1
+
+
+def definitions(source: Protocol, options: Options, target: str) -> Callable[[Decoded], Decoded]:
+    """What is done to a log's changes, in their order, before they are written in another protocol.
+
+    A protocol writes again what was read from it as it was: nothing is done then.
+    """
+    return Definitions(source, options).put if source.name != target else _as_told
+
+
+def _as_told(decoded: Decoded) -> Decoded:
+    return decoded
+
+
+class Definitions:
+    """Learns from schema changes, and puts rows under what it has learned. To be fed a log in its order."""
+
+    def __init__(self, spoken: Protocol, options: Options) -> None:
+        self._restored = spoken.capabilities.restored_ddl
+        self._redefine = None if spoken.redefine is None else spoken.redefine(options)
+        # Name -> from which commit_ts on it is defined how, None for not at all; in their order.
+        self._known: dict[tuple[str, str], list[tuple[int, Table | None]]] = {}
+        self._seen: set[tuple[int, str | None, str | None]] = set()
+
+    def put(self, decoded: Decoded) -> Decoded:
+        """The same changes, rows under the definitions of their tables."""
+        changes = [event for event in decoded.control if isinstance(event, SchemaChange)]
+        for event in sorted(changes, key=lambda e: (e.place.record or 0, e.place.index or 0)):
+            self._learn(event)
+        tables = [part for table in decoded.tables for part in self._parts(table)]
+        return replace(decoded, tables=tables, control=[_with_statement(event) for event in decoded.control])
+
+    def _learn(self, event: SchemaChange) -> None:
+        ts = event.commit_ts if event.commit_ts is not None else event.sequence or 0
+        if (ts, event.database, event.ddl) in self._seen:
+            return  # every partition shows it
+        self._seen.add((ts, event.database, event.ddl))
+        try:
+            statements = ddl.parse(event.ddl or "", event.database, restored=self._restored)
+        except (SchemaError, UnsupportedError):
+            self._define(event.database or "", event.table or "", None, ts)
+            return
+        for statement in statements:
+            self._apply(statement, ts)
+
+    def _apply(self, statement: said.Statement, ts: int) -> None:
+        match statement:
+            case said.CreateTable(database=database, table=table):
+                if statement.if_not_exists and self._newest(database, table) is not None:
+                    return
+                like = statement.like
+                made = statement.definition if like is None else self._newest(*like)
+                self._define(database, table, made if made is not None and made.columns else None, ts)
+            case said.DropTable(database=database, table=table):
+                self._define(database, table, None, ts)
+            case said.DropDatabase(database=database):
+                for name in [name for name in self._known if name[0] == self._spelled(database)]:
+                    self._define(*name, None, ts)
+            case said.RenameTable():
+                old = statement.database, statement.table
+                self._define(statement.to_database, statement.to_table, self._newest(*old), ts)
+                self._define(*old, None, ts)
+            case said.AlterTable(database=database, table=table):
+                here = self._newest(database, table)
+                try:
+                    self._define(database, table, None if here is None else alter(here, statement).table, ts)
+                except SchemaError:
+                    self._define(database, table, None, ts)
+
+    def _spelled(self, name: str) -> str:
+        return name.lower() if self._restored else name
+
+    def _versions(self, database: str, table: str) -> list[tuple[int, Table | None]]:
+        return self._known.setdefault((self._spelled(database), self._spelled(table)), [])
+
+    def _newest(self, database: str, table: str) -> Table | None:
+        versions = self._versions(database, table)
+        return versions[-1][1] if versions else None
+
+    def _define(self, database: str, table: str, made: Table | None, ts: int) -> None:
+        versions = self._versions(database, table)
+        if versions and versions[-1][0] == ts:
+            versions.pop()
+        if not versions or versions[-1][0] < ts:
+            versions.append((ts, made))
+
+    def _parts(self, batch: TableBatch) -> Iterator[TableBatch]:
+        """The batch, in parts that have one definition each."""
+        versions = self._versions(batch.shape.database, batch.shape.table)
+        if not versions:
+            yield batch
+            return
+        ts = pc.fill_null(pc.coalesce(batch.rows.column("commit_ts"), batch.rows.column("sequence")), _NEWEST)
+        starts = np.array([start for start, _ in versions], np.uint64)
+        counts = np.searchsorted(starts, ts.to_numpy())  # a row of a schema change's own commit_ts lies before it
+        for count in np.unique(counts).tolist():
+            rows = batch.rows if (counts == count).all() else batch.rows.filter(pa.array(counts == count))
+            table = versions[count - 1][1] if count else None
+            part = TableBatch(batch.shape, rows)
+            yield part if table is None else self._under(table, part)
+
+    def _under(self, table: Table, batch: TableBatch) -> TableBatch:
+        """The rows under a definition: rules 2 and 3."""
+        rows, columns = batch.rows, list(batch.shape.columns)
+        images = {side: dict(_fields(rows.column(side))) for side in ("before", "after")}
+        irregular: dict[int, dict[str, str]] = {}
+        for number, told in enumerate(columns):
+            known = table.column(told.name)
+            if known is None or known.type == told.type:
+                continue
+            found = self._columns(images, told, known)
+            if found is None:
+                continue
+            columns[number] = replace(told, type=known.type)
+            for side, (array, texts) in found.items():
+                images[side][told.name] = array
+                for row, text in texts.items():
+                    both = side == "before" and rows.column("after")[row].is_valid
+                    irregular.setdefault(row, {})["before." * both + told.name] = text
+        if columns == list(batch.shape.columns):
+            return batch
+        shape = replace(batch.shape, columns=tuple(columns), wire="")
+        return TableBatch(shape, _assembled(rows, shape, images, irregular))
+
+    def _columns(
+        self, images: dict[str, dict[str, pa.Array]], told: Column, known: Column
+    ) -> dict[str, Reshaped] | None:
+        """The column in each image that has it; None where its values mean nothing under the defined type."""
+        try:
+            return {
+                side: defined(arrays[told.name], told.type, known.type, self._redefine)
+                for side, arrays in images.items()
+                if told.name in arrays
+            }
+        except SchemaError:
+            return None
+
+
+def _with_statement(event: Control) -> Control:
+    if not isinstance(event, SchemaChange) or event.type != "truncate_table" or event.ddl:
+        return event
+    name = ".".join("`" + (part or "").replace("`", "``") + "`" for part in (event.database, event.table))
+    return replace(event, ddl=f"TRUNCATE TABLE {name}")
+
+
+def _fields(image: pa.StructArray) -> Iterator[tuple[str, pa.Array]]:
+    return zip((field.name for field in image.type), image.flatten(), strict=True)
+
+
+def _assembled(
+    rows: pa.RecordBatch,
+    shape: TableShape,
+    images: dict[str, dict[str, pa.Array]],
+    irregular: dict[int, dict[str, str]],
+) -> pa.RecordBatch:
+    """The rows with these images in place of theirs, and what has become irregular beside what was."""
+    schema = table_schema(shape, rows.schema.field("commit_time").type.unit)
+    made: dict[str, Any] = {}
+    for side, arrays in images.items():
+        kind = schema.field(side).type
+        mask = pc.is_null(rows.column(side))
+        made[side] = pa.StructArray.from_arrays([arrays[f.name] for f in kind], fields=list(kind), mask=mask)
+    if irregular:
+        column = schema.field("irregular").type
+        told = [dict(one or ()) for one in rows.column("irregular").to_pylist()]
+        more = [{n: text.encode() for n, text in irregular.get(row, {}).items()} for row in range(len(rows))]
+        made["irregular"] = pa.array([list((a | b).items()) for a, b in zip(told, more, strict=True)], column)
+    columns = [made.get(field.name, rows.column(field.name)) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
