@@ -65,8 +65,8 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_explain_is_exit_code_3(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command(["explain", str(path), "--json"]) == 3
+def test_explain_is_exit_code_2(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["explain", str(path), "--json"]) == 2
     said = json.loads(capsys.readouterr().err)["error"]
     assert said["message"] == f"no file matches {tmp_path}/logs/*.jsonl: {FIX}"
 
