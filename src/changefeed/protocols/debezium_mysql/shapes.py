@@ -67,7 +67,7 @@ class Family:
         """
         if before is None and after is None:
             return self._find(tuple(told), self.shapes, self.shapes)
-        return replace(self._find(tuple(told), [*self.shapes, *self.parts], self.parts), before=before, after=after)
+        return replace(self._find(tuple(told), [*self.parts, *self.shapes], self.parts), before=before, after=after)
 
     def _find(self, told: tuple[Told, ...], among: _Shapes, make_in: _Shapes) -> TableShape:
         for known, shape in among:
