@@ -52,8 +52,8 @@ def row(
     return Decoded(builder.build())
 
 
-def change(ts: int, ddl: str) -> Decoded:
-    return Decoded(control=[SchemaChange("other", "app", "t", ddl, Place("t", 0, 0, None, 0), commit_ts=ts)])
+def change(ts: int, ddl: str | None, kind: str = "other") -> Decoded:
+    return Decoded(control=[SchemaChange(kind, "app", "t", ddl, Place("t", 0, 0, None, 0), commit_ts=ts)])
 
 
 CREATE = change(5, "CREATE TABLE app.t (id INT PRIMARY KEY, v ENUM('new','paid'))")
@@ -88,13 +88,14 @@ def values(*log: Decoded) -> list[Any]:
         ([CREATE, change(7, "ALTER TABLE app.t FROBNICATE"), row(8, 1)], [{"index": 1}]),
         ([CREATE, change(7, "ALTER TABLE app.t DROP COLUMN w"), row(8, 1)], [{"index": 1}]),
         ([CREATE, change(7, "ALTER TABLE app.t DROP PARTITION p"), row(8, 1)], ["new"]),
+        ([CREATE, change(7, None, "truncate_table"), row(8, 1)], ["new"]),
         ([change(5, "CREATE TABLE app.t (id INT PRIMARY KEY, v GEOMETRY)"), row(6, 1)], [{"index": 1}]),
         ([change(5, "CREATE TABLE app.t (id INT PRIMARY KEY)"), row(6, 1)], [{"index": 1}]),
     ],
     ids=[
         "no definition", "in force", "a partition that lags", "sent again, and no commit_ts", "at its own commit_ts; NULL",
         "no such member", "renamed", "renamed and back", "like another", "dropped", "database dropped", "not understood",
-        "does not go", "of partitions", "of another kind", "without the column",
+        "does not go", "of partitions", "truncated by an op", "of another kind", "without the column",
     ],
 )  # fmt: skip
 def test_a_row_has_the_definition_in_force(log: list[Decoded], wanted: list[Any]) -> None:

@@ -174,7 +174,7 @@ def concerned(event: SchemaChange, spoken: Capabilities) -> set[str]:
     """The names that a schema change gives another meaning: `database.table`, or `database.` for all in it."""
     own = f"{event.database or ''}.{event.table or ''}"
     try:
-        statements = ddl.parse(event.ddl or "", event.database, restored=spoken.restored_ddl)
+        statements = ddl.statements_of(event, restored=spoken.restored_ddl)
     except (SchemaError, UnsupportedError):
         statements = []
     names = {name for statement in statements for name in _names(statement)} or {own}

@@ -32,6 +32,7 @@ from changefeed.model.definition import Table
 from changefeed.model.event import Control, SchemaChange
 from changefeed.model.table import Column, TableShape
 from changefeed.protocols.base import Options, Protocol
+from changefeed.stages.image import BEFORE
 from changefeed.wire import ddl
 from changefeed.wire.ddl import statements as said
 from changefeed.wire.ddl.apply import alter
@@ -75,7 +76,7 @@ class Definitions:
             return  # every partition shows it
         self._seen.add((ts, event.database, event.ddl))
         try:
-            statements = ddl.parse(event.ddl or "", event.database, restored=self._restored)
+            statements = ddl.statements_of(event, restored=self._restored)
         except (SchemaError, UnsupportedError):
             self._define(event.database or "", event.table or "", None, ts)
             return
@@ -154,8 +155,8 @@ class Definitions:
             for side, (array, texts) in found.items():
                 images[side][told.name] = array
                 for row, text in texts.items():
-                    both = side == "before" and rows.column("after")[row].is_valid
-                    irregular.setdefault(row, {})["before." * both + told.name] = text
+                    prefix = BEFORE if side == "before" and rows.column("after")[row].is_valid else ""
+                    irregular.setdefault(row, {})[prefix + told.name] = text
         if columns == list(batch.shape.columns):
             return batch
         shape = replace(batch.shape, columns=tuple(columns), wire="")

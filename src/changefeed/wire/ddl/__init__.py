@@ -6,4 +6,17 @@ are a small language in which every word may decide whether rows are lost, and w
 
 from __future__ import annotations
 
+from changefeed.model.event import SchemaChange
 from changefeed.wire.ddl.parser import parse as parse
+from changefeed.wire.ddl.statements import Statement, TruncateTable
+
+
+def statements_of(event: SchemaChange, *, restored: bool) -> list[Statement]:
+    """The statements of a schema change; a TRUNCATE may be told without its text, as an op.
+
+    Raises:
+        SchemaError, UnsupportedError: as `parse`.
+    """
+    if event.type == "truncate_table" and not event.ddl:
+        return [TruncateTable(event.database or "", event.table or "")]
+    return parse(event.ddl or "", event.database, restored=restored)
