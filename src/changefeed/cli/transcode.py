@@ -57,14 +57,14 @@ def transcode(
     What is lost on the way is said on stderr. A loss of what a pipeline needs is refused, exit code 2, unless
     --allow-loss names it. Exit code 3 when a record could not be decoded; such records are shown on stderr and left out.
     """
-    read, write = protocol(source), protocol(target)
-    found = loss(read, codec.options(source, options), write, codec.options(target, target_options))
+    read, reads = protocol(source), codec.options(source, options)
+    found = loss(read, reads, protocol(target), codec.options(target, target_options))
     _say(output, found)
     found.check(allowed)
     if spark:
         return _on_spark(output, logs, (source, with_rules(options)), (target, with_rules(target_options)), out)
     decoder, encoder = codec.decoder(source, options), codec.encoder(target, target_options)
-    defined = definitions(read, codec.options(source, options), target)
+    defined = definitions(read, reads, target)
     dead = 0
     with record_log.Writer(out) as log, output.progress("transcode") as progress:
         for decoded, records in codec.decode(logs, decoder, source):

@@ -119,7 +119,6 @@ class Flow:
         `settled` tells that the source had nothing more to read.
         """
         chunks = self.pending.index(before.pending)
-        rules = rules_of(self.definition)
         if self.by_key:
             self._step_by_key(before, chunks, reach(before, chunks, partitions, self.spoken, settled=settled))
             return
@@ -130,7 +129,7 @@ class Flow:
                 self.ledger.finish(state)
             return
         # chunks -> the writes that bring every table there
-        planned = make(state, chunks, after, upto, rules)
+        planned = make(state, chunks, after, upto, rules_of(self.definition))
 
         def windows(chunk: ChunkInfo) -> list[Window]:
             hold = state.held.get(chunk.name)

@@ -70,8 +70,8 @@ def make(
     """
     tables = {name: table for name, table in state.tables.items() if not rules.excluded(name)}
     held = {name: hold for name, hold in state.held.items() if not rules.excluded(name)}
-    writes = Writes(tables, held, after, upto, rules.keyless, by_table(chunks), rules.ours, rules.excluded, reach)
-    schema_changes = SchemaChanges(writes, rules, after)
+    writes = Writes(tables, held, after, upto, by_table(chunks), rules, reach)
+    schema_changes = SchemaChanges(writes)
     starts = [hold.after for hold in state.held.values() if hold.released] + [after]
     first = None if None in starts else min(start for start in starts if start is not None)
     events = distinct_changes(chunks, first, upto) if reach is None else reach.changes

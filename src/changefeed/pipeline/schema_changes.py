@@ -28,12 +28,15 @@ _Name = tuple[str, str]  # database and table
 
 @dataclass(slots=True)
 class SchemaChanges:
-    """Plans schema changes, one after the other. `since` is where they begin for tables that were not held."""
+    """Plans schema changes, one after the other."""
 
     writes: Writes
-    rules: Rules
-    since: int | None
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def rules(self) -> Rules:
+        """What the definition says about applying."""
+        return self.writes.rules
 
     def apply(self, ts: int | None, events: Iterable[SchemaChange]) -> None:
         """Plans the DDL statements of one commit_ts as the rules say."""
@@ -49,10 +52,8 @@ class SchemaChanges:
             raise UnsupportedError(
                 f"a schema change without commit_ts has no place among rows: {event.ddl} at {event.place}"
             )
-        if event.type == "truncate_table" and not event.ddl:
-            return [said.TruncateTable(*_named(event))]
         try:
-            return ddl.parse(event.ddl or "", event.database, restored=self.rules.restored_ddl)
+            return ddl.statements_of(event, restored=self.rules.restored_ddl)
         except (SchemaError, UnsupportedError) as error:
             if self._turn(".".join(_named(event)), event.commit_ts):
                 self._refuse(event, str(error), error)
@@ -90,14 +91,14 @@ class SchemaChanges:
                 concerned = statement.tables or ((event.database or "", event.table or ""),)
                 if any(self._turn(".".join(self._spelled(*names, event)), ts) for names in concerned):
                     self._refuse(event, f"{statement.kind} changes rows that nothing names", None)
-            case said.Passed() if within(ts, self.since, None):
+            case said.Passed() if within(ts, self.writes.after, None):
                 self.notes.append(f"{PASSED}: {event.ddl}")
 
     def _turn(self, name: str, ts: int) -> bool:
         """Whether a table's schema change is for now: not when it is held, had it before others were released, or is excluded."""
         if self.writes.is_held(name) or self.rules.excluded(name):
             return False
-        return within(ts, self.writes.held[name].after if name in self.writes.held else self.since, None)
+        return within(ts, self.writes.start(name), None)
 
     def _spelled(self, database: str, table: str, event: SchemaChange) -> _Name:
         """The name of a table as it is, see rule 3."""

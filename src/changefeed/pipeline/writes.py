@@ -7,7 +7,7 @@ every write sees the columns that the table has there.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from changefeed.model.table import TableShape
 from changefeed.pipeline.actions import AddColumns, AnyAction, Copy, Create, Merge, Rewrite
 from changefeed.pipeline.evolution import columns_added, learn, widened
 from changefeed.pipeline.pending import ChunkInfo
+from changefeed.pipeline.rules import Rules
 from changefeed.pipeline.state import Hold, TableState
 from changefeed.sinks.delta.columns import refused
 
@@ -32,9 +33,7 @@ class Writes:
     """The tables of a step in (after, upto], and the writes planned so far.
 
     Attributes:
-        excluded: whether a table is passed over.
         reach: how far each table goes, where there is no barrier.
-        ours: names of the columns that every table has beside the upstream's.
         flushed: up to where a table's rows are in the writes planned, or no longer matter.
         unknown: tables that were not known before their last rows came.
     """
@@ -43,10 +42,8 @@ class Writes:
     held: dict[str, Hold]
     after: int | None
     upto: int | None
-    keyless: str
     chunks: dict[str, list[ChunkInfo]]
-    ours: frozenset[str] = frozenset()
-    excluded: Callable[[str], bool] = lambda name: False
+    rules: Rules
     reach: Reach | None = None
     actions: list[AnyAction] = field(default_factory=list)
     flushed: dict[str, int | None] = field(default_factory=dict)
@@ -76,7 +73,7 @@ class Writes:
     def flush(self, database: str, table: str, upto: int | None) -> None:
         """Plans the rows of a table up to here, with the columns that it has here."""
         name = f"{database}.{table}"
-        if self.is_held(name) or self.excluded(name):
+        if self.is_held(name) or self.rules.excluded(name):
             return
         after = self.flushed.get(name, self.start(name))
         self.flushed[name] = upto
@@ -99,7 +96,7 @@ class Writes:
         if telling:
             self.learn(name, _shapes(telling))
         here, shapes = self.tables[name], _shapes(rows)
-        if not here.table.keys and self.keyless == "refuse":
+        if not here.table.keys and self.rules.keyless == "refuse":
             raise UnsupportedError(
                 f"{name} has no handle key and `keyless: refuse` is set: give it a primary key upstream, name it in "
                 "pipeline.exclude, or set `keyless` to `append` or `inserts`"
@@ -148,7 +145,7 @@ class Writes:
         self.add(Create(path=path, number=0, table=table))
 
     def _check(self, table: Table) -> None:
-        why = refused((c.name for c in table.columns), self.ours)
+        why = refused((c.name for c in table.columns), self.rules.ours)
         if why is not None:
             raise UnsupportedError(f"{table.database}.{table.name}: {why}")
 
