@@ -29,7 +29,7 @@ def text() -> str:
             _INTRO,
             "## Keys\n\nWith the defaults: yes, or –; else the options with which it is otherwise.\n",
             table(("key", "", *(f"`{p.name}`" for p in spoken)), (_row(key, spoken) for key in KEYS)),
-            "Some ops rest on another key: " + "; ".join(_rests(spoken)) + ".\n",
+            "Some keys rest on another: " + "; ".join(_rests(spoken)) + ".\n",
             "## What a pipeline needs\n\nA loss of one of these is refused unless it is allowed by name. So is the loss of "
             "what the cuts of the source rest on: " + ", ".join(_cuts(spoken)) + ".\n",
             table(("key", "because"), needed),

@@ -79,9 +79,11 @@ LOGS = [
     Log("tencent-dts", "one-partition"),
     Log("tencent-dts", "four-partitions-split"),
 ]
-# One for each way to tell what is complete, and for rows without commit_ts; all of them with CHANGEFEED_CUTS=all.
+# One for each way to tell what is complete, and for rows without commit_ts, at every second of its cuts; all of them
+# at all of theirs with CHANGEFEED_CUTS=all.
+_ALL = os.environ.get("CHANGEFEED_CUTS") == "all"
 _TELLING = {"avro-watermark.classic", "mysql-8.0.33-noschema", "four-partitions-split"}
-ALL_CUTS = [log for log in LOGS if os.environ.get("CHANGEFEED_CUTS") == "all" or log.name in _TELLING]
+TELLING = [log for log in LOGS if _ALL or log.name in _TELLING]
 
 
 @pytest.mark.parametrize("log", LOGS, ids=str)
@@ -93,21 +95,21 @@ def test_the_whole_history_in_one_batch(log: Log, spark: SparkSession, tmp_path:
     assert (counts["dead"], counts["rows"]) == (0, counts["applied"] + counts["repeated"])
 
 
-@pytest.mark.parametrize("log", ALL_CUTS, ids=str)
+@pytest.mark.parametrize("log", TELLING, ids=str)
 def test_until_each_named_cut_then_on_to_the_end(log: Log, spark: SparkSession, tmp_path: Path) -> None:
     pipeline = log.pipeline(tmp_path, limit=4000)
-    for cut, until in log.cuts.items():
+    for cut, until in list(log.cuts.items())[:: 1 if _ALL else 2]:
         assert run(pipeline, spark, once=True, until=until).reached, cut
         check_expected(pipeline, cut, log.only, log.doubles)
     run(pipeline, spark, once=True)
     check_expected(pipeline, "final", log.only, log.doubles)
 
 
-@pytest.mark.parametrize("log", [OPEN, *ALL_CUTS], ids=str)
+@pytest.mark.parametrize("log", [OPEN, *TELLING], ids=str)
 def test_by_key_partitions_that_lag_end_equal(log: Log, spark: SparkSession, tmp_path: Path) -> None:
-    records = uneven(log.path, tmp_path / "log.jsonl", seed=7, stretch=400)
+    records = uneven(log.path, tmp_path / "log.jsonl", seed=7, stretch=600)
     spoken = {"name": log.protocol, **log.options}
-    pipeline = definition(records, tmp_path / "lake", protocol=spoken, limit=1500, consistency="key")
+    pipeline = definition(records, tmp_path / "lake", protocol=spoken, limit=2500, consistency="key")
     run(pipeline, spark, once=True)
     check_expected(pipeline, "final", log.only, log.doubles)
     counts = status(pipeline)["counts"]

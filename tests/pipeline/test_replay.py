@@ -50,7 +50,7 @@ class Logs:
         behaviour = {"name": "test", "dead-letters": policy, **pipeline}
         return read(
             {
-                "source": {**source, "max-records-per-batch": 10},
+                "source": {**source, "max-records-per-batch": 20},
                 "sink": {"type": "delta", "path": str(lake)},
                 "pipeline": behaviour,
             }

@@ -46,23 +46,19 @@ def test_the_whole_history_in_one_batch(name: str, spark: SparkSession, tmp_path
     }  # fmt: skip
 
 
-def test_in_batches_of_500_records_every_cut_is_exact(spark: SparkSession, tmp_path: Path) -> None:
-    pipeline = definition(_log("open-3.newarch"), tmp_path, limit=500)
-    summary = run(pipeline, spark, once=True)
-    assert summary.steps == 9
-    check_expected(pipeline, "final")
-    check_cuts(pipeline, History(_log("open-3.newarch")))
-
-
-def test_until_each_named_cut_then_on_to_the_end(spark: SparkSession, tmp_path: Path) -> None:
+def test_in_batches_of_500_records_until_each_named_cut_then_on_to_the_end(spark: SparkSession, tmp_path: Path) -> None:
     """One pipeline stopped at each cut and taken up again; partitions lag, so much of what was read waits each time."""
-    pipeline = definition(_log("open-3.newarch"), tmp_path, limit=2500)
+    pipeline = definition(_log("open-3.newarch"), tmp_path, limit=500)
+    steps = 0
     for cut, commit_ts in _named_cuts("open-3.newarch").items():
-        assert run(pipeline, spark, once=True, until=commit_ts).reached
+        done = run(pipeline, spark, once=True, until=commit_ts)
+        assert done.reached
+        steps += done.steps
         assert published(pipeline)[-1].state.barrier == commit_ts
         check_expected(pipeline, cut)
     with pytest.raises(ConfigError, match="the tables are at"):
         run(pipeline, spark, once=True, until=commit_ts - 1)
-    run(pipeline, spark, once=True)
+    steps += run(pipeline, spark, once=True).steps
+    assert steps >= 9
     check_expected(pipeline, "final")
     check_cuts(pipeline, History(_log("open-3.newarch")))

@@ -114,6 +114,7 @@ class _Runner:
         self.error: BaseException | None = None
         self.ended = False
         self.at_work = threading.Lock()  # held during a step; who ends the query waits for it
+        self.stepped = threading.Event()  # a batch has come to its end since `_wait` looked
 
     def run(self) -> Summary:
         self.flow.begin()
@@ -180,6 +181,7 @@ class _Runner:
                     self._batch(batch, number, checkpoint, end)
                 except BaseException as error:  # told by `_wait`: an answer that never comes would hold Spark for ever
                     self.error = error
+                self.stepped.set()
 
         writer = records.writeStream.foreachBatch(on_batch).option("checkpointLocation", checkpoint)
         if self.once and self.source.available_now:
@@ -199,7 +201,11 @@ class _Runner:
         """Until the query ends by itself, or we have what we came for."""
         try:
             while query.isActive and self.error is None and not self.ended and not self._done():
-                query.awaitTermination(1)
+                if self.once and self.source.available_now:
+                    query.awaitTermination(1)
+                else:
+                    self.stepped.wait(1)
+                    self.stepped.clear()
                 self._settle_if_idle(query)
         finally:
             with self.at_work:

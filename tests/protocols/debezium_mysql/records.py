@@ -117,7 +117,7 @@ def rows(decoded: Decoded) -> list[Row]:
     return [event for event in in_order(decoded) if isinstance(event, Row)]
 
 
-def one_insert(table: str = "t", column: str = "name") -> Decoded:
+def one_insert(table: str = "t", column: str = "name", transaction: dict[str, Any] | None = None) -> Decoded:
     """An insert from elsewhere."""
     columns = (
         Column("id", ColumnType("int"), False, True),
@@ -126,7 +126,8 @@ def one_insert(table: str = "t", column: str = "name") -> Decoded:
     builder = BatchBuilder("us")
     image = {"id": 1, column: "x"}
     shape = TableShape("d", table, columns)
-    builder.add(shape, Place("e", 0, 7), "insert", before=None, after=image, commit_time=TIME_US)
+    told = {"before": None, "after": image, "commit_time": TIME_US, "transaction": transaction}
+    builder.add(shape, Place("e", 0, 7), "insert", **told)
     return Decoded(builder.build())
 
 

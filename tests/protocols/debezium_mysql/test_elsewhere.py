@@ -199,6 +199,21 @@ def test_marks_from_elsewhere_follow_the_options() -> None:
     assert (beat["key"], beat["value"]) == (b'{"serverName":"changefeed"}', b'{"ts_ms":1795248239121}')
 
 
+@pytest.mark.parametrize(
+    "known, block",
+    [
+        ({"id": "g:1", "order": 2, "table_order": 1}, {"id": "g:1", "total_order": 2, "data_collection_order": 1}),
+        ({"id": "g:1"}, None),  # what TiDB and Tencent DTS tell
+        ({"id": "g:1", "order": 2}, None),
+        (None, None),
+    ],
+)
+def test_a_transaction_block_is_whole_or_not_there(known: dict[str, Any] | None, block: dict[str, Any] | None) -> None:
+    row = one_insert(transaction=known)
+    (record,) = bytes_of(encode(row, **{"provide.transaction.metadata": "true", "schemas.enable": "false"}))
+    assert json.loads(record["value"])["transaction"] == block
+
+
 def test_schema_changes_from_elsewhere() -> None:
     event = SchemaChange("add_column", "d", "t", "ALTER TABLE t ADD c INT", PLACE, commit_time=Instant(TIME_US, 6))
     (record,) = bytes_of(encode(Decoded(control=[event]), **{"schemas.enable": "false", "topic.prefix": "p"}))

@@ -50,6 +50,7 @@ PROTOCOL = Protocol(
     capabilities=Capabilities(
         carries=_CARRIES,
         tells=_TELLS,
+        rests={"transaction.id": "transaction.order"},
         cuts="transactions",
         headers=True,
     ),

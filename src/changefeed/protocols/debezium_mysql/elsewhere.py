@@ -5,6 +5,7 @@ Rule 1. The source block gets version, connector and name from the options; the 
         have a clock, a snapshot mark and a context too, as those of this protocol's own rows have.
 Rule 2. An update that changes the key is a delete, a tombstone and an insert, with each other's key in a header.
 Rule 3. An upsert is an insert: there is no other word for it.
+Rule 4. The transaction block has all its members or is not there: its schema has no NULL.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from changefeed.model.event import Heartbeat, SchemaChange, TransactionMark
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape
 from changefeed.protocols.debezium_mysql import avro_schema, blocks, describing, java_json, names
-from changefeed.protocols.debezium_mysql.envelope import CLOCK, INTEGERS, TEXTS
+from changefeed.protocols.debezium_mysql.envelope import CLOCK, INTEGERS, TEXTS, TRANSACTION
 from changefeed.protocols.debezium_mysql.headers import NEW_KEY, OLD_KEY
 from changefeed.protocols.debezium_mysql.numbers import escape_member
 from changefeed.protocols.debezium_mysql.options import Options
@@ -109,7 +110,7 @@ def rows(row: Row, options: Options) -> Iterator[Row]:
     if row.after is None and (row.before is None or row.op != "delete"):
         raise UnsupportedError(f"debezium-mysql: {row} has no image to send")
     origin = source(row.origin, options)
-    transaction = row.transaction if options.provide_transaction_metadata else None
+    transaction = row.transaction if options.provide_transaction_metadata and _is_whole(row.transaction) else None
     if row.op == "read":
         origin.setdefault("snapshot", "true")
     place = row.place
@@ -128,6 +129,11 @@ def rows(row: Row, options: Options) -> Iterator[Row]:
         yield row
     else:
         yield from _split(row, options)
+
+
+def _is_whole(transaction: dict[str, Any] | None) -> bool:
+    """Whether a transaction block can be made of what is known."""
+    return transaction is not None and all(transaction.get(ours) is not None for ours in TRANSACTION.values())
 
 
 def _leaked(row: Row, image: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -52,7 +52,7 @@ def of(table: TableBatch, options: Options) -> dict[str, pa.Array]:
         **sources,
         **{f"source.{name}": found[name] for name in CLOCK},
         **{f"clock.{name}": clock[name] for name in CLOCK},
-        "transaction": _transaction(rows.column("transaction")) if transactions else pa.repeat("null", len(rows)),
+        "transaction": _transaction(rows.column("transaction"), ours) if transactions else pa.repeat("null", len(rows)),
         "unsent": unsent,
     }
 
@@ -100,10 +100,10 @@ def _clock(origin: pa.Array, times: dict[str, pa.Array]) -> dict[str, pa.Array]:
     return {name: pc.coalesce(read[name], times[name]) for name in CLOCK}
 
 
-def _transaction(transaction: pa.Array) -> pa.Array:
-    """The transaction block; NULL for one that lacks a member, or whose id has other than plain characters."""
-    columns = {name: pc.struct_field(transaction, ours) for name, ours in TRANSACTION.items()}
-    nothing = functools.reduce(pc.and_, map(pc.is_null, columns.values()))
+def _transaction(transaction: pa.Array, ours: bool) -> pa.Array:
+    """The transaction block; NULL for one of ours that lacks a member, or one whose id has other than plain characters."""
+    columns = {name: pc.struct_field(transaction, known) for name, known in TRANSACTION.items()}
+    nothing = functools.reduce(pc.and_ if ours else pc.or_, map(pc.is_null, columns.values()))
     texts = {name: column.cast(pa.string()) for name, column in columns.items()}
     quoted = pc.binary_join_element_wise('"', texts["id"], '"', "")
     texts["id"] = pc.if_else(_plain(texts["id"]), quoted, _no_text())
