@@ -19,6 +19,7 @@ from changefeed.record_log.cursor import Cursor
 
 _GROUP_ROWS = 1 << 16
 _GROUP_BYTES = 64 << 20
+_BATCH_BYTES = 4 << 20  # a batch of large records has about so many: a worker decodes it at once
 
 
 def read(path: Path, *, batch_size: int, start: int, stop: int | None, at: Cursor) -> Iterator[pa.RecordBatch]:
@@ -36,6 +37,8 @@ def read(path: Path, *, batch_size: int, start: int, stop: int | None, at: Curso
 def _group(
     file: Path, opened: pq.ParquetFile, group: int, number: int, batch_size: int, start: int, stop: int | None
 ) -> Iterator[pa.RecordBatch]:
+    about = opened.metadata.row_group(group)
+    batch_size = max(1, min(batch_size, about.num_rows * _BATCH_BYTES // max(1, about.total_byte_size)))
     try:
         for batch in opened.iter_batches(batch_size, row_groups=[group], columns=RECORDS.names):
             low, high = max(start - number, 0), len(batch) if stop is None else min(stop - number, len(batch))
