@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -61,3 +62,28 @@ def test_parquet_with_other_columns_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"PAR1 no")
     with pytest.raises(SourceError, match=f"^{path} is not a Parquet file: "):
         count(path)
+
+
+def test_a_batch_of_large_records_is_bounded_by_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    write(path, [record_batch([{"topic": "t", "offset": n, "value": bytes([n]) * 1_000_000} for n in range(20)])])
+    pq.write_table(pq.read_table(path), path, compression="none", use_dictionary=False)
+    batches = list(read(path))
+    assert sum(batch.num_rows for batch in batches) == 20
+    assert max(batch.num_rows for batch in batches) == 4
+
+
+def test_row_groups_without_a_wanted_partition_are_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    rows = [{"topic": "t", "partition": n // 4, "offset": n, "value": b"%d" % n} for n in range(16)]
+    rows[6]["partition"] = 3  # in the second row group
+    table = pa.Table.from_batches([record_batch(rows)])
+    pq.write_table(table, path, row_group_size=4, compression="none")
+    damaged = path.read_bytes()
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    at = group.column(table.schema.get_field_index("value")).data_page_offset
+    path.write_bytes(damaged[:at] + b"\xff" * 8 + damaged[at + 8 :])
+    found = list(read(path, only=lambda records: pc.equal(records.column("partition"), 3)))
+    assert [n for batch in found for n in batch.column("offset").to_pylist()] == [6, 12, 13, 14, 15]
+    with pytest.raises(SourceError, match=r"row group 0: .*; 0 records could be read before that"):
+        list(read(path, only=lambda records: pc.less(records.column("partition"), 3)))

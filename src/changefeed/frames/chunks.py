@@ -111,7 +111,7 @@ def pack(
         chunks.append(_event("dead", letter.place, dead_to_dict(letter), None, letter.database, letter.table))
     if transactions:
         chunks.extend(_transactions(decoded))
-    return pa.RecordBatch.from_pylist(chunks, schema=CHUNKS)
+    return _batch(chunks)
 
 
 def unpack(payload: bytes) -> TableBatch:
@@ -154,7 +154,7 @@ def _rows(table: TableBatch, parts: Iterable[_Part], cuts: list[int]) -> Iterato
             "rows": rows.num_rows,
             "min_commit_ts": low,
             "max_commit_ts": high,
-            "payload": _stream(rows, {"shape": text, "topic": topic, "partition": str(partition)}),
+            "payload": _applied(rows, {"shape": text, "topic": topic, "partition": str(partition)}),
         } | _at(topic, partition, *_ends(rows.column("offset")))
 
 
@@ -184,16 +184,8 @@ def _transactions(decoded: Decoded) -> Iterator[dict[str, Any]]:
     if not parts:
         return
     for topic, partition, rows in by_partition(pa.concat_batches(parts)):
-        payload = _plain_stream(rows.select(TRANSACTIONS.names))
-        yield {"kind": "transactions", "rows": rows.num_rows, "payload": payload} | _at(topic, partition, 0, 0)
-
-
-def _plain_stream(rows: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_batch(rows)
-    payload: bytes = sink.getvalue().to_pybytes()
-    return payload
+        lines = rows.select(TRANSACTIONS.names)
+        yield {"kind": "transactions", "rows": rows.num_rows, "payload": lines} | _at(topic, partition, 0, 0)
 
 
 def _members(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -219,9 +211,8 @@ def pack_waiting(records: pa.RecordBatch) -> pa.RecordBatch:
     chunks = []
     for topic, partition, rows in by_partition(records):
         low, high = _ends(rows.column("offset"))
-        here = _at(topic, partition, low, high) | {"rows": rows.num_rows, "payload": _plain_stream(rows)}
-        chunks.append({"kind": "waiting"} | here)
-    return pa.RecordBatch.from_pylist(chunks, schema=CHUNKS)
+        chunks.append(_at(topic, partition, low, high) | {"kind": "waiting", "rows": rows.num_rows, "payload": rows})
+    return _batch(chunks)
 
 
 def _event(
@@ -262,17 +253,46 @@ def _distinct(pairs: pa.StructArray) -> list[dict[str, Any]]:
     return found
 
 
-def _stream(rows: pa.RecordBatch, said: dict[str, str]) -> memoryview:
+def _applied(rows: pa.RecordBatch, said: dict[str, str]) -> pa.RecordBatch:
     rows = rows.select([name for name in _APPLIED if _says_something(name, rows.column(name))])
-    schema = rows.schema.with_metadata(said)
-    room = pa.allocate_buffer(len(schema.serialize()) + pa.ipc.get_record_batch_size(rows) + _END_OF_STREAM)
-    sink = pa.FixedSizeBufferWriter(room)
-    with pa.ipc.new_stream(sink, schema) as writer:
-        writer.write_batch(rows)
-    return memoryview(room)[: sink.tell()]
+    return rows.replace_schema_metadata(said)
 
 
 def _says_something(name: str, column: pa.Array) -> bool:
     if name == "irregular":
         return len(column.keys) > 0
     return name == "commit_time" or column.null_count < len(column)  # whose type is its unit
+
+
+def _batch(chunks: list[dict[str, Any]]) -> pa.RecordBatch:
+    """The chunks as columns, each payload written to where it stays: they are nearly all of the bytes."""
+    payloads = [chunk.get("payload") for chunk in chunks]
+    plain = pa.RecordBatch.from_pylist([chunk | {"payload": None} for chunk in chunks], schema=CHUNKS)
+    room = pa.allocate_buffer(sum(map(_most, payloads)))
+    view, ends = memoryview(room).cast("B"), [0]
+    for payload in payloads:
+        ends.append(ends[-1] + _write(payload, view[ends[-1] :]))
+    there = pa.array([payload is not None for payload in payloads], pa.bool_())
+    places = pa.array(ends, pa.int32())
+    column = pa.Array.from_buffers(pa.binary(), len(chunks), [there.buffers()[1], places.buffers()[1], room])
+    return plain.set_column(CHUNKS.get_field_index("payload"), CHUNKS.field("payload"), column)
+
+
+def _most(payload: pa.RecordBatch | bytes | None) -> int:
+    if not isinstance(payload, pa.RecordBatch):
+        return len(payload or b"")
+    most: int = len(payload.schema.serialize()) + pa.ipc.get_record_batch_size(payload) + _END_OF_STREAM
+    return most
+
+
+def _write(payload: pa.RecordBatch | bytes | None, room: memoryview) -> int:
+    """Writes a payload to where its room begins, rows as a stream; returns how many bytes it took."""
+    if not isinstance(payload, pa.RecordBatch):
+        plain = payload or b""
+        room[: len(plain)] = plain
+        return len(plain)
+    sink = pa.FixedSizeBufferWriter(pa.py_buffer(room))
+    with pa.ipc.new_stream(sink, payload.schema) as writer:
+        writer.write_batch(payload)
+    size: int = sink.tell()
+    return size

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -23,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed import record_log
-from changefeed.record_log import Cursor
+from changefeed.record_log import Cursor, Only
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 # What runs in Spark's Python workers.
 Work = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 SLICES_DDL = "path string, records bigint, bytes bigint, start bigint, stop bigint, copy string"
-_AT_ONCE = 8000  # records
+_AT_ONCE = 32_000  # records
 _SCHEMA = pa.schema(
     [
         ("path", pa.string()),
@@ -73,8 +74,8 @@ def are_slices(frame: DataFrame) -> bool:
     return list(frame.columns) == list(_SCHEMA.names)
 
 
-def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The records of the slices, in their order, some at a time.
+def read(batches: Iterable[pa.RecordBatch], only: Only | None = None) -> Iterator[pa.RecordBatch]:
+    """The records of the slices, or only those wanted, in their order, some at a time.
 
     Raises:
         SourceError: a log cannot be read, or holds something that is no record.
@@ -84,7 +85,9 @@ def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             one = Slice(**row)
             copy = one.copy if one.copy is not None and Path(one.copy).exists() else None
             at = Cursor(one.records, one.bytes)
-            yield from record_log.read(one.path, batch_size=_AT_ONCE, at=at, start=one.start, stop=one.stop, copy=copy)
+            yield from record_log.read(
+                one.path, batch_size=_AT_ONCE, start=one.start, stop=one.stop, at=at, copy=copy, only=only
+            )
 
 
 def read_share(slices: Sequence[Slice], of: int) -> Work:
@@ -93,8 +96,7 @@ def read_share(slices: Sequence[Slice], of: int) -> Work:
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for share in (number for batch in batches for number in batch.column(0).to_pylist()):
-            for records in read([everything]):
-                yield records.filter(pc.equal(_shares(records, of), share))
+            yield from read([everything], partial(_is_of, share, of))
 
     return run
 
@@ -106,8 +108,8 @@ def _joined(slices: Iterable[Slice]) -> Iterator[Slice]:
         yield replace(first, stop=last.stop)
 
 
-def _shares(records: pa.RecordBatch, of: int) -> pa.Array:
+def _is_of(share: int, of: int, records: pa.RecordBatch) -> pa.BooleanArray:
     topics = records.column("topic").dictionary_encode()
     seeds = pa.array([crc32(topic.encode()) % of for topic in topics.dictionary.to_pylist()], pa.int32())
     numbers = pc.add(seeds.take(topics.indices), records.column("partition")).to_numpy()
-    return pa.array(numbers % of)
+    return pa.array(numbers % of == share)

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from changefeed.errors import ConfigError
 from changefeed.record_log import lines, parquet
+from changefeed.record_log.batches import Only, wanted_of
 from changefeed.record_log.cursor import START, Cursor
 from changefeed.record_log.lines import default_topic
 from changefeed.record_log.stream import compression
@@ -26,6 +27,7 @@ from changefeed.record_log.writer import Writer
 __all__ = [
     "START",
     "Cursor",
+    "Only",
     "Writer",
     "advance",
     "count",
@@ -50,6 +52,7 @@ def read(
     stop: int | None = None,
     at: Cursor = START,
     copy: str | Path | None = None,
+    only: Only | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The records of a log in batches with the columns of `model.batch.RECORDS`.
 
@@ -60,6 +63,8 @@ def read(
         stop: number of the record to stop before; None for the end.
         at: a cursor at or before `start`; reading begins there.
         copy: a plain file with the lines of a compressed log from `at` on, to read in its place.
+        only: tells by topic and partition which records are wanted; the others are left out, and not read where the log
+            tells that there are no others.
 
     Raises:
         SourceError: the log cannot be read, or holds something that is no record; the message has file and line.
@@ -67,10 +72,13 @@ def read(
     """
     start = max(start, at.records)
     stop = None if stop is None else max(stop, start)
-    wanted = {"batch_size": batch_size, "start": start, "stop": stop, "at": at}
-    if copy is not None:
-        return lines.read(Path(path), **wanted, copy=Path(copy))  # type: ignore[arg-type]
-    return _form(path).read(Path(path), **wanted)  # type: ignore[no-any-return]
+    form = _form(path)
+    if form is parquet:
+        batches = parquet.read(Path(path), batch_size=batch_size, start=start, stop=stop, only=only)
+    else:
+        plain = None if copy is None else Path(copy)
+        batches = lines.read(Path(path), batch_size=batch_size, start=start, stop=stop, at=at, copy=plain)
+    return batches if only is None else wanted_of(batches, only)
 
 
 def advance(path: str | Path, at: Cursor = START, limit: int | None = None) -> Cursor:

@@ -23,10 +23,9 @@ import pyarrow as pa
 from changefeed.errors import SourceError, UnsupportedError
 from changefeed.model.batch import RECORDS
 from changefeed.model.position import TOPIC_RULE
+from changefeed.record_log.batches import BATCH_BYTES
 from changefeed.record_log.cursor import Cursor
 from changefeed.record_log.stream import compression, lines
-
-_BATCH_BYTES = 16 << 20  # of text: a batch of large records ends here
 
 _Int32 = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 _Int64 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -80,7 +79,7 @@ def read(
         for number, line in wanted:
             rows.append(_row(line, number, path, topic))
             size += len(line)
-            if len(rows) >= batch_size or size >= _BATCH_BYTES:
+            if len(rows) >= batch_size or size >= BATCH_BYTES:
                 yield _batch(rows)
                 rows, size = [], 0
     except SourceError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,39 +16,54 @@ import pyarrow.parquet as pq
 from changefeed.errors import SourceError
 from changefeed.model.batch import RECORDS
 from changefeed.model.position import TOPIC_RULE
+from changefeed.record_log.batches import BATCH_BYTES, Only
 from changefeed.record_log.cursor import Cursor
 
 _GROUP_ROWS = 1 << 16
 _GROUP_BYTES = 64 << 20
-_BATCH_BYTES = 4 << 20  # a batch of large records has about so many: a worker decodes it at once
 
 
-def read(path: Path, *, batch_size: int, start: int, stop: int | None, at: Cursor) -> Iterator[pa.RecordBatch]:
-    """The records `start` to `stop`; row groups before `start` are not read."""
+def read(
+    path: Path, *, batch_size: int, start: int, stop: int | None, only: Only | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The records `start` to `stop`; row groups that have none of them, or none that is wanted, are not read."""
     number = 0  # of the first record that has not been passed
     for file in _files(path):
         with _open(file) as opened:
-            groups = [opened.metadata.row_group(i).num_rows for i in range(opened.metadata.num_row_groups)]
-            for group, rows in enumerate(groups):
-                if number + rows > start and (stop is None or number < stop):
+            for group in range(opened.metadata.num_row_groups):
+                about = opened.metadata.row_group(group)
+                inside = number + about.num_rows > start and (stop is None or number < stop)
+                if inside and (only is None or _may_have(about, only)):
                     yield from _group(file, opened, group, number, batch_size, start, stop)
-                number += rows
+                number += about.num_rows
+
+
+def _may_have(about: Any, only: Only) -> bool:
+    """Whether a row group may have records that are wanted: not if all are of one partition, and that is not."""
+    known = (about.column(at) for at in range(about.num_columns))
+    ends = {c.path_in_schema: c.statistics for c in known if c.path_in_schema in ("topic", "partition")}
+    if any(s is None or not s.has_min_max or s.min != s.max for s in ends.values()):
+        return True
+    wanted: bool = only(pa.RecordBatch.from_pydict({name: [s.min] for name, s in ends.items()}))[0].as_py()
+    return wanted
 
 
 def _group(
     file: Path, opened: pq.ParquetFile, group: int, number: int, batch_size: int, start: int, stop: int | None
 ) -> Iterator[pa.RecordBatch]:
     about = opened.metadata.row_group(group)
-    batch_size = max(1, min(batch_size, about.num_rows * _BATCH_BYTES // max(1, about.total_byte_size)))
+    fit = max(1, min(batch_size, about.num_rows * BATCH_BYTES // max(1, about.total_byte_size)))
     try:
-        for batch in opened.iter_batches(batch_size, row_groups=[group], columns=RECORDS.names):
+        # Threads are not worth it for batches of this size, and whoever reads much has a worker for each core.
+        for batch in opened.iter_batches(fit, row_groups=[group], columns=RECORDS.names, use_threads=False):
             low, high = max(start - number, 0), len(batch) if stop is None else min(stop - number, len(batch))
             if low < high:
                 _check_topics(batch.column("topic"), file)
                 yield batch.slice(low, high - low).select(RECORDS.names).cast(RECORDS)
             number += len(batch)
     except (OSError, pa.ArrowException) as error:
-        raise SourceError(f"{file}: row group {group}: {error}; {number} records could be read before that") from error
+        why = " ".join(str(error).split())
+        raise SourceError(f"{file}: row group {group}: {why}; {number} records could be read before that") from error
 
 
 def advance(path: Path, at: Cursor, limit: int | None) -> Cursor:
