@@ -184,10 +184,14 @@ class _Runner:
                 self.stepped.set()
 
         writer = records.writeStream.foreachBatch(on_batch).option("checkpointLocation", checkpoint)
-        if self.once and self.source.available_now:
+        if self._ends_by_itself:
             return writer.trigger(availableNow=True).start()
         interval = "0 seconds" if self.once else self.definition.pipeline.trigger_interval
         return writer.trigger(processingTime=interval).start()
+
+    @property
+    def _ends_by_itself(self) -> bool:
+        return self.once and self.source.available_now
 
     def _batch(self, batch: DataFrame, number: int, checkpoint: str, end: str | None) -> None:
         token = token_text(batch_token(checkpoint, number))
@@ -201,7 +205,7 @@ class _Runner:
         """Until the query ends by itself, or we have what we came for."""
         try:
             while query.isActive and self.error is None and not self.ended and not self._done():
-                if self.once and self.source.available_now:
+                if self._ends_by_itself:
                     query.awaitTermination(1)
                 else:
                     self.stepped.wait(1)
