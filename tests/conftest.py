@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _JVM_FIXTURES = {"spark", "kafka", "registry"}
 
 # Tests ask for thousands of plans, each for some hundred rows: compiling a plan costs more than running it, by a third
-# of all CPU. What is tested as a user starts it (`tests/cli`, `tests/docs`, kills) has the plans compiled.
+# of all CPU. What is tested in a process of its own, as a user starts it, has its plans compiled.
 _INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 _MYSQL = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?::[a-z_][a-z0-9_]{0,31})?):([0-9]{1,19})", re.I)
 _MARIADB = re.compile(r"([0-9]{1,10})-[0-9]{1,10}-([0-9]{1,20})")
 _BINLOG = re.compile(r"file=[^,]*?([0-9]{1,7}),pos=([0-9]{1,12})")
 _POSITION_BITS = 40
+# A GTID and nothing else, for Arrow's regular expressions.
+GTID = rf"(?i)^(?:{_MYSQL.pattern}|{_MARIADB.pattern})$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +54,11 @@ def parse(text: str) -> Name | None:
     if found := _BINLOG.fullmatch(text):
         return Name(text, "binlog", int(found[1]) << _POSITION_BITS | int(found[2]), False)
     return None
+
+
+def of_row(origin: dict[str, Any], transaction: dict[str, Any] | None) -> str | None:
+    """The GTID of a row from elsewhere: what its origin calls so, else its transaction's id if that is one."""
+    if isinstance(told := origin.get("gtid"), str):
+        return told
+    name = (transaction or {}).get("id") or ""
+    return name if _MYSQL.fullmatch(name) or _MARIADB.fullmatch(name) else None

@@ -47,6 +47,7 @@ MADE: tuple[Event, ...] = (
     {**ROW, "op": "insert", "after": {**ROW["after"], "day": None}, "irregular": {"day": "2026-02-31"}},
     {**ROW, "op": "insert", "transaction": {"id": "463267587983154926", "order": 2, "table_order": 1}},
     {**ROW, "op": "insert", "origin": {"gtid": GTID}},
+    {**ROW, "op": "insert", "transaction": {"id": GTID}},
     {
         **{"kind": "schema", "type": "create_table", "database": "shop", "table": "made"},
         **{"ddl": "CREATE TABLE `made` (`id` BIGINT PRIMARY KEY)", "columns": COLUMNS[:1]},
@@ -120,11 +121,15 @@ def foreign(line: str) -> str:
     return canonical({**event, "origin": {**gtid, **checkpoint} or None})
 
 
+_SMALL = {"max-message-bytes": 300}  # so that rows are too large
+
+
 class Trip:
     """A protocol with some options, and schemas in memory."""
 
     def __init__(self, spoken: Protocol, options: dict[str, Any]) -> None:
-        self.spoken, self.options = spoken, spoken.read_options({**TEXTS.get(spoken.name, {}), **options})
+        small = _SMALL if "large-message-handle-option" in options else {}
+        self.spoken, self.options = spoken, spoken.read_options({**TEXTS.get(spoken.name, {}), **small, **options})
         schemas = Schemas()
         self._stores = Stores(get_schema=schemas.get, register_schema=schemas.register)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from changefeed import record_log
 from changefeed.model.batch import BatchBuilder, Decoded, record_batch
 from changefeed.model.position import Place
-from changefeed.model.table import Column, TableShape
+from changefeed.model.table import Column, TableShape, canonical
 from changefeed.model.types import ColumnType
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Stores
@@ -117,7 +117,12 @@ def rows(decoded: Decoded) -> list[Row]:
     return [event for event in in_order(decoded) if isinstance(event, Row)]
 
 
-def one_insert(table: str = "t", column: str = "name", transaction: dict[str, Any] | None = None) -> Decoded:
+def one_insert(
+    table: str = "t",
+    column: str = "name",
+    transaction: dict[str, Any] | None = None,
+    origin: dict[str, Any] | None = None,
+) -> Decoded:
     """An insert from elsewhere."""
     columns = (
         Column("id", ColumnType("int"), False, True),
@@ -126,8 +131,8 @@ def one_insert(table: str = "t", column: str = "name", transaction: dict[str, An
     builder = BatchBuilder("us")
     image = {"id": 1, column: "x"}
     shape = TableShape("d", table, columns)
-    told = {"before": None, "after": image, "commit_time": TIME_US, "transaction": transaction}
-    builder.add(shape, Place("e", 0, 7), "insert", **told)
+    told = {"commit_time": TIME_US, "transaction": transaction, "origin": canonical(origin) if origin else None}
+    builder.add(shape, Place("e", 0, 7), "insert", before=None, after=image, **told)
     return Decoded(builder.build())
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from changefeed.encoding import encoder
 from changefeed.errors import ConfigError, UnsupportedError
 from changefeed.model.batch import BatchBuilder, Decoded
 from changefeed.model.event import Heartbeat, Instant, Resolved, SchemaChange, TransactionMark
@@ -212,6 +213,27 @@ def test_a_transaction_block_is_whole_or_not_there(known: dict[str, Any] | None,
     row = one_insert(transaction=known)
     (record,) = bytes_of(encode(row, **{"provide.transaction.metadata": "true", "schemas.enable": "false"}))
     assert json.loads(record["value"])["transaction"] == block
+
+
+@pytest.mark.parametrize("kernel", ["on", "off"])
+@pytest.mark.parametrize(
+    "known, own, told",
+    [
+        ("3E11fa47-71ca-11e1-9e33-c80aa9429562:23", {}, "3E11fa47-71ca-11e1-9e33-c80aa9429562:23"),
+        ("3e11fa47-71ca-11e1-9e33-c80aa9429562:tag:23", {}, "3e11fa47-71ca-11e1-9e33-c80aa9429562:tag:23"),
+        ("0-1-23", {}, "0-1-23"),
+        ("0-1-23", {"gtid": "0-1-24"}, "0-1-24"),
+        ("0-1-23\n", {}, None),
+        ("file=mysql-bin.000003,pos=154", {}, None),
+        ("463267587983154926", {}, None),
+    ],
+)
+def test_a_transaction_named_by_its_gtid_tells_it(
+    known: str, own: dict[str, Any], told: str | None, kernel: Literal["on", "off"]
+) -> None:
+    row = one_insert(transaction={"id": known}, origin=own)
+    (record,) = bytes_of(encoder("debezium-mysql", {"schemas.enable": "false"}, kernel=kernel).encode(row))
+    assert json.loads(record["value"])["source"]["gtid"] == told
 
 
 def test_schema_changes_from_elsewhere() -> None:

@@ -1,8 +1,9 @@
 """Changes from elsewhere: what the connector would say around them, from options and from what their origin knows.
 
 Rule 1. The source block gets version, connector and name from the options; the other members from the origin, where it
-        has one of that name and kind, else `file` "" and numbers 0; a row that a snapshot read says so. The origin may
-        have a clock, a snapshot mark and a context too, as those of this protocol's own rows have.
+        has one of that name and kind, else `file` "" and numbers 0; a row that a snapshot read says so. A transaction's
+        id that is a GTID is the `gtid`, unless the origin has one. The origin may have a clock, a snapshot mark and a
+        context too, as those of this protocol's own rows have.
 Rule 2. An update that changes the key is a delete, a tombstone and an insert, with each other's key in a header.
 Rule 3. An upsert is an insert: there is no other word for it.
 Rule 4. The transaction block has all its members or is not there: its schema has no NULL.
@@ -25,6 +26,7 @@ from changefeed.protocols.debezium_mysql.numbers import escape_member
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.parts import PLAIN, Block
 from changefeed.protocols.debezium_mysql.rows import LETTERS, RowWriter, row_writer
+from changefeed.wire import gtid
 from changefeed.wire.events import Row
 
 _PREFIX = "changefeed"
@@ -111,6 +113,8 @@ def rows(row: Row, options: Options) -> Iterator[Row]:
         raise UnsupportedError(f"debezium-mysql: {row} has no image to send")
     origin = source(row.origin, options)
     transaction = row.transaction if options.provide_transaction_metadata and _is_whole(row.transaction) else None
+    if (known := gtid.of_row(row.origin, row.transaction)) is not None:
+        origin["gtid"] = known
     if row.op == "read":
         origin.setdefault("snapshot", "true")
     place = row.place

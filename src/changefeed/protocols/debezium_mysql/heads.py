@@ -22,6 +22,7 @@ from changefeed.protocols.debezium_mysql.envelope import CLOCK, INTEGERS, TEXTS,
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.rows import is_ours
 from changefeed.wire import heads
+from changefeed.wire.gtid import GTID
 
 _NANOS = r"[1-8]?\d{1,18}"
 _TEXT, _NUMBER = r'"[ !#-\[\]-~]*"', r"(?:0|-?[1-9]\d{0,17})"
@@ -75,6 +76,10 @@ def _member(name: str, rows: pa.RecordBatch, ours: bool, none: bool, options: Op
     usual = pa.repeat("null" if ours else _ELSEWHERE.get(name, "null"), len(rows))
     if name == "snapshot":
         usual = pc.if_else(pc.and_(pc.equal(rows.column("op"), "read"), not ours), '"true"', '"false"')
+    if name == "gtid" and not ours:
+        id_ = pc.struct_field(rows.column("transaction"), "id")
+        named = pc.coalesce(pc.match_substring_regex(id_, GTID), False)
+        usual = pc.if_else(named, pc.binary_join_element_wise('"', id_, '"', ""), usual)
     if none or (name == "query" and not ours and not options.include_query):
         return usual
     form = f"{_TEXT}|{_NUMBER}" if ours else _NUMBER if name in INTEGERS else _TEXT

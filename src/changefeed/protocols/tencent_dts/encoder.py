@@ -4,7 +4,8 @@
                           └▶ control event ────────▲            where to: routing
 
 Rule 1. An event whose origin has `sourceType` was read from this protocol: its header is the one it had. Others get
-        seqIds that count from 1, and of file, position and gtid what their origin has by these names.
+        seqIds that count from 1, and of file, position and gtid what their origin has by these names; the gtid of a row
+        may be its transaction's id, too.
 Rule 2. Between changes of other protocols there are checkpoints, every checkpoint_interval seconds of commit time and at
         the end, on every partition: all that was before them has been written.
 
@@ -32,6 +33,7 @@ from changefeed.protocols.tencent_dts.grouping import Cutter, in_place
 from changefeed.protocols.tencent_dts.options import Options
 from changefeed.protocols.tencent_dts.routing import Router
 from changefeed.protocols.tencent_dts.rows import RowWriter
+from changefeed.wire import gtid
 from changefeed.wire.events import Row, in_order, naming
 
 _Event = Row | SchemaChange | TransactionMark | Heartbeat
@@ -88,6 +90,8 @@ class Encoder:
         if not ours:
             self._checkpoint_before(seconds)
         origin = event.origin if ours else self._origin(event.origin)
+        if isinstance(event, Row) and not ours:
+            origin["gtid"] = gtid.of_row(event.origin, event.transaction)
         match event:
             case Row():
                 self._row(event, origin, ours, seconds)

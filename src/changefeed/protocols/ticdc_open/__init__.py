@@ -20,10 +20,12 @@ _CARRIES = frozenset(
 
 
 def _carries(options: Options) -> frozenset[str]:
-    """`u` alone is an insert where updates have their `p`, else an upsert."""
+    """`u` alone is an insert where updates have their `p`, else an upsert. Rows that are too large may leave their keys."""
     lost = {"op.upsert"} if options.output_old_value else {"op.insert", "op.update", "before"}
     if options.delete_only_output_handle_key_columns:
         lost |= {"delete.before"}
+    if options.large_message_handle_option == "handle-key-only":
+        lost |= {"before", "after", "delete.before", "values"}
     return _CARRIES - lost
 
 
@@ -42,7 +44,11 @@ PROTOCOL = Protocol(
     decoder=Decoder,
     encoder=Encoder,
     carries=_carries,
-    variants=({"output-old-value": "false"}, {"delete-only-output-handle-key-columns": "true"}),
+    variants=(
+        {"output-old-value": "false"},
+        {"delete-only-output-handle-key-columns": "true"},
+        {"large-message-handle-option": "handle-key-only"},
+    ),
     recognize=recognize,
     likely=likely,
 )
