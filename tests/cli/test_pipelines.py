@@ -76,6 +76,7 @@ def test_a_run_tells_of_each_step_and_sums_up(ran: Ran) -> None:
 def test_a_point_that_cannot_be_reached_is_exit_code_1_with_the_reason(ran: Ran) -> None:
     done = invoke("run", ran.path, "--once", "--until", ran.last)
     assert done.return_value == 1
+    assert done.stderr.splitlines()[0] == f"app: starting Spark, to read {ran.path.parent / 'app.jsonl'}"
     assert done.stdout.splitlines()[0].split() == ["table", "version", "applied", "path"]
     assert done.stdout.splitlines()[1].startswith(f"app.orders  0        {ran.mark} (")
     error = done.stderr.splitlines()[-1]

@@ -1,0 +1,39 @@
+"""Whether a batch of topics was the last one: what it took, against what Spark would have let it take."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from changefeed.pipeline.load import read
+from changefeed.sources import source
+
+LIMIT = 100
+_SOURCE = {"type": "kafka", "servers": "127.0.0.1:1", "topics": ["shop"], "protocol": "ticdc-open"}
+_SOURCE |= {"max-records-per-batch": LIMIT}
+
+
+@pytest.mark.parametrize(
+    "before, after, drained",
+    [
+        ({"shop": {"0": 10, "1": 20}}, {"shop": {"0": 60, "1": 67}}, True),  # 97 taken, 100 may have been cut to 98
+        ({"shop": {"0": 10, "1": 20}}, {"shop": {"0": 60, "1": 68}}, False),
+        ({"shop": {"0": 10}}, {"shop": {"0": 109}}, False),
+        ({"shop": {"0": 10}}, {"shop": {"0": 108}}, True),
+        ({"shop": {"0": 10}}, {"shop": {"0": 110}}, False),
+        ({"shop": {"0": 10}}, {"shop": {"0": 10}}, True),
+        ({"shop": {"0": 10}}, {"shop": {"0": 10, "1": 97}, "new": {"0": 1}}, False),  # partitions that are new begin at 0
+        ({"shop": {"0": 10}}, {"shop": {"0": 10, "1": 95}, "new": {"0": 1}}, True),
+    ],
+)
+def test_a_batch_below_its_limit_was_the_last(
+    before: dict[str, dict[str, int]], after: dict[str, dict[str, int]], drained: bool
+) -> None:
+    topics = source(read({"source": _SOURCE, "sink": {"type": "delta", "path": "lake"}}).source)
+    assert topics.drained(json.dumps(before), json.dumps(after)) is drained
+
+
+def test_what_the_first_batch_left_is_not_known() -> None:
+    topics = source(read({"source": _SOURCE, "sink": {"type": "delta", "path": "lake"}}).source)
+    assert not topics.drained(None, json.dumps({"shop": {"0": 1}}))
