@@ -11,8 +11,8 @@ Records of a log do not make that trip: they are read where they are decoded (`f
 
 Where an event may lie in several records, or a row's place in the order follows from those around it (`undated`), a task
 has whole partitions, in order. Kafka's tasks have them so. Of a log a few tasks read everything, each for partitions of
-its own: to read a record costs a tenth of what the trip does. What the batch before left waiting comes first, and what
-waits at the end leaves as chunks for the next one.
+its own: to read a record costs a tenth of what the trip does, and what Parquet tells to be of others is not read. What the
+batch before left waiting comes first, and what waits at the end leaves as chunks for the next one.
 """
 
 from __future__ import annotations
