@@ -164,6 +164,8 @@ class Decoder:
         if old.described == new.described:
             images.before = images.read(self._compile(old.described), old.values, "p", "before.")
             return self._family(key.schema, key.table, new.described)
+        for _, value in nameless:  # whoever it belongs to, it is a value of its type
+            Images().read(self._compile((("nameless", value.t, value.h, value.f),)), [value.value], "p")
         found = partial.complete(new, old, nameless)
         if found.sent is not None:
             origin["p"] = found.sent

@@ -154,8 +154,8 @@ class RowWriter:
     def _nameless(self, entry: dict[str, Any]) -> str:
         code, flags, value = entry["t"], entry.get("f", 0), entry["v"]
         text = f'"t":{code},' + ('"h":true,' if entry.get("h") else "") + (f'"f":{flags},' if "f" in entry else "")
-        if isinstance(value, str):
-            return f'{text}"v":{self.json.string(value)}'
+        if value is None or isinstance(value, str):
+            return f'{text}"v":{"null" if value is None else self.json.string(value)}'
         write = writer(mysql.column_type(code, flags), code, self._style.zone, self.json, False)
         return f'{text}"v":{write(value)}'
 

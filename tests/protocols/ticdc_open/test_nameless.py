@@ -1,0 +1,42 @@
+"""Old values that lost their columns' names: whoever they belong to, they are values of their type."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.protocols.ticdc_open.messages import ID, decode, encode, errors, key, messages, record, rows
+
+NEW = "{" + ID + ',"a":{"t":%s,"f":65,"v":null},"b":{"t":%s,"f":65,"v":null}}'
+AT = "at byte 8 (orders:3:118204)"
+
+
+def update(code: int, nameless: str) -> bytes:
+    return f'{{"u":{NEW % (code, code)},"p":{nameless}}}'.encode()
+
+
+@pytest.mark.parametrize("value", ["-5", "null"])
+def test_one_that_may_be_of_two_columns_is_kept_and_written_again(value: str) -> None:
+    sent = update(3, f'{{"t":3,"f":65,"v":{value}}}')
+    found = decode(record((key(), sent)))
+    (row,) = rows(found)
+    assert (row.before, row.origin["p"]) == ({"id": 1}, [{"t": 3, "f": 65, "v": json.loads(value)}])
+    assert messages(encode(found, bug_compat="true")) == [[(key().decode(), sent.decode())]]
+
+
+@pytest.mark.parametrize(
+    "code, nameless, said",
+    [
+        (3, '{"t":3,"f":61e4005,"v":-5}', "61e4005 is no f of a column - at `nameless`"),
+        (3, '{"t":3.5,"f":65,"v":-5}', "3.5 is no t of a column - at `nameless`"),
+        (3, '{"t":3,"f":65,"v":1e400}', "1e400 is not a int - at `p.nameless.v`"),
+        (3, '{"t":3,"f":65,"v":[1]}', "['1'] is not a int - at `p.nameless.v`"),
+        (5, '{"t":5,"f":65,"v":1e400}', "1e400 is not a double - at `p.nameless.v`"),
+        (4, '{"t":4,"f":65,"v":1e39}', "1e39 is not a float - at `p.nameless.v`"),
+    ],
+)
+def test_one_that_is_none_of_its_type_is_dead(code: int, nameless: str, said: str) -> None:
+    found = decode(record((key(), update(code, nameless))))
+    assert not found.tables
+    assert errors(found) == [f"ticdc-open: {said} {AT}"]
