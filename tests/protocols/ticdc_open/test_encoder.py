@@ -247,4 +247,4 @@ def test_an_old_number_that_nobody_can_name_goes_out_as_it_came(code: int, numbe
 def test_an_old_float_that_nobody_can_name_is_within_its_range() -> None:
     null = ",".join(f'"{name}":{{"t":4,"f":65,"v":null}}' for name in "ab")
     (error,) = errors(decode(record((key(), f'{{"u":{{{ID},{null}}},"p":{{"t":4,"f":65,"v":1e39}}}}'.encode()))))
-    assert "1e39 is not a float - at `p`" in error
+    assert "1e39 is not a float - at `p.nameless.v`" in error
