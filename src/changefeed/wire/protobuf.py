@@ -108,8 +108,11 @@ def fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]
         ProtocolError: the bytes are no message.
     """
     while at < end:
-        begin = at
-        tag, at = varint(data, at, end)
+        begin, tag = at, data[at]
+        if tag < 0x80:  # nearly all are: a call less
+            at += 1
+        else:
+            tag, at = varint(data, at, end)
         kind = tag & 7
         if tag > _MAX_TAG or tag < 8:
             raise ProtocolError(f"field number {tag >> 3}", reason="bad-protobuf", byte=begin)
