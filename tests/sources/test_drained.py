@@ -23,11 +23,8 @@ _SOURCE |= {"max-records-per-batch": LIMIT}
         ({"shop": {"0": 10}}, {"shop": {"0": 108}}, True),
         ({"shop": {"0": 10}}, {"shop": {"0": 110}}, False),
         ({"shop": {"0": 10}}, {"shop": {"0": 10}}, True),
-        (
-            {"shop": {"0": 10}},
-            {"shop": {"0": 10, "1": 97}, "new": {"0": 1}},
-            False,
-        ),  # partitions that are new begin at 0
+        # Partitions that are new begin at 0.
+        ({"shop": {"0": 10}}, {"shop": {"0": 10, "1": 97}, "new": {"0": 1}}, False),
         ({"shop": {"0": 10}}, {"shop": {"0": 10, "1": 95}, "new": {"0": 1}}, True),
     ],
 )

@@ -266,8 +266,8 @@ def _says_something(name: str, column: pa.Array) -> bool:
 
 def _batch(chunks: list[dict[str, Any]]) -> pa.RecordBatch:
     """The chunks as columns, each payload written to where it stays: they are nearly all of the bytes."""
-    payloads = [chunk.get("payload") for chunk in chunks]
-    plain = pa.RecordBatch.from_pylist([chunk | {"payload": None} for chunk in chunks], schema=CHUNKS)
+    payloads = [chunk.pop("payload", None) for chunk in chunks]
+    plain = pa.RecordBatch.from_pylist(chunks, schema=CHUNKS)
     room = pa.allocate_buffer(sum(map(_most, payloads)))
     view, ends = memoryview(room).cast("B"), [0]
     for payload in payloads:

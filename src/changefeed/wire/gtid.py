@@ -60,5 +60,5 @@ def of_row(origin: dict[str, Any], transaction: dict[str, Any] | None) -> str | 
     """The GTID of a row from elsewhere: what its origin calls so, else its transaction's id if that is one."""
     if isinstance(told := origin.get("gtid"), str):
         return told
-    name = (transaction or {}).get("id") or ""
-    return name if _MYSQL.fullmatch(name) or _MARIADB.fullmatch(name) else None
+    name = parse((transaction or {}).get("id") or "")
+    return name.text if name is not None and name.counted else None

@@ -25,6 +25,7 @@ Event = dict[str, Any]
 EACH = 1  # of the events of one kind and table in a slice
 # Options without which a protocol has no words for most columns from elsewhere; they change nothing of what it carries.
 TEXTS = {"ticdc-avro": {"avro-decimal-handling-mode": "string"}}
+_SMALL = {"max-message-bytes": 300}  # so that rows are too large for a message
 _TIME = re.compile(r"-?(\d{4}-\d\d-\d\d[ T])?\d+:\d\d:\d\d\.\d+Z?$")
 _ODD = re.compile(r"\W")
 _ZEROS = re.compile(r"\.?0+(?=Z?$)")
@@ -119,9 +120,6 @@ def foreign(line: str) -> str:
     gtid = {"gtid": origin["gtid"]} if "gtid" in origin else {}
     checkpoint = {"checkpoint": origin["checkpoint"]} if "checkpoint" in origin else {}
     return canonical({**event, "origin": {**gtid, **checkpoint} or None})
-
-
-_SMALL = {"max-message-bytes": 300}  # so that rows are too large
 
 
 class Trip:
