@@ -20,14 +20,6 @@ if TYPE_CHECKING:
 
 _JVM_FIXTURES = {"spark", "kafka", "registry"}
 
-# Tests ask for thousands of plans, each for some hundred rows: compiling a plan costs more than running it, by a third
-# of all CPU. What is tested in a process of its own, as a user starts it, has its plans compiled.
-_INTERPRETED = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.ui.explainMode": "simple",
-}
-
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the marker in its own hook of this name
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -41,7 +33,7 @@ def spark() -> Iterator[SparkSession]:
     """The one session. A test that sets properties does so on `spark.newSession()`."""
     from changefeed.spark.session import session
 
-    spark = session("changefeed-tests", master="local[2]", config={"spark.driver.memory": "1g"} | _INTERPRETED)
+    spark = session("changefeed-tests", master="local[2]", config={"spark.driver.memory": "1g"})
     yield spark
     spark.stop()
 

@@ -57,6 +57,21 @@ def test_a_second_call_is_the_same_session(spark):
     assert module.session("another-name")._jsparkSession.equals(spark._jsparkSession)
 
 
+def test_plans_are_compiled_where_that_is_asked_for(spark):
+    own = spark.newSession()
+
+    def is_compiled() -> bool:
+        """Spark marks the stages that it compiles with stars."""
+        return own.range(3).selectExpr("id + 1")._jdf.queryExecution().executedPlan().toString().startswith("*(1)")
+
+    assert not is_compiled()
+    with module.compiled(own):
+        assert is_compiled()
+        assert own.conf.get("spark.sql.codegen.factoryMode") == "FALLBACK"
+    assert not is_compiled()
+    assert own.conf.get("spark.sql.codegen.factoryMode") == "NO_CODEGEN"
+
+
 def test_tests_that_need_a_jvm_share_a_worker(spark, request):
     if os.environ.get("PYTEST_XDIST_WORKER") and request.config.getoption("loadgroup"):
         assert request.node.nodeid.endswith("@jvm")

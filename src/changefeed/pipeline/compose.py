@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -26,14 +27,14 @@ from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.ledger import Ledger
 from changefeed.pipeline.pending import ChunkInfo, PendingStore
 from changefeed.pipeline.plan import Planned, make
-from changefeed.pipeline.rules import Rules
+from changefeed.pipeline.rules import rules_of
 from changefeed.pipeline.schema_changes import PASSED
 from changefeed.pipeline.state import State, counted
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Capabilities
-from changefeed.sinks.delta.columns import metadata_columns
-from changefeed.sinks.delta.log import Stamp
+from changefeed.sinks.delta.log import Snapshot, Stamp
 from changefeed.sinks.delta.table import Writer
+from changefeed.spark.session import compiled
 from changefeed.stages.changes import Told, Window, changes
 from changefeed.stages.decode import decode
 from changefeed.stages.latest import latest
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
+
+# From here on it is worth the seconds that it takes to compile the plan of a write.
+_MANY_ROWS, _MANY_BYTES = 1_000_000, 64 * 2**20
 
 # Where to stop: a commit_ts, or the upstream's name of a transaction or of a mark.
 Until = int | str | None
@@ -241,18 +245,30 @@ class Flow:
         kind = type(action).__name__.lower()
         note = self._note(plan.state, stamp)
         failpoint(f"{kind}.before")
-        match action:
-            case Create():
-                self.writer.create(path, action.table, stamp, note)
-            case AddColumns():
-                self.writer.add_columns(path, action.table, stamp, note)
-            case Rewrite():
-                self.writer.rewrite(path, action.table, action.expressions, stamp, note)
-            case Copy():
-                self.writer.copy(f"{self.root}/{action.source}", path, stamp, note)
-            case Merge():
-                self._merge(action, plan, path, stamp, note)
+        with compiled(self.writer.spark) if self._is_large(action, plan, found) else nullcontext():
+            match action:
+                case Create():
+                    self.writer.create(path, action.table, stamp, note)
+                case AddColumns():
+                    self.writer.add_columns(path, action.table, stamp, note)
+                case Rewrite():
+                    self.writer.rewrite(path, action.table, action.expressions, stamp, note)
+                case Copy():
+                    self.writer.copy(f"{self.root}/{action.source}", path, stamp, note)
+                case Merge():
+                    self._merge(action, plan, path, stamp, note)
         failpoint(f"{kind}.after")
+
+    def _is_large(self, action: AnyAction, plan: Plan, table: Snapshot | None) -> bool:
+        """Whether many rows go into the table, or may have to be read."""
+        rows = 0
+        if isinstance(action, Merge):
+            name = ".".join(action.source)
+            chunks = self.pending.index(action.folders or plan.folders)
+            rows = sum(chunk.rows for chunk in chunks if chunk.name == name)
+        elif isinstance(action, Copy):
+            table = self.writer.state(f"{self.root}/{action.source}")
+        return rows >= _MANY_ROWS or (table is not None and table.size >= _MANY_BYTES)
 
     def _merge(self, action: Merge, plan: Plan, path: str, stamp: Stamp, note: str) -> None:
         # chunks -> typed changes of this table -> the last one of every key
@@ -281,16 +297,3 @@ class Flow:
             "positions": state.positions,
         }
         return msgspec.json.encode(said).decode()
-
-
-def rules_of(definition: Definition) -> Rules:
-    """What the definition says about applying."""
-    behaviour, spoken = definition.pipeline, protocol(definition.source.protocol.name)
-    return Rules(
-        behaviour.keyless,
-        behaviour.schema_change_behavior,
-        definition.sink.irregular,
-        spoken.capabilities.restored_ddl,
-        frozenset(metadata_columns(definition.sink)),
-        behaviour.excludes,
-    )

@@ -12,12 +12,12 @@ from typing import Any
 from changefeed.errors import ConfigError
 from changefeed.frames.types import sink_type
 from changefeed.pipeline.barrier import absorbed
-from changefeed.pipeline.compose import rules_of
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.ledger import cuts
 from changefeed.pipeline.paths import own_folder, tables_folder
 from changefeed.pipeline.pending import ChunkInfo, chunk_info
 from changefeed.pipeline.plan import make
+from changefeed.pipeline.rules import rules_of
 from changefeed.pipeline.state import State, TableState
 from changefeed.pipeline.transactions import is_waiting
 from changefeed.protocols import protocol

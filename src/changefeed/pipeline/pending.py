@@ -18,6 +18,7 @@ from changefeed.frames.chunks import CHUNKS_DDL, unpack_records
 from changefeed.frames.payloads import schema_from_dict
 from changefeed.model.event import SchemaChange
 from changefeed.spark.files import file_system
+from changefeed.spark.session import compiled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,7 +66,8 @@ class PendingStore:
 
     def stage(self, chunks: DataFrame, folder: str) -> None:
         """Decodes a batch into `folder`; a folder of that name is replaced."""
-        chunks.write.mode("overwrite").option("compression", "zstd").parquet(f"{self.path}/{folder}")
+        with compiled(chunks.sparkSession):
+            chunks.write.mode("overwrite").option("compression", "zstd").parquet(f"{self.path}/{folder}")
 
     def index(self, folders: Iterable[str]) -> list[ChunkInfo]:
         """The chunks of the folders, without the payloads of rows and dead letters."""

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from changefeed.pipeline.definition import Definition
+from changefeed.protocols import protocol
+from changefeed.sinks.delta.columns import metadata_columns
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -30,3 +34,16 @@ class Rules:
     restored_ddl: bool = False
     ours: frozenset[str] = frozenset()
     excluded: Callable[[str], bool] = lambda name: False
+
+
+def rules_of(definition: Definition) -> Rules:
+    """What the definition says about applying."""
+    behaviour, spoken = definition.pipeline, protocol(definition.source.protocol.name)
+    return Rules(
+        behaviour.keyless,
+        behaviour.schema_change_behavior,
+        definition.sink.irregular,
+        spoken.capabilities.restored_ddl,
+        frozenset(metadata_columns(definition.sink)),
+        behaviour.excludes,
+    )

@@ -18,6 +18,7 @@ from changefeed.errors import ConfigError
 from changefeed.frames import slices
 from changefeed.frames.chunks import RECORDS_DDL
 from changefeed.pipeline.edge import as_ours
+from changefeed.spark.session import compiled
 from changefeed.stages.transcode import SHOWN, Language
 from changefeed.stages.transcode import transcode as transcoded
 
@@ -56,7 +57,7 @@ def transcode(spark: SparkSession, logs: Sequence[Path], source: Language, targe
 
     unfinished = out.with_name(f".{out.name}.{os.getpid()}")
     try:
-        with as_ours():
+        with as_ours(), compiled(spark):
             frame = transcoded(_records(spark, logs), source, target, dead)
             frame.write.option("parquet.outputTimestampType", "TIMESTAMP_MICROS").parquet(str(unfinished))
         unfinished.replace(out)

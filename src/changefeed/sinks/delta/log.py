@@ -47,9 +47,10 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A table's newest state. `stamp` is the last write of the application asked for, if any."""
+    """A table's newest state. `stamp` is the last write of the application asked for, if any; `size` bytes of its files."""
 
     version: int
+    size: int
     stamp: Stamp | None
     columns: tuple[str, ...]
 
@@ -65,4 +66,4 @@ def snapshot(spark: SparkSession, path: str, application: str) -> Snapshot | Non
     found = state.transactions().get(application)
     fields = state.metadata().schema().fieldNames()
     stamp = Stamp.unpack(int(found.get())) if found.isDefined() else None
-    return Snapshot(version, stamp, tuple(fields))
+    return Snapshot(version, int(state.sizeInBytes()), stamp, tuple(fields))
