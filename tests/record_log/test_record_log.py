@@ -185,7 +185,7 @@ def test_what_stands_before_the_damage_is_read(tmp_path: Path) -> None:
     "data, said",
     [
         (b"\xef\xbb\xbf{}\n", "begins with a byte order mark, which must go"),
-        (gzip.compress(b"{}\n"), "is gzip, and needs a name that ends with .jsonl.gz"),
+        (b"\x1f\x8b\x08\x00\x00", "is gzip, and needs a name that ends with .jsonl.gz"),
         (b"\x28\xb5\x2f\xfd\x00", "is Zstandard, and needs a name that ends with .jsonl.zst"),
         (b"PAR1\x15", "is Parquet, and needs a name that ends with .parquet"),
     ],

@@ -72,6 +72,13 @@ def test_plans_are_compiled_where_that_is_asked_for(spark):
     assert own.conf.get("spark.sql.codegen.factoryMode") == "NO_CODEGEN"
 
 
+def test_a_session_that_does_not_interpret_by_default_plans_as_it_is_told(spark):
+    own = spark.newSession()
+    own.conf.unset("spark.changefeed.plans")  # as one that was handed over
+    with module.compiled(own):
+        assert own.conf.get("spark.sql.codegen.factoryMode") == "NO_CODEGEN"
+
+
 def test_tests_that_need_a_jvm_share_a_worker(spark, request):
     if os.environ.get("PYTEST_XDIST_WORKER") and request.config.getoption("loadgroup"):
         assert request.node.nodeid.endswith("@jvm")
@@ -164,6 +171,14 @@ def test_the_callers_properties_win(no_jars):
     assert merged["spark.sql.warehouse.dir"] == "/w"
     assert merged["spark.x"] == "1"
     assert merged["spark.sql.session.timeZone"] == "UTC"
+
+
+@pytest.mark.parametrize("name, value", [("wholeStage", "true"), ("wholeStage", "false"), ("factoryMode", "FALLBACK")])
+def test_who_says_how_to_plan_gets_nothing_of_ours(no_jars, name, value):
+    assert module._properties({})["spark.changefeed.plans"] == "interpreted"
+    merged = module._properties({f"spark.sql.codegen.{name}": value})
+    assert "spark.changefeed.plans" not in merged
+    assert {k: v for k, v in merged.items() if "codegen" in k} == {f"spark.sql.codegen.{name}": value}
 
 
 def test_jars_and_java_options_are_joined_with_the_callers(no_jars):

@@ -41,10 +41,7 @@ DEFAULTS = {
     # Spark's 200 and Delta's 50 are for clusters: with them a MERGE of 1000 rows takes 5 s instead of 1.
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "2",
-    # A run asks for hundreds of plans, most of them for a few rows: to compile them takes longer than to interpret them.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.ui.explainMode": "simple",  # it is written for every plan, whoever reads it
     # Records go into Python and back as Arrow batches: over a Unix socket, and in batches that stay in the CPU's
     # cache, twice as many a second as over TCP in the default ones of 10 000.
     "spark.python.unix.domain.socket.enabled": "true",
@@ -56,6 +53,14 @@ DEFAULTS = {
     "spark.python.daemon.module": "changefeed.spark.daemon",
     # A crash in compiled code then comes with the Python lines that led to it.
     "spark.python.worker.faulthandler.enabled": "true",
+}
+
+# A run asks for hundreds of plans, most of them for a few rows: to compile them takes longer than to interpret them. The
+# last line is ours alone, and tells `compiled` that nobody chose otherwise.
+_INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.changefeed.plans": "interpreted",
 }
 
 # As Spark has it, and a cluster's session.
@@ -97,7 +102,13 @@ def session(app_name: str, *, master: str = "local[*]", config: Mapping[str, str
 
 @contextmanager
 def compiled(spark: SparkSession) -> Iterator[None]:
-    """Plans made in here are compiled, whatever the session has: worth it where many rows go through."""
+    """Plans made in here are compiled: worth it where many rows go through.
+
+    Only in a session that interprets by our default. One that was handed over, or told how to plan, stays as it is.
+    """
+    if spark.conf.get("spark.changefeed.plans", None) is None:
+        yield
+        return
     before = {name: str(spark.conf.get(name)) for name in COMPILED}
     try:
         for name, value in COMPILED.items():
@@ -125,14 +136,15 @@ def _require_pyspark() -> None:
 
 def _properties(given: dict[str, str]) -> dict[str, str]:
     """The defaults, the user's on top, and what has to be joined with the user's instead of replaced."""
-    merged = DEFAULTS | DELTA | given
+    ours = DEFAULTS if COMPILED.keys() & given.keys() else DEFAULTS | _INTERPRETED
+    merged = ours | DELTA | given
     files = [str(path) for path in jars.paths("delta", "kafka")]
     merged["spark.jars"] = ",".join([*filter(None, [given.get("spark.jars")]), *files])
     log4j = (Path(__file__).parent / "log4j2.properties").as_uri()
     theirs = given.get("spark.driver.extraJavaOptions", "")
     # Ours first: of a repeated option the JVM takes the last. The collector needs a tenth of the heap less than G1 beside it.
-    ours = [f"-Dlog4j2.configurationFile={log4j}"] + ([] if _COLLECTOR.search(theirs) else ["-XX:+UseParallelGC"])
-    merged["spark.driver.extraJavaOptions"] = " ".join([*ours, *filter(None, [theirs])])
+    options = [f"-Dlog4j2.configurationFile={log4j}"] + ([] if _COLLECTOR.search(theirs) else ["-XX:+UseParallelGC"])
+    merged["spark.driver.extraJavaOptions"] = " ".join([*options, *filter(None, [theirs])])
     if "spark.sql.warehouse.dir" not in given:
         # Spark's default is the current folder. Its catalog lives in memory, so tables found only by name may go too.
         warehouse = tempfile.mkdtemp(prefix="changefeed-warehouse-")
