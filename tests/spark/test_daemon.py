@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import os
+import socket
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pytest
 
-from changefeed.spark.daemon import without_archives
+from changefeed.spark.daemon import without_archives, without_trace
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,3 +31,21 @@ def test_workers_have_no_archives_on_their_path(spark: SparkSession) -> None:
     found = [row.p for row in spark.range(1).mapInArrow(path, "p string").collect()]
     assert found
     assert not [p for p in found if p.endswith((".zip", ".jar"))]
+
+
+def test_a_worker_that_nobody_listens_to_ends_without_a_word(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def answer(sock: socket.socket, authenticated: bool) -> int:
+        sock.sendall(b"answer")
+        return 0
+
+    monkeypatch.setattr(os, "_exit", sys.exit)
+    ours, theirs = socket.socketpair()
+    with ours:
+        assert without_trace(answer)(ours, True) == 0
+        assert theirs.recv(6) == b"answer"
+        theirs.close()
+        with pytest.raises(SystemExit, match=r"^1$"):
+            without_trace(answer)(ours, True)
+    assert capfd.readouterr() == ("", "")

@@ -6,13 +6,17 @@ tasks. Where pyspark is installed beside them, they are not needed.
 
 Arrow's own allocator gives the memory of large columns back at once, and the system then clears it again for the next
 batch: as long a work as everything else that is done with chunks. The C library's keeps it.
+
+When Spark stops, its idle workers find their sockets closed, and each would print a stack trace of it as the program ends.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from importlib.machinery import PathFinder
+from socket import socket
 
 
 def without_archives(path: list[str]) -> list[str]:
@@ -22,9 +26,22 @@ def without_archives(path: list[str]) -> list[str]:
     return folders if found else path
 
 
+def without_trace(worker: Callable[[socket, bool], int]) -> Callable[[socket, bool], int]:
+    """The worker; one that cannot answer any more ends as it did, but says nothing: Spark knows, or is gone."""
+
+    def quiet(sock: socket, authenticated: bool) -> int:
+        try:
+            return worker(sock, authenticated)
+        except ConnectionError:
+            os._exit(1)
+
+    return quiet
+
+
 if __name__ == "__main__":
     sys.path[:] = without_archives(sys.path)
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # read when pyarrow is imported, in the workers
-    from pyspark.daemon import manager
+    from pyspark import daemon
 
-    manager()  # type: ignore[no-untyped-call]  # pyspark has no types there
+    daemon.worker = without_trace(daemon.worker)
+    daemon.manager()  # type: ignore[no-untyped-call]  # pyspark has no types there
