@@ -6,7 +6,10 @@
 //! string    "…"                           UTF-8, no byte below 0x20, escapes left for `unescape`
 //! ```
 
+use memchr::memchr;
+
 use crate::cursor::Cursor;
+use crate::digits;
 
 /// What stands between the quotes of a string, valid UTF-8.
 #[derive(Clone, Copy)]
@@ -17,67 +20,38 @@ pub struct Text<'a> {
     pub escaped: bool,
 }
 
-impl<'a> Text<'a> {
-    /// What it means; `scratch` holds that where there are escapes.
-    pub fn plain<'s>(&self, scratch: &'s mut Vec<u8>) -> Option<&'s [u8]>
-    where
-        'a: 's,
-    {
-        if !self.escaped {
-            return Some(self.raw);
+impl Text<'_> {
+    /// Appends what it means.
+    pub fn push(&self, out: &mut Vec<u8>) -> Option<()> {
+        if self.escaped {
+            return unescape(self.raw, out);
         }
-        scratch.clear();
-        unescape(self.raw, scratch)?;
-        Some(scratch)
+        out.extend_from_slice(self.raw);
+        Some(())
     }
 }
 
 /// Sign and magnitude of an integer.
-#[inline]
+#[inline(always)]
 pub fn integer(c: &mut Cursor<'_>) -> Option<(bool, u64)> {
-    let negative = c.eat(b"-").is_some();
-    let (mut value, mut length) = (0u64, 0);
-    let (words, _) = c.rest().as_chunks::<8>();
-    for eight in words.iter().map_while(|word| eight_digits(*word)) {
-        value = value.wrapping_mul(100_000_000).wrapping_add(eight);
-        length += 8;
-    }
-    let tail = c.rest().get(length..)?;
-    for digit in tail.iter().map(|b| b.wrapping_sub(b'0')).take_while(|&digit| digit <= 9) {
-        value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
-        length += 1;
-    }
-    match c.take(length)? {
-        [] | [b'0', _, ..] => None,
-        [b'0'] if negative => None,
-        digits if length > 19 => {
-            let sum = |sum: u64, b: &u8| sum.checked_mul(10)?.checked_add(u64::from(b - b'0'));
-            Some((negative, digits.iter().try_fold(0, sum)?))
-        }
-        _ => Some((negative, value)),
-    }
+    let negative = c.peek() == Some(b'-');
+    let text = if negative { c.rest().get(1..)? } else { c.rest() };
+    let (value, count) = digits::read(0, text);
+    let (digits, rest) = text.split_at_checked(count)?;
+    let value = match digits {
+        [] | [b'0', _, ..] => return None,
+        [b'0'] if negative => return None,
+        _ if count > 19 => long(digits)?,
+        _ => value,
+    };
+    *c = Cursor::new(rest);
+    Some((negative, value))
 }
 
-/// The number that digits spell behind those of `before`, modulo 2^64.
-#[inline]
-pub(crate) fn digits(before: u64, text: &[u8]) -> u64 {
-    let (words, tail) = text.as_chunks::<8>();
-    let value = words.iter().filter_map(|word| eight_digits(*word));
-    let value = value.fold(before, |sum, eight| sum.wrapping_mul(100_000_000).wrapping_add(eight));
-    tail.iter().fold(value, |sum, b| sum.wrapping_mul(10).wrapping_add(u64::from(b.wrapping_sub(b'0'))))
-}
-
-/// The number that eight digits spell, of which two, then four, then all are put together.
-#[inline]
-fn eight_digits(word: [u8; 8]) -> Option<u64> {
-    let x = u64::from_le_bytes(word) ^ (ONES * u64::from(b'0'));
-    if (x.wrapping_add(ONES * 0x76) | x) & HIGHS != 0 {
-        return None;
-    }
-    let x = x.wrapping_mul(10).wrapping_add(x >> 8);
-    let first = (x & 0xff_0000_00ff).wrapping_mul(0x000f_4240_0000_0064);
-    let second = ((x >> 16) & 0xff_0000_00ff).wrapping_mul(0x0000_2710_0000_0001);
-    Some(first.wrapping_add(second) >> 32)
+/// The number that digits spell which may be more than 64 bits hold.
+#[cold]
+fn long(digits: &[u8]) -> Option<u64> {
+    digits.iter().try_fold(0u64, |sum, b| sum.checked_mul(10)?.checked_add(u64::from(b - b'0')))
 }
 
 /// An integer that fits 64 bits with sign.
@@ -184,7 +158,7 @@ pub(crate) fn plain(bytes: &[u8]) -> (usize, bool) {
 /// Appends what a string's bytes mean; lone surrogates are refused.
 pub fn unescape(raw: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let mut c = Cursor::new(raw);
-    while let Some(at) = c.rest().iter().position(|&b| b == b'\\') {
+    while let Some(at) = memchr(b'\\', c.rest()) {
         out.extend_from_slice(c.take(at)?);
         c.byte()?;
         match c.byte()? {

@@ -10,6 +10,7 @@ pub mod columns;
 pub mod cursor;
 pub mod debezium;
 pub mod debezium_mysql;
+pub mod digits;
 pub mod encode;
 pub mod ends;
 pub mod forms;

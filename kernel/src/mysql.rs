@@ -29,10 +29,19 @@ fn days_in(year: i32, month: i32) -> i32 {
 /// Microseconds since 1970-01-01 00:00:00 of `YYYY-MM-DD HH:MM:SS` with exactly `digits` (0 to 6) of a fraction.
 #[inline]
 pub fn datetime(text: &[u8], digits: usize) -> Option<i64> {
+    datetime_with(b' ', text, digits)
+}
+
+/// The same with another byte between day and time.
+#[inline]
+pub fn datetime_with(between: u8, text: &[u8], digits: usize) -> Option<i64> {
     let (day, clock) = text.split_at_checked(10)?;
-    let (&[b' ', h1, h2, b':', m1, m2, b':', s1, s2], tail) = clock.split_first_chunk::<9>()? else {
+    let (&[found, h1, h2, b':', m1, m2, b':', s1, s2], tail) = clock.split_first_chunk::<9>()? else {
         return None;
     };
+    if found != between {
+        return None;
+    }
     let (hour, minute, second) = (two(h1, h2)?, two(m1, m2)?, two(s1, s2)?);
     if hour > 23 || minute > 59 || second > 59 {
         return None;

@@ -35,7 +35,7 @@ class Places:
 
     def __init__(self, records: pa.RecordBatch) -> None:
         self._records = len(records)
-        columns = [records.column(field.name).cast(field.type) for field in _PLACE]
+        columns = [_of_type(records.column(field.name), field.type) for field in _PLACE]
         self._columns = [
             (column, column.slice(1).equals(column.slice(0, max(len(column) - 1, 0)))) for column in columns
         ]
@@ -49,7 +49,10 @@ class Places:
 
 def headers_of(records: pa.RecordBatch) -> pa.Array:
     """The records' headers as the kernel takes them."""
-    column, kind = records.column("headers"), RECORDS.field("headers").type
+    return _of_type(records.column("headers"), RECORDS.field("headers").type)
+
+
+def _of_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return column if column.type == kind else column.cast(kind)
 
 

@@ -9,15 +9,16 @@ use arrow_buffer::i256;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::number::{Style, spelled};
+use super::number::{Style, read};
 use crate::cursor::Cursor;
 use crate::forms::Form;
-use crate::json::{int64, string};
-use crate::mysql::datetime;
+use crate::json::int64;
+use crate::mysql::datetime_with;
 
-/// All that is left.
-pub(super) fn rest<'a>(c: &mut Cursor<'a>) -> Option<&'a [u8]> {
-    c.take(c.rest().len())
+/// What is between the quotes of a string, which is all that is left, where it has no escapes.
+#[inline]
+fn quoted<'a>(c: &mut Cursor<'a>) -> Option<&'a [u8]> {
+    c.take(c.rest().len())?.strip_prefix(b"\"")?.strip_suffix(b"\"")
 }
 
 /// A double in the style's spelling.
@@ -27,7 +28,7 @@ impl Form for Double {
     type Arrow = Float64Type;
 
     fn read(&self, c: &mut Cursor<'_>) -> Option<f64> {
-        spelled(rest(c)?, self.0)
+        read(c, self.0)
     }
 }
 
@@ -38,7 +39,7 @@ impl Form for Single {
     type Arrow = Float32Type;
 
     fn read(&self, c: &mut Cursor<'_>) -> Option<f32> {
-        spelled(rest(c)?, self.0)
+        read(c, self.0)
     }
 }
 
@@ -91,10 +92,9 @@ impl Form for OneBit {
 }
 
 pub(super) fn flag(c: &mut Cursor<'_>) -> Option<bool> {
-    match rest(c)? {
-        b"true" => Some(true),
-        b"false" => Some(false),
-        _ => None,
+    match c.peek()? {
+        b't' => c.eat(b"true").map(|()| true),
+        _ => c.eat(b"false").map(|()| false),
     }
 }
 
@@ -122,12 +122,12 @@ impl Form for Bits {
 /// The bytes of a string in base64, and how many there are.
 fn decoded<const N: usize>(c: &mut Cursor<'_>) -> Option<([u8; N], usize)> {
     let mut out = [0; N];
-    let count = STANDARD.decode_slice(string(c)?.raw, &mut out).ok()?;
+    let count = STANDARD.decode_slice(quoted(c)?, &mut out).ok()?;
     Some((out, count))
 }
 
-/// Base64 of an unscaled decimal in two's complement, big-endian, without a needless byte.
-fn unscaled(c: &mut Cursor<'_>) -> Option<[u8; 32]> {
+/// Base64 of an unscaled decimal of at most so many bytes in two's complement, big-endian, without a needless one.
+fn unscaled<const N: usize>(c: &mut Cursor<'_>) -> Option<[u8; N]> {
     let (bytes, count) = decoded::<48>(c)?;
     let found = bytes.get(..count)?;
     let (&first, more) = found.split_first()?;
@@ -135,8 +135,8 @@ fn unscaled(c: &mut Cursor<'_>) -> Option<[u8; 32]> {
     if more.first().is_some_and(|second| first == fill && (second ^ fill) & 0x80 == 0) {
         return None;
     }
-    let mut wide = [fill; 32];
-    wide.get_mut(32usize.checked_sub(count)?..)?.copy_from_slice(found);
+    let mut wide = [fill; N];
+    wide.get_mut(N.checked_sub(count)?..)?.copy_from_slice(found);
     Some(wide)
 }
 
@@ -147,7 +147,7 @@ impl Form for Decimal {
     type Arrow = Decimal128Type;
 
     fn read(&self, c: &mut Cursor<'_>) -> Option<i128> {
-        let value = i256::from_be_bytes(unscaled(c)?).to_i128()?;
+        let value = i128::from_be_bytes(unscaled(c)?);
         (-self.0 < value && value < self.0).then_some(value)
     }
 }
@@ -180,11 +180,11 @@ impl Form for Instant {
 
     #[inline]
     fn read(&self, c: &mut Cursor<'_>) -> Option<i64> {
-        let text = rest(c)?;
-        if self.epoch && text == EPOCH {
+        if self.epoch && c.rest() == EPOCH {
+            c.take(EPOCH.len())?;
             return Some(0);
         }
-        let us = instant(text.strip_prefix(b"\"")?.strip_suffix(b"\"")?, self.digits)?;
+        let us = instant(quoted(c)?, self.digits)?;
         (!self.epoch || us >= 1_000_000).then_some(us)
     }
 }
@@ -192,13 +192,7 @@ impl Form for Instant {
 /// Microseconds since 1970 of `YYYY-MM-DDTHH:MM:SS.fZ` with exactly so many digits of a fraction.
 #[inline]
 pub fn instant(text: &[u8], digits: usize) -> Option<i64> {
-    let inside = text.strip_suffix(b"Z")?;
-    let mut plain = [0; 26];
-    let plain = plain.get_mut(..inside.len())?;
-    plain.copy_from_slice(inside);
-    let between = plain.get_mut(10).filter(|b| **b == b'T')?;
-    *between = b' ';
-    datetime(plain, digits)
+    datetime_with(b'T', text.strip_suffix(b"Z")?, digits)
 }
 
 /// How many digits the text of an instant has, with its quotes.

@@ -1,12 +1,11 @@
 //! A group: rows with the same literals, whose shapes differ in the types of open columns alone.
 
 use crate::cursor::Cursor;
-use crate::json::unescape;
 use crate::rows::Image;
 
 use super::forms::{EPOCH, instant_digits};
-use super::rows::Rows;
-use super::token::{Kind, Token, token};
+use super::images::{Images, Lengths, Tokens};
+use super::token::{Kind, Token, token, token_into};
 
 /// What the values of a column tell of its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +54,22 @@ impl Open {
                 EPOCH if epoch => Some(0),
                 text => instant_digits(text).map(code::digits),
             },
-            (Self::Digits { .. }, _) => None,
+            (Self::Digits { .. } | Self::Kind { .. }, _) => None,
+        }
+    }
+
+    /// The same of a value that a column has read whose type tells `known`.
+    #[inline]
+    fn code_read(self, known: u8, token: &Token, value: &[u8]) -> Option<u8> {
+        match (self, token.kind) {
+            (Self::Kind { .. } | Self::No, Kind::Null) => Some(0),
+            (Self::Kind { mixed: true }, _) if known == code::NUMBER => {
+                let text = token.of(value)?;
+                let digits = text.strip_prefix(b"-").unwrap_or(text);
+                Some(if digits.iter().all(u8::is_ascii_digit) { code::INTEGER } else { code::NUMBER })
+            }
+            (Self::Kind { .. }, _) => Some(known),
+            _ => self.code(token, value),
         }
     }
 
@@ -103,60 +117,18 @@ impl Key {
     }
 }
 
+/// After a wrong guess so many rows are read without one: their shapes take turns.
+const PAUSE: u8 = 32;
+
 /// Rows with the same literals.
 pub struct Group {
     columns: Vec<(Vec<u8>, Open)>,
     key: Option<Key>,
     shapes: Vec<(usize, Vec<u8>)>,
+    latest: usize,
+    pause: u8,
     last: Option<(Vec<u8>, usize)>,
     codes: Vec<u8>,
-}
-
-/// The tokens of the images that a record has; their room is used again.
-#[derive(Default)]
-pub struct Images {
-    /// Of the old row.
-    pub before: Tokens,
-    /// Of the new row.
-    pub after: Tokens,
-}
-
-/// The tokens of an image, if there is one.
-#[derive(Default)]
-pub struct Tokens {
-    there: bool,
-    tokens: Vec<Token>,
-    codes: Vec<u8>,
-    /// Bits by the lengths of its strings, all of them where there are escapes: most cannot be what has another length.
-    lengths: u64,
-}
-
-impl Tokens {
-    /// The tokens.
-    pub fn get(&self) -> Option<&[Token]> {
-        self.there.then_some(self.tokens.as_slice())
-    }
-
-    /// Whether there is an image.
-    pub fn is_there(&self) -> bool {
-        self.there
-    }
-}
-
-impl Images {
-    /// No images.
-    pub fn clear(&mut self) {
-        self.before.there = false;
-        self.after.there = false;
-    }
-
-    /// Nothing when an image has a text that stands for a column that was not sent.
-    pub fn are_whole(&self, value: &[u8], placeholders: &[Vec<u8>]) -> Option<()> {
-        let lengths = placeholders.iter().fold(0, |all, text| all | length(text.len() + 2));
-        let images = [&self.before, &self.after].into_iter().filter(|image| image.lengths & lengths != 0);
-        let mut tokens = images.filter_map(Tokens::get).flatten();
-        tokens.try_for_each(|token| (!is_one_of(token, value, placeholders)?).then_some(()))
-    }
 }
 
 impl Group {
@@ -164,7 +136,15 @@ impl Group {
     pub fn new(names: &[String], open: Vec<Open>, key: Option<Key>) -> Self {
         let openings = std::iter::once('{').chain(std::iter::repeat(','));
         let names = names.iter().zip(openings).map(|(name, opening)| format!("{opening}{name}:").into_bytes());
-        Self { columns: names.zip(open).collect(), key, shapes: Vec::new(), last: None, codes: Vec::new() }
+        Self {
+            columns: names.zip(open).collect(),
+            key,
+            shapes: Vec::new(),
+            latest: 0,
+            pause: 0,
+            last: None,
+            codes: Vec::new(),
+        }
     }
 
     /// Adds a shape; `codes` are what its columns' types tell.
@@ -173,98 +153,85 @@ impl Group {
         self.last = None;
     }
 
-    /// Reads an image, of which the cursor has the rest of `value`.
+    /// The shape that the next row probably belongs to: into its columns values may be read as they come, once.
     #[inline]
-    pub fn image(&self, c: &mut Cursor<'_>, value: &[u8], image: &mut Tokens) -> Option<()> {
-        image.tokens.clear();
-        image.codes.clear();
-        image.lengths = 0;
-        for (name, open) in &self.columns {
-            c.eat(name)?;
-            let token = token(c, value)?;
-            image.codes.push(open.code(&token, value)?);
-            if let Kind::Text { escaped } = token.kind {
-                image.lengths |= if escaped { u64::MAX } else { length(token.length()) };
-            }
-            image.tokens.push(token);
+    pub fn guess(&mut self) -> Option<usize> {
+        if self.pause > 0 {
+            self.pause -= 1;
+            return None;
         }
-        image.there = true;
+        self.shapes.get(self.latest).map(|(number, _)| *number)
+    }
+
+    /// The guess was wrong: the row belongs to another shape.
+    pub fn missed(&mut self) {
+        self.pause = PAUSE;
+    }
+
+    /// Reads an image, of which the cursor has the rest of `value`: its tokens, and its values too `into` columns, those of
+    /// the guess.
+    #[inline]
+    pub fn image(&self, c: &mut Cursor<'_>, value: &[u8], image: &mut Tokens, into: Option<&mut Image>) -> Option<()> {
+        let (tokens, codes) = image.room(self.columns.len());
+        let room = self.columns.iter().zip(tokens).zip(codes);
+        let mut lengths = Lengths::default();
+        match into {
+            None => {
+                for (((name, open), slot), code) in room {
+                    c.eat(name)?;
+                    *slot = token(c, value)?;
+                    *code = open.code(slot, value)?;
+                    lengths.add(slot);
+                }
+            }
+            Some(into) => {
+                let (_, known) = self.shapes.get(self.latest)?;
+                for (((((name, open), slot), code), &known), column) in room.zip(known).zip(into.columns()) {
+                    c.eat(name)?;
+                    *slot = token_into(column.as_mut(), c, value)?;
+                    *code = open.code_read(known, slot, value)?;
+                    lengths.add(slot);
+                }
+            }
+        }
+        image.close(lengths);
         c.eat(b"}")
     }
 
     /// The number of the shape that a record's row belongs to, when its key is the row's.
     pub fn shape(&mut self, key: Option<&[u8]>, images: &Images, value: &[u8]) -> Option<usize> {
-        let row = if images.after.there { &images.after } else { &images.before };
+        let row = if images.after.is_there() { &images.after } else { &images.before };
         let tokens = row.get()?;
         match (&self.key, key) {
             (None, None) => {}
             (Some(expected), Some(key)) => expected.is(key, tokens, value)?,
             _ => return None,
         }
-        let codes = if images.after.there && images.before.there {
-            let both = self.columns.iter().zip(&images.after.codes).zip(&images.before.codes);
+        let codes = if images.after.is_there() && images.before.is_there() {
+            let both = self.columns.iter().zip(images.after.codes()).zip(images.before.codes());
             self.codes.clear();
             for (((_, open), &after), &before) in both {
                 self.codes.push(open.both(after, before)?);
             }
-            &self.codes
+            self.codes.as_slice()
         } else {
-            &row.codes
+            row.codes()
         };
-        let agrees = |known: &[u8]| codes.iter().zip(known).all(|(&told, &known)| told == 0 || told == known);
-        if let Some((number, _)) = self.shapes.first().filter(|(_, known)| agrees(known)) {
-            return Some(*number);
-        }
-        if let Some((_, number)) = self.last.as_ref().filter(|(last, _)| last == codes) {
-            return Some(*number);
-        }
-        let number = self.shapes.iter().find(|(_, known)| agrees(known))?.0;
-        let last = self.last.get_or_insert_default();
-        last.0.clone_from(codes);
-        last.1 = number;
-        Some(number)
+        let agrees =
+            |known: &[u8]| codes == known || codes.iter().zip(known).all(|(&told, &known)| told == 0 || told == known);
+        let first = self.shapes.first().filter(|(_, known)| agrees(known)).map(|_| 0);
+        let again = first.or_else(|| self.last.as_ref().filter(|(last, _)| last == codes).map(|(_, at)| *at));
+        self.latest = match again {
+            Some(at) => at,
+            None => {
+                let at = self.shapes.iter().position(|(_, known)| agrees(known))?;
+                let last = self.last.get_or_insert_default();
+                last.0.clear();
+                last.0.extend_from_slice(codes);
+                last.1 = at;
+                at
+            }
+        };
+        self.shapes.get(self.latest).map(|(number, _)| *number)
     }
-}
-
-/// A length's bit, which it shares with others.
-#[inline]
-fn length(bytes: usize) -> u64 {
-    1 << (bytes % 64)
-}
-
-/// Whether a string is one of these texts, which are UTF-8.
-#[inline]
-fn is_one_of(token: &Token, value: &[u8], texts: &[Vec<u8>]) -> Option<bool> {
-    let Kind::Text { escaped } = token.kind else { return Some(false) };
-    let is = |text: &Vec<u8>| token.inside(value) == Some(text);
-    if !escaped {
-        return Some(texts.iter().any(|text| text.len() + 2 == token.length() && is(text)));
-    }
-    let mut plain = Vec::new();
-    unescape(token.inside(value)?, &mut plain)?;
-    Some(texts.contains(&plain))
-}
-
-/// Reads both images into their columns.
-pub fn fill(rows: &mut Rows, images: &Images, value: &[u8]) -> Option<()> {
-    for (image, tokens) in [(&mut rows.before, &images.before), (&mut rows.after, &images.after)] {
-        if let Some(tokens) = tokens.get() {
-            fill_image(image, tokens, value)?;
-        }
-    }
-    Some(())
-}
-
-fn fill_image(image: &mut Image, tokens: &[Token], value: &[u8]) -> Option<()> {
-    for (column, token) in image.columns().iter_mut().zip(tokens) {
-        let text = token.of(value)?;
-        if let Kind::Text { escaped } = token.kind {
-            column.read_checked(text, escaped)?;
-            continue;
-        }
-        let mut c = Cursor::new(text);
-        column.read(&mut c)?;
-        c.is_empty().then_some(())?;
-    }
-    Some(())
 }

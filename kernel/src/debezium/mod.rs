@@ -5,6 +5,9 @@
 //! └ name ┘ └ value: a token, its bytes and its kind
 //!
 //! tokens ─▶ codes: what values tell of types that nothing else tells ─▶ the first shape that agrees ─▶ its columns
+//!
+//! Rows of a shape come one after the other: values are read into the columns of the latest row's shape as they are met. If
+//! that goes wrong, or another shape is the first that agrees, the row is read once more, its tokens first.
 //! ```
 //!
 //! Rule 1. A record is one row, all or nothing. Whatever is not exactly as drawn makes it *odd*, and the reference decides.
@@ -18,6 +21,7 @@ pub mod columns;
 pub mod derived;
 pub mod forms;
 pub mod group;
+pub mod images;
 pub mod number;
 pub mod rows;
 pub mod shape;

@@ -16,7 +16,9 @@ mod plain;
 use std::fmt::{LowerExp, Write};
 
 use crate::cursor::Cursor;
+use crate::debezium::token::number;
 use crate::json::{float, float32};
+use plain::Plain;
 
 /// Who wrote the number.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,7 +34,7 @@ pub trait Width: Copy + std::ops::Neg<Output = Self> + ryu::Float + LowerExp + I
     /// How many digits every number of the width keeps.
     const KEPT: usize;
     /// The number of which these are the shortest digits, so many of them decimals, where that is plain to see.
-    fn exact(digits: u64, count: usize, decimals: usize) -> Option<Self>;
+    fn exact(digits: u64, decimals: usize) -> Option<Self>;
     /// The number that a text begins with.
     fn read(c: &mut Cursor<'_>) -> Option<Self>;
     /// Whether it is a power of two, or nothing.
@@ -49,8 +51,8 @@ macro_rules! width {
             const KEPT: usize = $kept;
 
             #[inline]
-            fn exact(digits: u64, count: usize, decimals: usize) -> Option<Self> {
-                $exact(digits, count, decimals)
+            fn exact(digits: u64, decimals: usize) -> Option<Self> {
+                $exact(digits, decimals)
             }
 
             #[inline]
@@ -81,17 +83,33 @@ width!(f32, kept: 6, exact: plain::single, above_mantissa: 9, read: float32);
 /// The number that is spelled like this.
 #[inline]
 pub fn spelled<T: Width>(text: &[u8], style: Style) -> Option<T> {
-    let parts = plain::parts(text, style);
-    if let Some(value) = parts.and_then(|(whole, fraction)| plain::number::<T>(whole, fraction)) {
-        return value.is_plain(style).then(|| if text.starts_with(b"-") { -value } else { value });
-    }
+    let mut c = Cursor::new(text);
+    let value = read(&mut c, style)?;
+    c.is_empty().then_some(value)
+}
+
+/// The number that comes next.
+#[inline]
+pub fn read<T: Width>(c: &mut Cursor<'_>, style: Style) -> Option<T> {
+    let text = c.rest();
+    let Some((value, behind)) =
+        Plain::read(text, style).and_then(|(plain, behind)| Some((plain.number::<T>()?, behind)))
+    else {
+        return compared(number(c)?.0, style);
+    };
+    c.take(text.len() - behind.len())?;
+    value.is_plain(style).then(|| if text.starts_with(b"-") { -value } else { value })
+}
+
+/// The number that is spelled like this, by a parser, and by what a writer makes of it.
+fn compared<T: Width>(text: &[u8], style: Style) -> Option<T> {
     let mut c = Cursor::new(text);
     let value = T::read(&mut c)?;
     let plain = value.is_plain(style);
     if !c.is_empty() {
         return None;
     }
-    let digits = parts.filter(|_| plain).map(|(whole, fraction)| plain::count(whole, fraction));
+    let digits = Plain::read(text, style).filter(|_| plain).map(|(parts, _)| parts.count());
     if digits.is_some_and(|count| count <= T::KEPT) {
         return Some(value);
     }

@@ -1,12 +1,15 @@
 //! Values of an image before their types are known: which bytes, and which kind of JSON.
 
+use crate::columns::Column;
 use crate::cursor::Cursor;
+use crate::digits::count;
 use crate::json::string;
 
 /// What a JSON value is, as far as its first look tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// `null`.
+    #[default]
     Null,
     /// A string, checked, without escapes or with some.
     Text {
@@ -19,10 +22,12 @@ pub enum Kind {
     Number,
     /// `true` or `false`.
     Bool,
+    /// No string and not `null`: whatever it is, a column has read it.
+    Read,
 }
 
 /// A value and its place in the record.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Token {
     start: usize,
     end: usize,
@@ -35,6 +40,18 @@ impl Token {
     #[inline]
     pub fn of<'a>(&self, value: &'a [u8]) -> Option<&'a [u8]> {
         value.get(self.start..self.end)
+    }
+
+    /// Its bytes and all behind them.
+    #[inline]
+    pub fn onwards<'a>(&self, value: &'a [u8]) -> Option<&'a [u8]> {
+        value.get(self.start..)
+    }
+
+    /// Whether a cursor stands where it ends.
+    #[inline]
+    pub fn ends(&self, c: &Cursor<'_>, value: &[u8]) -> bool {
+        self.end + c.rest().len() == value.len()
     }
 
     /// What is between the quotes of a string.
@@ -56,7 +73,7 @@ pub fn token(c: &mut Cursor<'_>, value: &[u8]) -> Option<Token> {
     let start = value.len() - c.rest().len();
     let kind = match c.peek()? {
         b'"' => Kind::Text { escaped: string(c)?.escaped },
-        b'-' | b'0'..=b'9' => number(c)?,
+        b'-' | b'0'..=b'9' => number(c).map(|(_, kind)| kind)?,
         b'n' => c.eat(b"null").map(|()| Kind::Null)?,
         b't' => c.eat(b"true").map(|()| Kind::Bool)?,
         b'f' => c.eat(b"false").map(|()| Kind::Bool)?,
@@ -65,15 +82,35 @@ pub fn token(c: &mut Cursor<'_>, value: &[u8]) -> Option<Token> {
     Some(Token { start, end: value.len() - c.rest().len(), kind })
 }
 
+/// The same, read into a column.
 #[inline]
-fn number(c: &mut Cursor<'_>) -> Option<Kind> {
+pub fn token_into(column: &mut dyn Column, c: &mut Cursor<'_>, value: &[u8]) -> Option<Token> {
+    let rest = c.rest();
+    let kind = if c.peek()? == b'"' {
+        let escaped = string(c)?.escaped;
+        column.read_checked(rest.get(..rest.len() - c.rest().len())?, escaped)?;
+        Kind::Text { escaped }
+    } else if column.read(c)? {
+        Kind::Read
+    } else {
+        Kind::Null
+    };
+    Some(Token { start: value.len() - rest.len(), end: value.len() - c.rest().len(), kind })
+}
+
+/// The bytes of a number, and which kind it is.
+#[inline]
+pub fn number<'a>(c: &mut Cursor<'a>) -> Option<(&'a [u8], Kind)> {
     let text = c.rest();
     let sign = usize::from(text.first() == Some(&b'-'));
-    let behind = |from: usize, is: fn(&u8) -> bool| from + text.iter().skip(from).take_while(|b| is(b)).count();
-    let digits = behind(sign, u8::is_ascii_digit);
-    let end = behind(digits, |b| matches!(b, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'));
-    c.take(end)?;
-    Some(if end == digits { Kind::Integer } else { Kind::Number })
+    let whole = sign + count(text.get(sign..)?);
+    let digits = match text.get(whole..) {
+        Some([b'.', fraction @ ..]) => whole + 1 + count(fraction),
+        _ => whole,
+    };
+    let more = text.iter().skip(digits).take_while(|b| matches!(b, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'));
+    let end = digits + more.count();
+    Some((c.take(end)?, if end == whole { Kind::Integer } else { Kind::Number }))
 }
 
 #[cfg(test)]

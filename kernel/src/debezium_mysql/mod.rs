@@ -25,19 +25,17 @@ pub mod avro;
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 
-use crate::debezium::group::fill;
-use crate::debezium::rows::{Head, Rows, Transaction, When};
+use crate::debezium::images::Placeholders;
+use crate::debezium::rows::{Head, Rows, Transaction};
 use crate::debezium::shape::Shape;
 pub use headers::{Found, Header};
-use part::{Part, Room};
+use part::{Part, Record, Room, Row};
 use route::Routes;
 use shape::{Compiled, compile};
-use tail::Said;
 
 /// Decodes the rows of the shapes it has learned.
 pub struct Decoder {
     numeric: bool,
-    placeholders: Vec<Vec<u8>>,
     parts: Vec<Part>,
     routes: Routes,
     alike: Vec<Alike>,
@@ -56,7 +54,8 @@ impl Decoder {
     /// Knows no shape yet. `placeholders` stand for columns that were not sent; `numeric`: decimals are numbers.
     pub fn new(placeholders: Vec<Vec<u8>>, numeric: bool) -> Self {
         let (parts, alike, shapes) = (Vec::new(), Vec::new(), Vec::new());
-        Self { numeric, placeholders, parts, routes: Routes::default(), alike, shapes, room: Room::default() }
+        let room = Room { placeholders: Placeholders::new(placeholders), ..Room::default() };
+        Self { numeric, parts, routes: Routes::default(), alike, shapes, room }
     }
 
     /// Compiles the shape that this JSON describes; its number, or nothing when it is beyond the kernel.
@@ -86,11 +85,16 @@ impl Decoder {
             self.room.headers.forget();
         }
         let Some(value) = value else { return Some(()) };
+        let record = Record { record, key, value, headers };
         let found = self.routes.of(value)?;
-        let (last, count) = self.alike.get(found).map(|alike| (alike.last, alike.parts.len()))?;
-        for place in std::iter::once(last).chain((0..count).filter(|&place| place != last)) {
+        let alike = self.alike.get(found)?;
+        let (last, count) = (alike.last, alike.parts.len());
+        if self.attempt(*alike.parts.get(last)?, record).is_some() {
+            return Some(());
+        }
+        for place in (0..count).filter(|&place| place != last) {
             let part = *self.alike.get(found)?.parts.get(place)?;
-            if self.attempt(part, record, key, value, headers).is_some() {
+            if self.attempt(part, record).is_some() {
                 self.alike.get_mut(found)?.last = place;
                 return Some(());
             }
@@ -106,15 +110,23 @@ impl Decoder {
     }
 
     /// Decodes a record as one of this part; leaves no trace if it is none.
-    fn attempt(&mut self, at: usize, record: i32, key: Option<&[u8]>, value: &[u8], headers: Found<'_>) -> Option<()> {
+    fn attempt(&mut self, at: usize, record: Record<'_>) -> Option<()> {
         let (part, room) = (self.parts.get_mut(at)?, &mut self.room);
-        let said = part.read(value, headers, room)?;
-        room.images.are_whole(value, &self.placeholders)?;
-        let op = row::op(said.op, (room.images.before.is_there(), room.images.after.is_there()))?;
-        let number = part.group.shape(key, &room.images, value)?;
-        let [coarse, fine] = self.shapes.get_mut(number)?;
-        let rows = if said.is_fine { fine } else { coarse };
-        let done = fill(rows, &room.images, value).and_then(|()| rows.close(&head(record, op, &said, room)?));
+        let guess = part.guess();
+        if let Some(guess) = guess {
+            let rows = rows(&mut self.shapes, guess)?;
+            let row = part.read(record, room, Some(rows)).filter(|row| row.rows == guess);
+            if row.is_some_and(|row| rows.close(&head(record, &row, room)).is_some()) {
+                return Some(());
+            }
+            rows.rewind();
+        }
+        let row = part.read(record, room, None)?;
+        if guess.is_some_and(|guess| guess != row.rows) {
+            part.group.missed();
+        }
+        let rows = rows(&mut self.shapes, row.rows)?;
+        let done = room.images.fill(rows, record.value).and_then(|()| rows.close(&head(record, &row, room)));
         if done.is_none() {
             rows.rewind();
         }
@@ -122,23 +134,21 @@ impl Decoder {
     }
 }
 
+/// The rows of a shape whose times are of one unit.
+fn rows(shapes: &mut [[Rows; 2]], (number, is_fine): (usize, bool)) -> Option<&mut Rows> {
+    shapes.get_mut(number)?.get_mut(usize::from(is_fine))
+}
+
 /// What is known of a row beside its images.
-fn head<'a>(record: i32, op: &'static str, said: &Said<'a>, room: &'a mut Room) -> Option<Head<'a>> {
-    let transaction = match &said.transaction {
-        Some((id, order, table_order)) => {
-            let id = id.plain(&mut room.id)?;
-            Some(Transaction { id, order: *order, table_order: *table_order })
-        }
-        None => None,
-    };
-    Some(Head {
-        record,
-        op,
+fn head<'a>(record: Record<'_>, row: &Row, room: &'a Room) -> Head<'a> {
+    Head {
+        record: record.record,
+        op: row.op,
         images: (room.images.before.is_there(), room.images.after.is_there()),
-        when: When::Log(said.sequence, said.time),
-        transaction,
+        when: row.when,
+        transaction: row.orders.map(|(order, table_order)| Transaction { id: &room.id, order, table_order }),
         origin: &room.origin,
-    })
+    }
 }
 
 #[cfg(test)]

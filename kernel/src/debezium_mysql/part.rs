@@ -7,9 +7,12 @@
 
 use super::headers::{Found, Headers};
 use super::layout::Layout;
+use super::row;
 use super::tail::{Said, Tail, optional};
 use crate::cursor::Cursor;
-use crate::debezium::group::{Group, Images};
+use crate::debezium::group::Group;
+use crate::debezium::images::{Images, Placeholders};
+use crate::debezium::rows::{Rows, When};
 
 const BEFORE: &[u8] = b"{\"before\":";
 const AFTER: &[u8] = b",\"after\":";
@@ -19,43 +22,90 @@ pub struct Part {
     pub group: Group,
     /// What tells it from others.
     pub identity: Vec<u8>,
+    /// Whether the time of its latest record is known to the microsecond.
+    is_fine: bool,
     opening: Vec<u8>,
     tail: Tail,
 }
 
-/// Room that records share.
+/// Room that records share, and what stands for columns that were not sent.
 #[derive(Default)]
 pub struct Room {
     pub images: Images,
     pub headers: Headers,
     pub origin: Vec<u8>,
+    /// The transaction's.
     pub id: Vec<u8>,
+    pub placeholders: Placeholders,
+}
+
+/// A record that has a value.
+#[derive(Clone, Copy)]
+pub struct Record<'a> {
+    pub record: i32,
+    pub key: Option<&'a [u8]>,
+    pub value: &'a [u8],
+    pub headers: Found<'a>,
+}
+
+/// What a record says beside what it leaves in the room.
+pub struct Row {
+    /// Shape, and whether the time is known to the microsecond.
+    pub rows: (usize, bool),
+    pub op: &'static str,
+    pub when: When,
+    /// Of a row in a transaction: which event of that, and which of it in the table.
+    pub orders: Option<(Option<i64>, Option<i64>)>,
 }
 
 impl Part {
     /// A part without records; `table` are names as they are spelled, and no `opening` is no schema block.
     pub fn new(group: Group, layout: Layout, opening: Vec<u8>, table: [Vec<u8>; 2], identity: Vec<u8>) -> Self {
         let end: &[u8] = if opening.is_empty() { b"}" } else { b"}}" };
-        Self { group, identity, opening, tail: Tail::new(layout, table, end) }
+        Self { group, identity, is_fine: false, opening, tail: Tail::new(layout, table, end) }
     }
 
-    /// Reads a value; its images' tokens and its origin are then in the room.
+    /// The rows that the next record probably belongs to.
     #[inline]
-    pub fn read<'a>(&mut self, value: &'a [u8], headers: Found<'_>, room: &mut Room) -> Option<Said<'a>> {
+    pub fn guess(&mut self) -> Option<(usize, bool)> {
+        self.group.guess().map(|number| (number, self.is_fine))
+    }
+
+    /// Reads a record, and its values into the guessed rows if there are some.
+    #[inline]
+    pub fn read(&mut self, record: Record<'_>, room: &mut Room, rows: Option<&mut Rows>) -> Option<Row> {
+        let said = self.read_value(record.value, room, rows)?;
+        self.is_fine = said.is_fine;
+        if !record.headers.headers.is_empty() {
+            let [name, connector] = self.tail.names()?;
+            room.origin.extend_from_slice(room.headers.read(record.headers.headers, name, connector)?);
+        }
+        room.origin.push(b'}');
+        room.images.are_whole(record.value, &room.placeholders)?;
+        let op = row::op(said.op, (room.images.before.is_there(), room.images.after.is_there()))?;
+        let number = self.group.shape(record.key, &room.images, record.value)?;
+        let orders = match said.transaction {
+            Some((id, order, table_order)) => {
+                room.id.clear();
+                id.push(&mut room.id)?;
+                Some((order, table_order))
+            }
+            None => None,
+        };
+        Some(Row { rows: (number, said.is_fine), op, when: When::Log(said.sequence, said.time), orders })
+    }
+
+    #[inline]
+    fn read_value<'a>(&mut self, value: &'a [u8], room: &mut Room, rows: Option<&mut Rows>) -> Option<Said<'a>> {
         room.images.clear();
         // Comparing with nothing costs more than with a block: memcmp looks at where no bytes are.
         let opened = if self.opening.is_empty() { Some(value) } else { value.strip_prefix(self.opening.as_slice()) };
         let mut c = Cursor::new(opened?);
-        for (name, image) in [(BEFORE, &mut room.images.before), (AFTER, &mut room.images.after)] {
+        let (before, after) = rows.map(|rows| (&mut rows.before, &mut rows.after)).unzip();
+        for (name, image, into) in [(BEFORE, &mut room.images.before, before), (AFTER, &mut room.images.after, after)] {
             c.eat(name)?;
-            optional(&mut c, |c| self.group.image(c, value, image))?;
+            optional(&mut c, |c| self.group.image(c, value, image, into))?;
         }
-        let said = self.tail.read(c.rest(), &mut room.origin)?;
-        if !headers.headers.is_empty() {
-            let [name, connector] = self.tail.names()?;
-            room.origin.extend_from_slice(room.headers.read(headers.headers, name, connector)?);
-        }
-        room.origin.push(b'}');
-        Some(said)
+        self.tail.read(c.rest(), &mut room.origin)
     }
 }

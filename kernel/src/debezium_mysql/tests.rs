@@ -183,6 +183,39 @@ fn a_row_joins_the_first_shape_that_agrees() {
 }
 
 #[test]
+fn shapes_and_units_of_time_may_take_turns() {
+    let shapes = [loose(["bigint", "null"]), loose(["bigint", "varchar"]), loose(["bigint", "double"])];
+    let fine = |v: &str| value("u", r#"{"id":7,"v":null}"#, &format!(r#"{{"id":7,"v":{v}}}"#));
+    let coarse = |v: &str| fine(v).replace(r#""ts_us":1500,"ts_ns":1500000"#, r#""ts_us":null,"ts_ns":null"#);
+    let rows: Vec<_> =
+        ["null", "\"a\"", "2.5", "\"\\u00e9\"", "true", "\"gone\""].iter().flat_map(|v| [fine(v), coarse(v)]).collect();
+    let (mut together, mut alone) = (decoder(&shapes), Vec::new());
+    let found = Found { headers: &[], again: true };
+    let mut state = 7usize;
+    for record in 0..500 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let text = rows[(state >> 33) % if record % 100 < 50 { rows.len() } else { 3 }].as_bytes();
+        let mut fresh = decoder(&shapes);
+        let done = fresh.decode(record, Some(br#"{"id":7}"#), Some(text), found);
+        assert_eq!(together.decode(record, Some(br#"{"id":7}"#), Some(text), found), done);
+        alone.extend(fresh.finish().unwrap());
+    }
+    let mut decoded = 0;
+    for (number, rows) in together.finish().unwrap() {
+        let same = alone.iter().filter(|(of, one)| *of == number && one.schema() == rows.schema());
+        assert_eq!(concat(same.map(|(_, one)| one)), concat([&rows].into_iter()));
+        decoded += rows.num_rows();
+    }
+    assert_eq!(decoded, alone.len());
+}
+
+/// All values of rows, one line a row.
+fn concat<'a>(batches: impl Iterator<Item = &'a RecordBatch>) -> Vec<String> {
+    let lines = batches.flat_map(|rows| (0..rows.num_rows()).map(|row| format!("{:?}", rows.slice(row, 1))));
+    lines.collect()
+}
+
+#[test]
 fn other_records_are_odd() {
     let mut decoder = decoder(&[loose(["bigint", "varchar"])]);
     let (key, image) = (Some(r#"{"id":7}"#), r#"{"id":7,"v":"a"}"#);

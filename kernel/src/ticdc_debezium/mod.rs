@@ -20,7 +20,8 @@ use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 
 use crate::cursor::Cursor;
-use crate::debezium::group::{Group, Images, fill};
+use crate::debezium::group::Group;
+use crate::debezium::images::Images;
 use crate::debezium::rows::{Head, LOGICAL_BITS, Rows, Transaction, When};
 use crate::debezium::shape::Shape;
 use crate::json::{int64, string, uint64};
@@ -43,12 +44,12 @@ pub struct Decoder {
     start: Vec<u8>,
 }
 
-/// The groups of one table, and which table came after it.
+/// The parts of one table, and which table came after it.
 #[derive(Default)]
 struct Table {
     names: Vec<u8>,
     next: usize,
-    groups: Vec<Part>,
+    parts: Vec<Part>,
     last: usize,
 }
 
@@ -77,13 +78,13 @@ impl Decoder {
         if table == fresh {
             self.tables.push(Table { names, ..Table::default() });
         }
-        let groups = &mut self.tables.get_mut(table)?.groups;
-        match groups.iter_mut().find(|part| part.identity == identity) {
+        let parts = &mut self.tables.get_mut(table)?.parts;
+        match parts.iter_mut().find(|part| part.identity == identity) {
             Some(part) => part.group.learn(number, codes),
             None => {
                 let mut group = group;
                 group.learn(number, codes);
-                groups.push(Part { group, identity, tail });
+                parts.push(Part { group, identity, tail });
             }
         }
         self.shapes.push(rows);
@@ -96,21 +97,24 @@ impl Decoder {
         let mut c = Cursor::new(value);
         let envelope = self.envelope(&mut c)?;
         let table = self.tables.get_mut(envelope.table)?;
+        let part = table.parts.get_mut(table.last)?;
+        let guess = part.group.guess();
+        if let Some(guess) = guess {
+            let rows = self.shapes.get_mut(guess)?;
+            let found = part.read(key, value, c, envelope.op, &mut self.images, Some(rows));
+            let head = envelope.head(record, &self.images, &self.start, &self.origin);
+            if found == Some(guess) && rows.close(&head).is_some() {
+                return Some(());
+            }
+            rows.rewind();
+        }
         let number = table.read(key, value, c, envelope.op, &mut self.images)?;
+        if guess.is_some_and(|guess| guess != number) {
+            table.parts.get_mut(table.last)?.group.missed();
+        }
         let rows = self.shapes.get_mut(number)?;
-        let head = Head {
-            record,
-            op: match envelope.op {
-                b'c' => "insert",
-                b'u' => "update",
-                _ => "delete",
-            },
-            images: (self.images.before.is_there(), self.images.after.is_there()),
-            when: When::Tso(envelope.commit_ts),
-            transaction: envelope.started.then_some(Transaction { id: &self.start, order: None, table_order: None }),
-            origin: &self.origin,
-        };
-        let done = fill(rows, &self.images, value).and_then(|()| rows.close(&head));
+        let head = envelope.head(record, &self.images, &self.start, &self.origin);
+        let done = self.images.fill(rows, value).and_then(|()| rows.close(&head));
         if done.is_none() {
             rows.rewind();
         }
@@ -191,17 +195,33 @@ fn text_of<'a, T>(c: &mut Cursor<'a>, read: impl FnOnce(&mut Cursor<'a>) -> Opti
     start.get(..start.len() - c.rest().len())
 }
 
+impl Envelope {
+    /// What is known of a row beside its images.
+    #[inline]
+    fn head<'a>(&self, record: i32, images: &Images, start: &'a [u8], origin: &'a [u8]) -> Head<'a> {
+        Head {
+            record,
+            op: match self.op {
+                b'c' => "insert",
+                b'u' => "update",
+                _ => "delete",
+            },
+            images: (images.before.is_there(), images.after.is_there()),
+            when: When::Tso(self.commit_ts),
+            transaction: self.started.then_some(Transaction { id: start, order: None, table_order: None }),
+            origin,
+        }
+    }
+}
+
 impl Table {
-    /// Reads images, schema and key by the group that they are of; its shape for the row.
+    /// Reads images, schema and key by the part that they are of; its shape for the row.
     fn read(&mut self, key: Option<&[u8]>, value: &[u8], c: Cursor<'_>, op: u8, images: &mut Images) -> Option<usize> {
         let last = self.last;
-        let others = (0..self.groups.len()).filter(|&at| at != last);
+        let others = (0..self.parts.len()).filter(|&at| at != last);
         for at in std::iter::once(last).chain(others) {
-            let Some(part) = self.groups.get_mut(at) else { continue };
-            images.clear();
-            if part.images(c, value, op, images).is_some()
-                && let Some(number) = part.group.shape(key, images, value)
-            {
+            let Some(part) = self.parts.get_mut(at) else { continue };
+            if let Some(number) = part.read(key, value, c, op, images, None) {
                 self.last = at;
                 return Some(number);
             }
@@ -211,27 +231,40 @@ impl Table {
 }
 
 impl Part {
-    fn images(&self, mut c: Cursor<'_>, value: &[u8], op: u8, images: &mut Images) -> Option<()> {
+    /// Reads what is behind the envelope, and its values into the guessed rows if there are some; the shape of the row.
+    #[inline]
+    fn read(
+        &mut self,
+        key: Option<&[u8]>,
+        value: &[u8],
+        mut c: Cursor<'_>,
+        op: u8,
+        images: &mut Images,
+        rows: Option<&mut Rows>,
+    ) -> Option<usize> {
+        images.clear();
+        let (before, after) = rows.map(|rows| (&mut rows.before, &mut rows.after)).unzip();
         match op {
             b'c' => {
                 c.eat(b"\"before\":null,\"after\":")?;
-                self.group.image(&mut c, value, &mut images.after)?;
+                self.group.image(&mut c, value, &mut images.after, after)?;
             }
             b'd' => {
                 c.eat(b"\"after\":null,\"before\":")?;
-                self.group.image(&mut c, value, &mut images.before)?;
+                self.group.image(&mut c, value, &mut images.before, before)?;
             }
             b'u' => {
                 if c.eat(b"\"before\":").is_some() {
-                    self.group.image(&mut c, value, &mut images.before)?;
+                    self.group.image(&mut c, value, &mut images.before, before)?;
                     c.eat(b",")?;
                 }
                 c.eat(b"\"after\":")?;
-                self.group.image(&mut c, value, &mut images.after)?;
+                self.group.image(&mut c, value, &mut images.after, after)?;
             }
             _ => return None,
         }
-        (c.rest() == self.tail).then_some(())
+        (c.rest() == self.tail).then_some(())?;
+        self.group.shape(key, images, value)
     }
 }
 

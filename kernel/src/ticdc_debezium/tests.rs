@@ -98,6 +98,22 @@ fn a_row_joins_the_first_shape_that_agrees() {
 }
 
 #[test]
+fn an_integer_is_no_double_where_only_values_tell() {
+    let mut decoder = decoder(&[shape(["bigint", "double"], false), shape(["bigint", "bigint"], false)]);
+    for (record, v) in ["1.5", "1", "2.5", "-3", "1e+21", "4"].into_iter().enumerate() {
+        let record = i32::try_from(record).unwrap();
+        decoder.decode(record, KEY.map(str::as_bytes), Some(insert(v).as_bytes())).unwrap();
+    }
+    let images = r#""before":{"id":7,"v":5},"after":{"id":7,"v":6.5}"#;
+    decoder.decode(6, KEY.map(str::as_bytes), Some(value("u", images, "").as_bytes())).unwrap();
+    let tables = decoder.finish().unwrap();
+    assert_eq!(tables.iter().map(|(number, rows)| (*number, rows.num_rows())).collect::<Vec<_>>(), [(0, 4), (1, 3)]);
+    let values = tables[0].1["after"].as_struct()["v"].as_primitive::<Float64Type>().values().to_vec();
+    assert_eq!(values, [1.5, 2.5, 1e21, 6.5]);
+    assert_eq!(tables[0].1["before"].as_struct()["v"].as_primitive::<Float64Type>().value(3), 5.0);
+}
+
+#[test]
 fn other_records_are_odd() {
     let mut decoder = decoder(&[shape(["bigint", "double"], false)]);
     let good = insert("1.5");

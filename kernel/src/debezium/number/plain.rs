@@ -8,7 +8,7 @@
 //! ```
 
 use super::{Style, Width};
-use crate::json::digits;
+use crate::digits;
 
 const POWERS: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20,
@@ -18,55 +18,71 @@ const FEW_POWERS: [f32; 11] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9,
 const BITS: u32 = 52;
 const FIRST: u64 = 1 << BITS;
 
-/// The digits before and behind the point of a number in the plain notation, its sign aside; nothing for another notation.
-#[inline]
-pub fn parts(text: &[u8], style: Style) -> Option<(&[u8], &[u8])> {
-    let text = text.strip_prefix(b"-").unwrap_or(text);
-    let whole = text.iter().take_while(|b| b.is_ascii_digit()).count();
-    let (whole, fraction) = text.split_at_checked(whole)?;
-    let fraction = match fraction {
-        [] if style == Style::Go => fraction,
-        [b'.', fraction @ ..] if !fraction.is_empty() && fraction.iter().all(u8::is_ascii_digit) => fraction,
-        _ => return None,
-    };
-    let integral = style == Style::Java && fraction == b"0";
-    if fraction.last() == Some(&b'0') && !integral {
-        return None;
-    }
-    Some((whole, if integral { &[] } else { fraction }))
+/// A number in plain notation, its sign aside.
+#[derive(Clone, Copy)]
+pub struct Plain<'a> {
+    whole: &'a [u8],
+    fraction: &'a [u8],
+    /// What all digits spell, modulo 2^64.
+    digits: u64,
 }
 
-/// How many significant digits there are.
-#[inline]
-pub fn count(whole: &[u8], fraction: &[u8]) -> usize {
-    if whole == b"0" {
-        fraction.len() - fraction.iter().take_while(|&&b| b == b'0').count()
-    } else {
-        whole.len() + fraction.len()
+impl<'a> Plain<'a> {
+    /// The number that a text begins with, and what is behind it; nothing for another notation.
+    #[inline]
+    pub fn read(text: &'a [u8], style: Style) -> Option<(Self, &'a [u8])> {
+        let text = text.strip_prefix(b"-").unwrap_or(text);
+        let (whole_digits, count) = digits::read(0, text);
+        let (whole, behind) = text.split_at_checked(count)?;
+        let (fraction, digits, behind) = match behind {
+            [b'.', behind @ ..] => {
+                let (digits, count) = digits::read(whole_digits, behind);
+                let (fraction, behind) = behind.split_at_checked(count)?;
+                match fraction {
+                    b"0" if style == Style::Java => (&[][..], whole_digits, behind),
+                    [.., b'1'..=b'9'] => (fraction, digits, behind),
+                    _ => return None,
+                }
+            }
+            _ if style == Style::Go => (&[][..], whole_digits, behind),
+            _ => return None,
+        };
+        let whole_is_one = !matches!(whole, [] | [b'0', _, ..]);
+        let ends = !matches!(behind, [b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-', ..]);
+        (whole_is_one && ends).then_some((Self { whole, fraction, digits }, behind))
     }
-}
 
-/// The number of which these are the shortest digits; nothing where that takes a closer look.
-#[inline]
-pub fn number<T: Width>(whole: &[u8], fraction: &[u8]) -> Option<T> {
-    if matches!(whole, [] | [b'0', _, ..]) || whole.len() + fraction.len() > 18 {
-        return None;
+    /// How many significant digits there are.
+    pub fn count(&self) -> usize {
+        if self.whole == b"0" {
+            self.fraction.len() - self.fraction.iter().take_while(|&&b| b == b'0').count()
+        } else {
+            self.whole.len() + self.fraction.len()
+        }
     }
-    T::exact(digits(digits(0, whole), fraction), count(whole, fraction), fraction.len())
+
+    /// The number of which these are the shortest digits; nothing where that takes a closer look.
+    #[inline]
+    pub fn number<T: Width>(&self) -> Option<T> {
+        if self.whole.len() + self.fraction.len() > 18 {
+            return None;
+        }
+        T::exact(self.digits, self.fraction.len())
+    }
 }
 
 /// See `Width::exact`.
 #[inline]
-pub fn single(digits: u64, count: usize, decimals: usize) -> Option<f32> {
-    (count <= f32::KEPT).then_some(digits as f32 / FEW_POWERS.get(decimals)?)
+pub fn single(digits: u64, decimals: usize) -> Option<f32> {
+    (digits < 10u64.pow(f32::KEPT as u32)).then_some(digits as f32 / FEW_POWERS.get(decimals)?)
 }
 
 /// See `Width::exact`.
 #[inline]
-pub fn double(digits: u64, count: usize, decimals: usize) -> Option<f64> {
+pub fn double(digits: u64, decimals: usize) -> Option<f64> {
     let power = POWERS.get(decimals)?;
     let near = digits as f64 / power;
-    if count <= f64::KEPT {
+    if digits < 10u64.pow(f64::KEPT as u32) {
         return Some(near);
     }
     let shift = 1075u64.checked_sub(near.to_bits() >> BITS).filter(|shift| (1..=70).contains(shift))?;
@@ -103,8 +119,8 @@ mod tests {
             let (whole, fraction) = text.split_at(1 + round as usize % 16);
             let text = format!("{}.{}", whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
             let text = if text.starts_with('.') { format!("0{text}") } else { text };
-            let Some((whole, fraction)) = parts(text.as_bytes(), Style::Java) else { continue };
-            if let Some(value) = number::<f64>(whole, fraction) {
+            let Some((plain, b"")) = Plain::read(text.as_bytes(), Style::Java) else { continue };
+            if let Some(value) = plain.number::<f64>() {
                 told += 1;
                 assert_eq!(Some(value), text.parse().ok(), "{text}");
                 assert_eq!(ryu::Buffer::new().format_finite(value).parse::<f64>().ok(), Some(value));
@@ -119,9 +135,8 @@ mod tests {
     #[test]
     fn what_takes_a_closer_look_is_not_told() {
         for text in ["1189728875871277.2", "0.30000000000000001", "4503599627370496.5", "0.1234567890123456789"] {
-            let (whole, fraction) = parts(text.as_bytes(), Style::Java).unwrap();
-            assert_eq!(number::<f64>(whole, fraction), None, "{text}");
+            assert_eq!(Plain::read(text.as_bytes(), Style::Java).unwrap().0.number::<f64>(), None, "{text}");
         }
-        assert_eq!(number::<f64>(b"0", b"30000000000000004"), Some(0.1 + 0.2));
+        assert_eq!(Plain::read(b"0.30000000000000004", Style::Java).unwrap().0.number(), Some(0.1 + 0.2));
     }
 }
