@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json as json_module
 import os
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
-from changefeed.bench import on_spark, workload
+from changefeed.bench import on_spark, turns, workload
 from changefeed.bench.peers import messages
 from changefeed.kernel import decoder
 from changefeed.model.batch import Decoded
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 PROTOCOL = "ticdc-open"
 _BATCH = 4_000
-_RUNS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +82,7 @@ def _in_process(records: pa.Table, rows_in_record: int) -> Iterator[Measured]:
         "reference": lambda: _decode_all("off", batches),
         "kernel": lambda: _decode_all("on", batches),
     }
-    for what, way in ways.items():
-        runs = 1 if what == "reference" else _RUNS
-        seconds = min(_timed(way, time.process_time) for _ in range(runs))
+    for what, seconds in turns.fastest(ways, once="reference").items():
         yield _measured("core", what, rows_in_record, seconds, len(bodies), size)
 
 
@@ -98,12 +94,6 @@ def _decode_all(kernel: Any, batches: list[pa.RecordBatch]) -> None:
 
 def _check(decoded: Decoded) -> None:
     assert decoded.tables and not decoded.dead, "the workload is made of sound rows"  # noqa: PT018  # no test: one sentence for both
-
-
-def _timed(way: Callable[[], Any], clock: Callable[[], float]) -> float:
-    start = clock()
-    way()
-    return clock() - start
 
 
 def _measured(where: str, what: str, rows_in_record: int, seconds: float, rows: int, size: int) -> Measured:

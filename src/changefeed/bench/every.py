@@ -11,7 +11,6 @@ import json as json_module
 import math
 import os
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from changefeed.bench import on_spark, spark_peers
+from changefeed.bench import on_spark, spark_peers, turns
 from changefeed.bench.changes import FORMS, Workload, workload
 from changefeed.bench.peers import PEERS
 from changefeed.errors import ConfigError, MissingExtraError
@@ -30,7 +29,6 @@ from changefeed.protocols.base import Stores
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_RUNS = 3
 # Rows and bytes of values, about, in copies of the changes: fewer would measure how jobs start. The one lies in a heap of
 # 3 GiB, the other on disk.
 ON_SPARK = {"spark": (300_000, 300_000_000), "files": (1_000_000, 600_000_000)}
@@ -85,10 +83,7 @@ def _all(rows: int, *, spark: bool) -> Iterator[Speed]:
 def measure(work: Workload) -> Iterator[Speed]:
     """The library, the reference, and the kernel where it has a twin; a library that is not installed is left out."""
     values = work.values
-    seconds = {}
-    for what, way in _ways(work, values):
-        runs = 1 if what == "reference" else _RUNS
-        seconds[what] = max(min(_timed(way) for _ in range(runs)), 1e-9)
+    seconds = turns.fastest(dict(_ways(work, values)), once="reference")
     yield from _speeds(work, "core", seconds, PEERS[work.form][0], times=1)
 
 
@@ -145,9 +140,3 @@ def _decode(work: Workload, kernel: Literal["on", "off"]) -> None:
         assert not decoded.dead, "the workload is made of sound rows"
         rows += sum(map(len, decoded.tables))
     assert rows == work.rows
-
-
-def _timed(way: Callable[[], Any]) -> float:
-    start = time.process_time()
-    way()
-    return time.process_time() - start
