@@ -153,14 +153,19 @@ def test_progress_is_shown_to_a_terminal_only(first: Path, tmp_path: Path) -> No
     assert _run(*command[3:]).stderr == b""
 
 
-def test_decoding_starts_in_less_than_a_second_without_spark_and_pandas(first: Path) -> None:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+def test_decoding_starts_sooner_than_pandas_alone_would(first: Path) -> None:
     code = (
         "import sys; from changefeed.cli import run; code = run(sys.argv[1:]); "
         "assert not {'pyspark', 'pandas', 'rich', 'fsspec', 'sqlglot', 'pydantic'} & set(sys.modules); sys.exit(code)"
     )
-    done = subprocess.run([sys.executable, "-c", code, "decode", first, *OPEN], capture_output=True, check=False)
+    decoding = min(_processor_time(code, "decode", first, *OPEN) for _ in range(3))
+    assert decoding < _processor_time("import pandas")
+
+
+def _processor_time(code: str, *arguments: str | Path) -> float:
+    """Seconds of a Python program: the tests share their machine with each other."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert (done.returncode, done.stderr) == (0, b"")
-    # Processor time: the tests share their machine with each other.
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1.0
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
