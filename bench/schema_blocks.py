@@ -10,22 +10,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from statistics import median
 
 from changefeed.bench.changes import Workload, workload
-from changefeed.kernel import decoder
+from changefeed.bench.every import decode
+from changefeed.bench.turns import timed
 
 
 def seconds(work: Workload) -> float:
-    """Decodes the records with a decoder that knows nothing yet."""
-    decodes, rows = decoder(work.protocol, work.options, kernel="on"), 0
-    start = time.process_time()
-    for batch in work.batches:
-        rows += sum(map(len, decodes.decode(batch).tables))
-    took = time.process_time() - start
-    assert rows == work.rows
-    return took
+    """CPU seconds of decoding the records."""
+    return timed(lambda: decode(work, "on"))
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ use arrow_buffer::BooleanBuffer;
 use arrow_schema::ArrowError;
 
 use super::forms::flag;
+use super::token::between_quotes;
 use crate::columns::{Bytes, Column, Spelling};
 use crate::cursor::Cursor;
 use crate::json::unescape;
@@ -105,7 +106,7 @@ impl Column for Texts {
     }
 
     fn read_checked(&mut self, whole: &[u8], escaped: bool) -> Option<()> {
-        let raw = whole.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+        let raw = between_quotes(whole)?;
         if !escaped {
             return self.texts.push(Some(raw));
         }

@@ -4,7 +4,7 @@ use arrow_array::ArrayRef;
 use arrow_schema::ArrowError;
 
 use super::number::{Style, spelled};
-use super::token::number;
+use super::token::{between_quotes, number};
 use crate::columns::{Bytes, Column, Spelling};
 use crate::cursor::Cursor;
 use crate::json::{int64, unescape};
@@ -114,7 +114,7 @@ pub fn plain_decimal() -> Derive {
 /// A string that is one of the members, or with `many` several of them with commas between, or none.
 pub fn labels(members: Vec<String>, many: bool) -> Derive {
     Box::new(move |text, out| {
-        unescape(text.strip_prefix(b"\"")?.strip_suffix(b"\"")?, out)?;
+        unescape(between_quotes(text)?, out)?;
         let known = |label: &[u8]| members.iter().any(|m| m.as_bytes() == label);
         let good = if many { out.split(|&b| b == b',').all(|l| l.is_empty() || known(l)) } else { known(out) };
         good.then_some(())

@@ -10,6 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::number::{Style, read};
+use super::token::between_quotes;
 use crate::cursor::Cursor;
 use crate::forms::Form;
 use crate::json::int64;
@@ -18,7 +19,7 @@ use crate::mysql::datetime_with;
 /// What is between the quotes of a string, which is all that is left, where it has no escapes.
 #[inline]
 fn quoted<'a>(c: &mut Cursor<'a>) -> Option<&'a [u8]> {
-    c.take(c.rest().len())?.strip_prefix(b"\"")?.strip_suffix(b"\"")
+    between_quotes(c.take(c.rest().len())?)
 }
 
 /// A double in the style's spelling.

@@ -1,10 +1,9 @@
 //! The images of a record: where its values lie, what they tell of types that nothing else tells, and how they get into columns.
 
+use super::rows::Rows;
 use super::token::{Kind, Token};
 use crate::cursor::Cursor;
 use crate::json::unescape;
-
-use super::rows::Rows;
 use crate::rows::Image;
 
 /// The images of a record; their room is used again.

@@ -5,9 +5,6 @@
 //! └ name ┘ └ value: a token, its bytes and its kind
 //!
 //! tokens ─▶ codes: what values tell of types that nothing else tells ─▶ the first shape that agrees ─▶ its columns
-//!
-//! Rows of a shape come one after the other: values are read into the columns of the latest row's shape as they are met. If
-//! that goes wrong, or another shape is the first that agrees, the row is read once more, its tokens first.
 //! ```
 //!
 //! Rule 1. A record is one row, all or nothing. Whatever is not exactly as drawn makes it *odd*, and the reference decides.
@@ -16,6 +13,8 @@
 //!         is not NULL.
 //! Rule 3. A value must be spelled as the producer spells it. Another spelling of a number or of base64 would have to be
 //!         kept beside the row: it is odd.
+//! Rule 4. Rows of a shape come one after the other: values are read into the columns of the latest row's shape as they are
+//!         met. If that goes wrong, or another shape is the first that agrees, the row is read once more, its tokens first.
 
 pub mod columns;
 pub mod derived;

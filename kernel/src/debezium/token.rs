@@ -98,6 +98,12 @@ pub fn token_into(column: &mut dyn Column, c: &mut Cursor<'_>, value: &[u8]) -> 
     Some(Token { start: value.len() - rest.len(), end: value.len() - c.rest().len(), kind })
 }
 
+/// What is between the quotes of a whole string.
+#[inline]
+pub fn between_quotes(whole: &[u8]) -> Option<&[u8]> {
+    whole.strip_prefix(b"\"")?.strip_suffix(b"\"")
+}
+
 /// The bytes of a number, and which kind it is.
 #[inline]
 pub fn number<'a>(c: &mut Cursor<'a>) -> Option<(&'a [u8], Kind)> {

@@ -87,12 +87,8 @@ impl Decoder {
         let Some(value) = value else { return Some(()) };
         let record = Record { record, key, value, headers };
         let found = self.routes.of(value)?;
-        let alike = self.alike.get(found)?;
-        let (last, count) = (alike.last, alike.parts.len());
-        if self.attempt(*alike.parts.get(last)?, record).is_some() {
-            return Some(());
-        }
-        for place in (0..count).filter(|&place| place != last) {
+        let (last, count) = self.alike.get(found).map(|alike| (alike.last, alike.parts.len()))?;
+        for place in std::iter::once(last).chain((0..count).filter(|&place| place != last)) {
             let part = *self.alike.get(found)?.parts.get(place)?;
             if self.attempt(part, record).is_some() {
                 self.alike.get_mut(found)?.last = place;

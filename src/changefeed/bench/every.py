@@ -121,19 +121,20 @@ def _ways(work: Workload, values: list[bytes]) -> Iterator[tuple[str, Callable[[
     name, library = PEERS[work.form]
     with suppress(MissingExtraError):
         yield name, library(values, work.schemas)
-    yield "reference", lambda: _decode(work, "off")
+    yield "reference", lambda: decode(work, "off")
     try:
         _decoder(work, "on")
     except ConfigError:
         return
-    yield "kernel", lambda: _decode(work, "on")
+    yield "kernel", lambda: decode(work, "on")
 
 
 def _decoder(work: Workload, kernel: Literal["on", "off"]) -> Any:
     return decoder(work.protocol, work.options, Stores(get_schema=work.schemas.__getitem__), kernel=kernel)
 
 
-def _decode(work: Workload, kernel: Literal["on", "off"]) -> None:
+def decode(work: Workload, kernel: Literal["on", "off"]) -> None:
+    """Decodes the records with a decoder that knows nothing yet."""
     decodes, rows = _decoder(work, kernel), 0
     for batch in work.batches:
         decoded = decodes.decode(batch)
