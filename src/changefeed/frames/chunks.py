@@ -13,8 +13,8 @@ One chunk is one row of plain columns to plan by and a payload to apply:
     read            none: how many records of this partition were read, and from where to where
 
 A rows chunk holds one table in one shape from one partition, and lies on one side of every schema change that was read
-with it: what the table is called and which columns it has does not change inside of a chunk. `rows` counts rows, or
-records in a `read` chunk.
+with it: what the table is called and which columns it has does not change inside of a chunk. Without a key, its rows are
+in the order of commit_ts. `rows` counts rows, or records in a `read` chunk.
 Where transactions tell how far all tables may move, one chunk a partition has a line for every row, for the end of
 every transaction, and for every schema change. Other marks and heartbeats carry nothing that is applied; they are counted
 as read and end here.
@@ -141,7 +141,9 @@ def _read(topic: str, partition: int, records: pa.RecordBatch) -> dict[str, Any]
 def _rows(table: TableBatch, parts: Iterable[_Part], cuts: list[int]) -> Iterator[dict[str, Any]]:
     shape = table.shape
     text = write_shape(shape)
-    for topic, partition, rows in ((*at, side) for *at, part in parts for side in _sides(part, cuts)):
+    keyed = any(column.key for column in shape.columns)
+    sides = ((*at, side) for *at, part in parts for side in _sides(part, cuts))
+    for topic, partition, rows in sides if keyed else ((*at, run) for *at, side in sides for run in _ascending(side)):
         low, high = _ends(rows.column("commit_ts"))
         if high is not None and high > _MAX_TS:
             raise UnsupportedError(f"commit_ts {high} of {shape.database}.{shape.table} is beyond 2^63-1")
@@ -168,6 +170,15 @@ def _sides(rows: pa.RecordBatch, cuts: list[int]) -> Iterator[pa.RecordBatch]:
             yield rows.filter(below)
             rows = rows.filter(pc.invert(below))
     yield rows
+
+
+def _ascending(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rows in runs in which commit_ts does not go back: behind each but the last the producer sends again."""
+    ts = rows.column("commit_ts")
+    back = pc.fill_null(pc.less(ts[1:], ts[:-1]), False) if len(rows) > 1 else pa.array([], pa.bool_())
+    ends = [*(i + 1 for i in pc.indices_nonzero(back).to_pylist()), len(rows)]
+    for start, end in zip([0, *ends], ends, strict=False):
+        yield rows.slice(start, end - start)
 
 
 def _transactions(decoded: Decoded) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from changefeed.model.definition import Table
-from changefeed.pipeline.state import State
+from changefeed.pipeline.state import FolderSum, Sendings, State
 
 
 class Action(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -63,10 +63,17 @@ AnyAction = Create | Merge | AddColumns | Rewrite | Copy
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """A step: the writes in their order, the folders they read, and the state after, but for the tables' new versions."""
+    """A step: the writes in their order, the folders they read, and the state after, but for the tables' new versions.
+
+    Attributes:
+        sums: folder -> what it holds, of `folders`.
+        resent: where in them the producer has begun to send again.
+    """
 
     actions: list[AnyAction]
     folders: tuple[str, ...]
+    sums: dict[str, FolderSum]
+    resent: Sendings = msgspec.field(default_factory=dict)
     state: State
     notes: list[str]
 

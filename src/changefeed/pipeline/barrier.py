@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from changefeed.pipeline.pending import ChunkInfo
-from changefeed.pipeline.state import Hold, Positions, State
+from changefeed.pipeline.state import FolderSum, Hold, Positions, State
 from changefeed.pipeline.transactions import is_waiting
 
 
@@ -41,9 +41,24 @@ def barrier(state: State, partitions: Iterable[tuple[str, int]], until: int | No
 
 
 def absorbed(
-    state: State, fresh: list[ChunkInfo], folder: str, token: str, repeated: int, *, quarantine: bool
+    state: State,
+    fresh: list[ChunkInfo],
+    staged: tuple[str, FolderSum],
+    token: str,
+    repeated: int,
+    *,
+    quarantine: bool,
 ) -> State:
-    """The state after reading a batch and before applying any of it; with `quarantine`, dead letters hold their table."""
+    """The state after reading a batch and before applying any of it; with `quarantine`, dead letters hold their table.
+
+    Args:
+        state: before the batch.
+        fresh: the batch's chunks.
+        staged: the folder with them, and what it holds.
+        token: where the source goes on.
+        repeated: how many of its rows have been applied before.
+    """
+    folder, total = staged
     counts = state.counts
     counts = replace(
         counts,
@@ -57,7 +72,7 @@ def absorbed(
     latest = _highest(state.latest, ((c.topic, c.partition, c.max_ts) for c in fresh if c.kind in dated))
     positions = _highest(state.positions, ((c.topic, c.partition, c.last + 1) for c in fresh if c.kind == "read"))
     kinds = ("rows", "schema", "transactions", "waiting")
-    kept = (*state.pending, folder) if any(c.kind in kinds or c.mark for c in fresh) else state.pending
+    keeps = any(c.kind in kinds or c.mark for c in fresh)
     waiting = folder if any(c.kind == "waiting" for c in fresh) else None
     held = dict(state.held)
     if quarantine:
@@ -72,7 +87,8 @@ def absorbed(
         positions=positions,
         source=token,
         waiting=waiting,
-        pending=kept,
+        pending=(*state.pending, folder) if keeps else state.pending,
+        sums=state.sums | ({folder: total} if keeps else {}),
         held=held,
     )
 

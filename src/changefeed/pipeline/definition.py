@@ -115,6 +115,15 @@ class DeltaSink(Section):
     metadata_columns: list[Literal["_commit_ts", "_commit_time", "_op", "_position"]] = Field(
         default_factory=list, description="Columns to add that tell where a row's last change came from."
     )
+    adopt: list[str] = Field(
+        default_factory=list,
+        description="Tables, as `shop.orders` or `shop.*`, that may lie in the sink before the pipeline: their rows stay, and "
+        "changes go on top. They must have the columns that the pipeline would give them.",
+    )
+
+    def adopts(self, table: str) -> bool:
+        """Whether a table of somebody else, by `database.table`, may be taken over."""
+        return any(fnmatchcase(table, pattern) for pattern in self.adopt)
 
     @field_validator("path")
     @classmethod

@@ -18,7 +18,7 @@ from changefeed.pipeline.paths import own_folder, tables_folder
 from changefeed.pipeline.pending import ChunkInfo, chunk_info
 from changefeed.pipeline.plan import make
 from changefeed.pipeline.rules import rules_of
-from changefeed.pipeline.state import State, TableState
+from changefeed.pipeline.state import FolderSum, State, TableState
 from changefeed.pipeline.transactions import is_waiting
 from changefeed.protocols import protocol
 from changefeed.sources import source
@@ -68,7 +68,7 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
     planned = make(State(), chunks, None, None, rules_of(definition))
     tables = planned.tables | state.tables  # what a run has reached counts more than how the source begins
     notes = list(planned.notes)
-    seen = absorbed(State(), chunks, "", "", 0, quarantine=False)
+    seen = absorbed(State(), chunks, ("", FolderSum(0, 0, "")), "", 0, quarantine=False)
     spoken = protocol(definition.source.protocol.name).capabilities
     told_by = spoken.cuts
     told = bool(seen.resolved) or any(is_waiting(chunk, -1) for chunk in chunks)

@@ -20,8 +20,9 @@ from changefeed.pipeline.compose import Flow, Until
 from changefeed.pipeline.dead_letters import DeadLetters
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.edge import as_ours
+from changefeed.pipeline.executor import Executor
 from changefeed.pipeline.ledger import Ledger
-from changefeed.pipeline.paths import application, own_folder, tables_folder
+from changefeed.pipeline.paths import own_folder, tables_folder
 from changefeed.pipeline.pending import PendingStore
 from changefeed.pipeline.state import State
 from changefeed.sinks.delta.columns import metadata_columns
@@ -83,16 +84,12 @@ def run(
 def open_flow(definition: Definition, spark: SparkSession) -> Flow:
     """The parts of one run, wired; its ledger is not claimed yet."""
     own = own_folder(definition)
-    name = application(definition)
-    return Flow(
-        definition,
-        Ledger(spark, f"{own}/ledger", name),
-        PendingStore(spark, f"{own}/pending"),
-        DeadLetters(spark, f"{own}/dead_letters", definition.pipeline.dead_letters, definition.pipeline.name),
-        Writer(spark, name, metadata_columns(definition.sink)),
-        tables_folder(definition),
-        source(definition.source).whole,
-    )
+    ledger = Ledger(spark, f"{own}/ledger", definition.pipeline.name)
+    pending = PendingStore(spark, f"{own}/pending")
+    letters = DeadLetters(spark, f"{own}/dead_letters", definition.pipeline.dead_letters, definition.pipeline.name)
+    writer = Writer(spark, ledger.application, metadata_columns(definition.sink))
+    executor = Executor(definition, ledger, pending, writer, tables_folder(definition))
+    return Flow(definition, ledger, pending, letters, executor, source(definition.source).whole)
 
 
 class _Runner:
@@ -195,9 +192,8 @@ class _Runner:
 
     def _batch(self, batch: DataFrame, number: int, checkpoint: str, end: str | None) -> None:
         token = token_text(batch_token(checkpoint, number))
-        folder = f"{self.ledger.epoch:06d}-{number:08d}"
         drained = self.source.drained(self.ledger.state.source, token)
-        self.flow.batch(batch, folder, token, self.source.partitions(token), self.until, drained=drained)
+        self.flow.batch(batch, token, self.source.partitions(token), self.until, drained=drained)
         self._tell()
         self.ended = end is not None and token == token_text(end)
 

@@ -51,6 +51,8 @@ DEFAULTS = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(4 * 2**20),
     # Without it each task of a worker begins with a tenth of a second of looking into archives.
     "spark.python.daemon.module": "changefeed.spark.daemon",
+    # What was flipped on disk since it was written is an error then, and never other rows.
+    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
     # A crash in compiled code then comes with the Python lines that led to it.
     "spark.python.worker.faulthandler.enabled": "true",
 }
