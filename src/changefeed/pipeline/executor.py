@@ -66,13 +66,17 @@ class Executor:
     root: str
     here: dict[str, Here] = field(default_factory=dict)
 
+    def take_name(self) -> None:
+        """Takes the ledger's name for the pipeline, once it is claimed."""
+        self.writer = replace(self.writer, application=self.ledger.application)
+
     def begin(self) -> None:
-        """Takes the ledger's name for the pipeline, once it is claimed, and looks at every table of its last cut.
+        """Looks at every table of the ledger's last cut, once it is claimed.
 
         Raises:
             SinkError: a table is not what the ledger says, or lacks data files.
         """
-        self.writer = replace(self.writer, application=self.ledger.application)
+        self.take_name()
         plan, guard = self.ledger.unfinished, self._guard()
         busy = _paths(plan.actions) if plan else {}
         tables = [t for t in self.ledger.state.tables.values() if t.path not in busy]

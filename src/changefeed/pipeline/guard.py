@@ -6,6 +6,7 @@ Rule 2. Other commits since then may be there if they leave rows, columns and ta
 table properties. After anything else (RESTORE, rows or columns of other writers, missing commits) the pipeline stops.
 Rule 3. At a path that the ledger does not know lies nothing, or a table that the definition adopts.
 Rule 4. A write id of a newer epoch means that this run has been fenced.
+Rule 5. A table that `changefeed repair` has written since the ledger's last step is what the ledger says; see `repair.py`.
 
 Without this a ledger that was restored from a backup would skip steps, as the tables say that these are done, and a table
 that lost its last commit would be written on as if nothing were missing.
@@ -27,6 +28,8 @@ WAY_OUT = (
     "`changefeed repair` brings the table back to the ledger's version (--restore), takes it as it is (--accept), or builds "
     "it anew from the source (--rebuild)"
 )
+
+REPAIRED = 2**12 - 1  # the action in the write ids of `changefeed repair`
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +81,13 @@ class Guard:
         if found is None:
             self._check_nothing(at, path)
             return Here(-1)
+        if path in self.left and self.left[path].epoch == 0:  # `changefeed repair` has given it to this ledger
+            return Here(found.version)
         if found.stamp is not None:
             self._check_ours(at, path, found, found.stamp)
             return Here(found.version)
         if path in self.tables:
             raise SinkError(f"{at}: another table lies here than the one that the pipeline wrote. {WAY_OUT}")
-        if path in self.left and self.left[path].epoch == 0:  # `changefeed repair` has given it to this ledger
-            return Here(found.version)
         self._check_foreign(at, found, table)
         return Here(found.version, adopted=True)
 
@@ -114,6 +117,9 @@ class Guard:
     def _check_ours(self, at: str, path: str, found: Snapshot, stamp: Stamp) -> None:
         self._check_epoch(at, stamp)
         known = self.tables.get(path) or self.left.get(path)
+        if known and stamp.action == REPAIRED and stamp.step == self.step - 1 and stamp.epoch > known.epoch:
+            self._check_commits(at, self._version_of(at, found, stamp), found.version, self.epochs)
+            return
         if not (stamp.step == self.step and stamp.epoch in self.epochs):
             if known is None or stamp > Stamp(known.epoch, known.step, known.action):
                 raise SinkError(
@@ -125,6 +131,14 @@ class Guard:
         if found.version < after:
             raise self._missing(at)
         self._check_commits(at, after, found.version, self.epochs)
+
+    def _version_of(self, at: str, found: Snapshot, stamp: Stamp) -> int:
+        """The version that the write with this stamp has made."""
+        for version in range(found.version, -1, -1):
+            commit = next(iter(self.writer.commits(at, version - 1, version)))
+            if commit.stamps.get(self.writer.application) == stamp.pack():
+                return version
+        raise self._missing(at)
 
     def _missing(self, at: str) -> SinkError:
         return SinkError(

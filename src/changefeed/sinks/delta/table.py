@@ -26,6 +26,7 @@ from changefeed.sinks.delta.log import (
     first_line,
     is_newest,
     missing_files,
+    readable,
     snapshot,
 )
 from changefeed.sinks.merge import merge_sql, quoted
@@ -154,6 +155,12 @@ class Writer:
     def copy(self, source: str, path: str, stamp: Stamp, note: str) -> None:
         """Makes the table at `path` hold what the one at `source` holds."""
         self._replace(path, self.spark.read.format("delta").load(source), stamp, note)
+
+    def restore(self, path: str, version: int, stamp: Stamp, note: str) -> None:
+        """Makes the table hold what it held at a version, whose files must be there."""
+        with readable(path):
+            rows = self.spark.read.format("delta").option("versionAsOf", version).load(path)
+            self._replace(path, rows, stamp, note)
 
     def _empty(self, table: Table) -> DataFrame:
         columns = [(c.name, sink_type(c.type).sql) for c in table.columns]
