@@ -35,7 +35,7 @@ from changefeed.errors import ConfigError, FencedError, SinkError
 from changefeed.pipeline.actions import Plan, paths_of, read_plan, write_plan
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.failpoint import failpoint
-from changefeed.pipeline.paths import ledger_folder
+from changefeed.pipeline.paths import ledger_folder, tables_folder
 from changefeed.pipeline.state import State, read_state, write_state
 from changefeed.sinks.delta.log import Commit, Stamp, commits, first_line, snapshot
 from changefeed.sinks.delta.read import properties, query
@@ -309,6 +309,31 @@ def plans(path: str) -> dict[int, list[Plan]]:
     for row in query(path, f"SELECT step, plan FROM t WHERE status = '{_BEGUN}' ORDER BY step"):
         found.setdefault(row["step"], []).append(read_plan(row["plan"]))
     return found
+
+
+def strangers(definition: Definition, tables: Mapping[str, str]) -> list[str]:
+    """Those of the tables that lie in the sink, have not been written by this pipeline and are not to be adopted.
+
+    Needs no Spark.
+
+    Args:
+        definition: the pipeline.
+        tables: `database.table` -> path below the sink's, of tables that the pipeline is going to write.
+
+    Raises:
+        ConfigError, MissingExtraError, SinkError: as `owner`.
+    """
+    path, known = ledger_folder(definition), set[str]()
+    if owner(definition) is not None:
+        published = cuts(path)
+        known = {written for cut in published[-1:] for written in cut.state.known()}
+        known |= {written for begun in plans(path).values() for plan in begun for written in paths_of(plan)}
+    root = tables_folder(definition)
+    return [
+        f"{root}/{below}"
+        for name, below in sorted(tables.items())
+        if below not in known and not definition.sink.adopts(name) and properties(f"{root}/{below}") is not None
+    ]
 
 
 def epoch(path: str) -> int:
