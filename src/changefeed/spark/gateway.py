@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from changefeed.errors import ConfigError
+from changefeed.spark.start_file import passed_in_a_file
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
@@ -42,7 +43,8 @@ def gateway(conf: SparkConf) -> JavaGateway:
     reader.start()
     with open(write, "wb") as output:
         try:
-            return launch_gateway(conf, popen_kwargs={"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
+            with passed_in_a_file(conf.getAll()):
+                return launch_gateway(popen_kwargs={"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
         except PySparkRuntimeError as error:
             output.close()
             reader.join(timeout=5)
