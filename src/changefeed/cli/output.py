@@ -13,6 +13,8 @@ from typing import Any, Protocol
 
 import click
 
+from changefeed.redaction import redact
+
 _LINES_AT_ONCE = 1000
 _WIDE = 10_000  # columns of a table that goes into a file or a pipe: nothing is folded there
 
@@ -81,8 +83,8 @@ class Output:
         self.lines(line.rstrip() for line in capture.get().splitlines())
 
     def note(self, text: str) -> None:
-        """Prints to stderr."""
-        click.echo(text, err=True)
+        """Prints to stderr, without the secrets of what was read."""
+        click.echo(redact(text), err=True)
 
     def error(self, kind: str, message: str, code: int) -> None:
         """Prints an error to stderr."""
@@ -122,8 +124,8 @@ class Output:
         from rich.console import Console
         from rich.markup import escape
 
-        with Console(stderr=True).status(escape(what)) as line:
-            yield lambda text: line.update(escape(text))
+        with Console(stderr=True).status(escape(redact(what))) as line:
+            yield lambda text: line.update(escape(redact(text)))
 
     @contextmanager
     def progress(self, what: str) -> Iterator[Progress]:

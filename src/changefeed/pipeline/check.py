@@ -10,7 +10,7 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -25,6 +25,7 @@ from changefeed.pipeline.ledger import cuts, epoch
 from changefeed.pipeline.load import load
 from changefeed.pipeline.paths import application, own_folder, tables_folder
 from changefeed.protocols import protocol
+from changefeed.redaction import redact
 from changefeed.sinks.delta.read import wrote
 from changefeed.sources import source
 from changefeed.stages.decode import Reader
@@ -50,6 +51,11 @@ def check(path: str | Path, records: int = _RECORDS) -> Iterator[Check]:
         path: the YAML file.
         records: how many records of the source to decode.
     """
+    for one in _checks(path, records):
+        yield replace(one, message=redact(one.message))
+
+
+def _checks(path: str | Path, records: int) -> Iterator[Check]:
     try:
         definition = load(path)
     except ConfigError as error:

@@ -22,7 +22,9 @@ def _kebab(name: str) -> str:
 class Section(BaseModel):
     """A part of the definition; immutable once read."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=_kebab, populate_by_name=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, alias_generator=_kebab, populate_by_name=True, hide_input_in_errors=True
+    )
 
 
 class ProtocolChoice(Section):
@@ -119,6 +121,11 @@ class DeltaSink(Section):
     @field_validator("path")
     @classmethod
     def _readable(cls, value: str) -> str:
+        if re.match(r"(s3\w*://[^/]*|\w+://[^/@]*:[^/]*)@", value):
+            raise ValueError(
+                "takes no keys or passwords, for paths stand in logs and in what commands print: give them as the file "
+                "system's own properties under `spark`, as `spark.hadoop.fs.s3a.secret.key: ${AWS_SECRET_ACCESS_KEY}`"
+            )
         if found := re.search(r"%[0-9A-Fa-f]{2}", value):
             raise ValueError(
                 f"readers to which every path is a URL take {found[0]!r} in {value} for another character: name the folder "

@@ -14,8 +14,10 @@ from changefeed.errors import ConfigError, unknown_name
 from changefeed.pipeline import definition as parts
 from changefeed.pipeline.definition import Definition
 from changefeed.protocols import protocol
+from changefeed.redaction import remember
 
 _CHOICES = ("literal_error", "union_tag_invalid")
+_QUOTES = re.compile(r" (for the tag )?'[^']*'")
 _QUOTED = re.compile(r"'([^']*)'")
 _EXPECTED = {
     "list_type": "expected a list, as [a, b]",
@@ -42,7 +44,7 @@ def load(path: str | Path) -> Definition:
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file}: not YAML: {_place(error)}") from error
+        raise ConfigError(f"{file}: not YAML: {_place(error)}") from None  # which shows the line, and what stands in it
     if not isinstance(said, dict):
         raise ConfigError(f"{file}: expected the sections source, sink and pipeline")
     return read(_filled(said, file), base=file.parent, where=str(file))
@@ -65,7 +67,10 @@ class _Loader(yaml.SafeLoader):
 def _place(error: Exception) -> str:
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return str(error).splitlines()[0]
-    return f"{error.problem} at line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}"
+    problem = str(error.problem)
+    if "alias" in problem or "tag" in problem:  # they repeat what may be a password that begins with `*` or `!`
+        problem = f"{_QUOTES.sub('', problem)}: a text that begins with `*`, `&` or `!` needs quotes,"
+    return f"{problem} at line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}"
 
 
 def read(said: dict[str, Any], *, base: Path | None = None, where: str = "definition") -> Definition:
@@ -74,6 +79,8 @@ def read(said: dict[str, Any], *, base: Path | None = None, where: str = "defini
     Raises:
         ConfigError: it cannot work as written.
     """
+    for section in said.values():
+        remember("", section)
     try:
         found = Definition.model_validate(_anchored(said, base))
     except ValidationError as error:
@@ -94,6 +101,7 @@ def _filled(value: Any, file: Path) -> Any:
     def variable(found: re.Match[str]) -> str:
         if found[1] not in os.environ:
             raise ConfigError(f"{file}: the environment has no {found[1]}, which ${{{found[1]}}} stands for")
+        remember(found[1], os.environ[found[1]])
         return os.environ[found[1]]
 
     return _VARIABLE.sub(variable, value)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from changefeed.errors import ConfigError
+from changefeed.redaction import redact
 from changefeed.spark.start_file import passed_in_a_file
 
 if TYPE_CHECKING:
@@ -80,5 +81,6 @@ def _is_farewell(traceback: list[bytes], last: bytes) -> bool:
 def _pass_on(read: int, last_words: deque[str]) -> None:
     with open(read, "rb") as lines:
         for line in worth_reading(lines):
-            last_words.append(line.decode(errors="replace").strip())
-            os.write(2, line)
+            text = redact(line.decode(errors="replace"))
+            last_words.append(text.strip())
+            os.write(2, text.encode())
