@@ -59,7 +59,8 @@ def _checks(path: str | Path, records: int) -> Iterator[Check]:
     try:
         definition = load(path)
     except ConfigError as error:
-        yield Check("definition", FAIL, str(error), "correct the file; `changefeed init` writes one with comments")
+        fix = "correct the file" if Path(path).exists() else "correct the path"
+        yield Check("definition", FAIL, str(error), f"{fix}; `changefeed init` writes one with comments")
         return
     choice = definition.source.protocol.name
     yield Check("definition", OK, f"{definition.source.type} → {choice} → {definition.sink.type}")

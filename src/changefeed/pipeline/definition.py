@@ -7,6 +7,7 @@ Flink CDC's own property names stay as they are. An unknown name is an error tha
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
@@ -22,9 +23,8 @@ def _kebab(name: str) -> str:
 class Section(BaseModel):
     """A part of the definition; immutable once read."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, alias_generator=_kebab, populate_by_name=True, hide_input_in_errors=True
-    )
+    # By alias alone: a Python name, as `max_records_per_batch`, is an unknown name like any other.
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=_kebab, hide_input_in_errors=True)
 
 
 class ProtocolChoice(Section):
@@ -64,7 +64,7 @@ class FilesSource(_Source):
 class KafkaSource(_Source):
     """Topics of a Kafka cluster."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, alias_generator=_kebab, populate_by_name=True)
+    model_config = ConfigDict(extra="allow", frozen=True, alias_generator=_kebab)
     type: Literal["kafka"]
     servers: str = Field(description="Bootstrap servers, `host:port,…`.")
     topics: list[str] | None = Field(default=None, description="The topics, by name.")
@@ -77,10 +77,13 @@ class KafkaSource(_Source):
     def _checked(self) -> KafkaSource:
         if (self.topics is None) == (self.topics_pattern is None):
             raise ValueError("give either `topics` or `topics-pattern`")
-        foreign = [name for name in self.model_extra or {} if not name.startswith("kafka.")]
-        if foreign:
-            raise ValueError(f"unknown name {foreign[0]!r}; properties of the Kafka client start with `kafka.`")
         return self
+
+    @classmethod
+    def unknown(cls, names: Iterable[str]) -> list[str]:
+        """Those of the names that are neither an option nor a property of the Kafka client, which begin with `kafka.`."""
+        known = {field.alias for field in cls.model_fields.values()}
+        return [name for name in names if name not in known and not name.startswith("kafka.")]
 
     @property
     def properties(self) -> dict[str, str]:
@@ -91,7 +94,7 @@ class KafkaSource(_Source):
 class UriSource(Section):
     """What a TiCDC changefeed writes, by its sink URI as it is. Any name of a Kafka source may stand beside it, and wins."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, alias_generator=_kebab, populate_by_name=True)
+    model_config = ConfigDict(extra="allow", frozen=True, alias_generator=_kebab)
     uri: str = Field(
         pattern=r"^kafka(\+ssl)?://", description="`kafka://host:port/topic?protocol=…`, with the codec's options."
     )
