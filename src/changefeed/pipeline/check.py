@@ -28,10 +28,18 @@ from changefeed.protocols import protocol
 from changefeed.redaction import redact
 from changefeed.sinks.delta.read import wrote
 from changefeed.sources import source
+from changefeed.sources.kafka.properties import unknown_properties
 from changefeed.stages.decode import Reader
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 _RECORDS = 1000
+_IN_SPARK = ("hdfs", "webhdfs", "swebhdfs", "viewfs")  # of Hadoop's client, which pyspark brings along
+_JARS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
+_FILE_SYSTEMS = {
+    "s3": "name it as s3a://, and its jar in `spark: {spark.jars.packages: org.apache.hadoop:hadoop-aws:3.4.2}`",
+    "s3a": "name its jar in `spark: {spark.jars.packages: org.apache.hadoop:hadoop-aws:3.4.2}`",
+    "abfss": "name its jar in `spark: {spark.jars.packages: org.apache.hadoop:hadoop-azure:3.4.2}`",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +72,15 @@ def _checks(path: str | Path, records: int) -> Iterator[Check]:
         return
     choice = definition.source.protocol.name
     yield Check("definition", OK, f"{definition.source.type} → {choice} → {definition.sink.type}")
+    if unknown := unknown_properties(definition.source.model_extra or {}):
+        message = f"the Kafka client has no property {', '.join(unknown)}: it passes over what it does not know"
+        yield Check("properties", WARN, message, "correct the name, unless a class of your own reads it")
     yield from _spark()
     yield from _source(definition, records)
-    yield _sink(tables_folder(definition))
-    yield _ledger(definition)
+    sink = _sink(tables_folder(definition), definition)
+    yield sink
+    if sink.status != FAIL:
+        yield _ledger(definition)
 
 
 def _spark() -> Iterator[Check]:
@@ -136,7 +149,7 @@ def _records(definition: Definition, batches: list[pa.RecordBatch]) -> Check:
         return Check(
             "records",
             WARN,
-            f"{said}: nothing is applied without a {what}",
+            f"{said}: nothing is applied without {what}",
             f"{remedy}, or set pipeline.consistency to `key`",
         )
     return Check("records", OK, f"all decode as {choice.name}: {said}")
@@ -177,25 +190,48 @@ def _fitting(topics: list[Topic], first: str) -> list[str]:
     return sorted(set[str].intersection(*whole), key=lambda name: (name != first, name)) if whole else []
 
 
-def _sink(folder: str) -> Check:
-    fix = "correct sink.path, or give this user the right to write there"
+def _sink(folder: str, definition: Definition) -> Check:
+    scheme = urlsplit(folder).scheme
+    if scheme not in ("", "file"):
+        return _url(folder, scheme, definition)
     try:
-        if urlsplit(folder).scheme in ("", "file"):
-            _try_folder(Path(urlsplit(folder).path))
-        else:
-            _try_url(folder)
-    except (OSError, ChangefeedError) as error:
-        return Check("sink", FAIL, f"{folder} cannot be written: {error}", fix)
+        _try_folder(Path(urlsplit(folder).path))
+    except OSError as error:
+        message = f"{folder} cannot be written: {error.strerror or error}"
+        return Check("sink", FAIL, message, "correct sink.path, or give this user the right to write there")
     return Check("sink", OK, f"{folder} can be written")
+
+
+def _url(url: str, scheme: str, definition: Definition) -> Check:
+    """A sink at a URL: Spark needs a jar that knows it, and Python a package to look there."""
+    if scheme not in _IN_SPARK and not any(name in definition.spark for name in _JARS):
+        what = f"Spark has no file system for {scheme}:// among its jars"
+        return Check("sink", FAIL, what, _FILE_SYSTEMS.get(scheme, "name its jar in `spark: {spark.jars.packages: …}`"))
+    try:
+        _try_url(url)
+    except MissingExtraError as error:
+        return Check("sink", WARN, f"{url} not looked at: {error}", "a run does without, by Spark's own file system")
+    except ConfigError as error:
+        return Check(
+            "sink", WARN, f"{url} not looked at: {error}", "install it to have this checked; a run does without"
+        )
+    except Exception as error:  # of whichever package knows the scheme
+        said = " ".join(str(error).split()) or type(error).__name__
+        fix = "correct sink.path, or see that it can be reached with the credentials that this user has"
+        return Check("sink", FAIL, f"{url} cannot be written: {said:.300}", fix)
+    return Check("sink", OK, f"{url} can be written")
 
 
 def _try_folder(folder: Path) -> None:
     """Writes a file that is gone at once, in the folder or the nearest one above it that exists."""
     there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     if not there.is_dir():
-        raise NotADirectoryError(f"{there} is no folder")
-    with tempfile.TemporaryFile(dir=there):
-        pass
+        raise NotADirectoryError(f"{there} is not a folder")
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        raise OSError(error.errno, f"{there} takes no new file ({error.strerror})") from error
 
 
 def _try_url(url: str) -> None:
@@ -228,9 +264,9 @@ def _ledger(definition: Definition) -> Check:
     except MissingExtraError as error:
         return Check("ledger", WARN, f"not looked at: {error}", "the message is the command; a run does without")
     except SinkError as error:
-        return Check(
-            "ledger",
-            FAIL,
-            str(error),
-            "what lies there is no ledger, or was damaged: restore it, or take a new sink.path",
-        )
+        away = "see that it can be reached, with the credentials that this user has"
+        damaged = "restore it from a copy, or begin again with a sink.path where nothing lies"
+        return Check("ledger", FAIL, str(error), away if error.transient else damaged)
+    except (ValueError, KeyError, TypeError, ArithmeticError) as error:  # of a ledger that holds something else
+        what = f"{path} is not a ledger, or was damaged: {type(error).__name__} while it was read"
+        return Check("ledger", FAIL, what, "restore it from a copy, or begin again with a sink.path where nothing lies")

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from changefeed.sources.kafka.properties import wrong_offsets
 from changefeed.sources.kafka.uri import read_uri
 
 
@@ -72,6 +73,13 @@ class KafkaSource(_Source):
     starting_offsets: str = Field(
         default="earliest", description="`earliest`, `latest` or Spark's JSON, for a pipeline without a ledger yet."
     )
+
+    @field_validator("starting_offsets")
+    @classmethod
+    def _offsets(cls, value: str) -> str:
+        if why := wrong_offsets(value):
+            raise ValueError(why)
+        return value
 
     @model_validator(mode="after")
     def _checked(self) -> KafkaSource:

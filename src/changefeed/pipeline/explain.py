@@ -37,9 +37,9 @@ _BARRIERS = {
 }
 # What lets tables move, and what sees to it that the producer sends it.
 TELLING = {
-    "marks": ("resolved mark", "every partition needs one: see that the producer sends them"),
-    "transactions": ("end of a transaction", "set the connector's provide.transaction.metadata=true"),
-    "nothing": ("promise", "the protocol has none"),
+    "marks": ("a resolved mark", "every partition needs one: see that the producer sends them"),
+    "transactions": ("the end of a transaction", "set the connector's provide.transaction.metadata=true"),
+    "nothing": ("a promise", "the protocol has none"),
 }
 _SCHEMA = {
     "evolve": "schema changes are applied; one that cannot be stops the pipeline",
@@ -74,8 +74,9 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
     told = bool(seen.resolved) or any(is_waiting(chunk, -1) for chunk in chunks)
     if behaviour.consistency == "transaction" and seen.counts.records and not told:
         what, remedy = TELLING[told_by]
+        _, _, noun = what.partition(" ")
         notes.append(
-            f"no {what} in the first {seen.counts.records} records: with consistency `transaction` nothing is applied "
+            f"no {noun} in the first {seen.counts.records} records: with consistency `transaction` nothing is applied "
             f"without ({remedy})"
         )
     return {

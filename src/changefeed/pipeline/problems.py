@@ -21,6 +21,7 @@ from pydantic_core import ErrorDetails
 from changefeed.errors import ConfigError, unknown_name
 from changefeed.pipeline import definition as parts
 from changefeed.redaction import redact
+from changefeed.sources.kafka.properties import wrong_properties
 from changefeed.wire.given import may_be_shown
 
 _QUOTED = re.compile(r"'([^']*)'")
@@ -71,6 +72,7 @@ def of_names(said: Mapping[str, Any]) -> Iterator[Problem]:
     if isinstance(source, Mapping) and (source.get("type") == "kafka" or "uri" in source):
         for name in parts.KafkaSource.unknown(str(name) for name in source if name != "uri"):
             yield _unknown(("source", name), parts.KafkaSource, "; properties of the Kafka client start with `kafka.`")
+        yield from (Problem(("source", str(name)), why) for name, why in wrong_properties(source))
 
 
 def _line(path: tuple[str, ...], lines: Mapping[tuple[str, ...], int]) -> int:
