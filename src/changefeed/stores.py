@@ -1,7 +1,8 @@
 """What decoders and encoders need from outside a record: a claim-check store, a schema registry, as plain functions.
 
 A store is a folder: a local path, or any URL that fsspec knows (`s3://…`, `gs://…`, `hdfs://…`). Names come from
-messages, so they are refused unless they are plain file names: nothing outside of the folder is ever touched.
+messages, so they are refused unless they are plain file names: nothing outside of the folder is ever touched, by a symbolic link
+neither.
 """
 
 from __future__ import annotations
@@ -67,7 +68,12 @@ def _local(folder: Path, max_bytes: int) -> tuple[Get, Put]:
     def get(name: str) -> bytes:
         path = folder / _plain(name)
         try:
-            with path.open("rb") as file:
+            real = path.resolve()
+            if not real.is_relative_to(folder.resolve()):
+                raise SourceError(
+                    f"claim-check file {path}: a symbolic link that leads out of the folder is not followed"
+                )
+            with open(os.open(real, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
                 return file.read(max_bytes + 1)
         except FileNotFoundError as error:
             if not folder.is_dir():  # a file may be missing; without its folder nothing could be told of any

@@ -109,7 +109,7 @@ def test_some_dead_letters(policy: str, fix: str, pipeline: Path, capsys: pytest
 def test_a_sink_that_is_a_file(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (pipeline.parent / "lake").write_text("")
     sink = _check(pipeline, capsys, 2)["sink"]
-    assert sink["message"].endswith("lake is no folder")
+    assert sink["message"].endswith("lake is not a folder")
 
 
 @pytest.mark.parametrize("owner, code", [("shop", 0), ("other", 2)])
@@ -125,3 +125,75 @@ def test_the_ledger_of_another_pipeline(
     write_deltalake(ledger, rows, commit_properties=mine)
     said = _check(pipeline, capsys, code)["ledger"]["message"]
     assert said == (f"{ledger} belongs to another pipeline than shop" if code else "epoch 1, no step done")
+
+
+def test_a_sink_that_takes_no_files(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pipeline.write_text(pipeline.read_text().replace("path: lake", "path: /proc/lake"))
+    sink = _check(pipeline, capsys, 2)["sink"]
+    assert sink["message"] == "/proc/lake cannot be written: /proc takes no new file (No such file or directory)"
+
+
+@pytest.mark.parametrize("spark", ["", "spark: {spark.jars.packages: x}"])
+def test_a_sink_in_an_object_store_is_a_sentence(
+    spark: str, pipeline: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"ENDPOINT_URL": "http://127.0.0.1:1", "ALLOW_HTTP": "true", "REGION": "x"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    pipeline.write_text(pipeline.read_text().replace("path: lake", "path: s3://bucket/lake") + spark)
+    assert run(["check", str(pipeline)]) == 2
+    said = capfd.readouterr()
+    assert said.err == ""
+    assert "\x1b" not in said.out
+    lines = said.out.splitlines()[5:]
+    if not spark:
+        assert lines == [
+            "fail  sink        Spark has no file system for s3:// among its jars",
+            "      → name it as s3a://, and its jar in `spark: {spark.jars.packages: org.apache.hadoop:hadoop-aws:3.4.2}`",
+        ]
+        return
+    assert lines[0] == "warn  sink        s3://bucket/lake not looked at: Install s3fs to access S3"
+    assert lines[2].startswith("fail  ledger      s3://bucket/lake/_changefeed/ledger cannot be reached: ")
+    assert lines[3] == "      → see that it can be reached, with the credentials that this user has"
+    assert len(lines) == 4
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_damaged_ledger_is_a_sentence_with_the_way_out(
+    cut: bool, pipeline: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = pipeline.parent / "lake" / "_changefeed" / "ledger"
+    for number in range(3):
+        mine = CommitProperties(app_transactions=[Transaction("changefeed:shop", number)])
+        write_deltalake(ledger, pa.table({"epoch": [number]}), mode="append", commit_properties=mine)
+    commit = ledger / "_delta_log" / f"{1:020}.json"
+    if cut:
+        commit.write_bytes(commit.read_bytes()[:50])
+    else:
+        commit.unlink()
+    found = _check(pipeline, capsys, 2)["ledger"]
+    assert found["message"].startswith(f"{ledger} is not a Delta table, or was damaged: Kernel error: ")
+    assert len(found["message"].splitlines()) == 1
+    assert "unknown>" not in found["message"]
+    assert "ParsedLogPath" not in found["message"]
+    assert found["fix"] == "restore it from a copy, or begin again with a sink.path where nothing lies"
+
+
+def test_kafka_properties_that_cannot_be_right(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = "kafka, servers: '127.0.0.1:1', topics: [t], starting-offsets: beginning, kafka.securty.protocol: SSL"
+    pipeline.write_text(pipeline.read_text().replace("files, path: log.jsonl", said))
+    message = _check(pipeline, capsys, 2)["definition"]["message"]
+    assert [line.removeprefix(f"{pipeline}:2: ") for line in message.splitlines()] == [
+        'source.starting-offsets: expected earliest, latest or JSON, as {"shop": {"0": 118204}}, got \'beginning\'. '
+        'Did you mean "earliest"?',
+        'unknown property of the Kafka client "securty.protocol". Did you mean "kafka.security.protocol"?',
+    ]
+
+
+def test_kafka_properties_of_somebodys_own_are_a_warning(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = "kafka, servers: '127.0.0.1:1', topics: [t], kafka.my.own.thing: x"
+    pipeline.write_text(pipeline.read_text().replace("files, path: log.jsonl", said))
+    found = _check(pipeline, capsys, 2)["properties"]
+    assert (found["status"], found["message"]) == (
+        "warn",
+        "the Kafka client has no property kafka.my.own.thing: it passes over what it does not know",
+    )

@@ -63,7 +63,7 @@ def _define(folder: Path, **options: str) -> Path:
 def test_a_run_tells_of_each_step_and_sums_up(ran: Ran) -> None:
     *steps, summary = ran.events
     assert {one["event"] for one in steps} == {"step"}
-    assert steps[-1]["commit_ts"] == ran.mark
+    assert steps[-1]["commit_ts"] == str(ran.mark)
     assert steps[-1]["counts"]["applied"] == 1
     wanted = {"event": "summary", "pipeline": "app", "epoch": 1, "reached": None, "applied": 1, "stopped_by": None}
     assert {name: summary[name] for name in wanted} == wanted
@@ -107,7 +107,7 @@ def test_status_of_what_ran(ran: Ran) -> None:
     [said] = _said("status", ran.path)
     assert list(said) == ["pipeline", "epoch", "positions", "cuts", "pending", "dead_letters", "counts"]
     assert said["positions"] == {"app": {"0": 3, "1": 4}}
-    assert said["cuts"] == [{"commit_ts": ran.mark, "tables": {"app.orders": 0}}]
+    assert said["cuts"] == [{"commit_ts": str(ran.mark), "tables": {"app.orders": 0}}]
     shown = invoke("status", ran.path).stdout.splitlines()
     assert shown[0].split() == ["cut", "table", "version"]
     assert shown[1].startswith(f"{ran.mark} (")
@@ -183,9 +183,9 @@ def test_a_run_that_follows_ends_in_good_order_on_a_signal(tmp_path: Path) -> No
         process.send_signal(signal.SIGTERM)
         lines = process.stdout.read().splitlines()
         assert process.wait(60) == 143
-    assert (step["event"], step["commit_ts"]) == ("step", mark)
+    assert (step["event"], step["commit_ts"]) == ("step", str(mark))
     summary = json.loads(lines[-1])
-    assert (summary["event"], summary["stopped_by"], summary["commit_ts"]) == ("summary", "SIGTERM", mark)
+    assert (summary["event"], summary["stopped_by"], summary["commit_ts"]) == ("summary", "SIGTERM", str(mark))
 
 
 def test_status_line_is_one_line_for_a_terminal_and_a_line_each_for_a_file() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,133 @@ def test_what_cannot_work_is_said_with_what_would(tmp_path: Path, text: str, mes
     path.write_text(text, "utf-8", errors="surrogateescape")
     with pytest.raises(ConfigError) as error:
         load(path)
-    assert str(error.value) == f"{path}: {message}"
+    assert re.sub(r"(?<=\.yaml):\d+(?=: )", "", str(error.value)) == f"{path}: {message}"
+
+
+def _problems(tmp_path: Path, text: str) -> list[str]:
+    path = tmp_path / "p.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as error:
+        load(path)
+    return [line.removeprefix(f"{path}") for line in str(error.value).splitlines()]
+
+
+def test_all_problems_are_told_at_once_each_with_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NOT_THERE", raising=False)
+    text = """\
+source:
+  type: kafka
+  server: a:1
+  topic: [t]
+  kafka.client.id: x
+  kafak.x: y
+  protocol:
+    name: ticdc-avro
+    timeout: much
+    schema-registri: x
+sink:
+  type: delta
+  path: ${NOT_THERE}/lake
+pipeline:
+  name: a b
+  parallelism: 99
+  keyles: refuse
+  max_records_per_batch: 5
+spark: {a: [b]}
+nonsense: 1
+"""
+    known = "Known: max-records-per-batch, protocol, servers, starting-offsets, topics, topics-pattern, type"
+    kafka = "properties of the Kafka client start with `kafka.`"
+    found = _problems(tmp_path, text)
+    assert found[:3] == [
+        f':3: unknown name in source "server". Did you mean "servers"? {known}; {kafka}',
+        f':4: unknown name in source "topic". Did you mean "topics"? {known}; {kafka}',
+        f':6: unknown name in source "kafak.x". {known}; {kafka}',
+    ]
+    assert found[3] == ":9: ticdc-avro: timeout: expected a number"
+    assert found[4].startswith(':10: unknown option of ticdc-avro "schema-registri". Did you mean "schema-registry"?')
+    assert found[5:8] == [
+        ":13: the environment has no NOT_THERE, which ${NOT_THERE} stands for",
+        ":15: pipeline.name: expected letters, digits, `_`, `.` and `-` alone, got 'a b'",
+        ":16: pipeline.parallelism: expected at most 64, got 99",
+    ]
+    assert found[8].startswith(':17: unknown name in pipeline "keyles". Did you mean "keyless"?')
+    assert found[9].startswith(':18: unknown name in pipeline "max_records_per_batch".')
+    assert found[10:] == [
+        ":19: spark.a: expected a text",
+        ':20: unknown name in the file "nonsense". Known: pipeline, sink, source, spark',
+    ]
+
+
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        (SOURCE.replace("path", "pth") + SINK, ':1: unknown name in source "pth". Did you mean "path"? '),
+        (SOURCE + SINK.replace("sink", "sinks"), ':2: unknown name in the file "sinks". Did you mean "sink"? '),
+        (
+            SOURCE.replace("path", "max_records_per_batch: 5, path") + SINK,
+            ':1: unknown name in source "max_records_per_batch". Did you mean "max-records-per-batch"? ',
+        ),
+        (
+            SOURCE + SINK + "pipeline: {dead_letters: stop}",
+            ':3: unknown name in pipeline "dead_letters". Did you mean "dead-letters"? ',
+        ),
+        (
+            SOURCE + SINK + "pipeline: {schema_change_behavior: ignore}",
+            ':3: unknown name in pipeline "schema_change_behavior". Did you mean "schema.change.behavior"? ',
+        ),
+        (
+            SOURCE.replace("files, path: log.jsonl", "kafka, servers: a, max_records_per_batch: 5, topics: [t]") + SINK,
+            ':1: unknown name in source "max_records_per_batch". Did you mean "max-records-per-batch"? ',
+        ),
+        (SOURCE.replace("path", "max-records-per-batch: 5k, path") + SINK,
+         ":1: source.max-records-per-batch: expected a whole number, got '5k'"),
+        (SOURCE + SINK.replace("lake", "5"), ":2: sink.path: expected a text, got 5"),
+        (SOURCE.replace("files, path: log.jsonl", "kafka, servers: a") + SINK,
+         ":1: source: give either `topics` or `topics-pattern`"),
+    ],
+)  # fmt: skip
+def test_a_misspelled_name_is_told_and_not_the_one_that_is_missing(tmp_path: Path, text: str, problem: str) -> None:
+    [found] = _problems(tmp_path, text)
+    assert found.startswith(problem)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as error:
+        load(tmp_path / "none.yaml")
+    assert str(error.value) == f"{tmp_path}/none.yaml does not exist"
+    with pytest.raises(ConfigError) as error:
+        load(tmp_path)
+    assert str(error.value) == f"{tmp_path} cannot be read: Is a directory"
+
+
+BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)
+)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("a: " + "[" * 5000 + "]" * 5000, ": has more than 100 levels: it is not a definition"),
+        ("a: " + "{b: " * 500 + "}" * 500, ": has more than 100 levels: it is not a definition"),
+        ("a: &a [*a]", ": has more than 100 levels: it is not a definition"),
+        (BOMB, ": has more than 10,000 values: it is not a definition"),
+        (SOURCE + SINK + " " * (1 << 20), " has more than 1,048,576 bytes: it is not a definition"),
+        ("a: !!python/object/apply:os.system [ls]", ": not YAML: could not determine a constructor: a text that begins with `*`, "
+         "`&` or `!` needs quotes, at line 1, column 4"),
+    ],
+    ids=["deep list", "deep map", "without end", "bomb", "large", "tag"],
+)  # fmt: skip
+def test_a_hostile_file_is_refused_in_a_sentence(tmp_path: Path, text: str, message: str) -> None:
+    [found] = _problems(tmp_path, text)
+    assert found == message
+
+
+def test_an_alias_is_taken(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(SOURCE + SINK + "spark: {a: &x '4g', b: *x}")
+    assert load(path).spark == {"a": "4g", "b": "4g"}
 
 
 def test_numbers_and_booleans_for_spark_are_texts() -> None:

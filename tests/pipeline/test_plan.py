@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +19,6 @@ from changefeed.pipeline.actions import Merge
 from changefeed.pipeline.plan import make
 from changefeed.pipeline.rules import Rules
 from changefeed.pipeline.state import Hold, State, TableState
-from changefeed.pipeline.writes import table_path
 from tests.pipeline.downstream import Event, Lake, chunks_of
 from tests.pipeline.upstream import MEMBERS, Change, Ddl, Row, Table, Upstream
 
@@ -338,17 +334,3 @@ def test_a_schema_change_without_commit_ts_is_refused() -> None:
     with pytest.raises(UnsupportedError) as error:
         make(State(), [info], None, None, RULES)
     assert str(error.value) == "a schema change without commit_ts has no place among rows: TRUNCATE t at log:0:3"
-
-
-def test_where_tables_lie() -> None:
-    names = [("app", "t"), ("a/b", "..\\c"), (".", ".."), ("_changefeed", "_x"), ("ü", "a%b:c~")]
-    assert [table_path(*name) for name in names] == [
-        "app/t", "a~2Fb/..~5Cc", "~2E/~2E~2E", "~5Fchangefeed/_x", "ü/a~25b~3Ac~7E"
-    ]  # fmt: skip
-
-
-def test_another_reader_finds_a_table_with_an_odd_name(tmp_path: Path) -> None:
-    path = str(tmp_path / table_path("we ird", "a%2F/b'c`é"))
-    write_deltalake(path, pa.table({"id": [7]}))
-    assert Path(path, "_delta_log").is_dir()
-    assert DeltaTable(path).to_pyarrow_table()["id"].to_pylist() == [7]

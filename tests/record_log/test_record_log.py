@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +232,33 @@ def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(SourceError) as raised:
         rows_of(path)
     assert str(raised.value) == f"{path}: record 1 from here has more than 100 bytes in its line"
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_line_that_is_too_long_is_read_no_further_than_the_limit(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = 32 << 20
+    monkeypatch.setattr(stream, "MAX_LINE_BYTES", limit)
+    path = tmp_path / f"log.jsonl{suffix}"
+    data = b"{}\n" + b" " * (3 * limit) + b"\n"
+    path.write_bytes(gzip.compress(data, 1) if suffix else data)
+    del data
+    tracemalloc.start()
+    try:
+        with pytest.raises(SourceError) as raised:
+            list(stream.lines(path))
+        assert tracemalloc.get_traced_memory()[1] < limit * 1.2
+    finally:
+        tracemalloc.stop()
+    assert str(raised.value) == f"{path}: record 1 from here has more than {limit} bytes in its line"
+
+
+def test_a_long_line_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    long = b"x" * (5 << 20)
+    path.write_bytes(long + b"\n" + b"y" * (1 << 20) + b"\n{}\n" + long)
+    assert list(stream.lines(path)) == [long + b"\n", b"y" * (1 << 20) + b"\n", b"{}\n", long]
 
 
 def test_names_that_are_no_logs(tmp_path: Path) -> None:

@@ -59,4 +59,4 @@ def test_logins_go_to_the_client() -> None:
 def test_what_cannot_work_is_said(uri: str, message: str) -> None:
     with pytest.raises(ConfigError) as error:
         read({"source": {"uri": uri}, "sink": SINK})
-    assert str(error.value).startswith(message)
+    assert str(error.value).startswith(f"definition: {message}")

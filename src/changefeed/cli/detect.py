@@ -69,7 +69,7 @@ def _lines(topic: Topic) -> Iterator[str]:
         yield f"{topic.name}: {best.protocol}"
         yield f"  why      {best.why} ({best.recognized:,} of {topic.sample:,} records)"
         yield f"  decodes  {_decodes(best, topic.sample)}"
-        yield from (f"  options  {name}={value}" for name, value in best.options.items())
+        yield from (f"  options  {name}={value}" for name, value in best.shown.items())
         yield f"  source   {best.line}"
     for fit in topic.fits:
         if fit is not best:
@@ -90,7 +90,7 @@ def _document(topic: Topic) -> dict[str, Any]:
             "recognized": fit.recognized,
             "decoded": fit.decoded,
             "trouble": fit.trouble,
-            "options": dict(fit.options),
+            "options": fit.shown,
             "source": fit.line,
         }
         for fit in topic.fits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from changefeed.cli.output import Output
+from changefeed.redaction import remember
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -77,10 +79,12 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
     for text in values:
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise click.BadParameter(f"{text!r} is not of the form key=value", ctx, param)
+            shown = re.match(r"[\w.-]*", text)
+            raise click.BadParameter(f"{shown[0] if shown else ''!r}… is not of the form key=value", ctx, param)
         if key in pairs:
             raise click.BadParameter(f"{key} is given twice", ctx, param)
         pairs[key] = value
+        remember(key, value)
     return pairs
 
 

@@ -1,4 +1,8 @@
-"""The only place that prints: events and answers to stdout, everything else to stderr."""
+"""The only place that prints: events and answers to stdout, everything else to stderr.
+
+In documents a `commit_ts` is a text, as 64-bit numbers are in the JSON of protobuf: jq and JavaScript read numbers as
+doubles and would round it. Events of `changefeed decode --json` are canonical text and have it as a number.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,8 @@ from itertools import islice
 from typing import Any, Protocol
 
 import click
+
+from changefeed.redaction import redact
 
 _LINES_AT_ONCE = 1000
 _WIDE = 10_000  # columns of a table that goes into a file or a pipe: nothing is folded there
@@ -57,7 +63,7 @@ class Output:
 
     def document(self, value: Any) -> None:
         """Prints one value as a line of JSON."""
-        self.lines([json.dumps(value, ensure_ascii=False)])
+        self.lines([json.dumps(_exact(value), ensure_ascii=False)])
 
     def done(self, **result: Any) -> None:
         """Prints what a command has done: `wrote orders.jsonl, 12 records`."""
@@ -81,8 +87,8 @@ class Output:
         self.lines(line.rstrip() for line in capture.get().splitlines())
 
     def note(self, text: str) -> None:
-        """Prints to stderr."""
-        click.echo(text, err=True)
+        """Prints to stderr, without the secrets of what was read."""
+        click.echo(redact(text), err=True)
 
     def error(self, kind: str, message: str, code: int) -> None:
         """Prints an error to stderr."""
@@ -122,8 +128,8 @@ class Output:
         from rich.console import Console
         from rich.markup import escape
 
-        with Console(stderr=True).status(escape(what)) as line:
-            yield lambda text: line.update(escape(text))
+        with Console(stderr=True).status(escape(redact(what))) as line:
+            yield lambda text: line.update(escape(redact(text)))
 
     @contextmanager
     def progress(self, what: str) -> Iterator[Progress]:
@@ -152,6 +158,16 @@ class _Warnings(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         text, level = record.getMessage(), record.levelname.lower()
         self._output.note(json.dumps({level: text}, ensure_ascii=False) if self._output.json else f"{level}: {text}")
+
+
+def _exact(value: Any) -> Any:
+    """The value with each `commit_ts` as a text."""
+    if isinstance(value, dict):
+        return {
+            key: str(item) if key == "commit_ts" and isinstance(item, int) else _exact(item)
+            for key, item in value.items()
+        }
+    return [_exact(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _nothing(text: str) -> None:

@@ -10,7 +10,7 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,15 +21,25 @@ from changefeed.model.event import Resolved, SchemaChange, TransactionMark
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.detect import Topic, detect
 from changefeed.pipeline.explain import TELLING
-from changefeed.pipeline.ledger import cuts, epoch, owner
+from changefeed.pipeline.ledger import cuts, epoch, owner, strangers
 from changefeed.pipeline.load import load
 from changefeed.pipeline.paths import own_folder, tables_folder
+from changefeed.pipeline.table_path import table_path
 from changefeed.protocols import protocol
+from changefeed.redaction import redact
 from changefeed.sources import source
+from changefeed.sources.kafka.properties import unknown_properties
 from changefeed.stages.decode import Reader
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 _RECORDS = 1000
+_IN_SPARK = ("hdfs", "webhdfs", "swebhdfs", "viewfs")  # of Hadoop's client, which pyspark brings along
+_JARS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
+_FILE_SYSTEMS = {
+    "s3": "name it as s3a://, and its jar in `spark: {spark.jars.packages: org.apache.hadoop:hadoop-aws:3.4.2}`",
+    "s3a": "name its jar in `spark: {spark.jars.packages: org.apache.hadoop:hadoop-aws:3.4.2}`",
+    "abfss": "name its jar in `spark: {spark.jars.packages: org.apache.hadoop:hadoop-azure:3.4.2}`",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +59,28 @@ def check(path: str | Path, records: int = _RECORDS) -> Iterator[Check]:
         path: the YAML file.
         records: how many records of the source to decode.
     """
+    for one in _checks(path, records):
+        yield replace(one, message=redact(one.message))
+
+
+def _checks(path: str | Path, records: int) -> Iterator[Check]:
     try:
         definition = load(path)
     except ConfigError as error:
-        yield Check("definition", FAIL, str(error), "correct the file; `changefeed init` writes one with comments")
+        fix = "correct the file" if Path(path).exists() else "correct the path"
+        yield Check("definition", FAIL, str(error), f"{fix}; `changefeed init` writes one with comments")
         return
     choice = definition.source.protocol.name
     yield Check("definition", OK, f"{definition.source.type} → {choice} → {definition.sink.type}")
+    if unknown := unknown_properties(definition.source.model_extra or {}):
+        message = f"the Kafka client has no property {', '.join(unknown)}: it passes over what it does not know"
+        yield Check("properties", WARN, message, "correct the name, unless a class of your own reads it")
     yield from _spark()
     yield from _source(definition, records)
-    yield _sink(tables_folder(definition))
-    yield _ledger(definition)
+    sink = _sink(tables_folder(definition), definition)
+    yield sink
+    if sink.status != FAIL:
+        yield _ledger(definition)
 
 
 def _spark() -> Iterator[Check]:
@@ -105,6 +126,7 @@ def _source(definition: Definition, limit: int) -> Iterator[Check]:
         return
     yield Check("source", OK, f"reachable; {sum(batch.num_rows for batch in batches):,} records looked at")
     yield _records(definition, batches)
+    yield from _tables(definition, batches)
 
 
 def _records(definition: Definition, batches: list[pa.RecordBatch]) -> Check:
@@ -128,10 +150,28 @@ def _records(definition: Definition, batches: list[pa.RecordBatch]) -> Check:
         return Check(
             "records",
             WARN,
-            f"{said}: nothing is applied without a {what}",
+            f"{said}: nothing is applied without {what}",
             f"{remedy}, or set pipeline.consistency to `key`",
         )
     return Check("records", OK, f"all decode as {choice.name}: {said}")
+
+
+def _tables(definition: Definition, batches: list[pa.RecordBatch]) -> Iterator[Check]:
+    """A failed check for tables of somebody else where the pipeline would write."""
+    choice = definition.source.protocol
+    try:
+        read = Reader(choice.name, choice.options)
+        shapes = [table.shape for batch in batches for table in read(batch).tables]
+        paths = {f"{s.database}.{s.table}": table_path(s.database, s.table) for s in shapes}
+        found = strangers(definition, paths)
+    except ChangefeedError:
+        return  # the checks of the records, the sink and the ledger have it
+    if found:
+        what = f"{', '.join(found)}: a Delta table that this pipeline has not written"
+        fix = (
+            "give the pipeline another sink.path, move the table away, or name it in sink.adopt to go on with its rows"
+        )
+        yield Check("tables", FAIL, what, fix)
 
 
 def _undecodable(definition: Definition, batches: list[pa.RecordBatch], message: str, *, any_change: bool) -> Check:
@@ -169,25 +209,48 @@ def _fitting(topics: list[Topic], first: str) -> list[str]:
     return sorted(set[str].intersection(*whole), key=lambda name: (name != first, name)) if whole else []
 
 
-def _sink(folder: str) -> Check:
-    fix = "correct sink.path, or give this user the right to write there"
+def _sink(folder: str, definition: Definition) -> Check:
+    scheme = urlsplit(folder).scheme
+    if scheme not in ("", "file"):
+        return _url(folder, scheme, definition)
     try:
-        if urlsplit(folder).scheme in ("", "file"):
-            _try_folder(Path(urlsplit(folder).path))
-        else:
-            _try_url(folder)
-    except (OSError, ChangefeedError) as error:
-        return Check("sink", FAIL, f"{folder} cannot be written: {error}", fix)
+        _try_folder(Path(urlsplit(folder).path))
+    except OSError as error:
+        message = f"{folder} cannot be written: {error.strerror or error}"
+        return Check("sink", FAIL, message, "correct sink.path, or give this user the right to write there")
     return Check("sink", OK, f"{folder} can be written")
+
+
+def _url(url: str, scheme: str, definition: Definition) -> Check:
+    """A sink at a URL: Spark needs a jar that knows it, and Python a package to look there."""
+    if scheme not in _IN_SPARK and not any(name in definition.spark for name in _JARS):
+        what = f"Spark has no file system for {scheme}:// among its jars"
+        return Check("sink", FAIL, what, _FILE_SYSTEMS.get(scheme, "name its jar in `spark: {spark.jars.packages: …}`"))
+    try:
+        _try_url(url)
+    except MissingExtraError as error:
+        return Check("sink", WARN, f"{url} not looked at: {error}", "a run does without, by Spark's own file system")
+    except ConfigError as error:
+        return Check(
+            "sink", WARN, f"{url} not looked at: {error}", "install it to have this checked; a run does without"
+        )
+    except Exception as error:  # of whichever package knows the scheme
+        said = " ".join(str(error).split()) or type(error).__name__
+        fix = "correct sink.path, or see that it can be reached with the credentials that this user has"
+        return Check("sink", FAIL, f"{url} cannot be written: {said:.300}", fix)
+    return Check("sink", OK, f"{url} can be written")
 
 
 def _try_folder(folder: Path) -> None:
     """Writes a file that is gone at once, in the folder or the nearest one above it that exists."""
     there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     if not there.is_dir():
-        raise NotADirectoryError(f"{there} is no folder")
-    with tempfile.TemporaryFile(dir=there):
-        pass
+        raise NotADirectoryError(f"{there} is not a folder")
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        raise OSError(error.errno, f"{there} takes no new file ({error.strerror})") from error
 
 
 def _try_url(url: str) -> None:
@@ -219,9 +282,9 @@ def _ledger(definition: Definition) -> Check:
         fix = f"give each pipeline a sink.path of its own, or set pipeline.name to the one that began {path}"
         return Check("ledger", FAIL, f"{path} belongs to another pipeline than {name}", fix)
     except SinkError as error:
-        return Check(
-            "ledger",
-            FAIL,
-            str(error),
-            "what lies there is no ledger, or was damaged: restore it, or take a new sink.path",
-        )
+        away = "see that it can be reached, with the credentials that this user has"
+        damaged = "restore it from a copy, or begin again with a sink.path where nothing lies"
+        return Check("ledger", FAIL, str(error), away if error.transient else damaged)
+    except (ValueError, KeyError, TypeError, ArithmeticError) as error:  # of a ledger that holds something else
+        what = f"{path} is not a ledger, or was damaged: {type(error).__name__} while it was read"
+        return Check("ledger", FAIL, what, "restore it from a copy, or begin again with a sink.path where nothing lies")

@@ -7,11 +7,13 @@ Flink CDC's own property names stay as they are. An unknown name is an error tha
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from changefeed.sources.kafka.properties import wrong_offsets
 from changefeed.sources.kafka.uri import read_uri
 
 
@@ -22,7 +24,8 @@ def _kebab(name: str) -> str:
 class Section(BaseModel):
     """A part of the definition; immutable once read."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=_kebab, populate_by_name=True)
+    # By alias alone: a Python name, as `max_records_per_batch`, is an unknown name like any other.
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=_kebab, hide_input_in_errors=True)
 
 
 class ProtocolChoice(Section):
@@ -62,7 +65,7 @@ class FilesSource(_Source):
 class KafkaSource(_Source):
     """Topics of a Kafka cluster."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, alias_generator=_kebab, populate_by_name=True)
+    model_config = ConfigDict(extra="allow", frozen=True, alias_generator=_kebab)
     type: Literal["kafka"]
     servers: str = Field(description="Bootstrap servers, `host:port,…`.")
     topics: list[str] | None = Field(default=None, description="The topics, by name.")
@@ -71,14 +74,24 @@ class KafkaSource(_Source):
         default="earliest", description="`earliest`, `latest` or Spark's JSON, for a pipeline without a ledger yet."
     )
 
+    @field_validator("starting_offsets")
+    @classmethod
+    def _offsets(cls, value: str) -> str:
+        if why := wrong_offsets(value):
+            raise ValueError(why)
+        return value
+
     @model_validator(mode="after")
     def _checked(self) -> KafkaSource:
         if (self.topics is None) == (self.topics_pattern is None):
             raise ValueError("give either `topics` or `topics-pattern`")
-        foreign = [name for name in self.model_extra or {} if not name.startswith("kafka.")]
-        if foreign:
-            raise ValueError(f"unknown name {foreign[0]!r}; properties of the Kafka client start with `kafka.`")
         return self
+
+    @classmethod
+    def unknown(cls, names: Iterable[str]) -> list[str]:
+        """Those of the names that are neither an option nor a property of the Kafka client, which begin with `kafka.`."""
+        known = {field.alias for field in cls.model_fields.values()}
+        return [name for name in names if name not in known and not name.startswith("kafka.")]
 
     @property
     def properties(self) -> dict[str, str]:
@@ -89,7 +102,7 @@ class KafkaSource(_Source):
 class UriSource(Section):
     """What a TiCDC changefeed writes, by its sink URI as it is. Any name of a Kafka source may stand beside it, and wins."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, alias_generator=_kebab, populate_by_name=True)
+    model_config = ConfigDict(extra="allow", frozen=True, alias_generator=_kebab)
     uri: str = Field(
         pattern=r"^kafka(\+ssl)?://", description="`kafka://host:port/topic?protocol=…`, with the codec's options."
     )
@@ -128,6 +141,11 @@ class DeltaSink(Section):
     @field_validator("path")
     @classmethod
     def _readable(cls, value: str) -> str:
+        if re.match(r"(s3\w*://[^/]*|\w+://[^/@]*:[^/]*)@", value):
+            raise ValueError(
+                "takes no keys or passwords, for paths stand in logs and in what commands print: give them as the file "
+                "system's own properties under `spark`, as `spark.hadoop.fs.s3a.secret.key: ${AWS_SECRET_ACCESS_KEY}`"
+            )
         if found := re.search(r"%[0-9A-Fa-f]{2}", value):
             raise ValueError(
                 f"readers to which every path is a URL take {found[0]!r} in {value} for another character: name the folder "

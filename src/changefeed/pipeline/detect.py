@@ -25,6 +25,7 @@ from changefeed.model.event import Resolved, SchemaChange
 from changefeed.protocols import PROTOCOLS, protocol, strangers
 from changefeed.protocols.base import Protocol, Record
 from changefeed.protocols.loss import fewest
+from changefeed.redaction import redact, reference
 from changefeed.stores import stores_of
 
 PER_TOPIC = 200
@@ -51,11 +52,16 @@ class Fit:
     options: Mapping[str, str]
 
     @property
+    def shown(self) -> dict[str, str]:
+        """The options as they can be shown."""
+        return {name: reference(name, value) for name, value in self.options.items()}
+
+    @property
     def line(self) -> str:
-        """The line of a pipeline's `source` section."""
+        """The line of a pipeline's `source` section; secrets are references to the environment."""
         if not self.options:
             return f"protocol: {self.protocol}"
-        pairs = [f"{name}: {_scalar(value)}" for name, value in self.options.items()]
+        pairs = [f"{name}: {_scalar(value)}" for name, value in self.shown.items()]
         return f"protocol: {{{', '.join([f'name: {self.protocol}', *pairs])}}}"
 
 
@@ -127,12 +133,15 @@ def _fit(known: Protocol, sample: pa.RecordBatch, records: list[Record], given: 
     if not looks:
         return None
     names = {f.encode_name for f in msgspec.structs.fields(known.options)}
-    options = _told(known, [record for record, _ in looks]) | {n: v for n, v in given.items() if n in names}
+    told = _told(known, [record for record, _ in looks])
+    options = told | {n: v for n, v in given.items() if n in names}
     try:
         found = _decode(known, sample, options)
     except ChangefeedError as error:
         tried = None if isinstance(error, (ConfigError, SchemaRegistryError)) else 0
-        return Fit(known.name, looks[0][1], len(looks), tried, str(error), options)
+        if isinstance(error, ConfigError):  # what is given cannot be right: it is not for a pipeline
+            options = told
+        return Fit(known.name, looks[0][1], len(looks), tried, redact(str(error)), options)
     trouble = found.dead[0].error if found.dead else None
     return Fit(
         known.name,

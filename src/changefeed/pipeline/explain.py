@@ -13,7 +13,7 @@ from changefeed.errors import ConfigError
 from changefeed.frames.types import sink_type
 from changefeed.pipeline.barrier import absorbed
 from changefeed.pipeline.definition import Definition
-from changefeed.pipeline.ledger import cuts
+from changefeed.pipeline.ledger import cuts, strangers
 from changefeed.pipeline.paths import own_folder, tables_folder
 from changefeed.pipeline.pending import ChunkInfo, chunk_info
 from changefeed.pipeline.plan import make
@@ -37,9 +37,9 @@ _BARRIERS = {
 }
 # What lets tables move, and what sees to it that the producer sends it.
 TELLING = {
-    "marks": ("resolved mark", "every partition needs one: see that the producer sends them"),
-    "transactions": ("end of a transaction", "set the connector's provide.transaction.metadata=true"),
-    "nothing": ("promise", "the protocol has none"),
+    "marks": ("a resolved mark", "every partition needs one: see that the producer sends them"),
+    "transactions": ("the end of a transaction", "set the connector's provide.transaction.metadata=true"),
+    "nothing": ("a promise", "the protocol has none"),
 }
 _SCHEMA = {
     "evolve": "schema changes are applied; one that cannot be stops the pipeline",
@@ -66,6 +66,11 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
     found = cuts(f"{own_folder(definition)}/ledger")
     state = found[-1].state if found else State()
     planned = make(State(), chunks, None, None, rules_of(definition))
+    if found_there := strangers(definition, {name: table.path for name, table in planned.tables.items()}):
+        raise ConfigError(
+            f"{', '.join(found_there)}: a Delta table that this pipeline has not written. Give the pipeline another sink.path, "
+            "move the table away, or name it in sink.adopt to go on with its rows"
+        )
     tables = planned.tables | state.tables  # what a run has reached counts more than how the source begins
     notes = list(planned.notes)
     seen = absorbed(State(), chunks, ("", FolderSum(0, 0, "")), "", 0, quarantine=False)
@@ -74,8 +79,9 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
     told = bool(seen.resolved) or any(is_waiting(chunk, -1) for chunk in chunks)
     if behaviour.consistency == "transaction" and seen.counts.records and not told:
         what, remedy = TELLING[told_by]
+        _, _, noun = what.partition(" ")
         notes.append(
-            f"no {what} in the first {seen.counts.records} records: with consistency `transaction` nothing is applied "
+            f"no {noun} in the first {seen.counts.records} records: with consistency `transaction` nothing is applied "
             f"without ({remedy})"
         )
     return {

@@ -1,71 +1,43 @@
-"""From a YAML file to a `Definition`: environment, relative paths, and errors that show the fix."""
+"""From a YAML file to a `Definition`: environment, relative paths, and all errors at once."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from changefeed.errors import ConfigError, unknown_name
-from changefeed.pipeline import definition as parts
+from changefeed.errors import ConfigError
+from changefeed.pipeline import problems, yaml_file
 from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.problems import Problem
 from changefeed.protocols import protocol
+from changefeed.redaction import remember
 
-_CHOICES = ("literal_error", "union_tag_invalid")
-_QUOTED = re.compile(r"'([^']*)'")
-_EXPECTED = {
-    "list_type": "expected a list, as [a, b]",
-    "model_type": "expected names and values",
-    "dict_type": "expected names and values",
-    "model_attributes_type": "expected names and values",
-}
 # Of source and sink, and of protocols: a text with `://` is no path.
 _PATHS = (
     "path", "schema-registry", "claim-check-storage-uri", "ssl.ca.location", "ssl.certificate.location", "ssl.key.location"
 )  # fmt: skip
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_ANY_SOURCE = {"type": "files", "path": "x", "protocol": "x"}
 
 
 def load(path: str | Path) -> Definition:
     """The definition in a YAML file; `${NAME}` in its values is taken from the environment.
 
     Raises:
-        ConfigError: the file cannot be read, is no YAML, or says something that cannot work.
+        ConfigError: the file cannot be read, is not YAML, or says something that cannot work; it lists all of that.
     """
     file = Path(path)
-    try:
-        said = yaml.load(file.read_text("utf-8"), _Loader)
-    except OSError as error:
-        raise ConfigError(f"{file}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file}: not YAML: {_place(error)}") from error
+    said, lines = yaml_file.read(file)
     if not isinstance(said, dict):
         raise ConfigError(f"{file}: expected the sections source, sink and pipeline")
-    return read(_filled(said, file), base=file.parent, where=str(file))
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML without tags, in which a name that is there twice is an error: one of them would not count."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        names = set[str]()
-        for name, _ in node.value:
-            if not isinstance(name, yaml.ScalarNode):
-                continue
-            if name.value in names:
-                raise yaml.MarkedYAMLError(problem=f"{name.value} is there twice", problem_mark=name.start_mark)
-            names.add(name.value)
-        return super().construct_mapping(node, deep)
-
-
-def _place(error: Exception) -> str:
-    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
-        return str(error).splitlines()[0]
-    return f"{error.problem} at line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}"
+    missing = list[Problem]()
+    filled = _filled(said, (), missing)
+    return _read(filled, file.parent, str(file), lines, missing)
 
 
 def read(said: dict[str, Any], *, base: Path | None = None, where: str = "definition") -> Definition:
@@ -74,26 +46,84 @@ def read(said: dict[str, Any], *, base: Path | None = None, where: str = "defini
     Raises:
         ConfigError: it cannot work as written.
     """
+    return _read(said, base, where, {}, [])
+
+
+def _read(
+    said: dict[str, Any], base: Path | None, where: str, lines: Mapping[tuple[str, ...], int], found: list[Problem]
+) -> Definition:
+    for section in said.values():
+        remember("", section)
+    anchored = _anchored(said, base)
+    definition, more = _validated(anchored)
+    found = [*found, *more, *problems.of_names(said), *_of_protocol(_choice(definition, anchored))]
+    if definition is None or found:
+        raise problems.told(found, where, lines)
+    return definition
+
+
+def _validated(said: dict[str, Any]) -> tuple[Definition | None, list[Problem]]:
     try:
-        found = Definition.model_validate(_anchored(said, base))
+        return Definition.model_validate(said), []
     except ValidationError as error:
-        raise _explained(error, where) from error
-    choice = found.source.protocol
-    protocol(choice.name).read_options(choice.options)
-    return found
+        return None, list(problems.of_validation(error))
+    except ConfigError as error:  # of the source's URI: what else there is, is in the other sections
+        return None, [Problem(("source", "uri"), str(error)), *_validated({**said, "source": _ANY_SOURCE})[1]]
 
 
-def _filled(value: Any, file: Path) -> Any:
+def _choice(definition: Definition | None, said: Mapping[str, Any]) -> Any:
+    """The protocol and its options, from the definition or from what should have been one."""
+    if definition is not None:
+        return definition.source.protocol.model_dump()
+    source = said.get("source")
+    return source.get("protocol") if isinstance(source, dict) else None
+
+
+def _of_protocol(choice: Any) -> Iterator[Problem]:
+    """What is wrong with the protocol and its options, each by itself where that tells."""
+    name = choice.get("name") if isinstance(choice, dict) else choice
+    if not isinstance(name, str):
+        return
+    options = {key: value for key, value in choice.items() if key != "name"} if isinstance(choice, dict) else {}
+    place = ("source", "protocol")
+    try:
+        chosen = protocol(name)
+    except ConfigError as error:
+        yield Problem((*place, "name") if options else place, str(error))
+        return
+    alone = list(_of_options(name, options))
+    yield from alone
+    if not alone:
+        try:
+            chosen.read_options(options)
+        except ConfigError as error:
+            yield Problem(place, str(error))
+
+
+def _of_options(name: str, options: Mapping[str, Any]) -> Iterator[Problem]:
+    for option, value in options.items():
+        try:
+            protocol(name).read_options({option: value})
+        except ConfigError as error:
+            if str(error).startswith(
+                (f"unknown option of {name} ", f"{name}: {option}:", f"{name}: unknown {option} ")
+            ):
+                yield Problem(("source", "protocol", str(option)), str(error))
+
+
+def _filled(value: Any, path: tuple[str, ...], missing: list[Problem]) -> Any:
     if isinstance(value, dict):
-        return {key: _filled(item, file) for key, item in value.items()}
+        return {key: _filled(item, (*path, str(key)), missing) for key, item in value.items()}
     if isinstance(value, list):
-        return [_filled(item, file) for item in value]
+        return [_filled(item, path, missing) for item in value]
     if not isinstance(value, str):
         return value
 
     def variable(found: re.Match[str]) -> str:
         if found[1] not in os.environ:
-            raise ConfigError(f"{file}: the environment has no {found[1]}, which ${{{found[1]}}} stands for")
+            missing.append(Problem(path, f"the environment has no {found[1]}, which ${{{found[1]}}} stands for"))
+            return ""
+        remember(found[1], os.environ[found[1]])
         return os.environ[found[1]]
 
     return _VARIABLE.sub(variable, value)
@@ -115,32 +145,3 @@ def _anchored(said: dict[str, Any], base: Path | None) -> dict[str, Any]:
 def _absolute(said: dict[str, Any], base: Path) -> dict[str, Any]:
     paths = {name: said[name] for name in _PATHS if isinstance(said.get(name), str) and "://" not in said[name]}
     return {**said, **{name: str((base / path).absolute()) for name, path in paths.items()}}
-
-
-def _explained(error: ValidationError, where: str) -> ConfigError:
-    first = error.errors()[0]
-    places = [str(part) for part in first["loc"] if part not in ("files", "kafka", "delta")]
-    path = ".".join(places)
-    if first["type"] == "extra_forbidden":
-        model = _model(path.split(".")[0], first["loc"])
-        known = [field.alias or name for name, field in model.model_fields.items()]
-        *section, name = places
-        return ConfigError(f"{where}: {unknown_name('name in ' + ('.'.join(section) or 'the file'), name, known)}")
-    if first["type"] in _CHOICES:
-        context = first["ctx"]
-        path += "" if first["type"] == "literal_error" else ".type"
-        known = _QUOTED.findall(str(context.get("expected", context.get("expected_tags"))))
-        return ConfigError(f"{where}: {unknown_name(path, str(context.get('tag', first['input'])), known)}")
-    if first["input"] is None or first["type"] in ("missing", "union_tag_not_found"):
-        return ConfigError(f"{where}: {path}{'.type' if first['type'] == 'union_tag_not_found' else ''} is missing")
-    said = _EXPECTED.get(first["type"], str(first["msg"]).removeprefix("Value error, "))
-    return ConfigError(f"{where}: {path}: {said}" if path else f"{where}: {said}")
-
-
-def _model(section: str, loc: tuple[int | str, ...]) -> type[BaseModel]:
-    if len(loc) == 1:
-        return Definition
-    if section == "source":
-        return parts.KafkaSource if "kafka" in loc else parts.FilesSource
-    sections: dict[str, type[BaseModel]] = {"sink": parts.DeltaSink, "pipeline": parts.Behaviour}
-    return sections.get(section, Definition)

@@ -22,6 +22,7 @@ from changefeed.pipeline.evolution import columns_added, learn, widened
 from changefeed.pipeline.pending import ChunkInfo
 from changefeed.pipeline.rules import Rules
 from changefeed.pipeline.state import Hold, TableState
+from changefeed.pipeline.table_path import table_path
 from changefeed.sinks.delta.columns import refused
 
 if TYPE_CHECKING:
@@ -182,20 +183,6 @@ def by_table(chunks: Iterable[ChunkInfo]) -> dict[str, list[ChunkInfo]]:
         if chunk.kind == "rows":
             found[chunk.name].append(chunk)
     return dict(found)
-
-
-def table_path(database: str, table: str) -> str:
-    """Where a table lies below the sink's path; what a path cannot hold, or takes for something else, is escaped.
-
-    `~2F` stands for `/`: a `%2F` would be taken for one by readers to which every path is a URL.
-    """
-    return f"{'~5Fchangefeed' if database == '_changefeed' else _escaped(database)}/{_escaped(table)}"
-
-
-def _escaped(name: str) -> str:
-    if name in (".", ".."):
-        return name.replace(".", "~2E")
-    return "".join(c if c not in '/\\%~:*?"<>|' and c >= " " else f"~{ord(c):02X}" for c in name)
 
 
 def within(ts: int | None, after: int | None, upto: int | None) -> bool:

@@ -138,16 +138,14 @@ class RegistryOptions(Options, frozen=True):
     ssl_key_password: Annotated[str | None, Meta(description="password of the private key")] = _named(
         "ssl.key.password"
     )
-    timeout: Annotated[
-        float, Meta(description="seconds that the schema registry may take to answer, and to send more of it", gt=0)
-    ] = 30.0
-    max_retries: Annotated[int, Meta(description="how often a request is tried again where that may help", ge=0)] = (
-        _named("max.retries", 3)
-    )
+    timeout: Annotated[float, Meta(description="seconds from a request to the last byte of its answer", gt=0)] = 5.0
+    max_retries: Annotated[
+        int, Meta(description="how often a request is tried again where that may help", ge=0, le=10)
+    ] = _named("max.retries", 3)
     retries_wait_ms: Annotated[
         int, Meta(description="longest wait before the second try; it doubles with each further one", ge=0)
     ] = _named("retries.wait.ms", 1000)
-    retries_max_wait_ms: Annotated[int, Meta(description="longest wait before any try", ge=0)] = _named(
+    retries_max_wait_ms: Annotated[int, Meta(description="longest wait before any try", ge=0, le=60_000)] = _named(
         "retries.max.wait.ms", 20000
     )
     cache_capacity: Annotated[int, Meta(description="schemas that are kept in memory", gt=0)] = _named(

@@ -13,7 +13,10 @@ from changefeed.errors import SourceError
 
 _BUFFER = 1 << 20
 _INFLATED = 1 << 16  # at once: where a stream ends too early, what it has of this is lost
-MAX_LINE_BYTES = 1 << 29  # the largest Kafka record that TiCDC allows by default is 256 MiB, which base64 makes 342
+MAX_LINE_BYTES = (
+    3 << 27
+)  # 384 MiB: the largest Kafka record that TiCDC allows by default is 256, which base64 makes 342
+_PIECE = 1 << 20
 _COMPRESSION = {".gz": "gzip", ".zst": "zstd"}
 
 
@@ -26,13 +29,14 @@ def lines(path: Path, at: int = 0) -> Iterator[bytes]:
     """The lines from byte `at` on, each with its line feed; the last line may have none.
 
     Raises:
-        SourceError: the file cannot be opened or read, is truncated, or has a line of more than 512 MiB.
+        SourceError: the file cannot be opened or read, is truncated, or has a line of more than 384 MiB.
     """
     read = 0
     try:
         with _open(path, at) as file:
-            while line := file.readline(MAX_LINE_BYTES):
-                if len(line) == MAX_LINE_BYTES and line[-1:] != b"\n":
+            while piece := file.readline(_PIECE):
+                line = piece if len(piece) < _PIECE or piece[-1:] == b"\n" else _whole(file, piece)
+                if line is None or len(line) > MAX_LINE_BYTES:
                     raise SourceError(
                         f"{path}: record {read} from here has more than {MAX_LINE_BYTES} bytes in its line"
                     )
@@ -42,6 +46,17 @@ def lines(path: Path, at: int = 0) -> Iterator[bytes]:
         raise SourceError(f"{path} does not exist") from error
     except OSError as error:
         raise SourceError(f"{path}: {error.strerror or error}; {read} records could be read before that") from error
+
+
+def _whole(file: BinaryIO, first: bytes) -> bytes | None:
+    """A long line; None for one that is too long, of which no more is read than the limit."""
+    pieces, size = [first], len(first)
+    while pieces[-1][-1:] != b"\n" and (piece := file.readline(_PIECE)):
+        size += len(piece)
+        if size > MAX_LINE_BYTES:
+            return None
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 def _open(path: Path, at: int) -> BinaryIO:

@@ -6,7 +6,7 @@
 The client tries again with growing waits (408, 429, 5xx, no connection), then the next URL, and keeps what it has
 learned in a bounded cache. Added here:
 
-Rule 1. A request has a time limit; the client's own default is none.
+Rule 1. A request has a time limit for its whole answer, and an answer a largest size: `bounded`.
 Rule 2. User and password may stand in the URL, as on a TiCDC command line. They are taken out of it, so that no error
         shows them, and sent to all URLs.
 Rule 3. An id that was refused is not asked for again for five seconds: a damaged topic must not become a flood.
@@ -27,6 +27,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from changefeed.errors import ConfigError, MissingExtraError, SchemaError, SchemaRegistryError
 from changefeed.protocols.base import RegistryOptions
+from changefeed.schema_registry.bounded import BoundedSession
 
 _UNKNOWN_SCHEMA = 40403
 _RETRIABLE = (408, 429, 500, 502, 503, 504)
@@ -52,6 +53,8 @@ class Client:
             self._client = confluent.SchemaRegistryClient(_settings(self._urls, user_info, options))
         except (ValueError, TypeError, OSError) as error:
             raise ConfigError(f"schema-registry {self._urls}: {error}") from error
+        rest: Any = self._client._rest_client  # the client has no other way to set its session
+        rest.session = BoundedSession(rest.session, _httpx(), options.timeout)
         weakref.finalize(self, self._client.close)
         self._refused: OrderedDict[int, float] = OrderedDict()
 
@@ -105,6 +108,8 @@ class Client:
             said = _REDIRECTED if 300 <= status < 400 else f"{error.error_message or 'it does not say why'!s:.200}"
             message = f"schema registry {self._urls} answered {status} for {what}: {said}"
             raise SchemaRegistryError(message, transient=status in _RETRIABLE) from error
+        except SchemaRegistryError:  # of the session
+            raise
         except _NO_ANSWER as error:  # of the client, which takes any answer for JSON of the form that it knows
             message = (
                 f"schema registry {self._urls} cannot be asked for {what}: its answer is none of a schema registry"
@@ -114,6 +119,13 @@ class Client:
             said = str(error) or type(error).__name__
             message = f"schema registry {self._urls} cannot be asked for {what}: {said}"
             raise SchemaRegistryError(message, transient=True) from error
+
+
+def _httpx() -> Any:
+    """The HTTP library that Confluent's client has chosen."""
+    from confluent_kafka.schema_registry.common import _httpx_compat
+
+    return _httpx_compat.httpx
 
 
 def _urls(where: str, user_info: str | None) -> tuple[str, str | None]:

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from changefeed.errors import ConfigError
+from changefeed.redaction import redact
+from changefeed.spark.start_file import passed_in_a_file
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
@@ -42,7 +44,8 @@ def gateway(conf: SparkConf) -> JavaGateway:
     reader.start()
     with open(write, "wb") as output:
         try:
-            return launch_gateway(conf, popen_kwargs={"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
+            with passed_in_a_file(conf.getAll()):
+                return launch_gateway(popen_kwargs={"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
         except PySparkRuntimeError as error:
             output.close()
             reader.join(timeout=5)
@@ -78,5 +81,6 @@ def _is_farewell(traceback: list[bytes], last: bytes) -> bool:
 def _pass_on(read: int, last_words: deque[str]) -> None:
     with open(read, "rb") as lines:
         for line in worth_reading(lines):
-            last_words.append(line.decode(errors="replace").strip())
-            os.write(2, line)
+            text = redact(line.decode(errors="replace"))
+            last_words.append(text.strip())
+            os.write(2, text.encode())

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from changefeed.errors import ConfigError, MissingExtraError
+from changefeed.redaction import SECRET_NAMES
 from changefeed.spark import gateway, jars, java
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ DEFAULTS = {
     "spark.driver.memory": "2g",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    "spark.redaction.regex": SECRET_NAMES,  # in the UI and in event logs
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.compression.codec": "zstd",
     # Spark's 200 and Delta's 50 are for clusters: with them a MERGE of 1000 rows takes 5 s instead of 1.

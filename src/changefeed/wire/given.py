@@ -2,7 +2,8 @@
 
 Rule 1. Texts become numbers and booleans where these are wanted. Numbers become no texts: YAML has made 3.6 of 3.60 before
         anybody could ask.
-Rule 2. An error names the option and what it wants. It shows no value that wants to be a text, which may be a password.
+Rule 2. An error names the option and what it wants. It shows no value that wants to be a text, which may be a password,
+        and no other one that is a text but does not look like a number.
 """
 
 from __future__ import annotations
@@ -46,9 +47,18 @@ def read(protocol: str, options: type[_Options], given: Mapping[str, Any]) -> _O
             said = str(unknown_name(found[1], str(given[found[1]]), choices))
         elif (found := _OTHER_TYPE.fullmatch(said)) and found[1] in _TYPES:
             limit = "" if found[2].startswith(",") else found[2]
-            shown = "" if found[1] == "str" else f", got {given[found[3]]!r:.80}"
+            value = given[found[3]]
+            shown = f", got {value!r}" if found[1] != "str" and may_be_shown(value) else ""
             said = f"{found[3]}: expected {_TYPES[found[1]]}{limit}{shown}"
         raise ConfigError(f"{protocol}: {said}") from error
+
+
+def may_be_shown(value: Any) -> bool:
+    """Whether a value that should have been a number or true or false can be in a message: a text may be a password."""
+    return (
+        not isinstance(value, str)
+        or re.fullmatch(r"(?i)[-+.\d][\w .:%+-]{0,15}|yes|no|on|off|true|false", value) is not None
+    )
 
 
 def _choices(hint: Any) -> Iterator[str]:

@@ -160,3 +160,19 @@ def test_a_store_that_is_not_there_is_no_missing_file(tmp_path: Path) -> None:
 def test_an_unknown_scheme_is_a_configuration_error() -> None:
     with pytest.raises(ConfigError, match=r"^claim-check-storage-uri nowhere://x: "):
         stores.claim_check_store("nowhere://x?access-key=secret")
+
+
+def test_a_link_that_leads_out_of_the_store_is_not_followed(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    store.mkdir()
+    (tmp_path / "secret.json").write_bytes(b"secret")
+    (store / "there.json").write_bytes(b"there")
+    (store / "inside.json").symlink_to(store / "there.json")
+    (store / NAME).symlink_to(tmp_path / "secret.json")
+    get, _ = stores.claim_check_store(str(store))
+    assert get("inside.json") == b"there"
+    with pytest.raises(SourceError) as caught:
+        get(NAME)
+    assert str(caught.value) == (
+        f"claim-check file {store / NAME}: a symbolic link that leads out of the folder is not followed"
+    )

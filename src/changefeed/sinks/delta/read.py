@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from changefeed.errors import MissingExtraError, SinkError
 
 _T = TypeVar("_T")
+_OWN = re.compile(r"\n\s*0: |: ParsedLogPath|Attempted:")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def wrote(path: str, application: str) -> bool | None:
@@ -69,6 +73,7 @@ def append(path: str, rows: list[dict[str, Any]]) -> None:
 
 
 def _read(path: str, what: Callable[[Any], _T]) -> _T | None:
+    os.environ.setdefault("RUST_LOG", "off")  # or the cloud SDKs in it write to stderr whatever they try
     try:
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -78,5 +83,16 @@ def _read(path: str, what: Callable[[Any], _T]) -> _T | None:
         return what(DeltaTable(path))
     except TableNotFoundError:
         return None
-    except (DeltaError, OSError) as error:
-        raise SinkError(f"{path}: {error}") from error
+    except OSError as error:
+        away = "://" in path and "not found" not in str(error).lower()
+        raise SinkError(
+            f"{path} cannot be {'reached' if away else 'read'}: {_in_a_line(error)}", transient=away
+        ) from error
+    except DeltaError as error:
+        raise SinkError(f"{path} is not a Delta table, or was damaged: {_in_a_line(error)}") from error
+
+
+def _in_a_line(error: Exception) -> str:
+    """The chain of reasons that delta-rs draws over several lines, with colours and its own stack, as a sentence."""
+    reasons = _OWN.split(_COLOUR.sub("", str(error)))[0].split("↳")
+    return f"{'; '.join(' '.join(reason.split()).rstrip('.') for reason in reasons):.300}"

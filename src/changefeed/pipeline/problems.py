@@ -1,0 +1,132 @@
+"""Everything that is wrong with a definition, at once, in words that show the fix.
+
+    pipeline.yaml:2: unknown name in source "server". Did you mean "servers"? Known: …
+    pipeline.yaml:9: pipeline.parallelism: expected at most 64, got 99
+
+Rule 1. A name that is missing is not told when an unknown one is close to it: that is the one misspelled.
+Rule 2. A value is shown only where it cannot be a secret: `wire.given.may_be_shown`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from changefeed.errors import ConfigError, unknown_name
+from changefeed.pipeline import definition as parts
+from changefeed.redaction import redact
+from changefeed.sources.kafka.properties import wrong_properties
+from changefeed.wire.given import may_be_shown
+
+_QUOTED = re.compile(r"'([^']*)'")
+_EXPECTED = {
+    "list_type": "a list, as [a, b]",
+    "string_type": "a text",
+    "string_pattern_mismatch": "letters, digits, `_`, `.` and `-` alone",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float", "int_parsing_size"), "a whole number"),
+    **dict.fromkeys(("model_type", "dict_type", "model_attributes_type"), "names and values"),
+}
+_LIMITS = {"greater_than_equal": ("at least", "ge"), "less_than_equal": ("at most", "le")}
+_SECTIONS: dict[str, type[BaseModel]] = {"sink": parts.DeltaSink, "pipeline": parts.Behaviour}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong, and the names that lead to it; the last one is empty where it is about a whole section.
+
+    Attributes:
+        close_to: the known name that an unknown one was probably meant to be.
+        answered_by: known names that this problem asks for.
+    """
+
+    path: tuple[str, ...]
+    message: str
+    close_to: str | None = None
+    answered_by: tuple[str, ...] = ()
+
+
+def told(problems: Iterable[Problem], where: str, lines: Mapping[tuple[str, ...], int]) -> ConfigError:
+    """The one error for all problems, in the order of the file."""
+    found = list(dict.fromkeys(problems))
+    meant = {(problem.path[:-1], problem.close_to) for problem in found if problem.close_to}
+    kept = [p for p in found if not any((p.path[:-1], name) in meant for name in p.answered_by)]
+    placed = sorted(((_line(problem.path, lines), problem.message) for problem in kept), key=lambda one: one[0])
+    return ConfigError("\n".join(redact(f"{where}{f':{line}' if line else ''}: {text}") for line, text in placed))
+
+
+def of_validation(error: ValidationError) -> Iterator[Problem]:
+    """The problems that the models have found."""
+    for detail in error.errors():
+        yield _problem(detail)
+
+
+def of_names(said: Mapping[str, Any]) -> Iterator[Problem]:
+    """Unknown names of a Kafka source, whose model takes any, for the client's properties."""
+    source = said.get("source")
+    if isinstance(source, Mapping) and (source.get("type") == "kafka" or "uri" in source):
+        for name in parts.KafkaSource.unknown(str(name) for name in source if name != "uri"):
+            yield _unknown(("source", name), parts.KafkaSource, "; properties of the Kafka client start with `kafka.`")
+        yield from (Problem(("source", str(name)), why) for name, why in wrong_properties(source))
+
+
+def _line(path: tuple[str, ...], lines: Mapping[tuple[str, ...], int]) -> int:
+    """The line of the innermost name on the path that is there."""
+    return next((lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in lines), 0)
+
+
+def _problem(detail: ErrorDetails) -> Problem:
+    path = _path(detail["loc"])
+    name, kind, context = ".".join(path), detail["type"], detail.get("ctx", {})
+    if kind == "extra_forbidden":
+        return _unknown(path, _model(path, detail["loc"]))
+    if kind in ("literal_error", "union_tag_invalid"):
+        path = path if kind == "literal_error" else (*path, "type")
+        known = _QUOTED.findall(str(context.get("expected", context.get("expected_tags"))))
+        return Problem(path, str(unknown_name(".".join(path), str(context.get("tag", detail["input"])), known)))
+    if kind == "union_tag_not_found":
+        path, kind = (*path, "type"), "missing"
+    if kind == "missing" or detail["input"] is None:
+        return Problem(path, f"{'.'.join(path)} is missing", answered_by=path[-1:])
+    if kind in _LIMITS:
+        words, key = _LIMITS[kind]
+        return Problem(path, f"{name}: expected {words} {context[key]}, got {detail['input']!r}")
+    if kind in _EXPECTED:
+        shown = f", got {detail['input']!r}" if _shown(kind, detail["input"]) else ""
+        return Problem(path, f"{name}: expected {_EXPECTED[kind]}{shown}")
+    text = str(detail["msg"]).removeprefix("Value error, ")
+    asked = tuple(re.findall(r"`([a-z-]+)`", text)) if text.startswith("give either") else ()
+    return Problem((*path, ""), f"{name}: {text}" if name else text, answered_by=asked)
+
+
+def _path(loc: tuple[int | str, ...]) -> tuple[str, ...]:
+    """The names that lead to a value, without the tag that says which model of a source it is."""
+    tagged = loc[0:1] == ("source",) and loc[1:2] in (("files",), ("kafka",))
+    return tuple(map(str, (*loc[:1], *loc[2:]) if tagged else loc))
+
+
+def _shown(kind: str, value: Any) -> bool:
+    if kind == "string_pattern_mismatch":
+        return True  # of the pipeline's name alone
+    return isinstance(value, str | int | float) and may_be_shown(value)
+
+
+def _unknown(path: tuple[str, ...], model: type[BaseModel], more: str = "") -> Problem:
+    *section, name = path
+    known = [field.alias or name for name, field in model.model_fields.items()]
+    near = difflib.get_close_matches(name, known, n=1)
+    message = f"{unknown_name('name in ' + ('.'.join(section) or 'the file'), name, known)}{more}"
+    return Problem(path, message, close_to=near[0] if near else None)
+
+
+def _model(path: tuple[str, ...], loc: tuple[int | str, ...]) -> type[BaseModel]:
+    if len(path) == 1:
+        return parts.Definition
+    if path[0] == "source":
+        return parts.KafkaSource if "kafka" in loc[:2] else parts.FilesSource
+    return _SECTIONS.get(path[0], parts.Definition)

@@ -1,0 +1,67 @@
+r"""Where a table lies below the sink's path: `<database>/<table>`, with names that every reader takes for a folder.
+
+An ordinary name is its own folder. In others `~XX` stands for a byte of UTF-8, as `~2F` for `/`: a `%2F` would be taken
+for one by readers to which every path is a URL. Escaped are
+
+    anywhere            / \ % ~ : * ? # " < > | ` ^ what URLs and file systems read as something else
+                        [ ] { } = and spaces        patterns, and folders of partitions (`day=1`)
+                        control characters, DEL among them
+    at the beginning    .                           hidden files
+    at the end          .                           dropped by some file systems
+    in certain names    the `_` at the beginning    `_delta_log` and other folders that Delta, Spark or Hadoop have
+
+Rule 1. Other names may begin with `_`: that hides a file in a table, not the table itself, which is opened by its path.
+Rule 2. A name that is longer than 200 bytes when it is escaped ends with `~~` and 16 hexadecimal digits of its SHA-256 in
+        place of its rest: file systems take 255 bytes. No escape has two `~` in a row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+
+_ESCAPED = frozenset('/\\%~:*?#"<>|[]{}=`^ ')
+_FOLDERS = frozenset(
+    {
+        "_delta_log", "_change_data", "_delta_index", "_symlink_format_manifest", "_last_checkpoint", "_spark_metadata",
+        "_temporary", "_success", "_metadata", "_common_metadata", "_changefeed",
+    }
+)  # fmt: skip
+_MAX_BYTES, _KEPT_BYTES = 200, 180
+
+
+def table_path(database: str, table: str) -> str:
+    """The table's folder, relative to the sink's path."""
+    return f"{_folder(database)}/{_folder(table)}"
+
+
+def _folder(name: str) -> str:
+    last = len(name) - 1
+    hidden = name.lower() in _FOLDERS
+    pieces = [
+        _bytes(c)
+        if c in _ESCAPED
+        or unicodedata.category(c) in ("Cc", "Cs")
+        or (n in (0, last) and c == ".")
+        or (n == 0 and hidden)
+        else c
+        for n, c in enumerate(name)
+    ]
+    folder = "".join(pieces)
+    if name and len(folder.encode()) <= _MAX_BYTES:
+        return folder
+    return _beginning(pieces) + "~~" + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _bytes(char: str) -> str:
+    return "".join(f"~{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
+
+
+def _beginning(pieces: list[str]) -> str:
+    kept, size = "", 0
+    for piece in pieces:
+        size += len(piece.encode())
+        if size > _KEPT_BYTES:
+            break
+        kept += piece
+    return kept

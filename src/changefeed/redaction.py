@@ -1,0 +1,93 @@
+"""Keeps secrets out of messages: the values of a definition that nobody but the services may read.
+
+Rule 1. A value is a secret by the name of its option (`password`, `basic.auth.user.info`, …), by the name of the environment
+        variable that it came from, or as the password in a URL or a `user:password@host`.
+Rule 2. `remember` collects the secrets of what this process has read; `redact` replaces each of them by `***` wherever a
+        message is written: errors, warnings, notes, progress, checks, and what Spark's JVM writes to stderr.
+Rule 3. Passwords in URLs are replaced in any message, remembered or not.
+Rule 4. Data is not redacted: events, tables and dead letters are what the upstream wrote.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote, quote_plus, unquote
+
+HIDDEN = "***"
+# Names of options as Kafka, Confluent, Hadoop, Spark and TiCDC have them; Java's syntax too, for Spark's own redaction.
+SECRET_NAMES = (
+    r"(?i)secret|passw|passphrase|token|credential|jaas|signature|user[._-]?info|"
+    r"(access|account|private|api|sas)[._-]?key"
+)
+_MIN_LETTERS = 4  # shorter ones would be found inside of ordinary words
+_NAME = re.compile(SECRET_NAMES)
+_WHERE = re.compile(
+    r"(?i)(provider|source|path|location|file|url|uri|class|type|mechanism|enabled)$"
+)  # not the secret itself
+_WORDS = frozenset({"true", "false", "null", "none"})
+# `user:password@` behind `//`, or at the start of a server; and secret parameters of a URL.
+_IN_URL = re.compile(r"(?<=//)[^/\s@'\"]*:[^/\s'\"]*@")
+_AT_HOST = re.compile(r"(?:^|//|,)\s*[^/@\s,:]*:(?P<password>[^/\s]+)@")
+_PARAMETER = re.compile(r"(?P<name>[?&;][^=&;\s]*)=(?P<value>[^&;\s'\"]+)")
+_QUOTED = re.compile(r"\w+\s*=\s*\"((?:\\.|[^\"\\])*)\"")
+_remembered: dict[str, None] = {}
+
+
+def is_secret(name: str) -> bool:
+    """Whether the value of an option or a variable with this name is a secret."""
+    return _NAME.search(name) is not None and _WHERE.search(name) is None
+
+
+def remember(name: str, value: Any) -> None:
+    """Hides the secrets in an option's value from every message to come."""
+    for secret in _secrets(name, value):
+        if len(secret) >= _MIN_LETTERS and secret.lower() not in _WORDS:
+            forms = (secret, quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1])
+            _remembered.update(dict.fromkeys(forms))
+            _remembered[json.dumps(secret, ensure_ascii=False)[1:-1]] = None
+
+
+def redact(text: str) -> str:
+    """The text with `***` in place of every secret."""
+    for secret in sorted((s for s in _remembered if s in text), key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    text = _IN_URL.sub(f"{HIDDEN}@", text)
+    return _PARAMETER.sub(lambda found: f"{found['name']}={HIDDEN}" if is_secret(found["name"]) else found[0], text)
+
+
+def reference(name: str, value: str) -> str:
+    """An option's value that can be shown and put into a definition: secrets are references to the environment."""
+    variable = re.sub(r"\W", "_", name).upper()
+    if is_secret(name):
+        return f"${{{variable}}}"
+    return _IN_URL.sub(f"${{{variable}_USER_INFO}}@", value)
+
+
+def _secrets(name: str, value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _secrets(f"{name}.{key}" if is_secret(name) else str(key), item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _secrets(name, item)
+    elif value is not None and not isinstance(value, bool):
+        yield from _in_text(str(value), is_secret(name))
+
+
+def _in_text(text: str, secret: bool) -> Iterator[str]:
+    if secret:
+        yield text
+        for found in _QUOTED.finditer(text):
+            yield from (found[1], re.sub(r"\\(.)", r"\1", found[1]))
+        if " " not in text:
+            yield text.partition(":")[2]  # user:password
+    for found in _AT_HOST.finditer(text):
+        yield found["password"]
+        yield unquote(found["password"])
+    for found in _PARAMETER.finditer(text):
+        if is_secret(found["name"]):
+            yield found["value"]
+            yield unquote(found["value"])

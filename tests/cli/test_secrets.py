@@ -1,0 +1,241 @@
+"""No secret in any output: canaries stand in every option that can hold one, and are looked for wherever something is written."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from changefeed import cli, redaction
+from changefeed.record_log import read, write
+from tests.schema_registry.answers import Answer, serving
+
+CANARY = "kanarie"
+AVRO = Path(__file__).parent.parent / "data" / "shop" / "ticdc-avro"
+LOG, SCHEMAS = AVRO / "avro-watermark.classic.jsonl.gz", AVRO / "avro-watermark.classic.schemas.json"
+COMMANDS = ("check", "check --json", "explain", "status", "dlq list", "dlq show", "expire", "run --once")
+
+SOURCE = "source: {type: files, path: log.jsonl, protocol: ticdc-open}\n"
+SINK = "sink: {type: delta, path: lake}\n"
+AVRO_SOURCE = "source: {type: files, path: log.jsonl, protocol: {name: ticdc-avro, %s}}\n"
+OPEN_SOURCE = AVRO_SOURCE.replace("ticdc-avro", "ticdc-open")
+KAFKA = "source: {type: kafka, servers: '%s', topics: [t], protocol: ticdc-open, %s}\n"
+URI = "source: {uri: 'kafka://127.0.0.1:1/t?%s'}\n"
+SASL = "kafka.security.protocol: SASL_PLAINTEXT, kafka.sasl.mechanism: PLAIN"
+JAAS = (
+    'org.apache.kafka.common.security.plain.PlainLoginModule required username="kanarieuser" password="kanarie\\"jaas";'
+)
+
+# Each says something that cannot work, or that cannot be reached: a broken definition is the one that is talked about.
+BROKEN = [
+    SOURCE + "sink: {type: delta, path: 's3a://kanarieid:kanariesecret@bucket/lake'}",
+    SOURCE + "sink: {type: delta, path: 's3://kanarieid@bucket/lake'}",
+    SOURCE + "sink: {type: delta, path: 'hdfs://user:kanariesecret@127.0.0.1:1/lake'}",
+    SOURCE + "sink: {type: delta, path: 'x:s3a://kanarieid:kanariesecret@bucket%20/lake', irregular: nul}",
+    "source: {type: files, path: 'https://user:kanariesecret@127.0.0.1:1/log.jsonl', protocol: ticdc-open}\n" + SINK,
+    AVRO_SOURCE % "schema-registry: 'http://user:kanariesecret@127.0.0.1:1', max.retries: 0" + SINK,
+    AVRO_SOURCE % "schema-registry: 'http://user:kanariesecret@127.0.0.1:port'" + SINK,
+    AVRO_SOURCE % "schema-registry: 'user:kanariesecret@127.0.0.1:8081'" + SINK,
+    AVRO_SOURCE % "schema-registry: 'ftp://user:kanariesecret@127.0.0.1'" + SINK,
+    AVRO_SOURCE % "schema-registry: 'http://127.0.0.1:1', max.retries: 0, basic.auth.user.info: 'user:kanariesecret'" + SINK,
+    AVRO_SOURCE % "schema-registry: 'http://a:b@127.0.0.1:1', basic.auth.user.info: 'user:kanariesecret'" + SINK,
+    AVRO_SOURCE % "schema-registry: 'http://127.0.0.1:1', basic.auth.user.info: [kanariesecret]" + SINK,
+    AVRO_SOURCE % "schema-registry: 'http://127.0.0.1:1', max.retries: 0, bearer.auth.token: kanariesecret" + SINK,
+    AVRO_SOURCE % "schema-registry: 'http://127.0.0.1:1', ssl.key.password: kanariesecret, ssl.key.location: x" + SINK,
+    *(AVRO_SOURCE % f"{name}: kanariesecret" + SINK for name in ("timeout", "max.retries", "retries.wait.ms", "cache.capacity")),
+    OPEN_SOURCE % "claim-check-storage-uri: 's3://b/?secret-access-key=kanariesecret'" + SINK,
+    "source: {type: files, path: log.jsonl, max-records-per-batch: kanariesecret, protocol: ticdc-open}\n" + SINK,
+    SOURCE + SINK + "pipeline: {parallelism: kanariesecret}",
+    SOURCE + SINK + "spark: {spark.hadoop.fs.s3a.secret.key: [kanariesecret]}",
+    SOURCE + SINK + "spark: {spark.hadoop.fs.s3a.secret.key: kanariesecret}\nnonsense: 1",
+    SOURCE + SINK + "spark: {spark.driver.memory: kanariesecret, spark.my.password: kanariesecret}",
+    SOURCE + SINK + "spark: {spark.my.password: *kanariesecret}",
+    SOURCE + SINK + "spark: {spark.my.password: !kanariesecret x}",
+    KAFKA % ("user:kanariesecret@127.0.0.1", "x: y") + SINK,
+    KAFKA % ("user:kanariesecret@127.0.0.1", "kafka.security.protocol: PLAINTEXT") + SINK,
+    KAFKA % ("127.0.0.1:1", f"{SASL}, kafka.sasl.jaas.config: '{JAAS}'") + SINK,
+    KAFKA % ("127.0.0.1:1", "kafka.sasl.jaas.config: 'x required username=u password=kanariesecret;'") + SINK,
+    KAFKA % ("127.0.0.1:1", "kafka.ssl.keystore.password: kanariesecret, kafka.ssl.keystore.location: nothing.jks") + SINK,
+    KAFKA % ("127.0.0.1:1", "kafka.ssl.key.password: kanariesecret, kafka.security.protocol: SSL") + SINK,
+    URI % "protocol=open-protocol&sasl-mechanism=plain&sasl-user=kanarieuser&sasl-password=kanariesecret" + SINK,
+    URI % "protocol=open-protocol&sasl-mechanism=oauthbearer&sasl-password=kanariesecret" + SINK,
+    URI % "protocol=open-protocol&sasl-oauth-client-secret=kanariesecret" + SINK,
+    URI.replace("127", "user:kanariesecret@127") % "protocol=avro&schema-registry=http://user:kanariesecret@127.0.0.1:1" + SINK,
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redaction, "_remembered", {})
+    monkeypatch.setattr("changefeed.sources.kafka.sample._SECONDS", 0.5)
+
+
+@pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
+def test_a_broken_definition_is_talked_about_without_its_secrets(
+    text: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "log.jsonl", read(LOG, stop=20))
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(text)
+    monkeypatch.setattr("changefeed.cli.on_spark.spark_named", _no_spark)
+    for command in COMMANDS:
+        which = ["log:0:1"] if command == "dlq show" else []
+        cli.run([*command.split(), str(path), *which, "--traceback"])
+        said = capfd.readouterr()
+        assert _shown(said.out + said.err) == [], (command, text)
+
+
+def _no_spark(name: str, config: dict[str, str]) -> None:
+    raise OSError("not here")
+
+
+def _shown(text: str) -> list[str]:
+    """The lines with a canary; those of a traceback's source code are the test's own."""
+    return [line for line in text.splitlines() if CANARY in line.lower()]
+
+
+def test_a_definition_shows_no_value_of_the_environment_that_is_named_a_secret(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DB_PASSWORD", "kanariesecret")
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(SOURCE.replace("ticdc-open", "'${DB_PASSWORD}'") + SINK)
+    assert cli.run(["check", str(path)]) == 2
+    assert 'unknown protocol "***"' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["schema-registry=http://user:kanariesecret@{}", "basic.auth.user.info=user:kanariesecret", "timeout=kanarie"],
+)
+def test_options_of_the_command_line(option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    schemas = json.loads(SCHEMAS.read_text())
+    with serving(_schemas(schemas)) as server:
+        host = server.url.removeprefix("http://")
+        given = ["-o", option.format(host)]
+        if not option.startswith("schema"):
+            given += ["-o", f"schema-registry={server.url}"]
+        cli.run(["detect", str(LOG), *given, "--records", "10"])
+        shown = capsys.readouterr()
+        assert "ticdc-avro" in shown.out
+        assert _shown(shown.out + shown.err) == []
+        if option.startswith("schema"):
+            assert f'schema-registry: "http://${{SCHEMA_REGISTRY_USER_INFO}}@{host}"' in shown.out
+        if option.startswith("basic"):
+            assert 'basic.auth.user.info: "${BASIC_AUTH_USER_INFO}"' in shown.out
+    for command in ("decode", "detect", "encode"):
+        for more in ("password:kanarie", "max.retries=0"):
+            out = [] if command == "decode" else ["--out", str(tmp_path / "x.jsonl")]
+            cli.run([command, str(LOG), "--protocol", "ticdc-avro", *given, "-o", more, *out])
+        shown = capsys.readouterr()
+        assert _shown(shown.out + shown.err) == []
+
+
+def _schemas(schemas: list[dict[str, str]]) -> Answer:
+    texts = {str(one["id"]): one["schema"] for one in schemas}
+    return lambda asked: (200, {"schema": texts[asked.path.partition("?")[0].rpartition("/")[2]]})
+
+
+@pytest.mark.xdist_group("processes")
+def test_a_pipeline_writes_its_secrets_nowhere(tmp_path: Path) -> None:
+    folder, temp, events = tmp_path / "p", tmp_path / "temp", tmp_path / "events"
+    for one in (folder, temp, events):
+        one.mkdir()
+    _some_bad(folder / "log.jsonl")
+    path, broken = folder / "pipeline.yaml", folder / "broken.yaml"
+    with serving(_schemas(json.loads(SCHEMAS.read_text()))) as server:
+        registry = server.url.replace("http://", "http://user:kanarieurl@")
+        path.write_text(
+            AVRO_SOURCE % f"schema-registry: '{registry}'" + SINK
+            + "pipeline: {name: p, dead-letters: continue}\n"
+            + "spark:\n  spark.driver.memory: 700m\n  spark.my.password: kanariespark\n"
+            + "  spark.hadoop.fs.s3a.secret.key: ${KANARIE}\n  spark.hadoop.fs.s3a.access.key: kanarieaccess\n"
+            + "  spark.driver.extraJavaOptions: -Dmine.password=kanariejava\n"
+            + f"  spark.eventLog.enabled: true\n  spark.eventLog.dir: 'file://{events}'\n"
+        )  # fmt: skip
+        broken.write_text(path.read_text().replace("schema-registry", "ssl.key.password: kanariekey, schema-registry"))
+        with _watched(temp) as seen:
+            said = _command(temp, "run", broken, "--once", "--traceback")
+            for command in ("check", "explain", "run --once", "status --json", "dlq list", "expire"):
+                said += _command(temp, *command.split(), path)
+            said += _command(temp, "dlq", "replay", path, "--dry-run", "--json")
+            said += _command(temp, "dlq", "show", path, "shop_customers:0:5")
+    assert "ssl.certificate.location required when" in said
+    assert '"shop.orders": ' in said
+    assert '"dead": [{"position": "shop_customers:0:5"' in said
+    assert _shown(said) == []
+    assert any("authorization" in map(str.lower, asked.headers) for asked in server.asked)
+    files = (file for root in (folder, events, temp) for file in root.rglob("*"))
+    written = [file for file in files if file.is_file() and file not in (path, broken)]
+    assert {"lake", "events"} <= {part for file in written for part in file.parts}
+    assert [str(file) for file in written if _holds(file)] == []
+    assert seen == set()
+
+
+def _some_bad(log: Path) -> None:
+    [batch] = read(LOG, stop=400)
+    rows = batch.to_pylist()
+    rows[5]["value"] = rows[5]["value"][:-2]
+    write(log, [type(batch).from_pylist(rows, schema=batch.schema)])
+
+
+def _command(temp: Path, *args: object) -> str:
+    environment = os.environ | {"TMPDIR": str(temp), "KANARIE": "kanariehadoop"}
+    ran = subprocess.run(
+        [sys.executable, "-m", "changefeed.cli", *map(str, args)], capture_output=True, text=True, timeout=300, env=environment
+    )  # fmt: skip
+    return f"{args[0]}\n{ran.stdout}{ran.stderr}"
+
+
+class _watched:
+    """The files of the temp folder, read while commands run, that hold a canary; but for the one that Spark starts with."""
+
+    def __init__(self, temp: Path) -> None:
+        self._temp, self._over, self._found = temp, threading.Event(), set[str]()
+        self._thread = threading.Thread(target=self._look)
+
+    def _look(self) -> None:
+        while not self._over.wait(0.1):
+            for file in self._temp.rglob("*"):
+                if "changefeed-start-" not in str(file) and _holds(file):
+                    self._found.add(str(file))
+
+    def __enter__(self) -> set[str]:
+        self._thread.start()
+        return self._found
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+def _holds(file: Path) -> bool:
+    try:
+        data = file.read_bytes() if file.is_file() and file.stat().st_size < 1 << 22 else b""
+    except OSError:
+        return False
+    if data[:2] == b"\x1f\x8b":
+        data = gzip.decompress(data)
+    return CANARY.encode() in data.lower()
+
+
+def test_what_is_redacted() -> None:
+    redaction.remember("", {"kafka.sasl.jaas.config": JAAS, "my.password": "kanarie/1 2", "spark.token.enabled": True})
+    redaction.remember("servers", "a:kanarieserver@b:1,c:2")
+    for text, wanted in {
+        "s3a://AK:SECRET@bucket/x and http://u:p@h": "s3a://***@bucket/x and http://***@h",
+        "abfss://container@account.dfs.core.windows.net/x": "abfss://container@account.dfs.core.windows.net/x",
+        "kafka://h:1/t?sasl-password=x&max-batch-size=16": "kafka://h:1/t?sasl-password=***&max-batch-size=16",
+        'login kanarie"jaas failed': "login *** failed",
+        "kanarie%2F1%202 kanarie/1 2 kanarie%2F1+2": "*** *** ***",
+        "kanarieserver": "***",
+        "true": "true",
+        "shop:3:118204 user@host:1": "shop:3:118204 user@host:1",
+    }.items():
+        assert redaction.redact(text) == wanted
