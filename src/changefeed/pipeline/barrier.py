@@ -7,7 +7,7 @@ barrier: it has been applied. Rows between the barrier and their own partition's
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from changefeed.pipeline.pending import ChunkInfo
@@ -74,6 +74,24 @@ def absorbed(
         waiting=waiting,
         pending=kept,
         held=held,
+    )
+
+
+def without(state: State, topics: Collection[str], token: str) -> State:
+    """The state of a source that goes on at `token` and no longer has these topics: their marks hold nothing back.
+
+    Changes of theirs that are pending stay, and are applied when the marks of the others cover them.
+    """
+
+    def left(known: Positions) -> Positions:
+        return {topic: offsets for topic, offsets in known.items() if topic not in topics}
+
+    return replace(
+        state,
+        resolved=left(state.resolved),
+        latest=left(state.latest),
+        positions=left(state.positions),
+        source=token,
     )
 
 

@@ -8,6 +8,7 @@ serves for what Spark knows best, the offsets of each batch.
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import tempfile
 import threading
@@ -15,7 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from changefeed.errors import ConfigError
+from changefeed.errors import ChangefeedError, ConfigError, SourceError
+from changefeed.pipeline.barrier import without
 from changefeed.pipeline.compose import Flow, Until
 from changefeed.pipeline.dead_letters import DeadLetters
 from changefeed.pipeline.definition import Definition
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 Progress = Callable[[State], None]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,12 @@ class _Runner:
         self.stepped = threading.Event()  # a batch has come to its end since `_wait` looked
 
     def run(self) -> Summary:
+        try:
+            return self._run()
+        finally:
+            self.source.close()
+
+    def _run(self) -> Summary:
         self.flow.begin()
         first, before = self.ledger.step, self.ledger.state
         self._recover()
@@ -139,7 +149,25 @@ class _Runner:
                 f"--until {self.until}: the tables are at {state.barrier} already. Read the cut at {self.until} from the "
                 "ledger (changefeed status --json), or start a new pipeline in an empty folder"
             )
+        self._compare()
         self._step(settled=False)
+
+    def _compare(self) -> None:
+        """Leaves out topics that the source no longer has, where the definition allows it."""
+        state = self.ledger.state
+        if state.source is None:
+            return
+        found = self.source.compared(self.spark, state.source)
+        if found.removed:
+            chunks = self.flow.pending.index(state.pending)
+            waits = sum(chunk.rows for chunk in chunks if chunk.kind == "rows" and chunk.topic in found.removed)
+            for note in found.notes:
+                _log.warning("%s", note)
+            if waits:
+                _log.warning(
+                    "%s row changes of removed topics may be pending; they are applied with the next cuts", waits
+                )
+            self.ledger.finish(without(state, found.removed, found.token))
 
     def _settle(self) -> None:
         """Takes in what had to wait only as long as there was more to read."""
@@ -194,7 +222,8 @@ class _Runner:
         return self.once and self.source.available_now
 
     def _batch(self, batch: DataFrame, number: int, checkpoint: str, end: str | None) -> None:
-        token = token_text(batch_token(checkpoint, number))
+        logged = batch_token(checkpoint, number)
+        token = token_text(self.source.token(self.spark, self.ledger.state.source, logged))
         folder = f"{self.ledger.epoch:06d}-{number:08d}"
         drained = self.source.drained(self.ledger.state.source, token)
         self.flow.batch(batch, folder, token, self.source.partitions(token), self.until, drained=drained)
@@ -220,7 +249,28 @@ class _Runner:
             raise self.error
         failed = query.exception()
         if failed is not None:
+            self._ask_why(failed)
             raise failed
+
+    def _ask_why(self, failed: BaseException) -> None:
+        """Lets the source name what has become of it: Spark does not say which topic is gone.
+
+        Raises:
+            ChangefeedError: it was deleted, or created again, or has lost records.
+        """
+        if self.ledger.state.source is None:
+            return
+        try:
+            with as_ours():
+                found = self.source.compared(self.spark, self.ledger.state.source)
+        except ChangefeedError as error:
+            if getattr(error, "transient", False):
+                return  # the brokers are away: Spark's error is the one to tell
+            raise error from failed
+        if found.removed:
+            raise SourceError(
+                f"topics were removed while the run was reading: {', '.join(sorted(found.removed))}", transient=True
+            )
 
     def _settle_if_idle(self, query: StreamingQuery) -> None:
         """Settles when the last trigger looked, and found nothing new."""

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from changefeed import record_log
 from changefeed.errors import ConfigError
-from changefeed.sources import Missing
+from changefeed.sources import Compared, Missing
 from changefeed.sources.files.reader import Progress, RecordLogs, logs, write_token
 
 if TYPE_CHECKING:
@@ -91,6 +91,17 @@ class Folder:
         return Missing(
             said, "correct source.path, which is relative to the pipeline's file, or put the files there first"
         )
+
+    def compared(self, spark: SparkSession, token: str) -> Compared:
+        """The token as it is: whether logs have become shorter is seen when they are read."""
+        return Compared(token)
+
+    def token(self, spark: SparkSession, before: str | None, logged: str) -> str:
+        """The offset as Spark logged it."""
+        return logged
+
+    def close(self) -> None:
+        """Nothing is held open."""
 
     def drained(self, before: str | None, after: str) -> bool:
         """False: a folder is asked when nothing more comes from it."""
