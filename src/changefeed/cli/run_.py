@@ -18,6 +18,7 @@ from changefeed.cli.signals import Stop, stop_on_signals
 
 if TYPE_CHECKING:
     from changefeed.pipeline.definition import Definition
+    from changefeed.pipeline.retry import Retry
     from changefeed.pipeline.run import Summary
     from changefeed.pipeline.state import State
 
@@ -63,7 +64,9 @@ def run(output: Output, path: Path, once: bool, until: int | str | None) -> int:
         steps = _Steps(output, say)
         stopping = _announced(stop, say)
         say(f"{definition.pipeline.name}: reading the ledger")
-        done = run_pipeline(definition, spark, once=once, until=until, progress=steps, stopping=stopping)
+        done = run_pipeline(
+            definition, spark, once=once, until=until, progress=steps, stopping=stopping, retrying=_retrying(output)
+        )
         seconds = time.monotonic() - steps.began
     _tell(output, definition, done, stop, seconds)
     if until is not None and not done.reached and stop.signal is None:
@@ -91,6 +94,21 @@ def _announced(stop: Stop, say: Callable[[str], None]) -> Callable[[], bool]:
         return stop.signal is not None
 
     return stopping
+
+
+def _retrying(output: Output) -> Callable[[Retry], None]:
+    """Tells of an error that may pass, and when the next try is."""
+
+    def tell(retry: Retry) -> None:
+        said = {"type": type(retry.error).__name__, "message": str(retry.error)}
+        if output.json:
+            tries = {"number": retry.number, "of": retry.limit, "seconds": retry.seconds}
+            output.document({"event": "retry", "error": said, **tries})
+            output.flush()
+        else:
+            output.note(f"{retry.error}; trying again in {retry.seconds:g} s ({retry.number} of {retry.limit})")
+
+    return tell
 
 
 class _Steps:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
-import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,16 +23,21 @@ from changefeed.pipeline.edge import as_ours
 from changefeed.pipeline.ledger import Ledger
 from changefeed.pipeline.paths import application, own_folder, tables_folder
 from changefeed.pipeline.pending import PendingStore
+from changefeed.pipeline.retry import Retries, Retry, seconds
 from changefeed.pipeline.state import State
 from changefeed.sinks.delta.columns import metadata_columns
 from changefeed.sinks.delta.table import Writer
 from changefeed.sources import Source, source
+from changefeed.spark.scratch import Scratch, sweep
+from changefeed.spark.session import lives
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 Progress = Callable[[State], None]
+
+Begun = tuple[int, State]  # the step that was done when a run began, and the state after it
 
 _log = logging.getLogger(__name__)
 
@@ -58,6 +61,7 @@ def run(
     until: Until = None,
     progress: Progress | None = None,
     stopping: Callable[[], bool] | None = None,
+    retrying: Callable[[Retry], None] | None = None,
 ) -> Summary:
     """Applies what the source has: all of it with `once`, else for ever, and in either case up to `until` at most.
 
@@ -68,6 +72,7 @@ def run(
         until: a commit_ts, or the upstream's name of a transaction or mark; every table ends at exactly this point.
         progress: called after every step with the state it reached.
         stopping: asked every second; once it says so, the run ends with the step that it is at.
+        retrying: called before the wait for another try, after an error that may pass.
 
     Raises:
         ConfigError: `until` lies before what has been applied, or the tables have no common point to stop at.
@@ -79,9 +84,21 @@ def run(
             "with consistency `key` the tables do not move together, so there is no point up to which to apply: leave "
             "--until out, or set pipeline.consistency to `transaction`"
         )
-    runner = _Runner(definition, spark, once, until, progress, stopping)
-    with as_ours():
-        return runner.run()
+    stopping = stopping or (lambda: False)
+    behaviour = definition.pipeline
+    retries = Retries(behaviour.max_retries, seconds(behaviour.retry_backoff), retrying, stopping)
+    begun: Begun | None = None
+    while True:
+        runner = _Runner(definition, spark, once, until, progress, stopping, begun)
+        try:
+            with as_ours(definition.sink.path):
+                return runner.run()
+        except ChangefeedError as error:
+            if not lives(spark) or not retries.wait(error, runner.ledger.step):
+                if stopping() and runner.begun is not None and getattr(error, "transient", False):
+                    return runner.summary()
+                raise
+        begun = runner.begun
 
 
 def open_flow(definition: Definition, spark: SparkSession) -> Flow:
@@ -107,10 +124,11 @@ class _Runner:
         once: bool,
         until: Until,
         progress: Progress | None,
-        stopping: Callable[[], bool] | None,
+        stopping: Callable[[], bool],
+        begun: Begun | None,
     ) -> None:
         self.definition, self.spark, self.once, self.until, self.progress = definition, spark, once, until, progress
-        self.stopping = stopping or (lambda: False)
+        self.stopping, self.begun = stopping, begun
         self.source: Source = source(definition.source)
         self.flow = open_flow(definition, spark)
         self.ledger = self.flow.ledger
@@ -121,23 +139,29 @@ class _Runner:
         self.stepped = threading.Event()  # a batch has come to its end since `_wait` looked
 
     def run(self) -> Summary:
+        """Takes the pipeline over, and follows the source until it is done."""
         try:
-            return self._run()
+            self._run()
         finally:
             self.source.close()
+        return self.summary()
 
-    def _run(self) -> Summary:
+    def summary(self) -> Summary:
+        """What was done since the first try began."""
+        assert self.begun is not None
+        first, before = self.begun
+        reached = None if self.until is None else self.flow.is_reached(self.until)
+        return Summary(self.ledger.epoch, self.ledger.step - first, before, self.ledger.state, reached)
+
+    def _run(self) -> None:
         self.flow.begin()
-        first, before = self.ledger.step, self.ledger.state
+        self.begun = self.begun or (self.ledger.step, self.ledger.state)
         self._recover()
         self.flow.letters.settle(self.ledger.state.positions)
         if not self._done():
             self._stream()
         if self.once and not self._done():
             self._settle()
-        state = self.ledger.state
-        reached = None if self.until is None else self.flow.is_reached(self.until)
-        return Summary(self.ledger.epoch, self.ledger.step - first, before, state, reached)
 
     def _recover(self) -> None:
         """Leaves no step half done, and no change pending that the marks already cover."""
@@ -193,12 +217,13 @@ class _Runner:
         end = self.source.end(self.spark, token) if self.once else None
         if end is not None and token is not None and token_text(end) == token_text(token):
             return
-        checkpoint = tempfile.mkdtemp(prefix="changefeed-checkpoint-")
+        sweep()
+        checkpoint = Scratch("checkpoint")
         try:
-            query = self._query(self.source.stream(self.spark, token, end), checkpoint, end)
+            query = self._query(self.source.stream(self.spark, token, end), f"{checkpoint.path}/spark", end)
             self._wait(query)
         finally:
-            shutil.rmtree(checkpoint, ignore_errors=True)
+            checkpoint.close()
 
     def _query(self, records: DataFrame, checkpoint: str, end: str | None) -> StreamingQuery:
         def on_batch(batch: DataFrame, number: int) -> None:
