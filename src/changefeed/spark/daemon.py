@@ -7,7 +7,8 @@ tasks. Where pyspark is installed beside them, they are not needed.
 Arrow's own allocator gives the memory of large columns back at once, and the system then clears it again for the next
 batch: as long a work as everything else that is done with chunks. The C library's keeps it.
 
-A signal that a service manager or `timeout` sends to all processes must not end the workers before the step that they work for. Spark ends them by other means: it closes the daemon's stdin, and kills a worker that hangs.
+A signal that a service manager or `timeout` sends to all processes must not end the workers before the step that they work
+for. Spark ends them by other means: it closes the daemon's stdin, and kills a worker that hangs.
 
 When Spark stops, its idle workers find their sockets closed, and each would print a stack trace of it as the program ends.
 """
