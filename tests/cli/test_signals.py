@@ -110,3 +110,20 @@ def test_nothing_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
         process.wait()
     assert len(family) > 2
     assert _gone(family)
+
+
+def test_a_jvm_that_is_killed_is_told_in_one_line(tmp_path: Path) -> None:
+    with _started(tmp_path) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        family = _family(process.pid)
+        [jvm] = [pid for pid in family if Path(f"/proc/{pid}/comm").read_text().strip() == "java"]
+        os.kill(jvm, signal.SIGKILL)
+        process.stdout.read()
+        [line] = process.stderr.read().splitlines()
+        assert process.wait(60) == 1
+    error = json.loads(line)["error"]
+    assert error["type"] == "ResourceError"
+    assert error["message"].startswith("Spark's JVM has ended: killed, or out of memory")
+    assert _gone(family)

@@ -170,6 +170,21 @@ def test_a_topic_that_is_taken_out_is_a_stop_with_a_way_out(
     run(cluster.pipeline("a", consistency=consistency), spark, once=True)  # it is forgotten
 
 
+def test_changes_that_come_too_late_by_a_new_topic_are_told(
+    spark: SparkSession, cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.create("a", records=[row(10, 1), *mark(40)])
+    run(cluster.pipeline("a"), spark, once=True)
+    cluster.create("b", records=[row(20, 2), row(50, 3), *mark(60)])
+    cluster.send("a", *mark(60))
+    state = run(cluster.pipeline("a", "b"), spark, once=True).state
+    assert (state.counts.repeated, state.barrier) == (1, 60)
+    assert (
+        "row changes at or below the cut, passed over as if sent again: 1. Topics that are new to this pipeline: "
+        f"{cluster.name('b')}. "
+    ) in caplog.text
+
+
 def test_a_topic_that_was_deleted_between_two_runs(spark: SparkSession, cluster: Cluster) -> None:
     cluster.create("a", records=[row(10, 1), *mark(11)])
     cluster.create("b", records=[row(10, 2), *mark(11)])

@@ -135,6 +135,7 @@ class _Runner:
         self.settled: State | None = None  # nothing came since it was settled
         self.error: BaseException | None = None
         self.ended = False
+        self.joined: set[str] = set()  # topics without a record before, whose changes may lie below the cut
         self.at_work = threading.Lock()  # held during a step; who ends the query waits for it
         self.stepped = threading.Event()  # a batch has come to its end since `_wait` looked
 
@@ -250,10 +251,27 @@ class _Runner:
         logged = batch_token(checkpoint, number)
         token = token_text(self.source.token(self.spark, self.ledger.state.source, logged))
         folder = f"{self.ledger.epoch:06d}-{number:08d}"
-        drained = self.source.drained(self.ledger.state.source, token)
+        before = self.ledger.state
+        drained = self.source.drained(before.source, token)
         self.flow.batch(batch, folder, token, self.source.partitions(token), self.until, drained=drained)
         self._tell()
+        self._warn_of_late(before)
         self.ended = end is not None and token == token_text(end)
+
+    def _warn_of_late(self, before: State) -> None:
+        """Says that a topic which joined late has changes that the tables have passed: they are not in them."""
+        after = self.ledger.state
+        if before.barrier is not None:
+            self.joined |= after.positions.keys() - before.positions.keys()
+        passed = after.counts.repeated - before.counts.repeated
+        if self.joined and passed:
+            _log.warning(
+                "row changes at or below the cut, passed over as if sent again: %s. Topics that are new to this pipeline: %s. If "
+                "the tables never had these changes, start the topics in a pipeline of their own",
+                passed,
+                ", ".join(sorted(self.joined)),
+            )
+            self.joined = set()
 
     def _wait(self, query: StreamingQuery) -> None:
         """Until the query ends by itself, or we have what we came for."""
