@@ -40,6 +40,12 @@ def barrier(state: State, partitions: Iterable[tuple[str, int]], until: int | No
     return lowest if state.barrier is None else max(lowest, state.barrier)
 
 
+def holders(state: State, partitions: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+    """The partitions without a mark: each of them alone holds the barrier."""
+    known = set(partitions) | {(topic, p) for topic, offsets in state.positions.items() for p in offsets}
+    return sorted((topic, p) for topic, p in known if state.resolved.get(topic, {}).get(p) is None)
+
+
 def absorbed(
     state: State, fresh: list[ChunkInfo], folder: str, token: str, repeated: int, *, quarantine: bool
 ) -> State:
