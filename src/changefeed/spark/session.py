@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -69,6 +70,9 @@ _INTERPRETED = {
 
 # As Spark has it, and a cluster's session.
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+
+# Spark's sockets are in Java's temporary folder, as `.<uuid>.sock`; some systems take paths of 104 bytes at most.
+_LONGEST_FOLDER = 104 - len("/.00000000-0000-0000-0000-000000000000.sock") - 1
 
 _COLLECTOR = re.compile(r"-XX:\+Use\w*GC\b")
 
@@ -163,7 +167,9 @@ def _properties(given: dict[str, str], scratch: Path) -> dict[str, str]:
     log4j = (Path(__file__).parent / "log4j2.properties").as_uri()
     theirs = given.get("spark.driver.extraJavaOptions", "")
     # Ours first: of a repeated option the JVM takes the last. The collector needs a tenth of the heap less than G1 beside it.
-    options = [f"-Dlog4j2.configurationFile={log4j}", f"-Djava.io.tmpdir={scratch}"]
+    options = [f"-Dlog4j2.configurationFile={log4j}"]
+    if len(str(scratch)) <= _LONGEST_FOLDER:
+        options.append(shlex.quote(f"-Djava.io.tmpdir={scratch}"))
     options += [] if _COLLECTOR.search(theirs) else ["-XX:+UseParallelGC"]
     merged["spark.driver.extraJavaOptions"] = " ".join([*options, *filter(None, [theirs])])
     # Spark's defaults are the current folder, whose catalog lives in memory, so that tables found only by name may go too; and
