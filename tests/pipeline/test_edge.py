@@ -130,6 +130,14 @@ JAVA = "An error occurred while calling o1.save.\n: {}\n\tat org.apache.spark.sq
             True,
         ),
         (
+            "java.lang.AssertionError: assertion failed: If startingOffsets contains specific offsets, you must specify all "
+            "TopicPartitions.",
+            SourceError,
+            "the topics have other partitions than source.starting-offsets names, or got new ones a moment ago: name all of "
+            "them, or run again",
+            True,
+        ),
+        (
             "org.apache.kafka.common.KafkaException: Failed to create new KafkaAdminClient\nCaused by: "
             "org.apache.kafka.common.config.ConfigException: Invalid value x for configuration security.protocol",
             ConfigError,

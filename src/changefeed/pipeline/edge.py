@@ -119,6 +119,12 @@ def _of_kafka(text: str) -> ChangefeedError | None:
             "Kafka no longer has the records that the ledger says come next: they expired before they were read. Start a new "
             "pipeline from a snapshot"
         )
+    if "you must specify all TopicPartitions" in text:
+        return SourceError(
+            "the topics have other partitions than source.starting-offsets names, or got new ones a moment ago: name all of "
+            "them, or run again",
+            transient=True,
+        )
     if refused := _KAFKA_CONFIG.search(text):
         return ConfigError(f"source: the Kafka client refuses its properties: {refused[1]}")
     if kafka := _KAFKA.search(text):
