@@ -8,7 +8,7 @@ A run lets Java read it. What looks at topics without Spark reads it with Python
     \z                      \Z
 
 What Python reads in another way, or not at all, is left to the run: `\p{…}`, `\h`, `\R`, `\x{…}`, `\k<…>`, `\G`, `\Z`, classes
-within classes and their intersections (`[a-z&&[^x]]`).
+within classes and their intersections (`[a-z&&[^x]]`), and whatever Python refuses that Java may not.
 """
 
 from __future__ import annotations
@@ -20,6 +20,14 @@ from changefeed.errors import ConfigError
 
 _JAVA_ALONE = re.compile(r"\\[pPhHRXGZkexN]|\[[^\]]*(?:&&|\[)|\(\?[a-zA-Z]*[dU]")
 _PYTHON_ALONE = re.compile(r"\(\?(?:P[<=>]|#|\()")
+# What is wrong in either language; the rest of Python's errors may be its own.
+_WRONG = (
+    "missing )",
+    "unbalanced parenthesis",
+    "unterminated character set",
+    "nothing to repeat",
+    "bad character range",
+)
 _PARTS = re.compile(r"\\Q(.*?)(?:\\E|\Z)|\\(.)|\(\?<(?=[A-Za-z])", re.DOTALL)
 
 
@@ -30,13 +38,15 @@ def topics_pattern(pattern: str) -> re.Pattern[str] | None:
         ConfigError: it is not a regular expression.
     """
     if found := _PYTHON_ALONE.search(pattern):
-        raise ConfigError(f"topics-pattern {pattern!r}: Java's regular expressions have no {found[0]}")
+        raise ConfigError(f"{pattern!r}: Java's regular expressions have no {found[0]}")
     if _JAVA_ALONE.search(pattern):
         return None
     try:
         return re.compile(_PARTS.sub(_rewritten, pattern))
     except re.error as error:
-        raise ConfigError(f"topics-pattern {pattern!r} is not a regular expression: {error}") from error
+        if not error.msg.startswith(_WRONG):
+            return None
+        raise ConfigError(f"{pattern!r} is not a regular expression: {error}") from error
 
 
 def whole(pattern: str) -> str:
