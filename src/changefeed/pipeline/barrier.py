@@ -7,7 +7,7 @@ barrier: it has been applied. Rows between the barrier and their own partition's
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from changefeed.pipeline.pending import ChunkInfo
@@ -38,6 +38,12 @@ def barrier(state: State, partitions: Iterable[tuple[str, int]], until: int | No
     if until is not None:
         lowest = min(lowest, until)
     return lowest if state.barrier is None else max(lowest, state.barrier)
+
+
+def holders(state: State, partitions: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+    """The partitions without a mark: each of them alone holds the barrier."""
+    known = set(partitions) | {(topic, p) for topic, offsets in state.positions.items() for p in offsets}
+    return sorted((topic, p) for topic, p in known if state.resolved.get(topic, {}).get(p) is None)
 
 
 def absorbed(
@@ -90,6 +96,25 @@ def absorbed(
         pending=(*state.pending, folder) if keeps else state.pending,
         sums=state.sums | ({folder: total} if keeps else {}),
         held=held,
+    )
+
+
+def without(state: State, topics: Collection[str], token: str) -> State:
+    """The state of a source that goes on at `token` and no longer has these topics: their marks hold nothing back.
+
+    Changes of theirs that are pending stay, and are applied when the marks of the others cover them.
+    """
+
+    def left(known: Positions) -> Positions:
+        return {topic: offsets for topic, offsets in known.items() if topic not in topics}
+
+    return replace(
+        state,
+        resolved=left(state.resolved),
+        latest=left(state.latest),
+        marks=left(state.marks),
+        positions=left(state.positions),
+        source=token,
     )
 
 
