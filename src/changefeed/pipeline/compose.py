@@ -35,9 +35,9 @@ from changefeed.protocols.base import Capabilities
 from changefeed.sinks.delta.log import Snapshot, Stamp
 from changefeed.sinks.delta.table import Writer
 from changefeed.spark.session import compiled
-from changefeed.stages.changes import Told, Window, changes
+from changefeed.stages.changes import NO_READS, Told, Window, changes
 from changefeed.stages.decode import decode
-from changefeed.stages.latest import latest
+from changefeed.stages.latest import last_reading, latest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -128,12 +128,14 @@ class Flow:
             return
         state = self._cut(before, chunks, partitions, until, settled)
         after, upto = before.barrier, state.barrier
-        if upto is None or (upto == after and not any(h.released for h in state.held.values())):
+        fresh = [chunk for chunk in chunks if chunk.folder not in self.ledger.state.pending]
+        again = self.cuts == "transactions" and transactions.reads_at(fresh, after)
+        if upto is None or (upto == after and not again and not any(h.released for h in state.held.values())):
             if state != self.ledger.state:
                 self.ledger.finish(state)
             return
         # chunks -> the writes that bring every table there
-        planned = make(state, chunks, after, upto, rules_of(self.definition))
+        planned = make(state, chunks, after, upto, rules_of(self.definition), again=again)
 
         def windows(chunk: ChunkInfo) -> list[Window]:
             hold = state.held.get(chunk.name)
@@ -276,8 +278,11 @@ class Flow:
         choice, window = self.definition.source.protocol, Window(action.after, action.upto)
         told = Told(choice.name, choice.options) if action.declared else None
         inserts = self.definition.pipeline.keyless == "inserts"
-        typed = changes(chunks, action.table, window, self.definition.sink.irregular, told, inserts=inserts)
+        typed = changes(
+            chunks, action.table, window, self.definition.sink.irregular, told, inserts=inserts, reads=action.reads
+        )
         if not action.table.keys:
+            typed = last_reading(typed) if action.reads != NO_READS else typed
             write = self.writer.load if action.load else self.writer.append
             write(path, action.table, typed, stamp, note)
             return

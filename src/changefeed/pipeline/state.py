@@ -84,6 +84,7 @@ class State:
         mark: the upstream's name for the barrier: of its last transaction, or of a mark that has a name.
         reached: who counts transactions -> the number of the last one below the barrier, where no marks are sent.
         ended: offset of the last end of a transaction below the barrier.
+        snapshots: places of the last snapshots below the barrier, where transactions are counted.
         resolved: topic -> partition -> the highest mark seen there.
         latest: topic -> partition -> the highest commit_ts seen there, of rows, schema changes and marks.
         positions: topic -> partition -> offset of the next record to read.
@@ -102,6 +103,7 @@ class State:
     mark: str | None = None
     reached: dict[str, int] = field(default_factory=dict)
     ended: int = -1
+    snapshots: tuple[int, ...] = ()
     resolved: Positions = field(default_factory=dict)
     latest: Positions = field(default_factory=dict)
     positions: Positions = field(default_factory=dict)

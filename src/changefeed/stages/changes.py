@@ -52,6 +52,9 @@ _PLACE = [
 ]
 
 
+NO_READS = -1  # before every commit_ts
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """Changes with `after` < commit_ts <= `upto`; None is no bound, and then changes without commit_ts belong too."""
@@ -78,6 +81,7 @@ def changes(
     told: Told | None = None,
     *,
     inserts: bool = False,
+    reads: int | None = None,
 ) -> DataFrame:
     """The typed changes of `table` in the window; `chunks` holds its `rows` chunks.
 
@@ -88,8 +92,10 @@ def changes(
         irregular: the sink's policy for values a column cannot hold; `fail` stops at the first.
         told: the protocol that told the rows, where the table's types come from DDL.
         inserts: of a table without a key, only these; its updates and deletes, which name no row, are passed over.
+        reads: of a table without a key, the commit_ts at which rows that a snapshot has read may lie. The table holds those
+            elsewhere already, so they are refused, or passed over with `inserts`; None for no such bound.
     """
-    work = worker(table, window, irregular, told, inserts=inserts)
+    work = worker(table, window, irregular, told, inserts=inserts, reads=reads)
     return chunks.select("payload").mapInArrow(work, schema_ddl(table))
 
 
@@ -112,7 +118,13 @@ def schema_ddl(table: Table) -> str:
 
 
 def worker(
-    table: Table, window: Window, irregular: str = "null", told: Told | None = None, *, inserts: bool = False
+    table: Table,
+    window: Window,
+    irregular: str = "null",
+    told: Told | None = None,
+    *,
+    inserts: bool = False,
+    reads: int | None = None,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that runs in Spark's Python workers.
 
@@ -128,6 +140,8 @@ def worker(
                 rows = _inside(unpack(payload.as_py()), window)
                 if inserts and not table.keys:
                     rows = TableBatch(rows.shape, rows.rows.filter(pc.invert(_changing(rows.rows))))
+                if reads is not None and not table.keys:
+                    rows = TableBatch(rows.shape, _read_once(rows.rows, table, reads, inserts))
                 if len(rows):
                     yield from _typed(rows, table, irregular, redefine)
 
@@ -179,6 +193,22 @@ def _only_inserts(rows: pa.RecordBatch, table: Table) -> None:
             "be applied: it names no row. Set pipeline.keyless to `inserts` to pass over what is no insert, or name the table in "
             "pipeline.exclude to pass over all of it; then run again"
         )
+
+
+def _read_once(rows: pa.RecordBatch, table: Table, reads: int, inserts: bool) -> pa.RecordBatch:
+    """The rows without those that a snapshot has read anywhere but at `reads`."""
+    elsewhere = pc.fill_null(pc.not_equal(rows.column("commit_ts").cast(pa.int64()), reads), False)
+    again = pc.and_(pc.equal(rows.column("op"), "read"), elsewhere)
+    if not pc.any(again).as_py():
+        return rows
+    if not inserts:
+        row = pc.indices_nonzero(again)[0].as_py()
+        raise UnsupportedError(
+            f"{table.database}.{table.name} has no handle key, and a snapshot without its CREATE TABLE reads it again at "
+            f"{place(rows, row)}: its rows would be there twice. Leave the table out of incremental and blocking snapshots; set "
+            "pipeline.keyless to `inserts` to pass over these rows, or name the table in pipeline.exclude; then run again"
+        )
+    return rows.filter(pc.invert(again))
 
 
 def _old_keys(
