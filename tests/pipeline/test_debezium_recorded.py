@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from changefeed.errors import UnsupportedError
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.run import run
 from changefeed.pipeline.status import status
@@ -125,3 +127,47 @@ def test_schema_changes_may_be_read_last(consistency: str, spark: SparkSession, 
     pipe = pipeline(tmp_path / "log.jsonl", tmp_path / "lake", consistency=consistency, limit=40)
     run(pipe, spark, once=True)
     check(pipe, history)
+
+
+def test_rows_at_the_barriers_own_place_are_taken_in(spark: SparkSession, tmp_path: Path) -> None:
+    """As of a blocking snapshot that was asked for through a file, with nothing in the binlog since the barrier."""
+    history = Recorded("mariadb-initial")
+    late = [event for event in history.events if event["topic"] == "srv.shop.events"]
+    first = [event for event in history.events if event not in late and "`events`" not in event["value"]]
+    again = [event for event in first if event["topic"] == "srv.shop.customers"]
+    pipe = pipeline(tmp_path / "log.jsonl", tmp_path / "lake")
+    write_log(tmp_path / "log.jsonl", first)
+    run(pipe, spark, once=True)
+    write_log(tmp_path / "log.jsonl", [*first, *again, *late])
+    run(pipe, spark, once=True)
+    check_equal(pipe, SHOP, history.tables)
+
+
+def test_a_table_without_a_key_that_is_read_again_is_refused_or_passed_over(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    history = Recorded("mariadb-initial")
+    again = [event for event in history.events if event["topic"] == "srv.shop.events"]
+    moved = [
+        event
+        | {
+            "value": re.sub(r'"pos":(\d+)', r'"pos":9\1', event["value"]).replace(
+                '"snapshot":"last_in_data_collection"', '"snapshot":"last"'
+            )
+        }
+        for event in again
+    ]
+    log = write_log(tmp_path / "log.jsonl", [*history.events, *moved])
+    with pytest.raises(UnsupportedError, match=r"shop\.events has no handle key, and a snapshot without its CREATE"):
+        run(pipeline(log, tmp_path / "refused", keyless="append"), spark, once=True)
+    pipe = pipeline(log, tmp_path / "passed")
+    run(pipe, spark, once=True)
+    check_equal(pipe, SHOP, history.tables)
+
+
+def test_a_snapshot_is_held_back_until_its_last_row(spark: SparkSession, tmp_path: Path) -> None:
+    events = Recorded("mariadb-initial").events
+    pipe = pipeline(tmp_path / "log.jsonl", tmp_path / "lake")
+    write_log(tmp_path / "log.jsonl", events[:-1])
+    assert run(pipe, spark, once=True).state.tables == {}
+    assert status(pipe)["counts"]["pending"] > 0

@@ -208,3 +208,9 @@ def test_a_transaction_that_ends_again_with_fewer_events_still_needs_all_of_them
     short = {**end(2, 0), "mark": 9}
     assert reach(BEGUN, end(2, 1), short, settled=True).barrier == 5
     assert reach(BEGUN, end(2, 1), short, row(2, 1, 10), settled=True).barrier == 10
+
+
+def test_lines_that_an_earlier_version_has_left_are_read() -> None:
+    old = pa.RecordBatch.from_pylist([row(2, 1, 10), end(2, 1)], schema=pa.schema(list(TRANSACTIONS)[:5]))
+    pending = [replace(chunk([]), transactions=old), chunk([row(3, 1, 20), end(3, 1)])]
+    assert barrier(BEGUN, pending, None, settled=False).barrier == 20

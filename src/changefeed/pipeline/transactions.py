@@ -28,13 +28,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed.errors import UnsupportedError
-from changefeed.frames.chunks import SIGNAL
+from changefeed.frames.chunks import SIGNAL, TRANSACTIONS
 from changefeed.pipeline.pending import ChunkInfo
 from changefeed.pipeline.state import State
 from changefeed.wire import gtid
 
 _INCREMENTAL = "incremental"
-_KNOWN_SNAPSHOTS = 8  # which are remembered, to know them when they are sent again
+_KNOWN_SNAPSHOTS = 64  # which are remembered, to know them when they are sent again
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +70,9 @@ def barrier(state: State, chunks: Iterable[ChunkInfo], until: int | str | None, 
     Raises:
         UnsupportedError: a transaction comes from another binlog, see rule 4.
     """
-    parts = [chunk.transactions for chunk in chunks if chunk.transactions is not None]
-    if not parts:
+    known = _lines(chunks)
+    if not len(known):
         return state
-    known = pa.concat_tables([pa.Table.from_batches([part]) for part in parts])
     target = gtid.parse(until) if isinstance(until, str) else until
     at, mark, reached, ended = state.barrier, state.mark, dict(state.reached), state.ended
     snapshots = state.snapshots
@@ -103,8 +102,14 @@ def reads_at(chunks: Iterable[ChunkInfo], barrier: int | None) -> bool:
     """Whether rows that a snapshot has read lie at the barrier itself, see rule 6."""
     if barrier is None:
         return False
-    lines = (chunk.transactions for chunk in chunks if chunk.transactions is not None)
-    return any(pc.any(pc.and_(_is_read(part), pc.equal(part.column("commit_ts"), barrier))).as_py() for part in lines)
+    lines = _lines(chunks)
+    return bool(pc.any(pc.and_(_is_read(lines), pc.equal(lines.column("commit_ts"), barrier))).as_py())
+
+
+def _lines(chunks: Iterable[ChunkInfo]) -> pa.Table:
+    """All lines of the `transactions` chunks; those of an earlier version have no column `snapshot`."""
+    parts = [pa.Table.from_batches([chunk.transactions]) for chunk in chunks if chunk.transactions is not None]
+    return pa.concat_tables([TRANSACTIONS.empty_table(), *parts], promote_options="default")
 
 
 def is_reached(state: State, until: str) -> bool:
@@ -167,7 +172,7 @@ def _snapshots(known: pa.Table) -> Iterator[_Item]:
         yield _Item(None, place, place, last >= place or (streamed is not None and streamed > place), rows=count)
 
 
-def _is_read(lines: pa.RecordBatch) -> pa.Array:
+def _is_read(lines: pa.Table) -> pa.ChunkedArray:
     """Which lines are rows that a snapshot has read."""
     mark = lines.column("snapshot")
     return pc.and_(
