@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -56,6 +57,8 @@ def _as_server(row: dict[str, Any], table: Table) -> dict[str, Any]:
 def _text(value: Any, kind: str) -> str | None:
     if value is None:
         return None
+    if isinstance(value, dict):
+        return base64.b64decode(value["base64"]).hex().upper()
     if kind.startswith("timestamp"):
         return str(value).replace("T", " ").removesuffix("Z")
     return str(value)
