@@ -32,6 +32,7 @@ class Merge(Action, frozen=True, tag=True, kw_only=True):
         load: the table is empty or stale before: replace it rather than merge.
         partial: some images lack columns.
         declared: DDL has told the table's types.
+        reads: where rows that a snapshot has read may lie, see `stages.changes`; of a table without a key.
     """
 
     source: tuple[str, str]
@@ -41,6 +42,7 @@ class Merge(Action, frozen=True, tag=True, kw_only=True):
     load: bool = False
     partial: bool = False
     declared: bool = False
+    reads: int | None = None
 
 
 class AddColumns(Action, frozen=True, tag=True, kw_only=True):

@@ -131,12 +131,14 @@ class Flow:
             return
         state = self._cut(before, chunks, partitions, until, settled)
         after, upto = before.barrier, state.barrier
-        if upto is None or (upto == after and not any(h.released for h in state.held.values())):
+        fresh = [chunk for chunk in chunks if chunk.folder not in self.ledger.state.pending]
+        again = self.cuts == "transactions" and transactions.reads_at(fresh, after)
+        if upto is None or (upto == after and not again and not any(h.released for h in state.held.values())):
             if state != self.ledger.state:
                 self.ledger.finish(state)
             return
         # chunks -> the writes that bring every table there
-        planned = make(state, chunks, after, upto, rules_of(self.definition))
+        planned = make(state, chunks, after, upto, rules_of(self.definition), again=again)
 
         def applied(chunk: ChunkInfo) -> list[Window]:
             hold, held = state.held.get(chunk.name), planned.held.get(chunk.name)

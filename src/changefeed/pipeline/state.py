@@ -110,6 +110,7 @@ class State:
         mark: the upstream's name for the barrier: of its last transaction, or of a mark that has a name.
         reached: who counts transactions -> the number of the last one below the barrier, where no marks are sent.
         ended: offset of the last end of a transaction below the barrier.
+        snapshots: places of the last snapshots below the barrier, where transactions are counted.
         resolved: topic -> partition -> the highest mark seen there.
         marks: topic -> partition -> the last mark of what the producer sends there now; after a restart it goes back.
         resent: where the producer has begun to send again, of partitions with pending rows; see `resent.py`.
@@ -132,6 +133,7 @@ class State:
     mark: str | None = None
     reached: dict[str, int] = field(default_factory=dict)
     ended: int = -1
+    snapshots: tuple[int, ...] = ()
     resolved: Positions = field(default_factory=dict)
     marks: Positions = field(default_factory=dict)
     resent: Sendings = field(default_factory=dict)

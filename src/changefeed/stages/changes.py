@@ -54,6 +54,9 @@ _PLACE = [
 ]
 
 
+NO_READS = -1  # before every commit_ts
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """Changes with `after` < commit_ts <= `upto`; None is no bound, and then changes without commit_ts belong too."""
@@ -81,6 +84,7 @@ def changes(
     *,
     inserts: bool = False,
     tally: Tally | None = None,
+    reads: int | None = None,
 ) -> DataFrame:
     """The typed changes of `table` in the window; `chunks` holds its `rows` chunks.
 
@@ -92,8 +96,10 @@ def changes(
         told: the protocol that told the rows, where the table's types come from DDL.
         inserts: of a table without a key, only these; its updates and deletes, which name no row, are passed over.
         tally: counts the rows in the window.
+        reads: of a table without a key, the commit_ts at which rows that a snapshot has read may lie. The table holds those
+            elsewhere already, so they are refused, or passed over with `inserts`; None for no such bound.
     """
-    work = worker(table, window, irregular, told, inserts=inserts, tally=tally)
+    work = worker(table, window, irregular, told, inserts=inserts, reads=reads, tally=tally)
     return chunks.select("payload").mapInArrow(work, schema_ddl(table))
 
 
@@ -111,6 +117,7 @@ def worker(
     *,
     inserts: bool = False,
     tally: Tally | None = None,
+    reads: int | None = None,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that runs in Spark's Python workers.
 
@@ -127,6 +134,8 @@ def worker(
                 read += len(rows)
                 if inserts and not table.keys:
                     rows = TableBatch(rows.shape, rows.rows.filter(pc.invert(_changing(rows.rows))))
+                if reads is not None and not table.keys:
+                    rows = TableBatch(rows.shape, _read_once(rows.rows, table, reads, inserts))
                 if len(rows):
                     yield from _typed(rows, table, irregular, redefine)
         if tally is not None:
@@ -181,6 +190,22 @@ def _only_inserts(rows: pa.RecordBatch, table: Table) -> None:
             "be applied: it names no row. Set pipeline.keyless to `inserts` to pass over what is no insert, or name the table in "
             "pipeline.exclude to pass over all of it; then run again"
         )
+
+
+def _read_once(rows: pa.RecordBatch, table: Table, reads: int, inserts: bool) -> pa.RecordBatch:
+    """The rows without those that a snapshot has read anywhere but at `reads`."""
+    elsewhere = pc.fill_null(pc.not_equal(rows.column("commit_ts").cast(pa.int64()), reads), False)
+    again = pc.and_(pc.equal(rows.column("op"), "read"), elsewhere)
+    if not pc.any(again).as_py():
+        return rows
+    if not inserts:
+        row = pc.indices_nonzero(again)[0].as_py()
+        raise UnsupportedError(
+            f"{table.database}.{table.name} has no handle key, and a snapshot without its CREATE TABLE reads it again at "
+            f"{place(rows, row)}: its rows would be there twice. Leave the table out of incremental and blocking snapshots; set "
+            "pipeline.keyless to `inserts` to pass over these rows, or name the table in pipeline.exclude; then run again"
+        )
+    return rows.filter(pc.invert(again))
 
 
 def _old_keys(
