@@ -33,6 +33,10 @@ _MANY = (": commit", ": data", ": part")  # files of which the newest and the ol
 _READ = (*_MANY, ": checkpoint", ": last checkpoint")  # and those that a reader reads; the others are beside them
 
 
+class NotThereError(Exception):
+    """There is no file of this role in this state."""
+
+
 @dataclass(frozen=True)
 class Damage:
     """One thing that happens: `act` changes the sink at `lake`."""
@@ -52,10 +56,6 @@ class Case:
     def name(self) -> str:
         """For people and for pytest."""
         return f"{self.moment}: {self.damage.name}"
-
-
-class NotThereError(Exception):
-    """There is no file of this role in this state."""
 
 
 def _file_damage(wanted: str, pick: str, how: str) -> Damage:
@@ -107,6 +107,23 @@ def _commits_gone(count: int) -> Callable[[Prepared, Path, str], None]:
             path.unlink(missing_ok=True)
 
     return act
+
+
+def _pointer_older(prepared: Prepared, lake: Path, folder: str) -> None:
+    """The note of the last checkpoint as it was earlier."""
+    early = prepared.folder / "early" / folder / "_delta_log" / "_last_checkpoint"
+    if not early.exists():
+        raise NotThereError(early.name)
+    pointer = lake / folder / "_delta_log" / "_last_checkpoint"
+    for path, old in ((pointer, early), (checksum_of(pointer), checksum_of(early))):
+        shutil.copy(old, path)
+
+
+def _commit_older(prepared: Prepared, lake: Path, folder: str) -> None:
+    """The newest commit with the content of the one before it."""
+    before, newest = sorted((lake / folder / "_delta_log").glob("*.json"))[-2:]
+    shutil.copy(before, newest)
+    checksum_of(newest).unlink(missing_ok=True)
 
 
 def _pending_folder_deleted(prepared: Prepared, lake: Path, folder: str) -> None:
@@ -197,6 +214,8 @@ _WRITERS: dict[str, Callable[[Prepared, Path, str], None]] = {
 _OF_A_LOG: dict[str, Callable[[Prepared, Path, str], None]] = {
     "the last commit gone": _commits_gone(1),
     "the last two commits gone": _commits_gone(2),
+    "an older note of the last checkpoint": _pointer_older,
+    "the last commit as the one before": _commit_older,
     **_WRITERS,
 }
 _OF_A_FOLDER: dict[str, Callable[[Prepared, Path, str], None]] = {
