@@ -289,13 +289,13 @@ def ddl(folder: Path, count: int) -> tuple[Taken, str]:
     if taken.exit:
         return taken, "not compared"
     found = []
-    for t in range(20):
-        here = taken.state["tables"][f"big.t{t}"]
+    for of in range(20):
+        here = taken.state["tables"][f"big.t{of}"]
         table = DeltaTable(here["path"], version=here["version"])
-        names = [f.name for f in table.schema().fields]
-        found.append((names, asked(taken, f"t{t}", "SELECT count(*) AS n, sum(id) AS s FROM t")))
-    ids = [range(t, count - 20, 20) for t in range(20)]
-    return taken, compared(found, [(["id", "note", *have[t]], {"n": len(i), "s": sum(i)}) for t, i in enumerate(ids)])
+        names = [field.name for field in table.schema().fields]
+        found.append((names, asked(taken, f"t{of}", "SELECT count(*) AS n, sum(id) AS s FROM t")))
+    ids = [range(of, count - 20, 20) for of in range(20)]
+    return taken, compared(found, [(["id", "note", *have[n]], {"n": len(i), "s": sum(i)}) for n, i in enumerate(ids)])
 
 
 def steps(folder: Path, count: int) -> tuple[Taken, str]:

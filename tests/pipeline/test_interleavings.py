@@ -32,7 +32,7 @@ from tests.pipeline.turns import Killed, Player, Turns
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.nightly
+pytestmark = pytest.mark.nightly  # all of them, as long as some fail; then the one that is marked below
 
 SCHEDULES = int(os.environ.get("CHANGEFEED_INTERLEAVINGS", "1"))
 CREATE = "CREATE TABLE `app`.`orders` (`id` BIGINT NOT NULL,`total` DECIMAL(10,2),PRIMARY KEY(`id`))"
@@ -120,6 +120,7 @@ def _check(turns: Turns, pipeline: Definition, spark: SparkSession, history: His
             assert [field.name for field in fields] == [c.name for c in here.table.columns], (name, version)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("point", [*failpoint.POINTS, "sql MERGE INTO", "sql ALTER TABLE"])
 @pytest.mark.parametrize("passes", [1, 2])
 def test_a_newer_run_goes_to_its_end_while_an_older_one_is_held(
