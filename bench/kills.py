@@ -1,6 +1,6 @@
 """Runs of a pipeline killed at random moments, over random histories, until every log is applied; then every cut is read.
 
-    python bench/kills.py [--kills 300] [--minutes 120] [--seed 1] [--pipelines 1] [--out bench/results/kills.txt]
+    python bench/kills.py [--kills 300] [--minutes 120] [--seed 1] [--pipelines 1] [--kinds driver,zombie] [--out FILE]
 
 A history (`tests/pipeline/random_log.py`: tables with keys and without, DDL, transactions over tables, rows that change
 their keys) is read in small batches by `changefeed run`, a process with a JVM and Python workers of its own. Each run is
@@ -10,7 +10,7 @@ ended at a chance moment after a chance commit to its ledger:
     jvm        SIGKILL to Java
     worker     SIGKILL to a Python worker; a run that gets over it goes on
     all        SIGKILL to all processes at once
-    zombie     SIGSTOP to all, another run of the pipeline takes over, SIGCONT while it works or when it has ended
+    zombie     SIGSTOP to all, another run of the pipeline takes over, SIGCONT while it works, when it has ended or was killed
 
 When a run has come to its end, each cut that the ledger published is read by a reader that is not Spark, and compared with
 the history's exact state at its commit_ts. One seed makes the same histories and intentions; moments are the machine's.
@@ -29,6 +29,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -226,15 +227,17 @@ def waited(run: subprocess.Popen[str]) -> bool:
 def _taken_over(pipeline: Pipeline, kill: Kill, older: list[Process], chance: random.Random) -> None:
     """Stops the run, lets another take over, and lets the older go on while it works or when it has ended."""
     send(older, signal.SIGSTOP)
-    newer = pipeline.start()
-    if chance.random() < 0.5:
+    newer, manner = pipeline.start(), chance.choice(["in the middle", "after the end", "after the death"])
+    if manner == "after the end":
+        waited(newer)
+    else:
         pipeline.wait_for(newer, pipeline.commits() + chance.randint(1, 4))
         time.sleep(chance.random())
-    else:
-        waited(newer)
+        if manner == "after the death":
+            send(processes(newer.pid), signal.SIGKILL)
     send(older, signal.SIGCONT)
     waited(newer)
-    kill.said = f"newer run: exit {newer.returncode}; "
+    kill.said = f"went on {manner} of the newer run, exit {newer.returncode}; "
 
 
 def _end_later(left: list[Process]) -> None:
@@ -250,6 +253,7 @@ class Campaign:
     wanted: int
     until: float
     out: IO[str]
+    kinds: Sequence[str] = KINDS
     kills: list[Kill] = field(default_factory=list)
     faults: list[tuple[int, Faults]] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
@@ -268,7 +272,7 @@ class Campaign:
         pipeline, failed = Pipeline(folder, log, consistency, java), 0
         while not self.over() and failed < 3:
             commits, delay = chance.choice([1, 2, 2, 3, 3, 4, 5, 6]), chance.uniform(0, 1.5)
-            kill = Kill(self.seed, number, consistency, chance.choice(KINDS), commits, delay)
+            kill = Kill(self.seed, number, consistency, chance.choice(self.kinds), commits, delay)
             if one_kill(pipeline, kill, chance):
                 self._record(kill)
             elif kill.exit == 0:
@@ -336,9 +340,17 @@ def warmed(folder: Path) -> str:
     return f"{JAVA} -XX:SharedArchiveFile={archive}" if archive.exists() else JAVA
 
 
-def campaign(seed: int, kills: int, minutes: float, folder: Path, out: IO[str], pipelines: int = 1) -> Campaign:
+def campaign(
+    seed: int,
+    kills: int,
+    minutes: float,
+    folder: Path,
+    out: IO[str],
+    pipelines: int = 1,
+    kinds: Sequence[str] = KINDS,
+) -> Campaign:
     """Kills until there were enough or the time is over; every history that was begun is applied to its end."""
-    campaign = Campaign(seed, kills, time.monotonic() + minutes * 60, out)
+    campaign = Campaign(seed, kills, time.monotonic() + minutes * 60, out, kinds)
     java, numbers = warmed(folder), iter(range(10**6))
 
     def work() -> None:
@@ -360,12 +372,13 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=120)
     parser.add_argument("--seed", type=int, default=random.randrange(2**16))
     parser.add_argument("--pipelines", type=int, default=1)
+    parser.add_argument("--kinds", type=lambda text: text.split(","), default=KINDS)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "kills.txt")
     given: Any = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="changefeed-kills-"))
     os.environ["TMPDIR"] = str(folder)  # killed runs leave scratch behind
     with given.out.open("a") as out:
-        done = campaign(given.seed, given.kills, given.minutes, folder, out, given.pipelines)
+        done = campaign(given.seed, given.kills, given.minutes, folder, out, given.pipelines, given.kinds)
         print(done.summary(), file=out, flush=True)
     print(done.summary())
     bad = done.errors or any(faults.words for _, faults in done.faults)
