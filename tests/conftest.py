@@ -7,7 +7,6 @@ group `processes`: one after the other.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -25,8 +24,6 @@ _JVM_FIXTURES = {"spark", "kafka", "registry"}
 @pytest.hookimpl(tryfirst=True)  # xdist reads the marker in its own hook of this name
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.get_closest_marker("nightly") and not os.environ.get("CHANGEFEED_NIGHTLY"):
-            item.add_marker(pytest.mark.skip(reason="fetches half a gigabyte: set CHANGEFEED_NIGHTLY=1"))
         if _JVM_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.xdist_group("jvm"))
 
