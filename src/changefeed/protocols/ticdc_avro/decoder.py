@@ -36,6 +36,7 @@ from changefeed.protocols.ticdc_avro.options import NAME, NO_REGISTRY, Options
 from changefeed.protocols.ticdc_avro.schema_text import BEFORE, CHECKSUM, COMMIT_TS, CORRUPTED, OP, PHYSICAL, VERSION
 from changefeed.protocols.ticdc_avro.schemas import RowSchema, understand
 from changefeed.wire import avro, confluent, tso
+from changefeed.wire.families import Families
 from changefeed.wire.records import Headers, dead_letter, each_record
 from changefeed.wire.zone import zone
 
@@ -55,7 +56,7 @@ class Decoder:
         self._zone = zone(options.time_zone)
         self._rule = options.topic_rule
         self._understood = lru_cache(_SCHEMAS)(self._understand)
-        self._family = lru_cache(_SCHEMAS)(self._make_family)
+        self._families: Families[Family] = Families()
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
         """What the records mean; see `protocols.base.Decoder`.
@@ -72,6 +73,10 @@ class Decoder:
             except ProtocolError as error:
                 dead.append(self._letter(error, place, key, value, headers))
         return Decoded(rows.build(), control, dead)
+
+    def forget(self) -> None:
+        """Lets go of the shapes; see `protocols.base.Decoder`."""
+        self._families.forget()
 
     def _record(
         self, key: bytes | None, value: bytes | None, place: Place, rows: BatchBuilder, control: list[Control]
@@ -181,6 +186,10 @@ class Decoder:
         except ProtocolError as error:
             return error
         return schema, avro.reader(schema.record)
+
+    def _family(self, key: RowSchema | None, value: RowSchema | None, topic: str) -> Family:
+        ids = (None if key is None else key.schema_id, None if value is None else value.schema_id, topic)
+        return self._families.of(ids, lambda: self._make_family(key, value, topic))
 
     def _make_family(self, key: RowSchema | None, value: RowSchema | None, topic: str) -> Family:
         row = value or key

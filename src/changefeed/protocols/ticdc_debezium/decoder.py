@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -27,12 +26,13 @@ from changefeed.model.position import Place
 from changefeed.model.table import canonical
 from changefeed.protocols.base import Stores
 from changefeed.protocols.ticdc_debezium import blocks, ddl, document, source
-from changefeed.protocols.ticdc_debezium.document import LONGEST_KEPT, Document
+from changefeed.protocols.ticdc_debezium.document import Document
 from changefeed.protocols.ticdc_debezium.images import Images, Json
 from changefeed.protocols.ticdc_debezium.options import Options
-from changefeed.protocols.ticdc_debezium.shapes import LIMIT, Described, family
+from changefeed.protocols.ticdc_debezium.shapes import Described, Family, family
 from changefeed.protocols.ticdc_debezium.source import Source
 from changefeed.wire import compression, tso
+from changefeed.wire.families import Families
 from changefeed.wire.json_form import INT64, integer, mapping, refuse_others, show
 from changefeed.wire.mysql import MOST_COLUMNS
 from changefeed.wire.records import dead_letter, each_record
@@ -50,7 +50,7 @@ class Decoder:
     def __init__(self, options: Options, stores: Stores) -> None:
         compression.check_available(options.large_message_handle_compression)
         self._options = options
-        self._family = lru_cache(LIMIT)(family)
+        self._families: Families[Family] = Families()
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
         """What the records mean; see `protocols.base.Decoder`."""
@@ -66,6 +66,10 @@ class Decoder:
                 database, table = self._named(value)
                 dead.append(replace(letter, database=database, table=table))
         return Decoded(rows.build(), control, dead)
+
+    def forget(self) -> None:
+        """Lets go of the shapes; see `protocols.base.Decoder`."""
+        self._families.forget()
 
     def _record(
         self, place: Place, key: bytes | None, value: bytes | None, rows: BatchBuilder, control: list[Control]
@@ -123,7 +127,7 @@ class Decoder:
         if key is not None and not _check_key(key.payload, after if after is not None else before or {}):
             kept["key"] = document.text_of(key.payload)
         rows.add(
-            (self._family if len(value.schema or "") <= LONGEST_KEPT else family)(described).shape(images.types),
+            self._families.of(described, lambda: family(described)).shape(images.types),
             place,
             op,
             before=images.before,
