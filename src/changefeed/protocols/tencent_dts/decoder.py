@@ -189,7 +189,9 @@ class Decoder:
         if len(group.records) > 1 and len(there) < len(found):
             text = f"an entry of its group is dead, which ends at {last.place}"
             rest = Refused(group.records[:-1], ProtocolError(text, reason="incomplete-group"))
-            dead += self._letters(rest)
+            tables = {event.table for event in found if isinstance(event, Dead)}
+            database, table = tables.pop() if len(tables) == 1 else (None, None)
+            dead += (replace(one, database=database or None, table=table or None) for one in self._letters(rest))
 
     def _letters(self, refused: Refused, hint: str = "") -> Iterator[DeadLetter]:
         """A letter for each record; those that were waiting lie before all others."""

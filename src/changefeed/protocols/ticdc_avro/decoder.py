@@ -42,6 +42,7 @@ from changefeed.wire.zone import zone
 
 _OPS = {"c": "insert", "u": "update", "d": "delete"}
 _MARKER_BYTES = 9
+_MARKS = (bytes((marks.DDL,)), bytes((marks.RESOLVED,)))
 _SCHEMAS = 1024
 
 
@@ -202,18 +203,22 @@ class Decoder:
     ) -> DeadLetter:
         """The dead letter, with schema id and table as far as the value, else the key, tells them."""
         letter = dead_letter(NAME, error, place, key, value, headers)
-        data, is_key = (key, True) if value is None or value[:1] == bytes((marks.DELETE,)) else (value, False)
-        if not data or len(data) < confluent.HEADER or data[0] != confluent.MAGIC:
+        if value is not None and value[:1] in _MARKS:
             return letter
-        schema_id, _ = confluent.open_datum(data, "value")
-        letter = replace(letter, schema_id=schema_id)
-        try:
-            schema, _ = self._schema(schema_id, is_key)
-        except ProtocolError:
-            return letter
-        names = (schema.database, schema.table)
-        database, table = self._rule.names(place.topic, *names) if self._rule else names
-        return replace(letter, database=database, table=table)
+        schema_id: int | None = None
+        for data, is_key in ((value, False), (key, True)):
+            if not data or len(data) < confluent.HEADER or data[0] != confluent.MAGIC:
+                continue
+            found, _ = confluent.open_datum(data, "value")
+            schema_id = found if schema_id is None else schema_id
+            try:
+                schema, _ = self._schema(found, is_key)
+            except ProtocolError:
+                continue
+            names = (schema.database, schema.table)
+            database, table = self._rule.names(place.topic, *names) if self._rule else names
+            return replace(letter, schema_id=schema_id, database=database, table=table)
+        return replace(letter, schema_id=schema_id)
 
 
 def _commit_ts(values: dict[str, Any]) -> int | None:

@@ -29,6 +29,7 @@ from changefeed.protocols.ticdc_debezium import blocks, ddl, document, source
 from changefeed.protocols.ticdc_debezium.document import Document
 from changefeed.protocols.ticdc_debezium.images import Images, Json
 from changefeed.protocols.ticdc_debezium.options import Options
+from changefeed.protocols.ticdc_debezium.schema import key_table
 from changefeed.protocols.ticdc_debezium.shapes import Described, Family, family
 from changefeed.protocols.ticdc_debezium.source import Source
 from changefeed.wire import compression, tso
@@ -63,7 +64,7 @@ class Decoder:
             except ProtocolError as error:
                 hint = _HINT if error.reason in ("bad-json", "unknown-kind") else ""
                 letter = dead_letter(NAME, error, place, key, value, headers, hint)
-                database, table = self._named(value)
+                database, table = self._named(key, value)
                 dead.append(replace(letter, database=database, table=table))
         return Decoded(rows.build(), control, dead)
 
@@ -89,14 +90,21 @@ class Decoder:
         else:
             control.append(ddl.read(place, named, found, origin, self._options))
 
-    def _named(self, value: bytes | None) -> tuple[str | None, str | None]:
-        """The table that a value is about, where that much can be read."""
+    def _named(self, key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
+        """The table that a record is about, where its value, or the schema of its key, tells it for certain."""
         try:
             found = self._document(value, "value")
             block = source.read({} if found is None else found.payload)
         except ProtocolError:
-            return None, None
+            return self._named_by_key(key)
         return block.database or None, block.table or None
+
+    def _named_by_key(self, key: bytes | None) -> tuple[str | None, str | None]:
+        try:
+            found = self._document(key, "key")
+        except ProtocolError:
+            return None, None
+        return (None, None) if found is None or found.schema is None else key_table(found.schema)
 
     def _document(self, data: bytes | None, what: str) -> Document | None:
         if data is None:

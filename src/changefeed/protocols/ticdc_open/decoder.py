@@ -68,7 +68,9 @@ class Decoder:
                 messages = framing.split(key, value)
                 self._check_readable(messages)
             except ProtocolError as error:
-                dead.append(dead_letter(NAME, error, place, key, value, headers, _HINT))
+                letter = dead_letter(NAME, error, place, key, value, headers, _HINT)
+                database, table = _named_by_all(key)
+                dead.append(replace(letter, database=database, table=table))
                 continue
             for index, message in enumerate(messages):
                 several = len(messages) > 1
@@ -267,6 +269,15 @@ def _instant(ts: int) -> Instant:
 def _moved(error: ProtocolError, start: int) -> ProtocolError:
     """The same error, with its byte counted from the start of the record's key or value."""
     return type(error)(str(error), reason=error.reason, byte=start + (error.byte or 0))
+
+
+def _named_by_all(key: bytes | None) -> tuple[str | None, str | None]:
+    """The one table that all messages of a record are for, by its key: the value may be anything."""
+    try:
+        names = {_named(part) for part in framing.keys(key)}
+    except ProtocolError:
+        return None, None
+    return names.pop() if len(names) == 1 else (None, None)
 
 
 def _named(key: bytes) -> tuple[str | None, str | None]:
