@@ -68,7 +68,7 @@ def is_signal(value: Part) -> bool:
     tree = value.payload
     if value.schema is not None or not isinstance(tree, dict) or tree.keys() not in _SIGNAL:
         return False
-    return type(tree["type"]) is str and isinstance(tree["data"], dict | str | None)
+    return type(tree["type"]) is str and type(tree["data"]) in (dict, str, type(None))
 
 
 def read_signal(key: bytes | None, value: bytes, place: Place) -> Heartbeat:
