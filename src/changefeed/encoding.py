@@ -141,6 +141,8 @@ class Pair:
                 template = self._reference.template(shape)
             except ChangefeedError:
                 template = None
+            if any("\0" in name for name in shape.by_name):  # Arrow's C interface ends names there
+                template = None
             self._numbers[shape] = None if template is None else self._kernel.learn(template)
         return self._numbers[shape]
 

@@ -54,7 +54,7 @@ class Door:
         mark = self._mark()
         try:
             decoded = self._decode(records)
-        except BaseException as error:
+        except BaseException as error:  # a defect, or a panic, must not stop the pipeline: rule 1
             if not _is_defect(error):
                 raise
             _log.exception("%s: a batch of %d records could not be decoded as a whole", self.name, len(records))
@@ -90,7 +90,7 @@ class Door:
         self.forget()
         try:
             return self._reference.decode(records)
-        except BaseException as error:
+        except BaseException as error:  # the same: now the records are decoded one by one
             if not _is_defect(error):
                 raise
             self._rewind(mark)
@@ -106,7 +106,7 @@ class Door:
             mark, record = self._mark(), records.slice(row, 1)
             try:
                 answer = placed(self._reference.decode(record), pa.array([row], pa.int32()))
-            except BaseException as error:
+            except BaseException as error:  # the same: this is the record, and it becomes a letter
                 if not _is_defect(error):
                     raise
                 self._rewind(mark)
@@ -147,4 +147,4 @@ def _letters(name: str, record: pa.RecordBatch, error: BaseException) -> Iterato
             f"{name}: {type(error).__name__}: {error!s:.200} ({place}). This is a defect of changefeed: please report it, "
             f"with what `changefeed dlq show` prints of this record\n{trace}"
         )
-        yield DeadLetter("defect", text, name, place, key, value, headers)
+        yield DeadLetter(reason="defect", error=text, protocol=name, place=place, key=key, value=value, headers=headers)

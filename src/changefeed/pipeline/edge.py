@@ -46,7 +46,7 @@ _FULL_CODES = (errno.ENOSPC, errno.EDQUOT)
 
 _DAMAGED = (
     "a file of this pipeline is missing or damaged. Restore the sink's folder as a whole, `_changefeed` and tables together, "
-    "from a backup; or start a new pipeline in an empty folder"
+    "from a backup; or build the tables anew from the source: changefeed repair --rebuild --all"
 )
 # What Spark and Delta say of files: by their names of errors, and by what the exceptions of Hadoop and Parquet say.
 _CONDITION = re.compile(r"\[(PATH_NOT_FOUND|FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|DELTA_\w+)(?:\.\w+)*\] (.*)")
@@ -173,8 +173,8 @@ def _of_files(text: str) -> ChangefeedError | None:
         return SinkError(f"{_line(text, file)}: {_DAMAGED}")
     if _COLUMNS.search(text):
         return SinkError(
-            "a table lacks a column that this pipeline wrote: somebody else has changed it. Restore the sink's folder as a "
-            "whole, or start a new pipeline in an empty folder"
+            "a table lacks a column that this pipeline wrote: somebody else has changed it. Restore it, or build it anew "
+            "from the source: changefeed repair"
         )
     return None
 

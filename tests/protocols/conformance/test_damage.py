@@ -1,7 +1,7 @@
 """Damaged bytes: a decoder answers with dead letters, never with an exception, a wrong value or a hang.
 
 CHANGEFEED_MUTATIONS   how many records of each protocol are mutated (200000)
-CHANGEFEED_SEED        where the mutations start; printed when a test fails
+CHANGEFEED_SEED        where the mutations start, new in each run; printed when a test fails, and repeats it
 CHANGEFEED_CUTS=all    cuts every record of the histories at every byte, not some of them at some
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import secrets
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,7 +22,7 @@ from tests.protocols.conformance.cases import Case, History, cases, compiled, de
 
 CASES = list(cases())
 HISTORIES = list(histories())
-SEED = int(os.environ.get("CHANGEFEED_SEED", "20260102"))
+SEED = int(os.environ.get("CHANGEFEED_SEED") or secrets.randbelow(1 << 40))
 CHUNKS = 20
 MUTATIONS = int(os.environ.get("CHANGEFEED_MUTATIONS", "200000")) // CHUNKS
 BATCH = 500
