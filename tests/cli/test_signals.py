@@ -121,9 +121,10 @@ def test_a_jvm_that_is_killed_is_told_in_one_line(tmp_path: Path) -> None:
         [jvm] = [pid for pid in family if Path(f"/proc/{pid}/comm").read_text().strip() == "java"]
         os.kill(jvm, signal.SIGKILL)
         process.stdout.read()
-        [line] = process.stderr.read().splitlines()
+        said = process.stderr.read().decode()
+        assert len(said.splitlines()) == 1, said
         assert process.wait(60) == 1
-    error = json.loads(line)["error"]
+    error = json.loads(said)["error"]
     assert error["type"] == "ResourceError"
     assert error["message"].startswith("Spark's JVM has ended: killed, or out of memory")
     assert _gone(family)

@@ -114,6 +114,7 @@ def session(app_name: str, *, master: str = "local[*]", config: Mapping[str, str
     conf = SparkConf(loadDefaults=False).setAppName(app_name).setMaster(master)
     conf.setAll(list(_properties(given, scratch.path).items()))
     context = SparkContext(conf=conf, gateway=gateway.gateway(conf))
+    _say_nothing_of_the_end(context._accumulatorServer)
     return SparkSession(context)
 
 
@@ -145,6 +146,17 @@ def lives(spark: SparkSession) -> bool:
         return jvm.java.lang.System.nanoTime() is not None
     except (Py4JError, OSError):
         return False
+
+
+def _say_nothing_of_the_end(server: Any) -> None:
+    """Lets pyspark's server for accumulators print no traceback when the JVM has ended: whoever waits for Spark says so."""
+    told = server.handle_error
+
+    def handle_error(request: Any, address: Any) -> None:
+        if not isinstance(sys.exception(), (EOFError, ConnectionError)):
+            told(request, address)
+
+    server.handle_error = handle_error
 
 
 def _require_pyspark() -> None:
