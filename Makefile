@@ -8,7 +8,7 @@ DONE := $(VENV)/.done
 KERNEL := optional
 KERNEL_SOURCES := $(shell find kernel \( -name target -o -name fuzz \) -prune -o -name '*.rs' -print -o -name '*.toml' -print 2>/dev/null)
 
-.PHONY: help install demo test check check-rust unit fmt bench lock clean java
+.PHONY: help install demo test check check-rust unit nightly fmt bench lock clean java
 
 help:
 	@echo "make install     everything changefeed needs, into .venv"
@@ -17,6 +17,7 @@ help:
 	@echo "make check       the static checks alone (style, types, layers, docs)"
 	@echo "make check-rust  form, lints and tests of the Rust kernel, where cargo is"
 	@echo "make unit        the tests alone"
+	@echo "make nightly     the long tests: storage faults, random kills, MySQL"
 	@echo "make fmt         put the code into the form that the checks want"
 	@echo "make bench       records decoded per second, on this machine"
 	@echo "make lock        write requirements.lock anew (UPGRADE=1: with the newest versions)"
@@ -46,6 +47,9 @@ check-rust:
 # Two workers: one has the tests that share a JVM (tests/conftest.py), the other the rest.
 unit:
 	$(BIN)/pytest -n 2 --dist loadgroup
+
+nightly: install
+	$(BIN)/pytest -n 2 --dist loadgroup -m nightly
 
 fmt: $(DONE)/packages
 	$(BIN)/ruff check --fix .

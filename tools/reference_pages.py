@@ -40,6 +40,7 @@ REASONS = {
     "bad-varint": "An integer does not have its shortest form, or has too many bits. Is the schema registry the right one?",
     "checksum": "The row is damaged, or does not match its checksum; `corruption-handle-level` says to refuse it.",
     "claim-check": "The row lies in a file that is missing, too large, or not said where: `claim-check-storage-uri`.",
+    "defect": "changefeed failed at this record, and not by its design: the error has the trace. The others go on. Please report it, with what `changefeed dlq show` prints of the record; a version that can read it replays it.",
     "handle-key-only": "The producer found the row too large and sent its key alone. Raise its `max-message-bytes`, or let it use `claim-check`.",
     "incomplete-group": "An event lies in several records, and these are not all of them: the log begins or ends inside, one is missing, or one of its entries is a dead letter. Read the records again from the first one.",
     "no-key": "A delete tells its row by the key alone, and there is none.",

@@ -13,6 +13,7 @@ use arrow_buffer::{Buffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use memchr::memmem;
 
 use crate::cursor::Cursor;
 use crate::ends::Ends;
@@ -22,6 +23,9 @@ use crate::mysql::{is_decimal, is_time};
 use crate::nulls::Nulls;
 use crate::quoted::unquote;
 use crate::room::emptied;
+
+/// Go writes it for a byte that is not UTF-8.
+const REPLACED: &[u8] = b"\\ufffd";
 
 /// One column under construction.
 pub trait Column: Send + Sync {
@@ -141,6 +145,9 @@ impl Bytes {
     #[inline]
     fn append(&mut self, c: &mut Cursor<'_>) -> Option<()> {
         let found = string(c)?;
+        if found.escaped && memmem::find(found.raw, REPLACED).is_some() {
+            return None; // what stands for a byte that is not UTF-8 is told apart from U+FFFD itself
+        }
         match self.spelling {
             Spelling::Plain if found.escaped => unescape(found.raw, &mut self.data),
             Spelling::Plain => self.append_if(true, found.raw),

@@ -16,6 +16,9 @@ use crate::columns::{Bytes, Column, Spelling};
 use crate::nulls::Nulls;
 use crate::room::emptied;
 
+/// Shapes of one family that are kept, the first that were learned: the reference has the same number.
+pub const MAX_SHAPES: usize = 256;
+
 /// What happened to a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {

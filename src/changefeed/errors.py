@@ -11,7 +11,8 @@ ChangefeedError
 ├── SourceError            the outside we read from            (.transient: worth another try)
 ├── SinkError              the outside we write to             (.transient)
 │   └── FencedError        another writer has taken this pipeline over
-└── SchemaRegistryError    the schema registry said no, or nothing (.transient)
+├── SchemaRegistryError    the schema registry said no, or nothing (.transient)
+└── ResourceError          this machine lacks something: disk, memory, time (.transient)
 ```
 
 A message alone suffices to act on: Spark carries an exception from an executor to the driver as text only.
@@ -21,6 +22,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+
+# A note to every error that another try may get over: of an error from an executor, Spark carries its notes too.
+TRANSIENT = "(transient)"
 
 
 class ChangefeedError(Exception):
@@ -78,6 +82,8 @@ class _OutsideError(ChangefeedError):
     def __init__(self, message: str, *, transient: bool = False) -> None:
         super().__init__(message)
         self.transient = transient
+        if transient:
+            self.add_note(TRANSIENT)
 
 
 class SourceError(_OutsideError):
@@ -94,6 +100,10 @@ class FencedError(SinkError):
 
 class SchemaRegistryError(_OutsideError):
     """The schema registry refused, or could not be reached."""
+
+
+class ResourceError(_OutsideError):
+    """This machine lacks something: disk, memory, or time. `transient` says whether another try may work."""
 
 
 def unknown_name(what: str, name: str, known: Iterable[str], meant: Mapping[str, str] | None = None) -> ConfigError:

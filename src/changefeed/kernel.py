@@ -9,7 +9,8 @@ Rule 1. The result is the reference's: same events, same shapes, one batch a sha
 Rule 2. A record is the kernel's as a whole or not at all. It decides nothing and explains nothing.
 Rule 3. Shapes come from the reference alone and are taught in the order in which it makes them: a row that agrees with
         several joins the first, here as there. So odd records are handed over in order, few at first, and what is taught of
-        a table ends where a shape of it is beyond the kernel: a later one would get rows that agree with both.
+        a table ends where a shape of it is beyond the kernel: a later one would get rows that agree with both. What the
+        reference remembers, how much, and until when, is the same with the kernel and without: see `wire.families`.
 Rule 4. Without the kernel everything works, slower; that is said once.
 """
 
@@ -26,6 +27,7 @@ from typing import Protocol as Interface
 import pyarrow as pa
 
 from changefeed.errors import ConfigError
+from changefeed.kernel_door import Door, door
 from changefeed.kernel_tables import Places, Taught, by_first_row, description, headers_of, joined, met, placed
 from changefeed.model.batch import Decoded, TableBatch
 from changefeed.model.event import Control, DeadLetter
@@ -47,7 +49,6 @@ changefeed_kernel = _installed()
 _log = logging.getLogger(__name__)
 INSTALL = "pip install ./kernel (needs cargo)"
 _FIRST_ODD = 2
-MAX_SHAPES = 4096
 _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -96,9 +97,9 @@ def decoder(
             raise ConfigError(f"the kernel {why}")
         if twin is not None:
             _say_slow()
-        return reference()
+        return door(name, reference())
     pair: type[Pair] = import_module(_PAIRS[name]).Grouped if name in _PAIRS else Pair
-    return pair(reference, twin)
+    return pair(name, reference(), twin)
 
 
 @functools.cache
@@ -151,7 +152,7 @@ _KERNELS: dict[str, Callable[[Any], Callable[[], Kernel] | None]] = {
 _PAIRS = {"tencent-dts": "changefeed.kernel_groups"}  # where records are not read one by one
 
 
-class Pair:
+class Pair(Door):
     """A kernel and the reference that teaches it.
 
     Where the topic decides too what a record is, the kernel has TOPICS: it is given them, and taught in which of them a
@@ -161,22 +162,25 @@ class Pair:
         odd: how many records went to the reference so far.
     """
 
-    def __init__(self, reference: Callable[[], Decoder], kernel: Callable[[], Kernel]) -> None:
+    def __init__(self, name: str, reference: Decoder, kernel: Callable[[], Kernel]) -> None:
+        super().__init__(name, reference)
         self.odd = 0
-        self._make = (reference, kernel)
+        self._make = kernel
+        self._start_over()
+
+    def forget(self) -> None:
+        """Lets go of the shapes, here and in the kernel; see `protocols.base.Decoder`."""
+        super().forget()
         self._start_over()
 
     def _start_over(self) -> None:
-        self._reference, self._kernel = self._make[0](), self._make[1]()
+        self._kernel = self._make()
         self._by_topic = getattr(self._kernel, "TOPICS", False)
         self._seen: set[tuple[TableShape, str | None]] = set()
         self._shapes: list[Taught] = []
         self._beyond: set[tuple[str, str, str]] = set()
 
-    def decode(self, records: pa.RecordBatch) -> Decoded:
-        """What the records mean; see `protocols.base.Decoder`."""
-        if len(self._seen) > MAX_SHAPES:
-            self._start_over()
+    def _decode(self, records: pa.RecordBatch) -> Decoded:
         tables: list[TableBatch] = []
         control: list[Control] = []
         dead: list[DeadLetter] = []
@@ -214,7 +218,9 @@ class Pair:
             family = (shape.database, shape.table, shape.wire)
             if shape.before is not None or shape.after is not None or family in self._beyond:
                 continue
-            if self._kernel.learn(description(shape, topic)) is not None:
+            if any("\0" in name for name in shape.by_name):  # Arrow's C interface, which ends names there
+                self._beyond.add(family)
+            elif self._kernel.learn(description(shape, topic)) is not None:
                 self._shapes.append(Taught(shape))
             else:
                 self._beyond.add(family)

@@ -23,7 +23,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from changefeed import kernel
 from changefeed.kernel import Pair
 from changefeed.kernel_tables import Places, headers_of, joined
 from changefeed.model.batch import Decoded, TableBatch
@@ -77,10 +76,7 @@ class Grouped(Pair):
     _reference: Decoder
     _kernel: Any
 
-    def decode(self, records: pa.RecordBatch) -> Decoded:
-        """What the records mean; see `protocols.base.Decoder`."""
-        if len(self._seen) > kernel.MAX_SHAPES:
-            self._start_over()
+    def _decode(self, records: pa.RecordBatch) -> Decoded:
         batch = self._follow(records)
         odd, at = self._run(batch, batch.rows), 0
         while at < len(odd):
@@ -95,14 +91,6 @@ class Grouped(Pair):
     def waiting(self) -> pa.RecordBatch:
         """The records of incomplete groups; see `protocols.base.FragmentDecoder`."""
         return self._reference.waiting()
-
-    def _start_over(self) -> None:
-        """Forgets the shapes, but not how records follow each other."""
-        before: Decoder | None = getattr(self, "_reference", None)
-        super()._start_over()
-        if before is not None:
-            before.forget()
-            self._reference = before
 
     def _follow(self, records: pa.RecordBatch) -> Batch:
         """Makes groups of the records."""

@@ -29,7 +29,7 @@ from changefeed.pipeline.by_key import reach
 from changefeed.pipeline.pending import ChunkInfo
 from changefeed.pipeline.plan import Planned, make
 from changefeed.pipeline.rules import Rules
-from changefeed.pipeline.state import State, read_state, write_state
+from changefeed.pipeline.state import FolderSum, State, read_state, write_state
 from changefeed.pipeline.writes import overlaps
 from changefeed.protocols.base import Capabilities
 from changefeed.stages.changes import Window, worker
@@ -97,7 +97,7 @@ class Lake:
         """Takes a batch into the pending store."""
         self.pending[folder] = fresh
         infos = [c.info for c in fresh]
-        self.state = absorbed(self.state, infos, folder, folder, 0, quarantine=False)
+        self.state = absorbed(self.state, infos, (folder, FolderSum(0, 0, "")), folder, 0, quarantine=False)
 
     def step(self, partitions: int) -> bool:
         """Applies what the marks allow; False when there was nothing to do."""

@@ -9,6 +9,7 @@ Two partitions that lag behind each other; each transaction has a commit_ts of i
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,11 @@ class HistoryBuilder:
         for partition in partitions or range(self.partitions):
             self._line(partition, kind="resolved", partition=partition)
         return self.ts
+
+    @property
+    def records(self) -> int:
+        """How many records there are, with a record for each row."""
+        return sum(json.loads(line)["kind"] != "shape" for line in self._lines)
 
     def write(self, path: Path, stores: Stores | None = None, **options: Any) -> Path:
         """The history as a record log of `ticdc-open`, by default a record for each row."""

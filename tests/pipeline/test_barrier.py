@@ -8,8 +8,9 @@ from changefeed.model.event import SchemaChange
 from changefeed.model.position import Place
 from changefeed.pipeline.barrier import absorbed, barrier, still_pending
 from changefeed.pipeline.pending import ChunkInfo
-from changefeed.pipeline.state import Hold, State
+from changefeed.pipeline.state import FolderSum, Hold, State
 
+NOTHING = FolderSum(0, 0, "")
 BOTH = {("t", 0), ("t", 1)}
 
 
@@ -55,7 +56,7 @@ def test_a_batch_moves_positions_and_marks_and_counts_what_was_read() -> None:
         chunk("dead"),
     ]
     state = State(resolved={"t": {0: 8}}, positions={"t": {0: 3}}, pending=("0",))
-    found = absorbed(state, fresh, "1", "token", 2, quarantine=False)
+    found = absorbed(state, fresh, ("1", NOTHING), "token", 2, quarantine=False)
     assert found.positions == {"t": {0: 8, 1: 2}}
     assert found.resolved == {"t": {0: 8, 1: 9}}, "the mark of partition 0 went back: ignored"
     assert (found.pending, found.source, found.held) == (("0", "1"), "token", {})
@@ -64,13 +65,15 @@ def test_a_batch_moves_positions_and_marks_and_counts_what_was_read() -> None:
 
 
 def test_a_batch_of_marks_alone_leaves_nothing_pending() -> None:
-    assert absorbed(State(), [chunk("read"), chunk("resolved", 6)], "1", "", 0, quarantine=False).pending == ()
+    assert (
+        absorbed(State(), [chunk("read"), chunk("resolved", 6)], ("1", NOTHING), "", 0, quarantine=False).pending == ()
+    )
 
 
 def test_quarantine_holds_the_table_of_a_dead_letter_where_it_is() -> None:
     state = State(barrier=7, held={"app.b": Hold(3)})
     fresh = [chunk("dead"), chunk("dead", table="b")]
-    found = absorbed(state, fresh, "1", "", 0, quarantine=True)
+    found = absorbed(state, fresh, ("1", NOTHING), "", 0, quarantine=True)
     assert found.held == {"app.a": Hold(7), "app.b": Hold(3)}
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
-from changefeed.errors import SourceError
-from changefeed.pipeline.edge import translated
+from changefeed.cli.failure import _in_short
+from changefeed.errors import ChangefeedError, ConfigError, ResourceError, SinkError, SourceError
+from changefeed.pipeline.edge import as_ours, translated
 
 STREAM = (
     "[STREAM_FAILED] Query [id = 12cba83e, runId = af9ff239] terminated with exception: "
@@ -37,3 +40,139 @@ def test_what_kafka_says_is_an_error_of_the_source(said: str, message: str, tran
     found = translated(STREAM.format(said))
     assert isinstance(found, SourceError)
     assert (str(found), found.transient) == (message, transient)
+
+
+DAMAGED = (
+    "a file of this pipeline is missing or damaged. Restore the sink's folder as a whole, `_changefeed` and tables together, "
+    "from a backup; or start a new pipeline in an empty folder"
+)
+JAVA = "An error occurred while calling o1.save.\n: {}\n\tat org.apache.spark.sql.Dataset.x(Dataset.scala:1)\n\tat y(A.java:2)\n"
+
+
+@pytest.mark.parametrize(
+    "said, kind, message, transient",
+    [
+        (
+            "org.apache.spark.SparkException: Job aborted due to stage failure\nCaused by: java.io.IOException: No space left on "
+            "device",
+            ResourceError,
+            "the disk is full: make room there and run again. What was begun is finished first, nothing is lost",
+            False,
+        ),
+        (
+            "org.apache.spark.SparkException: Python worker failed to connect back.",
+            ResourceError,
+            "a Python worker did not start in Spark's 10 seconds: the machine is overloaded. Run again when it has less to do",
+            True,
+        ),
+        (
+            "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)",
+            ResourceError,
+            "a Python worker has ended: killed, or out of memory. Run again; if it happens again, give the machine more memory, "
+            "or lower source.max-records-per-batch",
+            True,
+        ),
+        (
+            "java.lang.OutOfMemoryError: Java heap space",
+            ResourceError,
+            "Spark's JVM has not enough memory: lower source.max-records-per-batch, or raise spark.driver.memory if the machine "
+            "has more",
+            False,
+        ),
+        (
+            "org.apache.spark.SparkException: Job aborted: Executor heartbeat timed out after 130000 ms",
+            ResourceError,
+            "a part of Spark did not answer in time: the machine is overloaded. Run again when it has less to do",
+            True,
+        ),
+        (
+            "org.apache.spark.sql.AnalysisException: [PATH_NOT_FOUND] Path does not exist: file:/lake/_changefeed/pending/1. "
+            "SQLSTATE: 42K03",
+            SinkError,
+            f"Path does not exist: file:/lake/_changefeed/pending/1 (PATH_NOT_FOUND): {DAMAGED}",
+            False,
+        ),
+        (
+            "org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading file "
+            "file:///lake/a/b.parquet. SQLSTATE: KD001",
+            SinkError,
+            f"Encountered error while reading file file:///lake/a/b.parquet (FAILED_READ_FILE): {DAMAGED}",
+            False,
+        ),
+        (
+            "io.delta.exceptions.DeltaIllegalStateException: [DELTA_VERSIONS_NOT_CONTIGUOUS] Versions (0, 2) are not contiguous.",
+            SinkError,
+            f"Versions (0, 2) are not contiguous (DELTA_VERSIONS_NOT_CONTIGUOUS): {DAMAGED}",
+            False,
+        ),
+        (
+            "java.lang.RuntimeException: file:/lake/x.parquet is not a Parquet file. Expected magic number at tail",
+            SinkError,
+            "file:/lake/x.parquet is not a Parquet file. Expected magic number at tail: " + DAMAGED,
+            False,
+        ),
+        (
+            "java.io.FileNotFoundException: File file:/lake/x.parquet does not exist",
+            SinkError,
+            f"File file:/lake/x.parquet does not exist: {DAMAGED}",
+            False,
+        ),
+        (
+            "org.apache.hadoop.fs.ChecksumException: Checksum error: file:/lake/x.json at 0 exp: 1 got: 2",
+            SinkError,
+            f"Checksum error: file:/lake/x.json at 0 exp: 1 got: 2: {DAMAGED}",
+            False,
+        ),
+        (
+            "com.amazonaws.AmazonServiceException: Please reduce your request rate. (Status Code: 503; Error Code: SlowDown)",
+            SinkError,
+            "the storage does not answer: Please reduce your request rate. (Status Code: 503; Error Code: SlowDown). Run again",
+            True,
+        ),
+        (
+            "java.lang.AssertionError: assertion failed: If startingOffsets contains specific offsets, you must specify all "
+            "TopicPartitions.",
+            SourceError,
+            "the topics have other partitions than source.starting-offsets names, or got new ones a moment ago: name all of "
+            "them, or run again",
+            True,
+        ),
+        (
+            "org.apache.kafka.common.KafkaException: Failed to create new KafkaAdminClient\nCaused by: "
+            "org.apache.kafka.common.config.ConfigException: Invalid value x for configuration security.protocol",
+            ConfigError,
+            "source: the Kafka client refuses its properties: Invalid value x for configuration security.protocol",
+            None,
+        ),
+    ],
+)
+def test_what_the_outside_did_is_not_a_defect(
+    said: str, kind: type[ChangefeedError], message: str, transient: bool | None
+) -> None:
+    found = translated(JAVA.format(said))
+    assert type(found) is kind
+    assert (str(found), getattr(found, "transient", None)) == (message, transient)
+
+
+def test_what_is_left_is_a_defect_in_one_line() -> None:
+    text = JAVA.format("java.lang.NullPointerException: x is null")
+    assert translated(text) is None
+    assert _in_short(text) == "java.lang.NullPointerException: x is null"
+
+
+@pytest.mark.parametrize(
+    "error, kind, message",
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "/tmp/x"), ResourceError,
+         "the disk is full (/tmp/x): make room there and run again. What was begun is finished first, nothing is lost"),
+        (PermissionError(errno.EACCES, "Permission denied", "/tmp/x"), ResourceError, "/tmp/x: Permission denied"),
+        (MemoryError(), ResourceError, "this process has not enough memory: lower source.max-records-per-batch, or raise "
+         "spark.driver.memory if the machine has more"),
+        (ConnectionRefusedError(111, "Connection refused"), ResourceError, "Spark's JVM has ended: killed, or out of memory "
+         "(spark.driver.memory). Run again: what was begun is finished first"),
+    ],
+)  # fmt: skip
+def test_what_the_system_says(error: BaseException, kind: type[ChangefeedError], message: str) -> None:
+    with pytest.raises(kind) as found, as_ours():
+        raise error
+    assert str(found.value) == message

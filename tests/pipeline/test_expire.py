@@ -20,10 +20,12 @@ from changefeed.pipeline.actions import Create, Plan, write_plan
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.expire import Expiry, expire
 from changefeed.pipeline.expired import Note, Notes
-from changefeed.pipeline.state import State, TableState, write_state
+from changefeed.pipeline.state import State, TableState, Written, write_state
 from changefeed.pipeline.status import status
 from tests.pipeline.running import definition
 
+OWNER = "changefeed:test:0"
+PROPERTIES = {"changefeed.pipeline": "test", "changefeed.ledger": "0"}
 WEEK, DAY = timedelta(days=7), timedelta(days=1)
 SCHEMA = pa.schema(
     [("epoch", pa.int64()), ("step", pa.int64()), ("status", pa.string()), ("at", pa.timestamp("us", "UTC")),
@@ -42,7 +44,7 @@ class Lake:
     def definition(self) -> Definition:
         return definition(self.root / "none.jsonl", self.root)
 
-    def folder(self, path: str, owner: str | None = "changefeed:test") -> Path:
+    def folder(self, path: str, owner: str | None = OWNER) -> Path:
         """A table with a row."""
         stamps = [Transaction(owner, 1)] if owner else []
         write_deltalake(
@@ -57,7 +59,7 @@ class Lake:
     def begun(self, step: int, *paths: str, ends: tuple[str, ...] = ()) -> None:
         """A step that is begun, and writes to these paths."""
         actions = [Create(path=path, number=1, table=Table("app", "t", (), ())) for path in paths]
-        plan = Plan(actions=list(actions), folders=(), state=self._state(step, ends), notes=[])
+        plan = Plan(actions=list(actions), folders=(), sums={}, state=self._state(step, ends), notes=[])
         self._row(step, "begun", 0, plan=write_plan(plan))
 
     def expire(self, age: timedelta = WEEK, *, dry_run: bool = False) -> Expiry:
@@ -68,7 +70,10 @@ class Lake:
         return [cut["commit_ts"] for cut in status(self.definition)["cuts"]]
 
     def _state(self, step: int, paths: tuple[str, ...]) -> State:
-        tables = {path.replace("/", "."): TableState(Table(*path.split("/"), (), ()), path, True, 0) for path in paths}
+        tables = {
+            path.replace("/", "."): TableState(Table(*path.split("/"), (), ()), path, True, Written(0, 1, 1, 1))
+            for path in paths
+        }
         return State(barrier=step, tables=tables)
 
     def _row(self, step: int, status: str, days_ago: float, state: str | None = None, plan: str | None = None) -> None:
@@ -81,8 +86,13 @@ class Lake:
             "plan": plan,
         }
         rows = pa.Table.from_pylist([row], schema=SCHEMA)
-        ours = CommitProperties(app_transactions=[Transaction("changefeed:test", step)])
-        write_deltalake(self.root / "_changefeed" / "ledger", rows, mode="append", commit_properties=ours)
+        ours = CommitProperties(app_transactions=[Transaction(OWNER, step)])
+        ledger = self.root / "_changefeed" / "ledger"
+        first = not ledger.exists()
+        write_deltalake(ledger, rows, mode="append", commit_properties=ours)
+        if first:  # names its owner, with properties that this writer refuses
+            log = ledger / "_delta_log" / f"{0:020d}.json"
+            log.write_text(log.read_text().replace('"configuration":{}', f'"configuration":{json.dumps(PROPERTIES)}'))
 
 
 @pytest.fixture

@@ -93,6 +93,7 @@ def test_a_dropped_table_comes_again_while_its_old_folder_goes(spark: SparkSessi
 def test_a_run_does_not_wait_for_ever(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger, "_PATIENCE", 0.5)
     pipeline, half, whole = _history(tmp_path)
+    pipeline = pipeline.model_copy(update={"pipeline": pipeline.pipeline.model_copy(update={"max_retries": 0})})
     half.rename(tmp_path / "app.jsonl")
     run(pipeline, spark, once=True)
     Notes(str(pipeline.sink.path), own_folder(pipeline)).begin(1, ("app/orders",))

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from changefeed.errors import UnsupportedError
-from changefeed.frames.chunks import TRANSACTIONS
+from changefeed.frames.chunks import SIGNAL, TRANSACTIONS
 from changefeed.pipeline.pending import ChunkInfo
 from changefeed.pipeline.state import State
-from changefeed.pipeline.transactions import barrier, is_reached, is_waiting
+from changefeed.pipeline.transactions import barrier, is_reached, is_waiting, reads_at
 
 Line = dict[str, Any]
 
@@ -128,3 +128,89 @@ def test_a_folder_is_kept_for_the_ends_in_it() -> None:
     assert is_waiting(chunk([end(2, 1)]), 3)
     assert not is_waiting(chunk([end(2, 1)]), 4)
     assert not is_waiting(chunk([row(2, 1, 10)]), -1)
+
+
+def read(place: int, mark: str = "true") -> Line:
+    return {"commit_ts": place, "snapshot": mark}
+
+
+def made(place: int, mark: str = "true") -> Line:
+    """A schema change of the snapshot that has this place."""
+    return {"events": 0, "commit_ts": place - 1, "snapshot": mark}
+
+
+def signal(number: int, place: int) -> Line:
+    return {**row(number, 1, place), "snapshot": SIGNAL}
+
+
+@pytest.mark.parametrize(
+    "lines, settled, place",
+    [
+        ([made(10), read(10), read(10, "last")], True, 10),
+        ([made(10), read(10), read(10, "last")], False, None),
+        ([made(10), read(10)], True, None),
+        ([made(10), made(10, "last")], True, 10),
+        ([made(10)], True, None),
+        ([made(10), read(10), ddl(None, 30)], True, 30),
+        ([made(10), read(10), row(2, 1, 30), end(2, 1)], True, 30),
+        ([made(10), read(10), row(2, 1, 30), end(2, 1)], False, None),
+        ([made(10), read(10), row(2, 1, 30)], True, 10),
+        ([made(10), read(10), made(20), read(20, "last")], True, 20),
+        ([made(20), read(20), made(10), read(10, "last")], True, 10),
+        ([row(2, 1, 7), end(2, 1), made(10), read(10)], True, 7),
+    ],
+    ids=[
+        "a snapshot whose last row was read",
+        "the same, with more to read",
+        "rows without the last",
+        "schema changes alone, with the last",
+        "schema changes alone, without it",
+        "a schema change behind it",
+        "a transaction behind it",
+        "a transaction behind it, with more to read",
+        "an unfinished transaction behind it",
+        "one that was begun again",
+        "one that was begun again and has not ended",
+        "a transaction before it",
+    ],
+)
+def test_a_snapshot_is_taken_in_when_it_is_whole(lines: list[Line], settled: bool, place: int | None) -> None:
+    assert reach(State(), *lines, settled=settled).barrier == place
+
+
+def test_a_transaction_with_a_signal_waits_for_rows_that_it_does_not_count() -> None:
+    lines = [signal(2, 10), end(2, 1), row(3, 1, 20), end(3, 1)]
+    assert reach(BEGUN, *lines).barrier == 5
+    assert reach(BEGUN, *lines, read(10, "incremental"), settled=True).barrier == 20
+
+
+def test_rows_that_are_read_again_at_the_barrier_are_seen() -> None:
+    assert reads_at([chunk([read(5, "incremental"), row(2, 1, 6)])], 5)
+    assert not reads_at([chunk([made(6), signal(2, 5), row(2, 1, 5)])], 5)
+    assert not reads_at([chunk([read(5)])], None)
+
+
+def test_a_snapshot_that_was_taken_in_may_come_again_and_another_below_is_refused() -> None:
+    taken = reach(State(), made(10), read(10, "last"), row(2, 1, 30), end(2, 1), settled=True)
+    assert (taken.barrier, taken.snapshots) == (30, (10,))
+    assert reach(taken, made(10), read(10, "last"), settled=True).barrier == 30
+    assert reach(taken, made(8), settled=True).barrier == 30
+    with pytest.raises(UnsupportedError) as error:
+        reach(taken, made(8), read(8, "last"), settled=True)
+    assert str(error.value) == (
+        "a snapshot at binlog 0 position 8 lies before what has been applied, binlog 0 position 30: the upstream has begun "
+        "another binlog (a failover, RESET MASTER), and its rows have no order with the changes before. Start a new "
+        "pipeline from a snapshot"
+    )
+
+
+def test_a_transaction_that_ends_again_with_fewer_events_still_needs_all_of_them() -> None:
+    short = {**end(2, 0), "mark": 9}
+    assert reach(BEGUN, end(2, 1), short, settled=True).barrier == 5
+    assert reach(BEGUN, end(2, 1), short, row(2, 1, 10), settled=True).barrier == 10
+
+
+def test_lines_that_an_earlier_version_has_left_are_read() -> None:
+    old = pa.RecordBatch.from_pylist([row(2, 1, 10), end(2, 1)], schema=pa.schema(list(TRANSACTIONS)[:5]))
+    pending = [replace(chunk([]), transactions=old), chunk([row(3, 1, 20), end(3, 1)])]
+    assert barrier(BEGUN, pending, None, settled=False).barrier == 20

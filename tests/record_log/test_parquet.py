@@ -87,3 +87,14 @@ def test_row_groups_without_a_wanted_partition_are_not_read(tmp_path: Path) -> N
     assert [n for batch in found for n in batch.column("offset").to_pylist()] == [6, 12, 13, 14, 15]
     with pytest.raises(SourceError, match=r"row group 0: .*; 0 records could be read before that"):
         list(read(path, only=lambda records: pc.less(records.column("partition"), 3)))
+
+
+def test_partitions_of_a_damaged_file_name_it(tmp_path: Path) -> None:
+    """Its footer is whole, the pages before it are not."""
+    path = tmp_path / "log.parquet"
+    write(path, [some_records(50)])
+    whole = path.read_bytes()
+    footer = 8 + int.from_bytes(whole[-8:-4], "little")
+    path.write_bytes(whole[:4] + b"\xff" * (len(whole) - 4 - footer) + whole[-footer:])
+    with pytest.raises(SourceError, match=rf"^{path}: its topics cannot be read: "):
+        partitions(path)

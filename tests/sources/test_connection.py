@@ -57,7 +57,7 @@ def test_properties_of_the_java_client_for_the_plain_one(java: dict[str, str], p
 )  # fmt: skip
 def test_what_the_plain_client_does_not_have(java: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError) as error:
-        list(sample.first_records(_options(**java), 1))
+        list(sample.first_records(_options(**java), ["shop"], None, 1))
     assert str(error.value) == message
 
 
@@ -66,7 +66,7 @@ def test_a_cluster_that_is_not_there_is_named_with_the_reason(
 ) -> None:
     monkeypatch.setattr(sample, "_SECONDS", 0.5)
     with pytest.raises(SourceError, match=r"^127\.0\.0\.1:1 does not answer: .*: Connection refused") as error:
-        list(sample.first_records(_options(), 1))
+        list(sample.first_records(_options(), ["shop"], None, 1))
     assert error.value.transient
     assert capfd.readouterr().err == "", "the client's own lines, one every 50 ms"
 

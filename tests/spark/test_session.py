@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -149,6 +150,7 @@ def test_workers_run_this_python(spark):
     "name, heard",
     [
         ("org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution", False),
+        ("org.apache.spark.sql.execution.datasources.FileFormatWriter", False),
         ("org.apache.spark.executor.Executor", False),
         ("org.apache.spark.scheduler.TaskSetManager", False),
         ("org.apache.spark.sql.delta.files.DeltaFileFormatWriter", False),
@@ -160,13 +162,16 @@ def test_what_fails_is_told_once_by_who_waits_for_it(spark, name, heard):
     assert spark._jvm.org.apache.logging.log4j.LogManager.getLogger(name).isErrorEnabled() is heard
 
 
+SCRATCH = Path("/tmp/a b")
+
+
 @pytest.fixture
 def no_jars(monkeypatch):
     monkeypatch.setattr(module.jars, "paths", lambda *names: [Path(f"/jars/{name}.jar") for name in names])
 
 
 def test_the_callers_properties_win(no_jars):
-    merged = module._properties({"spark.driver.memory": "9g", "spark.sql.warehouse.dir": "/w", "spark.x": "1"})
+    merged = module._properties({"spark.driver.memory": "9g", "spark.sql.warehouse.dir": "/w", "spark.x": "1"}, SCRATCH)
     assert merged["spark.driver.memory"] == "9g"
     assert merged["spark.sql.warehouse.dir"] == "/w"
     assert merged["spark.x"] == "1"
@@ -175,20 +180,31 @@ def test_the_callers_properties_win(no_jars):
 
 @pytest.mark.parametrize("name, value", [("wholeStage", "true"), ("wholeStage", "false"), ("factoryMode", "FALLBACK")])
 def test_who_says_how_to_plan_gets_nothing_of_ours(no_jars, name, value):
-    assert module._properties({})["spark.changefeed.plans"] == "interpreted"
-    merged = module._properties({f"spark.sql.codegen.{name}": value})
+    assert module._properties({}, SCRATCH)["spark.changefeed.plans"] == "interpreted"
+    merged = module._properties({f"spark.sql.codegen.{name}": value}, SCRATCH)
     assert "spark.changefeed.plans" not in merged
     assert {k: v for k, v in merged.items() if "codegen" in k} == {f"spark.sql.codegen.{name}": value}
 
 
 def test_jars_and_java_options_are_joined_with_the_callers(no_jars):
-    merged = module._properties({"spark.jars": "/mine.jar", "spark.driver.extraJavaOptions": "-Dmine=1"})
+    merged = module._properties({"spark.jars": "/mine.jar", "spark.driver.extraJavaOptions": "-Dmine=1"}, SCRATCH)
     assert merged["spark.jars"] == "/mine.jar,/jars/delta.jar,/jars/kafka.jar"
-    ours, collector, mine = merged["spark.driver.extraJavaOptions"].split(" ")
+    ours, folder, collector, mine = shlex.split(merged["spark.driver.extraJavaOptions"])
     assert collector == "-XX:+UseParallelGC"
     assert ours.startswith("-Dlog4j2.configurationFile=file:///")
     assert Path(ours.removeprefix("-Dlog4j2.configurationFile=file://")).is_file()
+    assert folder == "-Djava.io.tmpdir=/tmp/a b"
     assert mine == "-Dmine=1"
+
+
+def test_what_spark_leaves_is_in_a_folder_that_goes(no_jars):
+    merged = module._properties({}, SCRATCH)
+    assert (merged["spark.local.dir"], merged["spark.sql.warehouse.dir"]) == ("/tmp/a b", "/tmp/a b/warehouse")
+    assert module._properties({"spark.local.dir": "/mine"}, SCRATCH)["spark.local.dir"] == "/mine"
+
+
+def test_sockets_are_not_in_a_folder_with_a_name_too_long_for_them(no_jars):
+    assert "java.io.tmpdir" not in module._properties({}, Path("/" + "x" * 60))["spark.driver.extraJavaOptions"]
 
 
 @pytest.mark.parametrize("absent", ["pyspark", "pandas"])

@@ -1,7 +1,7 @@
 //! A group: rows with the same literals, whose shapes differ in the types of open columns alone.
 
 use crate::cursor::Cursor;
-use crate::rows::Image;
+use crate::rows::{Image, MAX_SHAPES};
 
 use super::forms::{EPOCH, instant_digits};
 use super::images::{Images, Lengths, Tokens};
@@ -147,10 +147,12 @@ impl Group {
         }
     }
 
-    /// Adds a shape; `codes` are what its columns' types tell.
-    pub fn learn(&mut self, number: usize, codes: Vec<u8>) {
+    /// Adds a shape, unless there are too many; `codes` are what its columns' types tell.
+    pub fn learn(&mut self, number: usize, codes: Vec<u8>) -> Option<()> {
+        (self.shapes.len() < MAX_SHAPES).then_some(())?;
         self.shapes.push((number, codes));
         self.last = None;
+        Some(())
     }
 
     /// The shape that the next row probably belongs to: into its columns values may be read as they come, once.

@@ -42,6 +42,13 @@ pub struct Described {
     pub key: Option<bool>,
 }
 
+impl Shape<'_> {
+    /// What was said of each column's place in the handle key.
+    pub fn keys(&self) -> Vec<Option<bool>> {
+        self.columns.iter().map(|column| column.key).collect()
+    }
+}
+
 /// An Arrow type and an empty column of it.
 pub type Typed = (DataType, Box<dyn Column>);
 

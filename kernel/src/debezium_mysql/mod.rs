@@ -64,9 +64,9 @@ impl Decoder {
         let Compiled { opening, table, identity, layout, mut group, codes, rows } = compile(&shape, self.numeric)?;
         let number = self.shapes.len();
         match self.parts.iter_mut().find(|part| part.identity == identity) {
-            Some(part) => part.group.learn(number, codes),
+            Some(part) => part.group.learn(number, codes)?,
             None => {
-                group.learn(number, codes);
+                group.learn(number, codes)?;
                 let alike = self.routes.learn(&opening, &table);
                 if alike == self.alike.len() {
                     self.alike.push(Alike::default());

@@ -147,7 +147,8 @@ pub fn compile(shape: &Shape<'_>, numeric: bool) -> Option<Compiled> {
     Some(Compiled {
         opening: wire.value.schema.map(|b| format!("{{\"schema\":{},\"payload\":", b.get())).unwrap_or_default().into(),
         table: [unquoted(&shape.database), unquoted(&shape.table)],
-        identity: format!("{:?}{:?}{}{names:?}", shape.database, shape.table, shape.wire.get()).into_bytes(),
+        identity: format!("{:?}{:?}{}{names:?}{:?}", shape.database, shape.table, shape.wire.get(), shape.keys())
+            .into_bytes(),
         rows: [rows(Clock::Milliseconds)?, rows(Clock::Microseconds)?],
         layout,
         group: Group::new(&names, open, key),
@@ -169,7 +170,10 @@ fn key(side: &Side<'_>, shape: &Shape<'_>, names: &[String]) -> Option<Key> {
         None => (side.fields.clone()?, "{".to_owned(), "}"),
     };
     let place = |name: &String| shape.columns.iter().position(|c| c.name == *name);
-    Key::new(&open, names, &fields.iter().map(place).collect::<Option<Vec<_>>>()?, close)
+    let places = fields.iter().map(place).collect::<Option<Vec<_>>>()?;
+    // What the key has must be what the shape says of it: a key's schema may leave its members open.
+    shape.columns.iter().enumerate().all(|(at, c)| c.key == Some(places.contains(&at))).then_some(())?;
+    Key::new(&open, names, &places, close)
 }
 
 fn open(column: &Described, schema: bool) -> Open {

@@ -30,6 +30,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 
 use crate::cursor::Cursor;
+use crate::rows::MAX_SHAPES;
 use header::{Header as EntryHeader, write_member, write_text};
 use message::{field, optional_number, optional_text};
 pub use plain::{Header, Plain};
@@ -38,8 +39,6 @@ use shape::{Shape, write_names};
 
 const MAX_ENTRIES: usize = 65_536;
 const MAX_ROWS: usize = 131_072;
-/// The reference forgets the first of more shapes; what a NULL then joins is for it to say.
-const MAX_SHAPES: usize = 64;
 const BEGIN: u64 = 0;
 const COMMIT: u64 = 1;
 const DML: u64 = 2;
@@ -53,10 +52,11 @@ pub struct Members<'a> {
     pub first: &'a [u8],
 }
 
-/// Shapes with the same names and described columns.
+/// Shapes with the same names and described columns: the first ones, up to one that is beyond the kernel.
 struct Family {
     described: Vec<u8>,
     shapes: Vec<usize>,
+    closed: bool,
 }
 
 /// Decodes the groups of the shapes it has learned.
@@ -122,15 +122,13 @@ impl Decoder {
         let families = self.tables.get_mut(place)?;
         let at = families.iter().position(|f| f.described == described).unwrap_or(families.len());
         if at == families.len() {
-            families.push(Family { described, shapes: Vec::new() });
+            families.push(Family { described, shapes: Vec::new(), closed: false });
         }
-        let known = &mut families.get_mut(at)?.shapes;
-        let Some(rows) = shape.rows(self.signed).filter(|_| known.len() < MAX_SHAPES) else {
-            // A NULL may belong to a shape that the kernel does not have: the family is the reference's for good.
-            *known = vec![usize::MAX; MAX_SHAPES];
-            return None;
-        };
-        known.push(self.shapes.len());
+        let family = families.get_mut(at)?;
+        let rows = shape.rows(self.signed).filter(|_| !family.closed && family.shapes.len() < MAX_SHAPES);
+        family.closed |= rows.is_none();
+        let rows = rows?;
+        family.shapes.push(self.shapes.len());
         self.shapes.push(rows);
         Some(self.shapes.len() - 1)
     }

@@ -5,11 +5,9 @@ use super::schema::{Own, Plan, Schemas};
 use crate::avro::{bytes, int, long};
 use crate::columns::Column;
 use crate::cursor::Cursor;
-use crate::rows::{Op, Rows};
+use crate::rows::{MAX_SHAPES, Op, Rows};
 
 const MAX_SLOTS: usize = 64;
-/// The reference forgets the first of more shapes; what a NULL then joins is for it to say.
-const MAX_SHAPES: usize = 64;
 const LOGICAL_BITS: u32 = 18;
 
 /// Key and value of a record behind their headers.
@@ -93,12 +91,14 @@ impl Family {
         Self { schemas, plan, readers: vec![reader], last: 0, scratch: Scratch::default() }
     }
 
-    /// Adds a shape. With too many, or with other schemas behind the same ids, the family is the reference's for good.
+    /// Adds a shape, unless there are too many. With other schemas behind the same ids the family is the reference's for
+    /// good.
     pub fn join(&mut self, schemas: &Schemas, mut reader: Reader) -> Option<()> {
-        if self.readers.is_empty() || self.readers.len() >= MAX_SHAPES || *schemas != self.schemas {
+        if self.readers.is_empty() || *schemas != self.schemas {
             self.readers.clear();
             return None;
         }
+        (self.readers.len() < MAX_SHAPES).then_some(())?;
         reader.earlier = self.readers.iter().enumerate().map(|(at, r)| (at, reader.difference(r))).collect();
         self.readers.push(reader);
         Some(())

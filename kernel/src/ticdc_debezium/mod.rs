@@ -80,10 +80,10 @@ impl Decoder {
         }
         let parts = &mut self.tables.get_mut(table)?.parts;
         match parts.iter_mut().find(|part| part.identity == identity) {
-            Some(part) => part.group.learn(number, codes),
+            Some(part) => part.group.learn(number, codes)?,
             None => {
                 let mut group = group;
-                group.learn(number, codes);
+                group.learn(number, codes)?;
                 parts.push(Part { group, identity, tail });
             }
         }

@@ -62,7 +62,7 @@ pub fn compile(shape: &Shape<'_>) -> Option<Compiled> {
     Some(Compiled {
         names: format!(",\"db\":{},\"table\":{}", go(&shape.database), go(&shape.table)).into_bytes(),
         tail: format!("}}{}}}", schema_of(schema)).into_bytes(),
-        identity: format!("{}{names:?}", shape.wire.get()).into_bytes(),
+        identity: format!("{}{names:?}{:?}", shape.wire.get(), shape.keys()).into_bytes(),
         group: Group::new(&names, open, key),
         codes,
         rows: Rows::new(before, after, Clock::Tso),

@@ -24,7 +24,7 @@ use arrow_schema::ArrowError;
 
 use crate::cursor::Cursor;
 use crate::json::{int64, string, uint64};
-use crate::rows::{Head, Op, Rows};
+use crate::rows::{Head, MAX_SHAPES, Op, Rows};
 use shape::{Compiled, Found, Route, Shape, compile};
 
 const VERSION: i64 = 1;
@@ -75,6 +75,8 @@ impl Decoder {
         }
         self.names.extend(names.into_iter().map(|n| (n, table)));
         let table = self.tables.get_mut(table)?;
+        let alike = table.routes.iter().filter(|other| routes.iter().any(|route| route.is_like(other))).count();
+        (alike / routes.len() < MAX_SHAPES).then_some(())?;
         routes.into_iter().for_each(|route| route.join(&mut table.routes));
         self.shapes.push(rows);
         Some(number)

@@ -110,9 +110,14 @@ impl Route {
         Some(mask)
     }
 
+    /// Whether both match the same messages, but for digits.
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.new == other.new
+    }
+
     /// Adds the route to its table's, knowing whom it must give way to.
     pub fn join(mut self, routes: &mut Vec<Self>) {
-        let alike = routes.iter().enumerate().filter(|(_, other)| other.new == self.new);
+        let alike = routes.iter().enumerate().filter(|(_, other)| self.is_like(other));
         self.earlier = alike.map(|(at, other)| (at, self.difference(other))).collect();
         routes.push(self);
     }

@@ -27,6 +27,7 @@ COMMANDS: dict[str, str] = {
     "run": "changefeed.cli.run_:run",
     "status": "changefeed.cli.status:status",
     "dlq": "changefeed.cli.dlq:dlq",
+    "repair": "changefeed.cli.repair:repair",
     "expire": "changefeed.cli.expire:expire",
     "detect": "changefeed.cli.detect:detect",
     "decode": "changefeed.cli.decode:decode",
@@ -37,7 +38,7 @@ COMMANDS: dict[str, str] = {
 }
 # title -> the commands under it, as `changefeed --help` shows them; the rest come last
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Pipelines": ("init", "check", "explain", "run", "status", "dlq", "expire"),
+    "Pipelines": ("init", "check", "explain", "run", "status", "dlq", "repair", "expire"),
     "Record logs": ("detect", "decode", "encode", "transcode"),
 }
 

@@ -59,4 +59,12 @@ def _message(error: BaseException) -> str:
         return error.format_message()
     if isinstance(error, ChangefeedError):
         return str(error)
-    return f"{type(error).__name__}: {error}. This is a defect of changefeed; --traceback shows where"
+    return f"{type(error).__name__}: {_in_short(str(error))}. This is a defect of changefeed; --traceback shows where"
+
+
+def _in_short(text: str) -> str:
+    """What a foreign error says, without the stack that Java's carry in their text."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):
+        lines = [lines[1].removeprefix(": ")]
+    return lines[0].rstrip(".") if lines else ""

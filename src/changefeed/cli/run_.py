@@ -18,6 +18,7 @@ from changefeed.cli.signals import Stop, stop_on_signals
 
 if TYPE_CHECKING:
     from changefeed.pipeline.definition import Definition
+    from changefeed.pipeline.retry import Retry
     from changefeed.pipeline.run import Summary
     from changefeed.pipeline.state import State
 
@@ -60,10 +61,12 @@ def run(output: Output, path: Path, once: bool, until: int | str | None) -> int:
     if not output.json:
         output.note(f"{definition.pipeline.name}: starting Spark, to read {_read(definition)}")
     with output.status("starting Spark") as say, spark_for(definition) as spark, stop_on_signals() as stop:
-        steps = _Steps(output, say)
+        steps = _Steps(output, say, lambda state: _waits_for(definition, state))
         stopping = _announced(stop, say)
         say(f"{definition.pipeline.name}: reading the ledger")
-        done = run_pipeline(definition, spark, once=once, until=until, progress=steps, stopping=stopping)
+        done = run_pipeline(
+            definition, spark, once=once, until=until, progress=steps, stopping=stopping, retrying=_retrying(output)
+        )
         seconds = time.monotonic() - steps.began
     _tell(output, definition, done, stop, seconds)
     if until is not None and not done.reached and stop.signal is None:
@@ -93,11 +96,26 @@ def _announced(stop: Stop, say: Callable[[str], None]) -> Callable[[], bool]:
     return stopping
 
 
+def _retrying(output: Output) -> Callable[[Retry], None]:
+    """Tells of an error that may pass, and when the next try is."""
+
+    def tell(retry: Retry) -> None:
+        said = {"type": type(retry.error).__name__, "message": str(retry.error)}
+        if output.json:
+            tries = {"number": retry.number, "of": retry.limit, "seconds": retry.seconds}
+            output.document({"event": "retry", "error": said, **tries})
+            output.flush()
+        else:
+            output.note(f"{retry.error}; trying again in {retry.seconds:g} s ({retry.number} of {retry.limit})")
+
+    return tell
+
+
 class _Steps:
     """Tells of every step. The rate is that of all steps but the first, which alone knows what was there before."""
 
-    def __init__(self, output: Output, say: Callable[[str], None]) -> None:
-        self._output, self._say = output, say
+    def __init__(self, output: Output, say: Callable[[str], None], waits_for: Callable[[State], list[str]]) -> None:
+        self._output, self._say, self._waits_for = output, say, waits_for
         self.began = time.monotonic()
         self._first: tuple[float, int] | None = None
 
@@ -106,7 +124,8 @@ class _Steps:
         rate = None if self._first is None else round((applied - self._first[1]) / max(now - self._first[0], 0.001))
         self._first = self._first or (now, applied)
         if self._output.json:
-            self._output.document({"event": "step", **_reached(state), "rows_per_second": rate})
+            more = {"rows_per_second": rate, "waits_for": self._waits_for(state)}
+            self._output.document({"event": "step", **_reached(state), **more})
             self._output.flush()
             return
         words = [
@@ -115,7 +134,24 @@ class _Steps:
             f"{many(len(state.tables), 'table')} at {shown(state.barrier)}",
             *_troubles(state),
         ]
+        if waits := self._waits_for(state):
+            words.append(f"waits for {', '.join(waits)}: no resolved event yet")
         self._say(", ".join(words))
+
+
+def _waits_for(definition: Definition, state: State) -> list[str]:
+    """The partitions that hold the cut, as no resolved event of theirs was read; none when nothing waits."""
+    from changefeed.pipeline.barrier import holders
+    from changefeed.protocols import protocol
+    from changefeed.sources import source
+
+    marks = protocol(definition.source.protocol.name).capabilities.cuts == "marks"
+    if definition.pipeline.consistency == "key" or not marks or not state.counts.pending:
+        return []
+    # To ask a folder of logs is to read them all.
+    asked = definition.source.type == "kafka" and state.source is not None
+    partitions = source(definition.source).partitions(state.source or "") if asked else set()
+    return [f"{topic}:{partition}" for topic, partition in holders(state, partitions)]
 
 
 def _reached(state: State) -> dict[str, Any]:

@@ -13,8 +13,8 @@ One chunk is one row of plain columns to plan by and a payload to apply:
     read            none: how many records of this partition were read, and from where to where
 
 A rows chunk holds one table in one shape from one partition, and lies on one side of every schema change that was read
-with it: what the table is called and which columns it has does not change inside of a chunk. `rows` counts rows, or
-records in a `read` chunk.
+with it: what the table is called and which columns it has does not change inside of a chunk. Without a key, its rows are
+in the order of commit_ts. `rows` counts rows, or records in a `read` chunk.
 Where transactions tell how far all tables may move, one chunk a partition has a line for every row, for the end of
 every transaction, and for every schema change. Other marks and heartbeats carry nothing that is applied; they are counted
 as read and end here.
@@ -53,7 +53,8 @@ CHUNKS = pa.schema(
     ]
 )
 # A row (id and order where it has a transaction), the end of a transaction (events, and where it lies: mark), or a schema
-# change (events 0, id where it is counted like a transaction).
+# change (events 0, id where it is counted like a transaction). Of a snapshot, `snapshot` is the mark of its row or schema
+# change, and SIGNAL for the row by which Debezium is asked for one, or tells itself how far an incremental one is.
 TRANSACTIONS = pa.schema(
     [
         ("id", pa.string()),
@@ -61,8 +62,13 @@ TRANSACTIONS = pa.schema(
         ("commit_ts", pa.int64()),
         ("events", pa.int64()),
         ("mark", pa.int64()),
+        ("snapshot", pa.string()),
     ]
 )
+SIGNAL = "signal"
+_SIGNALS = ["execute-snapshot", "snapshot-window-open", "snapshot-window-close"]
+_SIGNAL_COLUMNS = ["id", "type", "data"]
+_SNAPSHOT = r'"snapshot":"?(?P<mark>[a-z_]+)'
 _MEMBERS = pa.schema([("topic", pa.string()), ("partition", pa.int32()), *TRANSACTIONS])
 # CHUNKS for Spark, in its own words.
 CHUNKS_DDL = (
@@ -141,7 +147,9 @@ def _read(topic: str, partition: int, records: pa.RecordBatch) -> dict[str, Any]
 def _rows(table: TableBatch, parts: Iterable[_Part], cuts: list[int]) -> Iterator[dict[str, Any]]:
     shape = table.shape
     text = write_shape(shape)
-    for topic, partition, rows in ((*at, side) for *at, part in parts for side in _sides(part, cuts)):
+    keyed = any(column.key for column in shape.columns)
+    sides = ((*at, side) for *at, part in parts for side in _sides(part, cuts))
+    for topic, partition, rows in sides if keyed else ((*at, run) for *at, side in sides for run in _ascending(side)):
         low, high = _ends(rows.column("commit_ts"))
         if high is not None and high > _MAX_TS:
             raise UnsupportedError(f"commit_ts {high} of {shape.database}.{shape.table} is beyond 2^63-1")
@@ -170,14 +178,24 @@ def _sides(rows: pa.RecordBatch, cuts: list[int]) -> Iterator[pa.RecordBatch]:
     yield rows
 
 
+def _ascending(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rows in runs in which commit_ts does not go back: behind each but the last the producer sends again."""
+    ts = rows.column("commit_ts")
+    back = pc.fill_null(pc.less(ts[1:], ts[:-1]), False) if len(rows) > 1 else pa.array([], pa.bool_())
+    ends = [*(i + 1 for i in pc.indices_nonzero(back).to_pylist()), len(rows)]
+    for start, end in zip([0, *ends], ends, strict=False):
+        yield rows.slice(start, end - start)
+
+
 def _transactions(decoded: Decoded) -> Iterator[dict[str, Any]]:
-    parts = [_members(table.rows) for table in decoded.tables]
+    parts = [_members(table) for table in decoded.tables]
     for event in decoded.control:
         said: dict[str, Any] = {"topic": event.place.topic, "partition": event.place.partition}
         if isinstance(event, TransactionMark) and event.status == "end":
             said |= {"id": event.id, "events": event.event_count, "mark": event.place.offset}
         elif isinstance(event, SchemaChange):
             said |= {"id": event.origin.get("gtid"), "events": 0, "commit_ts": event.commit_ts}
+            said["snapshot"] = _text(event.origin.get("snapshot"))
         else:
             continue
         parts.append(pa.RecordBatch.from_pylist([said], schema=_MEMBERS))
@@ -188,7 +206,8 @@ def _transactions(decoded: Decoded) -> Iterator[dict[str, Any]]:
         yield {"kind": "transactions", "rows": rows.num_rows, "payload": lines} | _at(topic, partition, 0, 0)
 
 
-def _members(rows: pa.RecordBatch) -> pa.RecordBatch:
+def _members(table: TableBatch) -> pa.RecordBatch:
+    rows = table.rows
     transaction, nothing = rows.column("transaction"), pa.nulls(len(rows), pa.int64())
     columns = {
         "topic": rows.column("topic"),
@@ -196,8 +215,30 @@ def _members(rows: pa.RecordBatch) -> pa.RecordBatch:
         "id": pc.struct_field(transaction, "id"),
         "order": pc.struct_field(transaction, "order"),
         "commit_ts": rows.column("commit_ts").cast(pa.int64()),
+        "snapshot": _snapshot_marks(table),
     }
     return pa.RecordBatch.from_arrays([columns.get(name, nothing) for name in _MEMBERS.names], schema=_MEMBERS)
+
+
+def _snapshot_marks(table: TableBatch) -> pa.Array:
+    rows, shape = table.rows, table.shape
+    nothing = pa.nulls(len(rows), pa.string())
+    read = pc.equal(rows.column("op"), "read")
+    if pc.any(read).as_py():
+        found = pc.struct_field(pc.extract_regex(rows.column("origin"), _SNAPSHOT), "mark")
+        return pc.if_else(read, pc.coalesce(found, pa.scalar("true")), nothing)
+    if [c.name.lower() for c in shape.after_columns] != _SIGNAL_COLUMNS:
+        return nothing
+    kinds = pc.struct_field(rows.column("after"), shape.after_columns[1].name)
+    if not pa.types.is_string(kinds.type):
+        return nothing
+    asked = pc.and_(pc.equal(rows.column("op"), "insert"), pc.is_in(kinds, value_set=pa.array(_SIGNALS)))
+    return pc.if_else(pc.fill_null(asked, False), pa.scalar(SIGNAL), nothing)
+
+
+def _text(mark: object) -> str | None:
+    """A snapshot's mark; connectors of old wrote `true` without quotes."""
+    return None if mark is None or mark is False else "true" if mark is True else str(mark)
 
 
 def unpack_records(payload: bytes) -> pa.RecordBatch:

@@ -43,14 +43,17 @@ def schema_to_dict(event: SchemaChange) -> dict[str, Any]:
         "ddl": event.ddl,
         "place": [event.place.topic, event.place.partition, event.place.offset, event.place.index],
         "commit_ts": event.commit_ts,
+        "snapshot": event.origin.get("snapshot"),
     }
 
 
 def schema_from_dict(said: dict[str, Any]) -> SchemaChange:
     """The schema change that `schema_to_dict` wrote."""
+    mark = said.get("snapshot")
     return SchemaChange(
-        said["type"], said["database"], said["table"], said["ddl"], Place(*said["place"]), commit_ts=said["commit_ts"]
-    )
+        said["type"], said["database"], said["table"], said["ddl"], Place(*said["place"]), commit_ts=said["commit_ts"],
+        origin={} if mark is None else {"snapshot": mark},
+    )  # fmt: skip
 
 
 def dead_to_dict(letter: DeadLetter) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from changefeed.model.definition import Table
-from changefeed.pipeline.state import State
+from changefeed.pipeline.state import FolderSum, Sendings, State
 
 
 class Action(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -32,6 +32,7 @@ class Merge(Action, frozen=True, tag=True, kw_only=True):
         load: the table is empty or stale before: replace it rather than merge.
         partial: some images lack columns.
         declared: DDL has told the table's types.
+        reads: where rows that a snapshot has read may lie, see `stages.changes`; of a table without a key.
     """
 
     source: tuple[str, str]
@@ -41,6 +42,7 @@ class Merge(Action, frozen=True, tag=True, kw_only=True):
     load: bool = False
     partial: bool = False
     declared: bool = False
+    reads: int | None = None
 
 
 class AddColumns(Action, frozen=True, tag=True, kw_only=True):
@@ -63,10 +65,17 @@ AnyAction = Create | Merge | AddColumns | Rewrite | Copy
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """A step: the writes in their order, the folders they read, and the state after, but for the tables' new versions."""
+    """A step: the writes in their order, the folders they read, and the state after, but for the tables' new versions.
+
+    Attributes:
+        sums: folder -> what it holds, of `folders`.
+        resent: where in them the producer has begun to send again.
+    """
 
     actions: list[AnyAction]
     folders: tuple[str, ...]
+    sums: dict[str, FolderSum]
+    resent: Sendings = msgspec.field(default_factory=dict)
     state: State
     notes: list[str]
 

@@ -7,11 +7,11 @@ barrier: it has been applied. Rows between the barrier and their own partition's
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from changefeed.pipeline.pending import ChunkInfo
-from changefeed.pipeline.state import Hold, Positions, State
+from changefeed.pipeline.state import FolderSum, Hold, Positions, State
 from changefeed.pipeline.transactions import is_waiting
 
 
@@ -40,10 +40,31 @@ def barrier(state: State, partitions: Iterable[tuple[str, int]], until: int | No
     return lowest if state.barrier is None else max(lowest, state.barrier)
 
 
+def holders(state: State, partitions: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+    """The partitions without a mark: each of them alone holds the barrier."""
+    known = set(partitions) | {(topic, p) for topic, offsets in state.positions.items() for p in offsets}
+    return sorted((topic, p) for topic, p in known if state.resolved.get(topic, {}).get(p) is None)
+
+
 def absorbed(
-    state: State, fresh: list[ChunkInfo], folder: str, token: str, repeated: int, *, quarantine: bool
+    state: State,
+    fresh: list[ChunkInfo],
+    staged: tuple[str, FolderSum],
+    token: str,
+    repeated: int,
+    *,
+    quarantine: bool,
 ) -> State:
-    """The state after reading a batch and before applying any of it; with `quarantine`, dead letters hold their table."""
+    """The state after reading a batch and before applying any of it; with `quarantine`, dead letters hold their table.
+
+    Args:
+        state: before the batch.
+        fresh: the batch's chunks.
+        staged: the folder with them, and what it holds.
+        token: where the source goes on.
+        repeated: how many of its rows have been applied before.
+    """
+    folder, total = staged
     counts = state.counts
     counts = replace(
         counts,
@@ -57,7 +78,7 @@ def absorbed(
     latest = _highest(state.latest, ((c.topic, c.partition, c.max_ts) for c in fresh if c.kind in dated))
     positions = _highest(state.positions, ((c.topic, c.partition, c.last + 1) for c in fresh if c.kind == "read"))
     kinds = ("rows", "schema", "transactions", "waiting")
-    kept = (*state.pending, folder) if any(c.kind in kinds or c.mark for c in fresh) else state.pending
+    keeps = any(c.kind in kinds or c.mark for c in fresh)
     waiting = folder if any(c.kind == "waiting" for c in fresh) else None
     held = dict(state.held)
     if quarantine:
@@ -72,8 +93,28 @@ def absorbed(
         positions=positions,
         source=token,
         waiting=waiting,
-        pending=kept,
+        pending=(*state.pending, folder) if keeps else state.pending,
+        sums=state.sums | ({folder: total} if keeps else {}),
         held=held,
+    )
+
+
+def without(state: State, topics: Collection[str], token: str) -> State:
+    """The state of a source that goes on at `token` and no longer has these topics: their marks hold nothing back.
+
+    Changes of theirs that are pending stay, and are applied when the marks of the others cover them.
+    """
+
+    def left(known: Positions) -> Positions:
+        return {topic: offsets for topic, offsets in known.items() if topic not in topics}
+
+    return replace(
+        state,
+        resolved=left(state.resolved),
+        latest=left(state.latest),
+        marks=left(state.marks),
+        positions=left(state.positions),
+        source=token,
     )
 
 

@@ -16,6 +16,8 @@ has passed what lies at or below the last that it has shown. Rows wait until eve
 bring a schema change that lies before them. Settled, all have.
 Rule 5. Where it is, what lies at or below the last schema change of its table was applied before it: it is sent again, and
 passed over. Elsewhere it is applied, as anything that is sent again: another binlog may have begun.
+Rule 6. The schema changes of a snapshot wait until it is known whether rows follow: one of its rows has been read, or its
+last schema change, which is marked where none do.
 """
 
 from __future__ import annotations
@@ -91,6 +93,13 @@ class Reach:
                 found.append((None if start == _NOTHING else start, end, folders))
         return found
 
+    def made(self, name: str) -> int | None:
+        """The commit_ts of the DDL that made a table in an earlier step, where it was its last."""
+        last = self.state.changed.get(_keys(name, self.spoken)[0])
+        return (
+            last.commit_ts if last is not None and any("CREATE" in text[:20].upper() for text in last.texts) else None
+        )
+
     def windows(self, chunks: Iterable[ChunkInfo], unknown: Container[str]) -> Callable[[ChunkInfo], list[Window]]:
         """A chunk -> what of its rows the step applies; see `Planned.unknown`."""
         parts = {
@@ -150,7 +159,8 @@ def reach(
     new = [e for e in distinct_changes(chunks, None, None) if not _is_repeated(e, state, spoken)]
     through = [_through(e, shown[_identity(e)], chunks, spoken) for e in new]
     passed = [
-        all(at in seen or _has_passed(at, e.commit_ts or 0, state, spoken, settled) for at in known)
+        _is_told(e, new, state)
+        and all(at in seen or _has_passed(at, e.commit_ts or 0, state, spoken, settled) for at in known)
         for e, seen in zip(new, through, strict=True)
     ]
     ready = passed.index(False) if False in passed else len(new)
@@ -238,6 +248,15 @@ def _through(
         if again and not names.isdisjoint(_keys(chunk.name, spoken)):
             found.discard(at)
     return found
+
+
+def _is_told(event: SchemaChange, events: Iterable[SchemaChange], state: State) -> bool:
+    """Whether it is known if rows follow a snapshot's schema change: see rule 6."""
+    if "snapshot" not in event.origin:
+        return True
+    ts = event.commit_ts or 0
+    ended = any(e.commit_ts == ts and e.origin.get("snapshot") == "last" for e in events)
+    return ended or any(last > ts for of in state.latest.values() for last in of.values())
 
 
 def _has_passed(at: _Partition, ts: int, state: State, spoken: Capabilities, settled: bool) -> bool:

@@ -21,12 +21,12 @@ from changefeed.model.event import Resolved, SchemaChange, TransactionMark
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.detect import Topic, detect
 from changefeed.pipeline.explain import TELLING
-from changefeed.pipeline.ledger import cuts, epoch
+from changefeed.pipeline.ledger import cuts, epoch, owner, strangers
 from changefeed.pipeline.load import load
-from changefeed.pipeline.paths import application, own_folder, tables_folder
+from changefeed.pipeline.paths import own_folder, tables_folder
+from changefeed.pipeline.table_path import table_path
 from changefeed.protocols import protocol
 from changefeed.redaction import redact
-from changefeed.sinks.delta.read import wrote
 from changefeed.sources import source
 from changefeed.sources.kafka.properties import unknown_properties
 from changefeed.stages.decode import Reader
@@ -126,6 +126,7 @@ def _source(definition: Definition, limit: int) -> Iterator[Check]:
         return
     yield Check("source", OK, f"reachable; {sum(batch.num_rows for batch in batches):,} records looked at")
     yield _records(definition, batches)
+    yield from _tables(definition, batches)
 
 
 def _records(definition: Definition, batches: list[pa.RecordBatch]) -> Check:
@@ -153,6 +154,24 @@ def _records(definition: Definition, batches: list[pa.RecordBatch]) -> Check:
             f"{remedy}, or set pipeline.consistency to `key`",
         )
     return Check("records", OK, f"all decode as {choice.name}: {said}")
+
+
+def _tables(definition: Definition, batches: list[pa.RecordBatch]) -> Iterator[Check]:
+    """A failed check for tables of somebody else where the pipeline would write."""
+    choice = definition.source.protocol
+    try:
+        read = Reader(choice.name, choice.options)
+        shapes = [table.shape for batch in batches for table in read(batch).tables]
+        paths = {f"{s.database}.{s.table}": table_path(s.database, s.table) for s in shapes}
+        found = strangers(definition, paths)
+    except ChangefeedError:
+        return  # the checks of the records, the sink and the ledger have it
+    if found:
+        what = f"{', '.join(found)}: a Delta table that this pipeline has not written"
+        fix = (
+            "give the pipeline another sink.path, move the table away, or name it in sink.adopt to go on with its rows"
+        )
+        yield Check("tables", FAIL, what, fix)
 
 
 def _undecodable(definition: Definition, batches: list[pa.RecordBatch], message: str, *, any_change: bool) -> Check:
@@ -252,17 +271,16 @@ def _ledger(definition: Definition) -> Check:
     path = f"{own_folder(definition)}/ledger"
     name = definition.pipeline.name
     try:
-        ours = wrote(path, application(definition))
-        if ours is None:
+        if owner(definition) is None:
             return Check("ledger", OK, "none yet: the first run begins it")
-        if not ours:
-            fix = f"give each pipeline a sink.path of its own, or set pipeline.name to the one that began {path}"
-            return Check("ledger", FAIL, f"{path} belongs to another pipeline than {name}", fix)
         found = cuts(path)
         steps = f"{found[-1].step:,} steps done, up to {found[-1].state.barrier}" if found else "no step done"
         return Check("ledger", OK, f"epoch {epoch(path)}, {steps}")
     except MissingExtraError as error:
         return Check("ledger", WARN, f"not looked at: {error}", "the message is the command; a run does without")
+    except ConfigError:
+        fix = f"give each pipeline a sink.path of its own, or set pipeline.name to the one that began {path}"
+        return Check("ledger", FAIL, f"{path} belongs to another pipeline than {name}", fix)
     except SinkError as error:
         away = "see that it can be reached, with the credentials that this user has"
         damaged = "restore it from a copy, or begin again with a sink.path where nothing lies"

@@ -1,34 +1,109 @@
-"""How many rows of the pending store lie in windows: whole chunks by what they say, those across a bound by their payloads."""
+"""Counts rows of the pending store that lie in windows: where everything that was read has gone.
+
+Chunks that lie wholly in a window, or wholly outside, are counted by their plain columns. Those across a bound are counted
+row by row, all of them in one Spark job.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
+import pyarrow as pa
+
+from changefeed.errors import SinkError
+from changefeed.frames.chunks import unpack
 from changefeed.pipeline.pending import ChunkInfo, PendingStore
-from changefeed.stages.changes import Window, count
+from changefeed.pipeline.state import Counts
+from changefeed.stages.changes import Window, inside
+
+# Of a chunk, the windows in which its rows count; they do not overlap.
+Windows = Callable[[ChunkInfo], Iterable[Window]]
+_Name = tuple[str, str | None, str | None]  # folder, database, table
 
 
-def rows_within(
-    store: PendingStore, chunks: Iterable[ChunkInfo], windows: Callable[[ChunkInfo], Iterable[Window]]
-) -> int:
-    """The rows of each chunk that lie in one of its windows, which do not overlap."""
-    total, across = 0, dict[tuple[tuple[str, str], Window], set[str]]()
+def rows_within(store: PendingStore, chunks: Iterable[ChunkInfo], **windows: Windows) -> dict[str, int]:
+    """How many rows of the chunks lie in windows, for each name that is given."""
+    totals = Counter[str](dict.fromkeys(windows, 0))
+    across: dict[_Name, list[tuple[str, Window]]] = {}
     for chunk in chunks:
-        low, high = chunk.min_ts, chunk.max_ts
-        for window in windows(chunk) if chunk.kind == "rows" else ():
-            after, upto = window.after, window.upto
-            if low is None or high is None or ((after is None or low > after) and (upto is None or high <= upto)):
-                total += chunk.rows
-            elif (after is None or high > after) and (upto is None or low <= upto):
-                across.setdefault(((str(chunk.database), str(chunk.table)), window), set()).add(chunk.folder)
-    return total + sum(_across(store, folders, *one) for one, folders in across.items())
+        for name, of in windows.items() if chunk.kind == "rows" else ():
+            for window in of(chunk):
+                all_in, all_out = _place(chunk.min_ts, chunk.max_ts, window)
+                if all_in:
+                    totals[name] += chunk.rows
+                elif not all_out:
+                    across.setdefault((chunk.folder, chunk.database, chunk.table), []).append((name, window))
+    if across:
+        totals.update(_across(store, across))
+    return dict(totals)
 
 
-def _across(store: PendingStore, folders: Iterable[str], name: tuple[str, str], window: Window) -> int:
+def rows_between(chunks: Iterable[ChunkInfo], name: str, window: Window) -> tuple[int, int]:
+    """The least and the most rows of a table that its chunks may have in a window; equal where no chunk lies across."""
+    least = most = 0
+    for chunk in chunks:
+        if chunk.kind == "rows" and chunk.name == name:
+            all_in, all_out = _place(chunk.min_ts, chunk.max_ts, window)
+            least += chunk.rows if all_in else 0
+            most += 0 if all_out else chunk.rows
+    return least, most
+
+
+def check_counts(counts: Counts, pending: int) -> None:
+    """Holds the ledger's counts against the rows that are still in the pending store.
+
+    Raises:
+        SinkError: some rows are neither applied, nor repeated, nor pending, or are so twice.
+    """
+    if counts.pending != pending:
+        raise SinkError(
+            f"the accounts do not balance: {counts.rows:,} row changes have been read, {counts.applied:,} would be applied "
+            f"and {counts.repeated:,} were sent again, which leaves {counts.pending:,}; the pending store has {pending:,}. "
+            "Nothing more is written. Build the tables anew with `changefeed repair --rebuild --all`, and report this with "
+            "the pipeline's definition"
+        )
+
+
+def _place(low: int | None, high: int | None, window: Window) -> tuple[bool, bool]:
+    """Whether all of the rows from `low` to `high` lie in the window, and whether none does."""
+    after, upto = window.after, window.upto
+    if low is None or high is None:  # rows without commit_ts are pending or applied together with their chunk
+        return True, False
+    all_in = (after is None or low > after) and (upto is None or high <= upto)
+    return all_in, (after is not None and high <= after) or (upto is not None and low > upto)
+
+
+def _across(store: PendingStore, wanted: Mapping[_Name, list[tuple[str, Window]]]) -> Counter[str]:
     from pyspark.sql import functions as F
 
+    bounds = {b for windows in wanted.values() for _, w in windows for b in (w.after, w.upto) if b is not None}
     crosses = F.lit(False)
-    for bound in (window.after, window.upto):
-        if bound is not None:
-            crosses = crosses | ((F.col("min_commit_ts") <= bound) & (F.col("max_commit_ts") > bound))
-    return count(store.table(folders, name, window.after, window.upto).where(crosses), window)
+    for bound in sorted(bounds):
+        crosses = crosses | ((F.col("min_commit_ts") <= bound) & (F.col("max_commit_ts") > bound))
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            found = Counter[str]()
+            for row in batch.to_pylist():
+                for name, rows in _counted(row, wanted.get((row["folder"], row["database"], row["table"]), ())):
+                    found[name] += rows
+            yield pa.RecordBatch.from_pydict({"name": list(found), "rows": list(found.values())}, _COUNTED)
+
+    folder = F.element_at(F.split(F.col("_metadata.file_path"), "/"), -2).alias("folder")
+    chunks = store.read(sorted({folder for folder, _, _ in wanted})).where((F.col("kind") == "rows") & crosses)
+    columns = chunks.select(folder, "database", "table", "min_commit_ts", "max_commit_ts", "payload")
+    counted = columns.mapInArrow(run, "name string, rows bigint").groupBy("name").sum("rows").collect()
+    return Counter({row[0]: int(row[1]) for row in counted})
+
+
+_COUNTED = pa.schema([("name", pa.string()), ("rows", pa.int64())])
+
+
+def _counted(row: Mapping[str, Any], windows: Iterable[tuple[str, Window]]) -> Iterator[tuple[str, int]]:
+    """The rows that a chunk has in windows, of which it lies across a bound."""
+    crossed = [(n, w) for n, w in windows if _place(row["min_commit_ts"], row["max_commit_ts"], w) == (False, False)]
+    if crossed:
+        table = unpack(row["payload"])
+        yield from ((name, len(inside(table, window))) for name, window in crossed)

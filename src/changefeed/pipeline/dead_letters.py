@@ -15,7 +15,7 @@ from changefeed.errors import ProtocolError
 from changefeed.model.position import Place
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.failpoint import failpoint
-from changefeed.pipeline.ledger import check_owner
+from changefeed.pipeline.ledger import owner
 from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.pending import ChunkInfo, PendingStore
 from changefeed.pipeline.state import Positions
@@ -45,7 +45,7 @@ def letters(definition: Definition, *, replayed: bool = False) -> list[dict[str,
         ConfigError: the ledger beside them is another pipeline's.
         SinkError: they cannot be read.
     """
-    check_owner(definition)
+    owner(definition)
     which = "" if replayed else "WHERE replayed IS NULL "
     order = 'ORDER BY topic, partition, "offset", "index"'
     return query(f"{own_folder(definition)}/dead_letters", f"SELECT * FROM t {which}{order}")

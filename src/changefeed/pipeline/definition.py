@@ -13,6 +13,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from changefeed.errors import ConfigError
+from changefeed.sources.kafka.pattern import topics_pattern
 from changefeed.sources.kafka.properties import wrong_offsets
 from changefeed.sources.kafka.uri import read_uri
 
@@ -69,10 +71,29 @@ class KafkaSource(_Source):
     type: Literal["kafka"]
     servers: str = Field(description="Bootstrap servers, `host:port,…`.")
     topics: list[str] | None = Field(default=None, description="The topics, by name.")
-    topics_pattern: str | None = Field(default=None, description="The topics, by a Java regular expression.")
-    starting_offsets: str = Field(
-        default="earliest", description="`earliest`, `latest` or Spark's JSON, for a pipeline without a ledger yet."
+    topics_pattern: str | None = Field(
+        default=None, description="The topics, by a Java regular expression that matches their whole names."
     )
+    starting_offsets: str = Field(
+        default="earliest",
+        description="`earliest`, `latest` or Spark's JSON, for a pipeline without a ledger yet. Topics and partitions that are "
+        "new later are read from their first record.",
+    )
+    removed_topics: Literal["stop", "continue"] = Field(
+        default="stop",
+        description="When a topic that was read is deleted, created again or taken out of the definition: stop; or go on "
+        "without it, and read a topic that was created again from its first record.",
+    )
+
+    @field_validator("topics_pattern")
+    @classmethod
+    def _is_pattern(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                topics_pattern(value)
+            except ConfigError as error:
+                raise ValueError(str(error)) from error
+        return value
 
     @field_validator("starting_offsets")
     @classmethod
@@ -128,6 +149,15 @@ class DeltaSink(Section):
     metadata_columns: list[Literal["_commit_ts", "_commit_time", "_op", "_position"]] = Field(
         default_factory=list, description="Columns to add that tell where a row's last change came from."
     )
+    adopt: list[str] = Field(
+        default_factory=list,
+        description="Tables, as `shop.orders` or `shop.*`, that may lie in the sink before the pipeline: their rows stay, and "
+        "changes go on top. They must have the columns that the pipeline would give them.",
+    )
+
+    def adopts(self, table: str) -> bool:
+        """Whether a table of somebody else, by `database.table`, may be taken over."""
+        return any(fnmatchcase(table, pattern) for pattern in self.adopt)
 
     @field_validator("path")
     @classmethod
@@ -179,11 +209,22 @@ class Behaviour(Section):
         default="1 second", description="How often to look for new records when following: `1 second`, `5 minutes`."
     )
 
+    max_retries: int = Field(
+        default=5,
+        ge=0,
+        description="How often to try again, without a step in between, after an error that may pass: brokers or a schema "
+        "registry that are away, a sink that is throttled, an overloaded machine.",
+    )
+    retry_backoff: str = Field(
+        default="1 second",
+        description="How long to wait before the first of these; the wait doubles with each, up to a minute.",
+    )
+
     def excludes(self, table: str) -> bool:
         """Whether a table, by `database.table`, is passed over."""
         return any(fnmatchcase(table, pattern) for pattern in self.exclude)
 
-    @field_validator("trigger_interval")
+    @field_validator("trigger_interval", "retry_backoff")
     @classmethod
     def _interval(cls, value: str) -> str:
         if not re.fullmatch(r"\d+ (millisecond|second|minute|hour|day)s?", value):

@@ -1,19 +1,36 @@
 """Where foreign errors become ours.
 
-Spark carries an error of a Python worker as the text of its traceback, and one of `foreachBatch` inside a Java error.
-Ours name their type in that text: they are taken out again, so that the exit code and the message are right.
+Spark carries an error of a Python worker as the text of its traceback, and one of `foreachBatch` inside a Java error. Ours name
+their type in that text: they are taken out again, so that the exit code and the message are right.
+
+Of the errors of Spark, Delta, Hadoop, Kafka and the system, those whose cause lies outside of changefeed are known by their
+text (`_OUTSIDE`): a full disk, a damaged file, a machine that is overloaded. What is left is a defect.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import re
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 from changefeed import errors
-from changefeed.errors import ChangefeedError, SinkError, SourceError
+from changefeed.errors import (
+    TRANSIENT,
+    ChangefeedError,
+    ConfigError,
+    ResourceError,
+    SinkError,
+    SourceError,
+)
 
 _KAFKA = re.compile(r"org\.apache\.kafka\.common\.errors\.(\w+)Exception: (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
+_KAFKA_CONFIG = re.compile(
+    r"org\.apache\.kafka\.common\.config\.ConfigException: (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE
+)
 _LASTING = (
     "UnknownTopicOrPartition",
     "InvalidTopic",
@@ -23,43 +40,181 @@ _LASTING = (
 )  # whatever else is wrong may pass
 _OURS = re.compile(r"changefeed\.errors\.(\w+Error): (.*?)(?=\n\S|\n\n|\n\tat |\Z)", re.DOTALL)
 
+_FULL = re.compile(r"No space left on device|Disk quota exceeded|not enough space on the disk")
+_ALMOST_NOTHING = 16 * 2**20  # bytes; a disk with less is taken to be the full one
+_FULL_CODES = (errno.ENOSPC, errno.EDQUOT)
+
+_DAMAGED = (
+    "a file of this pipeline is missing or damaged. Restore the sink's folder as a whole, `_changefeed` and tables together, "
+    "from a backup; or start a new pipeline in an empty folder"
+)
+# What Spark and Delta say of files: by their names of errors, and by what the exceptions of Hadoop and Parquet say.
+_CONDITION = re.compile(r"\[(PATH_NOT_FOUND|FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|DELTA_\w+)(?:\.\w+)*\] (.*)")
+_DAMAGE = re.compile(
+    r"PATH_|FAILED_READ|CANNOT_READ|DELTA_\w*(NOT_CONTIGUOUS|TRUNCATED|RECOVER|NOT_FOUND|MISSING|CHECKPOINT|INTEGRITY|ABSENT"
+    r"|NOT_EXIST|FAILED_READ|RECONSTRUCT)"
+)
+_FILES = re.compile(
+    r"FileNotFoundException: (?:File )?\S+|Checksum error: \S+|\S+ is not a Parquet file|Could not read footer for file:? \S+"
+)
+_COLUMNS = re.compile(r"DELTA_MERGE_UNRESOLVED_EXPRESSION")
+_AWAY = re.compile(
+    r"SlowDown|TooManyRequests|Too Many Requests|RequestLimitExceeded|ThrottlingException|ServerBusy|Service Unavailable"
+    r"|java\.net\.(UnknownHostException|SocketTimeoutException|NoRouteToHostException|ConnectException)"
+)
+
 
 @contextmanager
-def as_ours() -> Iterator[None]:
-    """Turns an error of Spark's that carries one of ours into that one."""
-    from py4j.protocol import Py4JJavaError, Py4JNetworkError
+def as_ours(*folders: str) -> Iterator[None]:
+    """Turns an error of Spark's that carries one of ours into that one, and one with a cause outside into words.
+
+    Args:
+        folders: where this work writes, beside the temporary folder; if a disk is full, that of one of these.
+    """
+    from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
     from pyspark.errors import PySparkException
 
     try:
         yield
+    except ChangefeedError:
+        raise
     except (Py4JNetworkError, ConnectionError) as error:
-        raise SinkError(
-            "Spark's JVM has ended: killed, or out of memory (spark.driver.memory). Run again: what was begun is finished first",
-            transient=True,
-        ) from error
+        raise _jvm_ended() from error
     except (Py4JJavaError, PySparkException) as error:
-        found = translated(str(error))
+        found = translated(str(error), folders)
         if found is None:
             raise
         raise found from error
+    except Py4JError as error:  # half an answer: the JVM went while it gave it
+        if "Answer from Java side is empty" in str(error) or "network connection" in str(error):
+            raise _jvm_ended() from error
+        raise
+    except MemoryError as error:
+        raise _memory("this process") from error
+    except OSError as error:
+        if error.errno in _FULL_CODES:
+            raise _full(error.filename or "", folders) from error
+        if error.filename is None or error.strerror is None:
+            raise
+        raise ResourceError(f"{error.filename}: {error.strerror}") from error
 
 
-def translated(text: str) -> ChangefeedError | None:
-    """The error of ours that the text of a traceback ends with, or None."""
-    matches = _OURS.findall(text)
+def translated(text: str, folders: Iterable[str] = ()) -> ChangefeedError | None:
+    """The error of ours that the text of a traceback ends with, or that says what is wrong outside; None for neither."""
+    matches = list(_OURS.finditer(text))
     if matches:
-        name, message = matches[-1]
+        name, message = matches[-1].groups()
         kind = getattr(errors, name, None)
         if isinstance(kind, type) and issubclass(kind, ChangefeedError):
-            return kind(message.strip())
+            error = kind(message.strip())
+            if hasattr(error, "transient"):
+                error.transient = text[matches[-1].end() :].startswith(f"\n{TRANSIENT}")
+            return error
+    return _of_kafka(text) or _of_the_machine(text, folders) or _of_files(text)
+
+
+def _of_kafka(text: str) -> ChangefeedError | None:
     if "KAFKA_DATA_LOSS" in text:
         return SourceError(
             "Kafka no longer has the records that the ledger says come next: they expired before they were read. Start a new "
             "pipeline from a snapshot"
         )
+    if "you must specify all TopicPartitions" in text:
+        return SourceError(
+            "the topics have other partitions than source.starting-offsets names, or got new ones a moment ago: name all of "
+            "them, or run again",
+            transient=True,
+        )
+    if refused := _KAFKA_CONFIG.search(text):
+        return ConfigError(f"source: the Kafka client refuses its properties: {refused[1]}")
     if kafka := _KAFKA.search(text):
         name, message = kafka.groups()
         lasting = any(part in name for part in _LASTING)
         fix = "Is the source section right?" if lasting else "Run again when the brokers answer"
         return SourceError(f"Kafka: {name}: {message.rstrip('.')}. {fix}", transient=not lasting)
     return None
+
+
+def _of_the_machine(text: str, folders: Iterable[str]) -> ChangefeedError | None:
+    if _FULL.search(text):
+        return _full("", folders)
+    if "java.lang.OutOfMemoryError" in text or "SparkOutOfMemoryError" in text:
+        return _memory("Spark's JVM")
+    if re.search(r"^(\w+\.)*MemoryError\b", text, re.MULTILINE):
+        return _memory("a Python worker")
+    if "failed to connect back" in text or "Timed out while waiting for the Python worker" in text:
+        return ResourceError(
+            "a Python worker did not start in Spark's 10 seconds: the machine is overloaded. Run again when it has less to do",
+            transient=True,
+        )
+    if "Python worker exited unexpectedly" in text or "reading the port number from" in text:
+        return ResourceError(
+            "a Python worker has ended: killed, or out of memory. Run again; if it happens again, give the machine more memory, "
+            "or lower source.max-records-per-batch",
+            transient=True,
+        )
+    if "heartbeat timed out" in text or "Futures timed out after" in text or "RpcTimeoutException" in text:
+        return ResourceError(
+            "a part of Spark did not answer in time: the machine is overloaded. Run again when it has less to do",
+            transient=True,
+        )
+    return None
+
+
+def _of_files(text: str) -> ChangefeedError | None:
+    """Storage that is away, and files or columns that are not as they were written."""
+    if away := _AWAY.search(text):
+        return SinkError(f"the storage does not answer: {_line(text, away)}. Run again", transient=True)
+    for name, message in _CONDITION.findall(text):
+        if _DAMAGE.match(name):
+            said = re.sub(r"\s*SQLSTATE: \w+.*", "", message).rstrip(". ")
+            return SinkError(f"{said} ({name}): {_DAMAGED}")
+    if file := _FILES.search(text):
+        return SinkError(f"{_line(text, file)}: {_DAMAGED}")
+    if _COLUMNS.search(text):
+        return SinkError(
+            "a table lacks a column that this pipeline wrote: somebody else has changed it. Restore the sink's folder as a "
+            "whole, or start a new pipeline in an empty folder"
+        )
+    return None
+
+
+def _line(text: str, found: re.Match[str]) -> str:
+    """The line of the text in which something was found, without the names of Java's exceptions before it."""
+    start = text.rfind("\n", 0, found.start()) + 1
+    end = text.find("\n", found.end())
+    line = text[start : end if end >= 0 else len(text)].strip()
+    return re.sub(r"^(?:: |Caused by: )?(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): ", "", line)[:400].rstrip(".")
+
+
+def _jvm_ended() -> ResourceError:
+    return ResourceError(
+        "Spark's JVM has ended: killed, or out of memory (spark.driver.memory). Run again: what was begun is finished first",
+        transient=True,
+    )
+
+
+def _memory(what: str) -> ResourceError:
+    return ResourceError(
+        f"{what} has not enough memory: lower source.max-records-per-batch, or raise spark.driver.memory if the machine has more"
+    )
+
+
+def _full(path: str, folders: Iterable[str]) -> ResourceError:
+    """The error for a disk that is full; it names the folders there, as Java does not."""
+    places = [path] if path else [folder for folder in (*folders, tempfile.gettempdir()) if _is_full(folder)]
+    where = f" ({', '.join(places)})" if places else ""
+    return ResourceError(
+        f"the disk is full{where}: make room there and run again. What was begun is finished first, nothing is lost"
+    )
+
+
+def _is_full(folder: str) -> bool:
+    path = urlsplit(folder).path if folder.startswith("file:") else folder
+    while path and not os.path.exists(path):
+        path = os.path.dirname(path)
+    try:
+        disk = os.statvfs(path)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < _ALMOST_NOTHING or disk.f_favail == 0 < disk.f_files

@@ -27,8 +27,8 @@ from changefeed.errors import ConfigError
 from changefeed.pipeline.actions import Plan, paths_of
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.expired import Gone, Note, Notes, gone
-from changefeed.pipeline.ledger import Cut, cuts, plans
-from changefeed.pipeline.paths import application, own_folder, tables_folder
+from changefeed.pipeline.ledger import Cut, cuts, owner, plans
+from changefeed.pipeline.paths import own_folder, tables_folder
 from changefeed.sinks.delta.read import wrote
 
 
@@ -72,7 +72,7 @@ def expire(definition: Definition, age: timedelta, *, dry_run: bool = False) -> 
         raise ConfigError(
             f"{ledger}: {definition.pipeline.name} has not done a step yet, so there is nothing to expire"
         )
-    paths, kept = list[str](), dict[str, str]()
+    paths, kept, ours = list[str](), dict[str, str](), owner(definition) or ""
     for path, use in sorted(_uses(found, begun).items()):
         if use.ended is None or any(path == one.path and use.last <= one.step for one in known):
             continue
@@ -80,9 +80,9 @@ def expire(definition: Definition, age: timedelta, *, dry_run: bool = False) -> 
             kept[path] = "a step under way names it"
         elif use.ended > datetime.now(UTC) - age:
             kept[path] = f"the newest cut used it until {use.ended.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
-        elif not (ours := wrote(f"{root}/{path}", application(definition))):
+        elif not (written := wrote(f"{root}/{path}", ours)):
             kept[path] = (
-                "no table lies there" if ours is None else "another one than this pipeline wrote the table there"
+                "no table lies there" if written is None else "another one than this pipeline wrote the table there"
             )
         else:
             paths.append(path)

@@ -13,12 +13,12 @@ from changefeed.errors import ConfigError
 from changefeed.frames.types import sink_type
 from changefeed.pipeline.barrier import absorbed
 from changefeed.pipeline.definition import Definition
-from changefeed.pipeline.ledger import cuts
+from changefeed.pipeline.ledger import cuts, strangers
 from changefeed.pipeline.paths import own_folder, tables_folder
 from changefeed.pipeline.pending import ChunkInfo, chunk_info
 from changefeed.pipeline.plan import make
 from changefeed.pipeline.rules import rules_of
-from changefeed.pipeline.state import State, TableState
+from changefeed.pipeline.state import FolderSum, State, TableState
 from changefeed.pipeline.transactions import is_waiting
 from changefeed.protocols import protocol
 from changefeed.sources import source
@@ -66,9 +66,14 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
     found = cuts(f"{own_folder(definition)}/ledger")
     state = found[-1].state if found else State()
     planned = make(State(), chunks, None, None, rules_of(definition))
+    if found_there := strangers(definition, {name: table.path for name, table in planned.tables.items()}):
+        raise ConfigError(
+            f"{', '.join(found_there)}: a Delta table that this pipeline has not written. Give the pipeline another sink.path, "
+            "move the table away, or name it in sink.adopt to go on with its rows"
+        )
     tables = planned.tables | state.tables  # what a run has reached counts more than how the source begins
     notes = list(planned.notes)
-    seen = absorbed(State(), chunks, "", "", 0, quarantine=False)
+    seen = absorbed(State(), chunks, ("", FolderSum(0, 0, "")), "", 0, quarantine=False)
     spoken = protocol(definition.source.protocol.name).capabilities
     told_by = spoken.cuts
     told = bool(seen.resolved) or any(is_waiting(chunk, -1) for chunk in chunks)

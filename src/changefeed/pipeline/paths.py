@@ -15,6 +15,6 @@ def own_folder(definition: Definition) -> str:
     return f"{tables_folder(definition)}/_changefeed"
 
 
-def application(definition: Definition) -> str:
-    """The pipeline's name as Delta's transactions know it."""
-    return f"changefeed:{definition.pipeline.name}"
+def ledger_folder(definition: Definition) -> str:
+    """The folder of the ledger."""
+    return f"{own_folder(definition)}/ledger"

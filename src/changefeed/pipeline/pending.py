@@ -1,22 +1,31 @@
 """The pending store: decoded changes on disk until a barrier covers them.
 
 Every batch is decoded into one folder of Parquet files below `_changefeed/pending/` before anything else happens, so a
-step can be repeated without the source, and a transaction of any size waits on disk, not in memory. Folders are written
-once and never changed; the ledger names those that count. A folder nobody names was left by a killed run.
+step can be repeated without the source, and a transaction of any size waits on disk, not in memory.
+
+Rule 1. A folder is written once, by one run, whose epoch its name begins with. The ledger names those that count.
+Rule 2. What a folder holds is summed when it is written. State and plan carry the sums, and a folder is compared with its
+sum before it is read: files that are missing or damaged do not pass for no changes.
+Rule 3. A run deletes folders of its own epoch and of earlier ones, which are fenced; never one of a newer run.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable
+import uuid
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from changefeed.errors import SinkError
 from changefeed.frames.chunks import CHUNKS_DDL, unpack_records
 from changefeed.frames.payloads import schema_from_dict
 from changefeed.model.event import SchemaChange
+from changefeed.pipeline.state import FolderSum
+from changefeed.sinks.delta.log import first_line
 from changefeed.spark.files import file_system
 from changefeed.spark.session import compiled
 
@@ -63,17 +72,77 @@ class PendingStore:
     spark: SparkSession
     path: str
     _indexes: dict[str, list[ChunkInfo]] = field(default_factory=dict)
+    _staged: set[str] = field(default_factory=set)  # by this run, summed just now
 
-    def stage(self, chunks: DataFrame, folder: str) -> None:
-        """Decodes a batch into `folder`; a folder of that name is replaced."""
+    def stage(self, chunks: DataFrame, epoch: int) -> tuple[str, FolderSum]:
+        """Decodes a batch into a folder of its own; returns its name and what it holds."""
+        folder = f"{epoch:06d}-{uuid.uuid4().hex}"
         with compiled(chunks.sparkSession):
-            chunks.write.mode("overwrite").option("compression", "zstd").parquet(f"{self.path}/{folder}")
+            chunks.write.mode("errorifexists").option("compression", "zstd").parquet(f"{self.path}/{folder}")
+        self._staged.add(folder)
+        return folder, self.sum(folder)
 
-    def index(self, folders: Iterable[str]) -> list[ChunkInfo]:
-        """The chunks of the folders, without the payloads of rows and dead letters."""
+    def sum(self, folder: str) -> FolderSum:
+        """What a folder holds, read file by file."""
+        jvm: Any = self.spark._jvm
+        root, files = file_system(self.spark, f"{self.path}/{folder}")
+        there = (
+            [s for s in files.listStatus(root) if s.getPath().getName().startswith("part-")]
+            if files.exists(root)
+            else []
+        )
+        lines = []
+        for status in there:
+            stream = files.open(status.getPath())
+            try:
+                md5 = jvm.org.apache.hadoop.io.MD5Hash.digest(stream).toString()
+            finally:
+                stream.close()
+            lines.append(f"{status.getPath().getName()} {status.getLen()} {md5}")
+        text = "\n".join(sorted(lines))
+        total = sum(int(status.getLen()) for status in there)
+        return FolderSum(len(there), total, hashlib.md5(text.encode(), usedforsecurity=False).hexdigest())
+
+    def check(self, folders: Iterable[str], sums: Mapping[str, FolderSum]) -> None:
+        """Compares folders with what was written to them.
+
+        Raises:
+            SinkError: files are missing, or have been changed.
+        """
+        from py4j.protocol import Py4JJavaError
+
+        for folder in folders:
+            wanted = sums[folder]
+            try:
+                found = self.sum(folder)
+            except Py4JJavaError as error:
+                raise self._damaged(folder, first_line(error)) from error
+            if found != wanted:
+                raise self._damaged(
+                    folder,
+                    f"it has {found.files} files of {found.bytes:,} bytes, {wanted.files} of {wanted.bytes:,} bytes were written"
+                    if (found.files, found.bytes) != (wanted.files, wanted.bytes)
+                    else "the contents of its files have changed",
+                )
+
+    def _damaged(self, folder: str, why: str) -> SinkError:
+        return SinkError(
+            f"{self.path}/{folder}: changes that wait to be applied are damaged: {why}. Restore the folder, or build the "
+            "tables anew from the source: changefeed repair --rebuild --all"
+        )
+
+    def index(self, folders: Iterable[str], sums: Mapping[str, FolderSum]) -> list[ChunkInfo]:
+        """The chunks of the folders, without the payloads of rows and dead letters.
+
+        A folder is compared with its sum when it is read for the first time.
+
+        Raises:
+            SinkError: files are missing, or have been changed.
+        """
         found: list[ChunkInfo] = []
         for folder in folders:
             if folder not in self._indexes:
+                self.check([folder] if folder not in self._staged else [], sums)
                 rows = self.read([folder]).selectExpr(
                     "kind", "database", "`table`", "shape", "rows", "min_commit_ts", "max_commit_ts", "topic", "partition",
                     "first_offset", "last_offset",
@@ -102,15 +171,17 @@ class PendingStore:
         """The chunks of records whose remainder has not come yet."""
         return self.read([folder]).where("kind = 'waiting'")
 
-    def delete_all_but(self, folders: Iterable[str]) -> None:
-        """Deletes every folder that is not named."""
+    def delete_all_but(self, folders: Iterable[str], epoch: int) -> None:
+        """Deletes every folder that is not named and not of a newer epoch."""
         keep = set(folders)
         for folder in set(self._indexes) - keep:
             del self._indexes[folder]
         root, files = file_system(self.spark, self.path)
         if files.exists(root):
             for status in files.listStatus(root):
-                if status.getPath().getName() not in keep:
+                name = str(status.getPath().getName())
+                number = name.partition("-")[0]
+                if name not in keep and number.isdigit() and int(number) <= epoch:
                     files.delete(status.getPath(), True)
 
 

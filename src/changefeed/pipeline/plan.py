@@ -3,7 +3,8 @@
 Theory of operation:
 
 Rule 1. Schema changes and rows are ordered by commit_ts. A table's rows up to a schema change are merged before it, the
-rest after it. Rows of other tables do not wait for it.
+rest after it. Rows of other tables do not wait for it. Where commit_ts is a place in a binlog, schema changes stand right
+before theirs (`stages.decode.ordered`): the rows of a snapshot come after its CREATE TABLE.
 Rule 2. A schema change is sent to every partition: it counts once, by commit_ts, names and text. Where there is no
 barrier, `by_key.py` tells which take effect.
 Rule 3. A table whose DDL was seen has the columns that the DDL says. A table that was not, or whose DDL was passed over,
@@ -62,15 +63,19 @@ def make(
     upto: int | None,
     rules: Rules,
     reach: Reach | None = None,
+    *,
+    again: bool = False,
 ) -> Planned:
     """The writes for everything in (after, upto]; without a barrier, for what is in `reach`.
+
+    With `again`, rows at `after` itself belong to it: see `transactions.reads_at`.
 
     Raises:
         UnsupportedError: a schema change or a table cannot be applied; the message names it and the way out.
     """
     tables = {name: table for name, table in state.tables.items() if not rules.excluded(name)}
     held = {name: hold for name, hold in state.held.items() if not rules.excluded(name)}
-    writes = Writes(tables, held, after, upto, by_table(chunks), rules, reach)
+    writes = Writes(tables, held, after, upto, by_table(chunks), rules, reach, again)
     schema_changes = SchemaChanges(writes)
     starts = [hold.after for hold in state.held.values() if hold.released] + [after]
     first = None if None in starts else min(start for start in starts if start is not None)

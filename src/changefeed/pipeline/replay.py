@@ -148,19 +148,22 @@ def replay(definition: Definition, spark: SparkSession, positions: Sequence[str]
 
 def _taken(flow: Flow, found: Found) -> State:
     """The state that has the letters' changes, none of them applied yet."""
-    state, folder = flow.ledger.state, f"{flow.ledger.epoch:06d}-replay"
-    fresh = []
+    state, after, late = flow.ledger.state, flow.ledger.state, sum(found.late.values())
     if any(chunks.num_rows for chunks in found.chunks):
         chunks = flow.pending.spark.createDataFrame(pa.Table.from_batches(found.chunks, CHUNKS))
         failpoint("stage.before")
-        flow.pending.stage(chunks, folder)
+        folder, total = flow.pending.stage(chunks, flow.ledger.epoch)
         failpoint("stage.after")
-        fresh = flow.pending.index([folder])
-    late = sum(found.late.values())
-    after = replace(absorbed(state, fresh, folder, state.source or "", late, quarantine=False), waiting=state.waiting)
-    counts = replace(after.counts, rows=after.counts.rows + late, dead=after.counts.dead - len(found.letters))
+        fresh = flow.pending.index([folder], {folder: total})
+        after = absorbed(state, fresh, (folder, total), state.source or "", 0, quarantine=False)
+    counts = after.counts
+    counts = replace(
+        counts, rows=counts.rows + late, repeated=counts.repeated + late, dead=counts.dead - len(found.letters)
+    )
     held = {name: replace(h, released=h.released or name in found.released) for name, h in after.held.items()}
-    return replace(after, source=state.source, counts=counts, held=held, replayed=tuple(found.letters))
+    return replace(
+        after, source=state.source, waiting=state.waiting, counts=counts, held=held, replayed=tuple(found.letters)
+    )
 
 
 def _passed(letter: dict[str, Any], state: State) -> bool:

@@ -8,31 +8,39 @@ serves for what Spark knows best, the offsets of each batch.
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from changefeed.errors import ConfigError
+from changefeed.errors import ChangefeedError, ConfigError, SourceError
+from changefeed.pipeline.barrier import without
 from changefeed.pipeline.compose import Flow, Until
 from changefeed.pipeline.dead_letters import DeadLetters
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.edge import as_ours
+from changefeed.pipeline.executor import Executor
 from changefeed.pipeline.ledger import Ledger
-from changefeed.pipeline.paths import application, own_folder, tables_folder
+from changefeed.pipeline.paths import own_folder, tables_folder
 from changefeed.pipeline.pending import PendingStore
+from changefeed.pipeline.retry import Retries, Retry, seconds
 from changefeed.pipeline.state import State
 from changefeed.sinks.delta.columns import metadata_columns
 from changefeed.sinks.delta.table import Writer
 from changefeed.sources import Source, source
+from changefeed.spark.scratch import Scratch, sweep
+from changefeed.spark.session import lives
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 Progress = Callable[[State], None]
+
+Begun = tuple[int, State]  # the step that was done when a run began, and the state after it
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,7 @@ def run(
     until: Until = None,
     progress: Progress | None = None,
     stopping: Callable[[], bool] | None = None,
+    retrying: Callable[[Retry], None] | None = None,
 ) -> Summary:
     """Applies what the source has: all of it with `once`, else for ever, and in either case up to `until` at most.
 
@@ -64,6 +73,7 @@ def run(
         until: a commit_ts, or the upstream's name of a transaction or mark; every table ends at exactly this point.
         progress: called after every step with the state it reached.
         stopping: asked every second; once it says so, the run ends with the step that it is at.
+        retrying: called before the wait for another try, after an error that may pass.
 
     Raises:
         ConfigError: `until` lies before what has been applied, or the tables have no common point to stop at.
@@ -75,24 +85,32 @@ def run(
             "with consistency `key` the tables do not move together, so there is no point up to which to apply: leave "
             "--until out, or set pipeline.consistency to `transaction`"
         )
-    runner = _Runner(definition, spark, once, until, progress, stopping)
-    with as_ours():
-        return runner.run()
+    stopping = stopping or (lambda: False)
+    behaviour = definition.pipeline
+    retries = Retries(behaviour.max_retries, seconds(behaviour.retry_backoff), retrying, stopping)
+    begun: Begun | None = None
+    while True:
+        runner = _Runner(definition, spark, once, until, progress, stopping, begun)
+        try:
+            with as_ours(definition.sink.path):
+                return runner.run()
+        except ChangefeedError as error:
+            if not lives(spark) or not retries.wait(error, runner.ledger.step):
+                if stopping() and runner.begun is not None and getattr(error, "transient", False):
+                    return runner.summary()
+                raise
+        begun = runner.begun
 
 
 def open_flow(definition: Definition, spark: SparkSession) -> Flow:
     """The parts of one run, wired; its ledger is not claimed yet."""
     own = own_folder(definition)
-    name = application(definition)
-    return Flow(
-        definition,
-        Ledger(spark, f"{own}/ledger", name),
-        PendingStore(spark, f"{own}/pending"),
-        DeadLetters(spark, f"{own}/dead_letters", definition.pipeline.dead_letters, definition.pipeline.name),
-        Writer(spark, name, metadata_columns(definition.sink)),
-        tables_folder(definition),
-        source(definition.source).whole,
-    )
+    ledger = Ledger(spark, f"{own}/ledger", definition.pipeline.name)
+    pending = PendingStore(spark, f"{own}/pending")
+    letters = DeadLetters(spark, f"{own}/dead_letters", definition.pipeline.dead_letters, definition.pipeline.name)
+    writer = Writer(spark, ledger.application, metadata_columns(definition.sink))
+    executor = Executor(definition, ledger, pending, writer, tables_folder(definition))
+    return Flow(definition, ledger, pending, letters, executor, source(definition.source).whole)
 
 
 class _Runner:
@@ -103,31 +121,45 @@ class _Runner:
         once: bool,
         until: Until,
         progress: Progress | None,
-        stopping: Callable[[], bool] | None,
+        stopping: Callable[[], bool],
+        begun: Begun | None,
     ) -> None:
         self.definition, self.spark, self.once, self.until, self.progress = definition, spark, once, until, progress
-        self.stopping = stopping or (lambda: False)
+        self.stopping, self.begun = stopping, begun
         self.source: Source = source(definition.source)
         self.flow = open_flow(definition, spark)
         self.ledger = self.flow.ledger
         self.settled: State | None = None  # nothing came since it was settled
         self.error: BaseException | None = None
         self.ended = False
+        self.joined: set[str] = set()  # topics without a record before, whose changes may lie below the cut
         self.at_work = threading.Lock()  # held during a step; who ends the query waits for it
         self.stepped = threading.Event()  # a batch has come to its end since `_wait` looked
 
     def run(self) -> Summary:
+        """Takes the pipeline over, and follows the source until it is done."""
+        try:
+            self._run()
+        finally:
+            self.source.close()
+        return self.summary()
+
+    def summary(self) -> Summary:
+        """What was done since the first try began."""
+        assert self.begun is not None
+        first, before = self.begun
+        reached = None if self.until is None else self.flow.is_reached(self.until)
+        return Summary(self.ledger.epoch, self.ledger.step - first, before, self.ledger.state, reached)
+
+    def _run(self) -> None:
         self.flow.begin()
-        first, before = self.ledger.step, self.ledger.state
+        self.begun = self.begun or (self.ledger.step, self.ledger.state)
         self._recover()
         self.flow.letters.settle(self.ledger.state.positions)
         if not self._done():
             self._stream()
         if self.once and not self._done():
             self._settle()
-        state = self.ledger.state
-        reached = None if self.until is None else self.flow.is_reached(self.until)
-        return Summary(self.ledger.epoch, self.ledger.step - first, before, state, reached)
 
     def _recover(self) -> None:
         """Leaves no step half done, and no change pending that the marks already cover."""
@@ -139,7 +171,25 @@ class _Runner:
                 f"--until {self.until}: the tables are at {state.barrier} already. Read the cut at {self.until} from the "
                 "ledger (changefeed status --json), or start a new pipeline in an empty folder"
             )
+        self._compare()
         self._step(settled=False)
+
+    def _compare(self) -> None:
+        """Leaves out topics that the source no longer has, where the definition allows it."""
+        state = self.ledger.state
+        if state.source is None:
+            return
+        found = self.source.compared(self.spark, state.source)
+        if found.removed:
+            chunks = self.flow.pending.index(state.pending, state.sums)
+            waits = sum(chunk.rows for chunk in chunks if chunk.kind == "rows" and chunk.topic in found.removed)
+            for note in found.notes:
+                _log.warning("%s", note)
+            if waits:
+                _log.warning(
+                    "%s row changes of removed topics may be pending; they are applied with the next cuts", waits
+                )
+            self.ledger.finish(without(state, found.removed, found.token))
 
     def _settle(self) -> None:
         """Takes in what had to wait only as long as there was more to read."""
@@ -165,12 +215,13 @@ class _Runner:
         end = self.source.end(self.spark, token) if self.once else None
         if end is not None and token is not None and token_text(end) == token_text(token):
             return
-        checkpoint = tempfile.mkdtemp(prefix="changefeed-checkpoint-")
+        sweep()
+        checkpoint = Scratch("checkpoint")
         try:
-            query = self._query(self.source.stream(self.spark, token, end), checkpoint, end)
+            query = self._query(self.source.stream(self.spark, token, end), f"{checkpoint.path}/spark", end)
             self._wait(query)
         finally:
-            shutil.rmtree(checkpoint, ignore_errors=True)
+            checkpoint.close()
 
     def _query(self, records: DataFrame, checkpoint: str, end: str | None) -> StreamingQuery:
         def on_batch(batch: DataFrame, number: int) -> None:
@@ -194,12 +245,29 @@ class _Runner:
         return self.once and self.source.available_now
 
     def _batch(self, batch: DataFrame, number: int, checkpoint: str, end: str | None) -> None:
-        token = token_text(batch_token(checkpoint, number))
-        folder = f"{self.ledger.epoch:06d}-{number:08d}"
-        drained = self.source.drained(self.ledger.state.source, token)
-        self.flow.batch(batch, folder, token, self.source.partitions(token), self.until, drained=drained)
+        logged = batch_token(checkpoint, number)
+        token = token_text(self.source.token(self.spark, self.ledger.state.source, logged))
+        before = self.ledger.state
+        drained = self.source.drained(before.source, token)
+        self.flow.batch(batch, token, self.source.partitions(token), self.until, drained=drained)
         self._tell()
+        self._warn_of_late(before)
         self.ended = end is not None and token == token_text(end)
+
+    def _warn_of_late(self, before: State) -> None:
+        """Says that a topic which joined late has changes that the tables have passed: they are not in them."""
+        after = self.ledger.state
+        if before.barrier is not None:
+            self.joined |= after.positions.keys() - before.positions.keys()
+        passed = after.counts.repeated - before.counts.repeated
+        if self.joined and passed:
+            _log.warning(
+                "row changes at or below the cut, passed over as if sent again: %s. Topics that are new to this pipeline: %s. If "
+                "the tables never had these changes, start the topics in a pipeline of their own",
+                passed,
+                ", ".join(sorted(self.joined)),
+            )
+            self.joined = set()
 
     def _wait(self, query: StreamingQuery) -> None:
         """Until the query ends by itself, or we have what we came for."""
@@ -220,7 +288,28 @@ class _Runner:
             raise self.error
         failed = query.exception()
         if failed is not None:
+            self._ask_why(failed)
             raise failed
+
+    def _ask_why(self, failed: BaseException) -> None:
+        """Lets the source name what has become of it: Spark does not say which topic is gone.
+
+        Raises:
+            ChangefeedError: it was deleted, or created again, or has lost records.
+        """
+        if self.ledger.state.source is None:
+            return
+        try:
+            with as_ours():
+                found = self.source.compared(self.spark, self.ledger.state.source)
+        except ChangefeedError as error:
+            if getattr(error, "transient", False):
+                return  # the brokers are away: Spark's error is the one to tell
+            raise error from failed
+        if found.removed:
+            raise SourceError(
+                f"topics were removed while the run was reading: {', '.join(sorted(found.removed))}", transient=True
+            )
 
     def _settle_if_idle(self, query: StreamingQuery) -> None:
         """Settles when the last trigger looked, and found nothing new."""

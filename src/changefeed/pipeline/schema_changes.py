@@ -4,6 +4,8 @@ Rule 1. A table in quarantine is passed over. Those that trade names with one wa
 Rule 2. A table that is renamed is copied to its new path; the old one stays for the cuts before. A dropped one stays too.
 Rule 3. TiDB compares names of tables without regard to case, and its DDL spells them as the user did. Rows and events
 spell them as they are: that counts.
+Rule 4. A snapshot of Debezium drops and creates each table, and its rows follow. One that has no rows at all (modes
+`no_data` and `recovery`) marks its last schema change: then tables that are there keep their rows, for no others will come.
 """
 
 from __future__ import annotations
@@ -40,9 +42,13 @@ class SchemaChanges:
 
     def apply(self, ts: int | None, events: Iterable[SchemaChange]) -> None:
         """Plans the DDL statements of one commit_ts as the rules say."""
+        events = list(events)
         parsed = [(statement, event) for event in events for statement in self._parsed(event)]
         if ts is None:
             return
+        if any(event.origin.get("snapshot") == "last" for event in events):
+            self._without_rows(parsed, ts)
+            parsed = [pair for pair in parsed if "snapshot" not in pair[1].origin]
         self._hold_together([self._names(s, e) for s, e in parsed if isinstance(s, said.RenameTable)], ts)
         for statement, event in parsed:
             self._statement(statement, event, ts)
@@ -94,6 +100,24 @@ class SchemaChanges:
             case said.Passed() if within(ts, self.writes.after, None):
                 self.notes.append(f"{PASSED}: {event.ddl}")
 
+    def _without_rows(self, parsed: list[tuple[said.Statement, SchemaChange]], ts: int) -> None:
+        """Plans the DDL of a snapshot that has no rows: see rule 4."""
+        for statement, event in parsed:
+            if "snapshot" not in event.origin or not isinstance(statement, said.CreateTable):
+                continue
+            name = ".".join(self._spelled(statement.database, statement.table, event))
+            here = self.writes.tables.get(name)
+            if here is None:
+                self._create(statement, event, ts)
+            elif self._turn(name, ts):
+                self.writes.flush(here.table.database, here.table.name, ts)
+                self.notes.append(
+                    f"{name} keeps its rows: the snapshot that defines it at {event.place} has none at all"
+                )
+                self.writes.learn(
+                    name, [TableShape(here.table.database, here.table.name, statement.definition.columns)]
+                )
+
     def _turn(self, name: str, ts: int) -> bool:
         """Whether a table's schema change is for now: not when it is held, had it before others were released, or is excluded."""
         if self.writes.is_held(name) or self.rules.excluded(name):
@@ -135,7 +159,7 @@ class SchemaChanges:
             return
         writes.flushed[name] = ts  # rows before belong to a table of this name that is gone
         if definition.columns:
-            writes.create(definition, declared=declared)
+            writes.create(definition, declared=declared, at=ts)
         else:  # like a table of which nothing is known: it is learned from its rows
             writes.tables.pop(name, None)
 
@@ -160,7 +184,7 @@ class SchemaChanges:
             return
         self.writes.flushed[name] = ts
         if name in self.writes.tables:
-            self.writes.empty(name)
+            self.writes.empty(name, ts)
 
     def _names(self, statement: said.RenameTable, event: SchemaChange) -> tuple[_Name, _Name]:
         """The old name and the new one."""

@@ -9,6 +9,18 @@ import msgspec
 from changefeed.model.definition import Table
 
 Positions = dict[str, dict[int, int]]
+# topic -> partition -> offsets at which the producer begins to send again
+Sendings = dict[str, dict[int, tuple[int, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What the pipeline's last write left at a path: the Delta version, and the write id in its commit."""
+
+    version: int
+    epoch: int
+    step: int
+    action: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +31,27 @@ class TableState:
         table: its columns and keys upstream, as of the barrier.
         path: where it lies, below the sink's path.
         declared: a DDL statement told the columns; else they were learned from rows and may widen.
-        version: the Delta version that the barrier's cut pins.
+        written: the last write; None while there is no table. Its version is the one that the barrier's cut pins.
     """
 
     table: Table
     path: str
     declared: bool
-    version: int | None = None
+    written: Written | None = None
+
+    @property
+    def version(self) -> int | None:
+        """The Delta version that the barrier's cut pins; None while there is no table."""
+        return self.written.version if self.written else None
+
+
+@dataclass(frozen=True, slots=True)
+class FolderSum:
+    """What a folder of the pending store holds: its files, their bytes, and an MD5 over names, lengths and contents."""
+
+    files: int
+    bytes: int
+    md5: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +110,18 @@ class State:
         mark: the upstream's name for the barrier: of its last transaction, or of a mark that has a name.
         reached: who counts transactions -> the number of the last one below the barrier, where no marks are sent.
         ended: offset of the last end of a transaction below the barrier.
+        snapshots: places of the last snapshots below the barrier, where transactions are counted.
         resolved: topic -> partition -> the highest mark seen there.
+        marks: topic -> partition -> the last mark of what the producer sends there now; after a restart it goes back.
+        resent: where the producer has begun to send again, of partitions with pending rows; see `resent.py`.
         latest: topic -> partition -> the highest commit_ts seen there, of rows, schema changes and marks.
         positions: topic -> partition -> offset of the next record to read.
         source: where the source goes on, in its own words; None before the first batch.
         tables: `database.table` -> what lies downstream.
+        left: path -> the last write to it, of tables that were dropped or renamed: a table may come there again.
         waiting: folder of the pending store with the records whose remainder was not read yet, if there are any.
         pending: folders of the pending store that still hold changes above the barrier, oldest first.
+        sums: folder -> what it holds, of those in `pending`.
         partly: of these, where there is no barrier: folder -> table -> commit_ts up to which its rows are applied. Of a table
             that is not named all are, of a folder that is not named none.
         changed: where there is no barrier: `database.table`, or `database.` -> the last schema change that took effect.
@@ -102,13 +133,18 @@ class State:
     mark: str | None = None
     reached: dict[str, int] = field(default_factory=dict)
     ended: int = -1
+    snapshots: tuple[int, ...] = ()
     resolved: Positions = field(default_factory=dict)
+    marks: Positions = field(default_factory=dict)
+    resent: Sendings = field(default_factory=dict)
     latest: Positions = field(default_factory=dict)
     positions: Positions = field(default_factory=dict)
     source: str | None = None
     tables: dict[str, TableState] = field(default_factory=dict)
+    left: dict[str, Written] = field(default_factory=dict)
     waiting: str | None = None
     pending: tuple[str, ...] = ()
+    sums: dict[str, FolderSum] = field(default_factory=dict)
     partly: dict[str, dict[str, int]] = field(default_factory=dict)
     changed: dict[str, Changed] = field(default_factory=dict)
     held: dict[str, Hold] = field(default_factory=dict)
@@ -117,7 +153,15 @@ class State:
 
     def versions(self) -> dict[str, int]:
         """The cut: every table and the version that a reader pins. A table in quarantine belongs to no cut."""
-        return {n: t.version for n, t in self.tables.items() if t.version is not None and n not in self.held}
+        return {n: t.written.version for n, t in self.tables.items() if t.written and n not in self.held}
+
+    def trimmed(self) -> State:
+        """The state without the sums of folders that are not pending any more."""
+        return replace(self, sums={folder: self.sums[folder] for folder in self.pending})
+
+    def known(self) -> dict[str, Written]:
+        """Path -> the last write to it, of every path that the pipeline has written."""
+        return self.left | {t.path: t.written for t in self.tables.values() if t.written}
 
 
 def counted(state: State, *, applied: int) -> State:

@@ -8,7 +8,7 @@ from typing import Any
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.expire import readable
 from changefeed.pipeline.expired import gone
-from changefeed.pipeline.ledger import check_owner, cuts, epoch
+from changefeed.pipeline.ledger import cuts, epoch, owner
 from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.state import State
 from changefeed.sinks.delta.read import query
@@ -27,7 +27,7 @@ def status(definition: Definition) -> dict[str, Any]:
         SinkError: the ledger cannot be read.
     """
     folder = own_folder(definition)
-    check_owner(definition)
+    owner(definition)
     found = cuts(f"{folder}/ledger")
     state = found[-1].state if found else State()
     letters = query(f"{folder}/dead_letters", "SELECT count(*) AS n FROM t WHERE replayed IS NULL")

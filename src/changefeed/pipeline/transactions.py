@@ -9,6 +9,13 @@ Rule 3. That none is missing among them is known where their names count up one 
         on its way, as its topic is another: the barrier then waits until the source had nothing more to read (*settled*).
 Rule 4. What was sent again lies at or below the barrier and is passed over. A transaction that lies there by its place
         in the binlog, but not by its name, comes from another binlog: it has no order with the rest.
+Rule 5. Rows of a snapshot belong to no transaction. All have the place up to which it was taken, and the last record of
+        all is marked. The barrier waits before that place until the mark was read, or something that was streamed behind
+        it, and the source had nothing more to read: then all tables take in the snapshot in one step.
+Rule 6. Rows that are read again while the binlog goes on (incremental and blocking snapshots) have the place of the event
+        that came last, which the transaction around it does not count. The signal for them lies in a table: a transaction
+        with such a signal is passed when the source had nothing more to read. Where the signal came another way, the place
+        may be the barrier's own: what is read there is taken in all the same, see `reads_at`.
 """
 
 from __future__ import annotations
@@ -21,19 +28,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed.errors import UnsupportedError
+from changefeed.frames.chunks import SIGNAL, TRANSACTIONS
 from changefeed.pipeline.pending import ChunkInfo
 from changefeed.pipeline.state import State
 from changefeed.wire import gtid
 
+_INCREMENTAL = "incremental"
+_KNOWN_SNAPSHOTS = 64  # which are remembered, to know them when they are sent again
+
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """A transaction or a schema change.
+    """A transaction, a schema change or a snapshot.
 
     Attributes:
         first, last: its place in the order, as far as known.
         whole: nothing of it is missing.
         mark: offset of its end, -1 for none.
+        signal: it has a signal for a snapshot: rows that it does not count may lie at its place.
+        rows: of a snapshot: how many rows it has; None for all else.
     """
 
     name: gtid.Name | None
@@ -41,6 +54,8 @@ class _Item:
     last: int | None
     whole: bool
     mark: int = -1
+    signal: bool = False
+    rows: int | None = None
 
 
 def barrier(state: State, chunks: Iterable[ChunkInfo], until: int | str | None, *, settled: bool) -> State:
@@ -55,19 +70,22 @@ def barrier(state: State, chunks: Iterable[ChunkInfo], until: int | str | None, 
     Raises:
         UnsupportedError: a transaction comes from another binlog, see rule 4.
     """
-    parts = [chunk.transactions for chunk in chunks if chunk.transactions is not None]
-    if not parts:
+    known = _lines(chunks)
+    if not len(known):
         return state
-    known = pa.Table.from_batches(parts)
     target = gtid.parse(until) if isinstance(until, str) else until
     at, mark, reached, ended = state.barrier, state.mark, dict(state.reached), state.ended
+    snapshots = state.snapshots
     for item in _items(known, state.ended):
         name = item.name
         if _is_repeated(item, state, settled=settled):
             ended = max(ended, item.mark)
             continue
-        if not item.whole or not (settled or _follows(name, reached)) or _is_beyond(item, target):
+        follows = _follows(name, reached) and not item.signal
+        if not item.whole or not (settled or follows) or _is_beyond(item, target):
             break
+        if item.rows is not None and item.last is not None:
+            snapshots = (*snapshots, item.last)[-_KNOWN_SNAPSHOTS:]
         if name is not None:
             mark, reached[name.source] = name.text, max(name.number, reached.get(name.source, 0))
         at, ended = _later(at, item.last), max(ended, item.mark)
@@ -77,7 +95,21 @@ def barrier(state: State, chunks: Iterable[ChunkInfo], until: int | str | None, 
             at = _later(
                 at, pc.max(loose if not isinstance(target, int) else loose.filter(pc.less_equal(loose, target))).as_py()
             )
-    return replace(state, barrier=at, mark=mark, reached=reached, ended=ended)
+    return replace(state, barrier=at, mark=mark, reached=reached, ended=ended, snapshots=snapshots)
+
+
+def reads_at(chunks: Iterable[ChunkInfo], barrier: int | None) -> bool:
+    """Whether rows that a snapshot has read lie at the barrier itself, see rule 6."""
+    if barrier is None:
+        return False
+    lines = _lines(chunks)
+    return bool(pc.any(pc.and_(_is_read(lines), pc.equal(lines.column("commit_ts"), barrier))).as_py())
+
+
+def _lines(chunks: Iterable[ChunkInfo]) -> pa.Table:
+    """All lines of the `transactions` chunks; those of an earlier version have no column `snapshot`."""
+    parts = [pa.Table.from_batches([chunk.transactions]) for chunk in chunks if chunk.transactions is not None]
+    return pa.concat_tables([TRANSACTIONS.empty_table(), *parts], promote_options="default")
 
 
 def is_reached(state: State, until: str) -> bool:
@@ -102,20 +134,58 @@ def _items(known: pa.Table, ended: int) -> Iterator[_Item]:
     ends = known.filter(pc.greater(known.column("mark"), ended)).sort_by("mark").to_pylist()
     keyed: list[tuple[int, _Item]] = []
     key = 0
+    signals = set(known.filter(pc.equal(known.column("snapshot"), SIGNAL)).column("id").to_pylist())
+    most: dict[str, int] = {}
+    for end in ends:  # a connector that starts in the middle of a transaction ends it again, with fewer events
+        most[end["id"]] = max(end["events"], most.get(end["id"], 0))
     for name, end in {end["id"]: end for end in ends}.items():
         seen, first, last = events.pop(name, (0, None, None))
-        key = max(key, first or 0)
-        keyed.append((key, _Item(gtid.parse(name), first, last, seen >= end["events"], end["mark"])))
+        key, whole = max(key, first or 0), seen >= most[name]
+        keyed.append((key, _Item(gtid.parse(name), first, last, whole, end["mark"], name in signals)))
     keyed += [(first, _Item(gtid.parse(name), first, last, False)) for name, (_, first, last) in events.items()]
-    changes = known.filter(pc.and_(pc.is_valid(known.column("events")), pc.is_null(known.column("mark")))).to_pylist()
-    keyed += [(c["commit_ts"], _change(c)) for c in changes]
+    changes = pc.and_(pc.is_valid(known.column("events")), pc.is_null(known.column("mark")))
+    streamed = known.filter(pc.and_(changes, pc.is_null(known.column("snapshot")))).to_pylist()
+    keyed += [(c["commit_ts"], _change(c)) for c in streamed]
+    keyed += [(item.first - 1, item) for item in _snapshots(known) if item.first is not None]
     keyed.sort(key=lambda pair: pair[0])
     return (item for _, item in keyed)
 
 
+def _snapshots(known: pa.Table) -> Iterator[_Item]:
+    """The snapshots, see rule 5; their schema changes stand right before their place."""
+    mark = known.column("snapshot")
+    of_one = pc.fill_null(pc.invert(pc.is_in(mark, value_set=pa.array([SIGNAL, _INCREMENTAL]))), False)
+    of_one = pc.and_(of_one, pc.is_valid(mark))
+    rows, last = dict[int, int](), -1
+    for line in (
+        known.filter(of_one).group_by(["commit_ts", "events", "snapshot"]).aggregate([([], "count_all")]).to_pylist()
+    ):
+        if line["commit_ts"] is None:
+            continue
+        is_row = line["events"] is None
+        place = line["commit_ts"] + (0 if is_row else 1)
+        rows[place] = rows.get(place, 0) + (line["count_all"] if is_row else 0)
+        if line["snapshot"] == "last":
+            last = max(last, place)
+    streamed = pc.max(known.filter(pc.invert(of_one)).column("commit_ts")).as_py()
+    for place, count in rows.items():
+        yield _Item(None, place, place, last >= place or (streamed is not None and streamed > place), rows=count)
+
+
+def _is_read(lines: pa.Table) -> pa.ChunkedArray:
+    """Which lines are rows that a snapshot has read."""
+    mark = lines.column("snapshot")
+    return pc.and_(
+        pc.and_(pc.is_valid(mark), pc.fill_null(pc.not_equal(mark, SIGNAL), False)), pc.is_null(lines.column("events"))
+    )
+
+
 def _loose(known: pa.Table) -> pa.ChunkedArray:
-    """The places of rows that belong to no transaction: those of a snapshot."""
-    return known.filter(pc.and_(pc.is_null(known.column("id")), pc.is_null(known.column("events")))).column("commit_ts")
+    """The places of rows that belong to no transaction and to no snapshot that was taken at once."""
+    mark = known.column("snapshot")
+    alone = pc.and_(pc.is_null(known.column("id")), pc.is_null(known.column("events")))
+    streamed = pc.or_(pc.is_null(mark), pc.fill_null(pc.is_in(mark, value_set=pa.array([SIGNAL, _INCREMENTAL])), False))
+    return known.filter(pc.and_(alone, streamed)).column("commit_ts")
 
 
 def _change(said: dict[str, Any]) -> _Item:
@@ -130,6 +200,12 @@ def _is_repeated(item: _Item, state: State, *, settled: bool) -> bool:
         return settled and item.name is not None and number is not None and item.name.number <= number
     if item.first > state.barrier:
         return False
+    if item.rows and item.first < state.barrier and item.first not in state.snapshots:
+        raise UnsupportedError(
+            f"a snapshot at {_place(item.first)} lies before what has been applied, {_place(state.barrier)}: the upstream has "
+            "begun another binlog (a failover, RESET MASTER), and its rows have no order with the changes before. Start a new "
+            "pipeline from a snapshot"
+        )
     if item.name is not None and state.reached and (number is None or item.name.number > number):
         raise UnsupportedError(
             f"transaction {item.name.text} lies before what has been applied by its place in the "
@@ -149,6 +225,10 @@ def _is_beyond(item: _Item, target: gtid.Name | int | None) -> bool:
         return item.last is not None and item.last > target
     name = item.name
     return name is not None and target is not None and name.source == target.source and name.number > target.number
+
+
+def _place(sequence: int) -> str:
+    return f"binlog {sequence >> 40} position {sequence & (1 << 40) - 1}"
 
 
 def _later(at: int | None, place: int | None) -> int | None:

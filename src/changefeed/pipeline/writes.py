@@ -24,6 +24,7 @@ from changefeed.pipeline.rules import Rules
 from changefeed.pipeline.state import Hold, TableState
 from changefeed.pipeline.table_path import table_path
 from changefeed.sinks.delta.columns import refused
+from changefeed.stages.changes import NO_READS
 
 if TYPE_CHECKING:
     from changefeed.pipeline.by_key import Reach
@@ -35,8 +36,10 @@ class Writes:
 
     Attributes:
         reach: how far each table goes, where there is no barrier.
+        again: rows at `after` itself are taken in too, of tables with keys, and of tables that are not known.
         flushed: up to where a table's rows are in the writes planned, or no longer matter.
         unknown: tables that were not known before their last rows came.
+        made: `database.table` -> commit_ts of the schema change that made or emptied it in this step; None where its rows did.
     """
 
     tables: dict[str, TableState]
@@ -46,9 +49,11 @@ class Writes:
     chunks: dict[str, list[ChunkInfo]]
     rules: Rules
     reach: Reach | None = None
+    again: bool = False
     actions: list[AnyAction] = field(default_factory=list)
     flushed: dict[str, int | None] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
+    made: dict[str, int | None] = field(default_factory=dict)
     numbers: Counter[str] = field(default_factory=Counter)
 
     def is_held(self, name: str) -> bool:
@@ -58,6 +63,25 @@ class Writes:
     def start(self, name: str) -> int | None:
         """From where a table's changes are for this step: the barrier, or where it was held."""
         return self.held[name].after if name in self.held else self.after
+
+    def _first(self, name: str) -> int | None:
+        """From where a table's rows are for this step."""
+        after, known = self.start(name), self.tables.get(name)
+        if self.again and after is not None and after == self.after and (known is None or known.table.keys):
+            return after - 1
+        return after
+
+    def _reads(self, name: str) -> int | None:
+        """Where rows that a snapshot has read may lie: those of a table that holds them already would double it."""
+        if self.tables[name].table.keys:
+            return None
+        if name in self.made:
+            made = self.made[name]
+        elif self.reach is not None:
+            made = self.reach.made(name)
+        else:
+            return NO_READS
+        return None if made is None else made + 1
 
     def names(self) -> set[tuple[str, str]]:
         """Database and name of every table that is known, or has rows or a hold in this step."""
@@ -76,7 +100,7 @@ class Writes:
         name = f"{database}.{table}"
         if self.is_held(name) or self.rules.excluded(name):
             return
-        after = self.flushed.get(name, self.start(name))
+        after = self.flushed.get(name, self._first(name))
         self.flushed[name] = upto
         if self.reach is None:
             self._flush(database, table, after, upto, ())
@@ -106,7 +130,7 @@ class Writes:
         partial = any(columns - {c.name.lower() for c in s.after_columns} for s in shapes)
         self.add(Merge(
             path=here.path, number=0, table=here.table, source=(database, table), after=after, upto=upto, folders=folders,
-            partial=partial and bool(here.table.keys), declared=here.declared,
+            partial=partial and bool(here.table.keys), declared=here.declared, reads=self._reads(name),
         ))  # fmt: skip
 
     def learn(self, name: str, shapes: Iterable[TableShape]) -> None:
@@ -138,11 +162,12 @@ class Writes:
         elif columns_added(here.table, table):
             self.add(AddColumns(path=here.path, number=0, table=table))
 
-    def create(self, table: Table, *, declared: bool) -> None:
-        """A new, empty table in the place of whatever had its name."""
+    def create(self, table: Table, *, declared: bool, at: int | None = None) -> None:
+        """A new, empty table in the place of whatever had its name; `at` is the commit_ts of the DDL that makes it."""
         path = table_path(table.database, table.name)
         self._check(table)
         self.tables[f"{table.database}.{table.name}"] = TableState(table, path, declared)
+        self.made[f"{table.database}.{table.name}"] = at
         self.add(Create(path=path, number=0, table=table))
 
     def _check(self, table: Table) -> None:
@@ -150,9 +175,10 @@ class Writes:
         if why is not None:
             raise UnsupportedError(f"{table.database}.{table.name}: {why}")
 
-    def empty(self, name: str) -> None:
-        """The table without its rows."""
+    def empty(self, name: str, at: int) -> None:
+        """The table without its rows, from the commit_ts `at` on."""
         here = self.tables[name]
+        self.made[name] = at
         self.add(Create(path=here.path, number=0, table=here.table))
 
     def move(self, name: str, database: str, table: str) -> None:
@@ -164,6 +190,9 @@ class Writes:
         moved = replace(old.table, database=database, name=table)
         path = table_path(database, table)
         self.tables[f"{database}.{table}"] = TableState(moved, path, old.declared)
+        self.made.pop(f"{database}.{table}", None)
+        if name in self.made:
+            self.made[f"{database}.{table}"] = self.made.pop(name)
         self.add(Copy(path=path, number=0, table=moved, source=old.path))
 
     def add(self, action: AnyAction) -> None:

@@ -36,6 +36,23 @@ class Decoder(Interface):
         """
         ...
 
+    def forget(self) -> None:
+        """Lets go of the shapes that rows have made, but not of what it knows of the order of records."""
+        ...
+
+
+@runtime_checkable
+class OrderedDecoder(Decoder, Interface):
+    """A decoder whose answer about a record depends on those before it, beyond the shapes that they made."""
+
+    def mark(self) -> Any:
+        """Its state, between two calls of `decode`."""
+        ...
+
+    def rewind(self, mark: Any) -> None:
+        """Goes back to a state, also from the middle of a `decode` that has raised."""
+        ...
+
 
 @runtime_checkable
 class FragmentDecoder(Decoder, Interface):

@@ -80,13 +80,15 @@ def scan(path: Path, at: Cursor) -> tuple[dict[str, set[int]], Cursor]:
     found: dict[str, set[int]] = {}
     for file in _files(path):
         with _open(file) as opened:
-            for batch in opened.iter_batches(1 << 16, columns=["topic", "partition"]):
-                pairs = pa.Table.from_batches([batch]).group_by(["topic", "partition"]).aggregate([])
-                for topic, partition in zip(
-                    *(pairs.column(n).to_pylist() for n in ("topic", "partition")), strict=True
-                ):
-                    found.setdefault(topic, set()).add(partition)
-                _check_topics(pairs.column("topic"), file)
+            try:
+                for batch in opened.iter_batches(1 << 16, columns=["topic", "partition"]):
+                    pairs = pa.Table.from_batches([batch]).group_by(["topic", "partition"]).aggregate([])
+                    columns = (pairs.column(name).to_pylist() for name in ("topic", "partition"))
+                    for topic, partition in zip(*columns, strict=True):
+                        found.setdefault(topic, set()).add(partition)
+                    _check_topics(pairs.column("topic"), file)
+            except (OSError, pa.ArrowException) as error:
+                raise SourceError(f"{file}: its topics cannot be read: {' '.join(str(error).split())}") from error
     return found, advance(path, at, None)
 
 

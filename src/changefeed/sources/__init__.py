@@ -35,8 +35,44 @@ class Missing:
         return f"{self.what}: {self.fix}"
 
 
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A ledger's token beside what the source has now.
+
+    Attributes:
+        token: where to go on; it lacks what was removed.
+        removed: topics that the ledger's token has and this one lacks, or has from its start.
+        notes: a sentence for each of them.
+    """
+
+    token: str
+    removed: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+
+
 class Source(Protocol):
     """What the pipeline asks of a source."""
+
+    def compared(self, spark: SparkSession, token: str) -> Compared:
+        """Whether what the token continues is still there.
+
+        Raises:
+            ConfigError: a topic was taken out of the definition, which does not allow to go on without.
+            SourceError: records that come next are gone, or their topic is another one now.
+        """
+        ...
+
+    def token(self, spark: SparkSession, before: str | None, logged: str) -> str:
+        """The token for the offset that Spark logged for a batch, where `before` is the token of the batch before it.
+
+        Raises:
+            SourceError: a topic of the batch was deleted, or deleted and created again.
+        """
+        ...
+
+    def close(self) -> None:
+        """Ends the connections of a run."""
+        ...
 
     def stream(self, spark: SparkSession, token: str | None, end: str | None) -> DataFrame:
         """The records from `token` on (None: from where the definition says), up to `end` (None: for ever)."""

@@ -7,12 +7,16 @@ tasks. Where pyspark is installed beside them, they are not needed.
 Arrow's own allocator gives the memory of large columns back at once, and the system then clears it again for the next
 batch: as long a work as everything else that is done with chunks. The C library's keeps it.
 
+A signal that a service manager or `timeout` sends to all processes must not end the workers before the step that they work
+for. Spark ends them by other means: it closes the daemon's stdin, and kills a worker that hangs.
+
 When Spark stops, its idle workers find their sockets closed, and each would print a stack trace of it as the program ends.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from importlib.machinery import PathFinder
@@ -41,6 +45,7 @@ def without_trace(worker: Callable[[socket, bool], int]) -> Callable[[socket, bo
 if __name__ == "__main__":
     sys.path[:] = without_archives(sys.path)
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # read when pyarrow is imported, in the workers
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])  # workers are forked, and inherit it
     from pyspark import daemon
 
     daemon.worker = without_trace(daemon.worker)

@@ -3,15 +3,20 @@
 pyspark lets the JVM write to the stdout and stderr of the process. Here both go through a pipe to our stderr: stdout
 belongs to the command line's output, what says nothing is left out, and of a JVM that does not come up the last words
 become the error's message.
+
+The JVM ends when its stdin does, so within seconds of this process, however that ends. It does not end by itself: Ctrl-C in
+a terminal, `timeout` and a service manager send their signal to every process of the group or the service, and whether to
+stop, and when, is decided here. So it is in a session of its own, and ignores these signals; what it starts inherits that.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import ConfigError
 from changefeed.redaction import redact
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
 
 # Said by the JVM itself at every start, before any logging is set up.
 _INCUBATOR = b"WARNING: Using incubator modules: jdk.incubator.vector"
+_SIGNALS = ("HUP", "INT", "TERM")
 _TRACEBACK = b"Traceback (most recent call last):"
 
 
@@ -45,11 +51,23 @@ def gateway(conf: SparkConf) -> JavaGateway:
     with open(write, "wb") as output:
         try:
             with passed_in_a_file(conf.getAll()):
-                return launch_gateway(popen_kwargs={"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
+                started = launch_gateway(  # type: ignore[no-untyped-call]
+                    popen_kwargs={"stdout": output, "stderr": output, "start_new_session": True}
+                )
         except PySparkRuntimeError as error:
             output.close()
             reader.join(timeout=5)
             raise ConfigError(f"Spark's JVM did not start: {' / '.join(last_words)}") from error
+    # A JVM that dies is an error of ours; py4j logs it too, with a traceback for each thread that notices.
+    logging.getLogger("py4j").addHandler(logging.NullHandler())
+    _ignore_signals(started)
+    return started
+
+
+def _ignore_signals(started: JavaGateway) -> None:
+    signals: Any = started.jvm.sun.misc
+    for name in _SIGNALS:
+        signals.Signal.handle(signals.Signal(name), signals.SignalHandler.SIG_IGN)
 
 
 def worth_reading(lines: Iterable[bytes]) -> Iterator[bytes]:

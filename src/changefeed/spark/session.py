@@ -9,18 +9,18 @@ from __future__ import annotations
 import atexit
 import os
 import re
-import shutil
+import shlex
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import ConfigError, MissingExtraError
 from changefeed.redaction import SECRET_NAMES
-from changefeed.spark import gateway, jars, java
+from changefeed.spark import gateway, jars, java, python
+from changefeed.spark.scratch import Scratch, sweep
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,6 +53,13 @@ DEFAULTS = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(4 * 2**20),
     # Without it each task of a worker begins with a tenth of a second of looking into archives.
     "spark.python.daemon.module": "changefeed.spark.daemon",
+    # What was flipped on disk since it was written is an error then, and never other rows.
+    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
+    # Some of Spark's limits are too short for a machine that has ten times as much to do as it can. The driver is the only
+    # executor, so that a heartbeat which comes late means nothing.
+    "spark.network.timeout": "800s",
+    "spark.executor.heartbeatInterval": "60s",
+    "spark.python.authenticate.socketTimeout": "120s",
     # A crash in compiled code then comes with the Python lines that led to it.
     "spark.python.worker.faulthandler.enabled": "true",
 }
@@ -67,6 +74,9 @@ _INTERPRETED = {
 
 # As Spark has it, and a cluster's session.
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+
+# Spark's sockets are in Java's temporary folder, as `.<uuid>.sock`; some systems take paths of 104 bytes at most.
+_LONGEST_FOLDER = 104 - len("/.00000000-0000-0000-0000-000000000000.sock") - 1
 
 _COLLECTOR = re.compile(r"-XX:\+Use\w*GC\b")
 
@@ -93,11 +103,16 @@ def session(app_name: str, *, master: str = "local[*]", config: Mapping[str, str
         return SparkSession.builder.config(map={**given}).getOrCreate()
 
     os.environ["JAVA_HOME"] = str(java.find().home)
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    sweep()
+    scratch = Scratch("spark")
+    atexit.register(scratch.close)
+    os.environ["PYSPARK_PYTHON"] = python.program(scratch.path)
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_AUTH_SOCKET_TIMEOUT", "120")  # seconds in which the JVM takes a connection of Python's
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")  # or each of a JVM's threads keeps memory that it has freed
     conf = SparkConf(loadDefaults=False).setAppName(app_name).setMaster(master)
-    conf.setAll(list(_properties(given).items()))
+    conf.setAll(list(_properties(given, scratch.path).items()))
     context = SparkContext(conf=conf, gateway=gateway.gateway(conf))
     return SparkSession(context)
 
@@ -121,6 +136,17 @@ def compiled(spark: SparkSession) -> Iterator[None]:
             spark.conf.set(name, value)
 
 
+def lives(spark: SparkSession) -> bool:
+    """Whether the session's JVM still answers."""
+    from py4j.protocol import Py4JError
+
+    jvm: Any = spark._jvm
+    try:
+        return jvm.java.lang.System.nanoTime() is not None
+    except (Py4JError, OSError):
+        return False
+
+
 def _require_pyspark() -> None:
     """Refuse early, and in words, what would fail later in a stack trace of the JVM."""
     try:
@@ -136,7 +162,7 @@ def _require_pyspark() -> None:
         )
 
 
-def _properties(given: dict[str, str]) -> dict[str, str]:
+def _properties(given: dict[str, str], scratch: Path) -> dict[str, str]:
     """The defaults, the user's on top, and what has to be joined with the user's instead of replaced."""
     ours = DEFAULTS if COMPILED.keys() & given.keys() else DEFAULTS | _INTERPRETED
     merged = ours | DELTA | given
@@ -145,11 +171,13 @@ def _properties(given: dict[str, str]) -> dict[str, str]:
     log4j = (Path(__file__).parent / "log4j2.properties").as_uri()
     theirs = given.get("spark.driver.extraJavaOptions", "")
     # Ours first: of a repeated option the JVM takes the last. The collector needs a tenth of the heap less than G1 beside it.
-    options = [f"-Dlog4j2.configurationFile={log4j}"] + ([] if _COLLECTOR.search(theirs) else ["-XX:+UseParallelGC"])
+    options = [f"-Dlog4j2.configurationFile={log4j}"]
+    if len(str(scratch)) <= _LONGEST_FOLDER:
+        options.append(shlex.quote(f"-Djava.io.tmpdir={scratch}"))
+    options += [] if _COLLECTOR.search(theirs) else ["-XX:+UseParallelGC"]
     merged["spark.driver.extraJavaOptions"] = " ".join([*options, *filter(None, [theirs])])
-    if "spark.sql.warehouse.dir" not in given:
-        # Spark's default is the current folder. Its catalog lives in memory, so tables found only by name may go too.
-        warehouse = tempfile.mkdtemp(prefix="changefeed-warehouse-")
-        atexit.register(shutil.rmtree, warehouse, ignore_errors=True)
-        merged["spark.sql.warehouse.dir"] = warehouse
+    # Spark's defaults are the current folder, whose catalog lives in memory, so that tables found only by name may go too; and
+    # the temporary folder, where a JVM that is killed leaves what it had.
+    merged.setdefault("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+    merged.setdefault("spark.local.dir", str(scratch))
     return merged

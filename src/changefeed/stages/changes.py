@@ -35,6 +35,8 @@ from changefeed.stages.image import BEFORE, Image, named, place
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from changefeed.stages.tally import Tally
+
 _MAP = pa.map_(pa.string(), pa.string())
 _BITS = pa.list_(pa.bool_())
 _PLACE = [
@@ -50,6 +52,9 @@ _PLACE = [
     ("_op", pa.string(), "string"),
     ("_time", pa.timestamp("us", tz="UTC"), "timestamp"),
 ]
+
+
+NO_READS = -1  # before every commit_ts
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,8 @@ def changes(
     told: Told | None = None,
     *,
     inserts: bool = False,
+    tally: Tally | None = None,
+    reads: int | None = None,
 ) -> DataFrame:
     """The typed changes of `table` in the window; `chunks` holds its `rows` chunks.
 
@@ -88,21 +95,12 @@ def changes(
         irregular: the sink's policy for values a column cannot hold; `fail` stops at the first.
         told: the protocol that told the rows, where the table's types come from DDL.
         inserts: of a table without a key, only these; its updates and deletes, which name no row, are passed over.
+        tally: counts the rows in the window.
+        reads: of a table without a key, the commit_ts at which rows that a snapshot has read may lie. The table holds those
+            elsewhere already, so they are refused, or passed over with `inserts`; None for no such bound.
     """
-    work = worker(table, window, irregular, told, inserts=inserts)
+    work = worker(table, window, irregular, told, inserts=inserts, reads=reads, tally=tally)
     return chunks.select("payload").mapInArrow(work, schema_ddl(table))
-
-
-def count(chunks: DataFrame, window: Window) -> int:
-    """How many rows of the chunks lie in the window."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            inside = [len(_inside(unpack(p.as_py()), window)) for p in batch.column(0)]
-            yield pa.RecordBatch.from_arrays([pa.array(inside, pa.int64())], names=["n"])
-
-    found = chunks.select("payload").mapInArrow(run, "n bigint").groupBy().sum("n").first()
-    return int(found[0] or 0) if found is not None else 0
 
 
 def schema_ddl(table: Table) -> str:
@@ -112,7 +110,14 @@ def schema_ddl(table: Table) -> str:
 
 
 def worker(
-    table: Table, window: Window, irregular: str = "null", told: Told | None = None, *, inserts: bool = False
+    table: Table,
+    window: Window,
+    irregular: str = "null",
+    told: Told | None = None,
+    *,
+    inserts: bool = False,
+    tally: Tally | None = None,
+    reads: int | None = None,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that runs in Spark's Python workers.
 
@@ -122,14 +127,19 @@ def worker(
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        redefine = told.redefine() if told else None
+        redefine, read = told.redefine() if told else None, 0
         for batch in batches:
             for payload in batch.column(0):
-                rows = _inside(unpack(payload.as_py()), window)
+                rows = inside(unpack(payload.as_py()), window)
+                read += len(rows)
                 if inserts and not table.keys:
                     rows = TableBatch(rows.shape, rows.rows.filter(pc.invert(_changing(rows.rows))))
+                if reads is not None and not table.keys:
+                    rows = TableBatch(rows.shape, _read_once(rows.rows, table, reads, inserts))
                 if len(rows):
                     yield from _typed(rows, table, irregular, redefine)
+        if tally is not None:
+            tally.add(read)
 
     return run
 
@@ -147,7 +157,8 @@ class Told:
         return None if spoken.redefine is None else spoken.redefine(spoken.read_options(self.options))
 
 
-def _inside(table: TableBatch, window: Window) -> TableBatch:
+def inside(table: TableBatch, window: Window) -> TableBatch:
+    """The rows in the window."""
     mask = window.mask(table.rows.column("commit_ts"))
     return table if mask is None else TableBatch(table.shape, table.rows.filter(mask))
 
@@ -179,6 +190,22 @@ def _only_inserts(rows: pa.RecordBatch, table: Table) -> None:
             "be applied: it names no row. Set pipeline.keyless to `inserts` to pass over what is no insert, or name the table in "
             "pipeline.exclude to pass over all of it; then run again"
         )
+
+
+def _read_once(rows: pa.RecordBatch, table: Table, reads: int, inserts: bool) -> pa.RecordBatch:
+    """The rows without those that a snapshot has read anywhere but at `reads`."""
+    elsewhere = pc.fill_null(pc.not_equal(rows.column("commit_ts").cast(pa.int64()), reads), False)
+    again = pc.and_(pc.equal(rows.column("op"), "read"), elsewhere)
+    if not pc.any(again).as_py():
+        return rows
+    if not inserts:
+        row = pc.indices_nonzero(again)[0].as_py()
+        raise UnsupportedError(
+            f"{table.database}.{table.name} has no handle key, and a snapshot without its CREATE TABLE reads it again at "
+            f"{place(rows, row)}: its rows would be there twice. Leave the table out of incremental and blocking snapshots; set "
+            "pipeline.keyless to `inserts` to pass over these rows, or name the table in pipeline.exclude; then run again"
+        )
+    return rows.filter(pc.invert(again))
 
 
 def _old_keys(

@@ -192,7 +192,7 @@ class Reader:
 
     def __call__(self, records: pa.RecordBatch) -> Decoded:
         """What the records mean, all of it with its place in one order: see `ordered`."""
-        decoded = ordered(self._decoder.decode(records))
+        decoded = ordered(self._decoder.decode(records), places=self._transactions)
         if self._dates is not None:
             decoded = self._dates.date(decoded)
         return _without_key_only(decoded, records, self._protocol) if self._key_only else decoded
@@ -210,15 +210,21 @@ class Reader:
         return unfinished(self._decoder, self._protocol)
 
 
-def ordered(decoded: Decoded) -> Decoded:
+def ordered(decoded: Decoded, *, places: bool = False) -> Decoded:
     """The same with `sequence` as the commit_ts where there is none; what follows knows one order only.
 
     A heartbeat with a sequence promises what a resolved mark does, and becomes one.
+
+    Args:
+        places: sequences are places in a binlog. A snapshot's schema changes and rows all have the place up to which it
+            was taken, and the rows come after the schema changes. So each schema change is put right before its place:
+            no event begins in the 19 bytes there, which are the end of the event before.
     """
+    before = 1 if places else 0
     return replace(
         decoded,
         tables=[TableBatch(table.shape, _ordered(table.rows)) for table in decoded.tables],
-        control=[_ordered_event(event) for event in decoded.control],
+        control=[_ordered_event(event, before) for event in decoded.control],
     )
 
 
@@ -229,10 +235,10 @@ def _ordered(rows: pa.RecordBatch) -> pa.RecordBatch:
     return rows.set_column(at, rows.schema.field(at), pc.coalesce(rows.column(at), sequence))
 
 
-def _ordered_event(event: Control) -> Control:
+def _ordered_event(event: Control, before: int) -> Control:
     match event:
         case SchemaChange(commit_ts=None, sequence=int(sequence)):
-            return replace(event, commit_ts=sequence)
+            return replace(event, commit_ts=max(sequence - before, 0))
         case Heartbeat(sequence=int(sequence)):
             return Resolved(sequence, event.place, event.commit_time, event.origin)
     return event

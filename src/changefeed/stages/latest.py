@@ -2,7 +2,8 @@
 
 Changes are ordered by commit_ts, then by where they lie. A commit_ts is one transaction, of which TiDB tells what became
 of each key, in no order: where one row leaves a key and another takes it, the key is there. So within a commit_ts deletes
-come first, whatever partition they lie in. Changes without commit_ts have the order of their partition alone.
+come first, whatever partition they lie in. A row that was read by a snapshot comes before all changes at its own
+commit_ts: it says what was there then. Changes without commit_ts have the order of their partition alone.
 
 The last change wins. A partial image sets the columns that it carries and leaves the rest to the change before it; a
 delete cuts that off.
@@ -35,11 +36,31 @@ def latest(changes: DataFrame, table: Table, *, partial: bool) -> DataFrame:
     return _merged(changes, table, keys)
 
 
+def last_reading(changes: DataFrame) -> DataFrame:
+    """The changes of a table without a key, each row that a snapshot has read once.
+
+    A snapshot that was interrupted is taken again, and at the same place when the binlog did not move. All rows of a table
+    have the time at which the reading of it began, in whole seconds: those of the last reading count. Rows of an
+    incremental snapshot have times of their own.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    same_place, time = Window.partitionBy("_ts"), F.col("_time")
+    read = F.col("_op") == "read"
+    whole = F.min(F.when(read, F.date_trunc("second", time) == time)).over(same_place)
+    last = F.max(F.when(read, time)).over(same_place)
+    counted = changes.withColumn("_counts", ~read | ~whole | (time == last))
+    return counted.where(F.coalesce("_counts", F.lit(True))).drop("_counts")
+
+
 def _order() -> Column:
     from pyspark.sql import functions as F
 
-    deletes_first = F.when(F.col("_ts").isNotNull(), F.col("_half"))
-    return F.struct("_ts", deletes_first, "_topic", "_partition", "_offset", "_index", "_half")
+    dated = F.col("_ts").isNotNull()
+    reads_first = F.when(dated, F.col("_op") != "read").alias("_changed")
+    deletes_first = F.when(dated, F.col("_half")).alias("_kept")
+    return F.struct("_ts", reads_first, deletes_first, "_topic", "_partition", "_offset", "_index", "_half")
 
 
 def _merged(changes: DataFrame, table: Table, keys: list[str]) -> DataFrame:

@@ -4,7 +4,7 @@ Rule 1. Rows described alike are one family; it has one shape for each set of fr
         timestamps were sent with: `datetime(3)`, and `datetime` for none.
 Rule 2. A NULL says nothing of its digits: a row joins the first shape of its family that agrees where it is not NULL.
         A row of NULLs alone makes or joins `datetime`.
-Rule 3. The list of shapes is bounded; a shape made again is equal to the one forgotten.
+Rule 3. The list of shapes is bounded; see `families`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
-
-_SHAPES = 64
+from changefeed.wire.families import LIMIT
 
 
 class ShapesByDigits:
@@ -25,6 +24,11 @@ class ShapesByDigits:
     def __init__(self, make: Callable[[tuple[int, ...]], TableShape]) -> None:
         self._make = make
         self._known: list[tuple[tuple[int, ...], TableShape]] = []
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is none yet."""
+        return not self._known
 
     def shape(self, digits: Sequence[int | None], *, keep: bool = True) -> TableShape:
         """The shape of a row; `digits` are those of its temporal columns, None for NULL.
@@ -38,9 +42,8 @@ class ShapesByDigits:
                 return shape
         made = tuple(sent or 0 for sent in digits)
         shape = self._make(made)
-        if keep:
+        if keep and len(self._known) < LIMIT:
             self._known.append((made, shape))
-            del self._known[:-_SHAPES]
         return shape
 
 

@@ -152,9 +152,8 @@ def test_headers_come_back(headers: list[tuple[str, bytes | None]]) -> None:
     assert bytes_of(encode(decode(sent))) == [sent]
 
 
-def test_tombstones_and_notifications_say_nothing() -> None:
-    note = '{"id":"1","type":"STARTED","aggregate_type":"Initial Snapshot","additional_data":{},"timestamp":1}'
-    found = decode(record(b'{"id":1}', None), record(None, None), record(None, note.encode()))
+def test_tombstones_say_nothing() -> None:
+    found = decode(record(b'{"id":1}', None), record(None, None))
     assert (found.tables, found.control, found.dead) == ([], [], [])
 
 
@@ -263,13 +262,6 @@ def test_clock_is_one_reading() -> None:
     (row,) = rows(decode(record(None, value())))
     assert row.origin["envelope"] == {"ts_ns": 1795248239178174154}
     assert CLOCK.endswith("1795248239178174154")
-
-
-@pytest.mark.parametrize("name", ["mariadb-opt_notif", "mariadb-signal_incremental"])
-def test_logs_with_notifications_come_back_but_for_these(name: str) -> None:
-    found = decode(*log(name))
-    assert errors(found) == []
-    assert bytes_of(encode(found)) == [r for r in log(name) if r["topic"] != "notif"]
 
 
 def test_null_is_written_as_the_default_by_option() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from changefeed.model.batch import record_batch
 from changefeed.protocols.tencent_dts.shapes import Described, Family
+from changefeed.wire.families import LIMIT
 from changefeed.wire.protobuf import sized
 from tests.protocols.tencent_dts.records import (
     ID,
@@ -66,6 +67,6 @@ def test_what_is_beyond_a_bound_is_said(value: bytes, error: str | None) -> None
 
 def test_shapes_of_one_table_are_bounded() -> None:
     family = Family("shop", "t", (Described("v", "text", False, "{}"),), False, None, None)
-    for n in range(200):
+    for n in range(LIMIT + 9):
         family.shape([(13, f"charset{n}")])
-    assert len(family.shapes) == 64
+    assert len(family.shapes) == LIMIT

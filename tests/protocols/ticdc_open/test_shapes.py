@@ -59,12 +59,12 @@ def test_columns_described_otherwise_are_another_shape() -> None:
 
 
 def test_the_table_of_shapes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(digits, "_SHAPES", 2)
+    monkeypatch.setattr(digits, "LIMIT", 2)
     assert stamped(DAY + ".1", DAY + ".12", DAY + ".123", "null", DAY + ".1") == [
         "datetime(1)",
         "datetime(2)",
         "datetime(3)",
-        "datetime(2)",  # the first has been forgotten
+        "datetime(1)",  # the first two are kept, the third is nobody's to join
         "datetime(1)",
     ]
 

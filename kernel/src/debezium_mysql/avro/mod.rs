@@ -30,15 +30,13 @@ use crate::avro::{Ids, datum};
 use crate::cursor::Cursor;
 use crate::debezium::rows::{Clock, Head, Rows, Transaction, When};
 use crate::debezium::shape::{Shape, digits_of, images};
+use crate::rows::MAX_SHAPES;
 use envelope::{Said, text};
 use image::{Images, Step};
 use schema::{Plan, Wire};
 
 use super::layout::Member;
 use super::row::op;
-
-/// The reference forgets the first of more shapes; what a NULL then joins is for it to say.
-const MAX_SHAPES: usize = 64;
 
 /// Decodes the rows of the shapes it has learned.
 pub struct Decoder {
@@ -154,8 +152,7 @@ impl Decoder {
 }
 
 impl Family {
-    /// Adds a shape. With other schemas behind the same ids the family is the reference's for good, with too many shapes
-    /// the table is.
+    /// Adds a shape, unless there are too many. With other schemas behind the same ids the family is the reference's for good.
     fn join(&mut self, shape: &Shape<'_>, number: usize, is_new: bool) -> Option<()> {
         if self.wire != shape.wire.get() || (self.tables.is_empty() && !is_new) {
             self.tables.clear();
@@ -164,11 +161,8 @@ impl Family {
         let timestamps = shape.columns.iter().filter(|c| c.mysql.starts_with("timestamp"));
         let told = timestamps.map(|c| Some(digits_of(&c.mysql)? + 1)).collect::<Option<_>>()?;
         match self.tables.iter_mut().find(|table| table.is(&shape.database, &shape.table)) {
-            Some(table) if (1..MAX_SHAPES).contains(&table.shapes.len()) => table.shapes.push((number, told)),
-            Some(table) => {
-                table.shapes.clear();
-                return None;
-            }
+            Some(table) if table.shapes.len() < MAX_SHAPES => table.shapes.push((number, told)),
+            Some(_) => return None,
             None => {
                 let (database, name) = (shape.database.clone(), shape.table.clone());
                 self.tables.push(Table { database, name, shapes: vec![(number, told)], last: 0 });

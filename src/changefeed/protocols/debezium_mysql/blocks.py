@@ -38,6 +38,17 @@ HEARTBEAT = (
     '{"type":"struct","fields":[{"type":"int64","optional":false,"field":"ts_ms"}],"optional":false,'
     '"name":"io.debezium.connector.common.Heartbeat","version":1}'
 )
+NOTIFICATION_KEY = (
+    '{"type":"struct","fields":[{"type":"string","optional":false,"field":"id"}],"optional":false,'
+    '"name":"io.debezium.connector.common.NotificationKey","version":1}'
+)
+NOTIFICATION = (
+    '{"type":"struct","fields":[{"type":"string","optional":false,"field":"id"},'
+    '{"type":"string","optional":false,"field":"type"},{"type":"string","optional":false,"field":"aggregate_type"},'
+    '{"type":"map","keys":{"type":"string","optional":false},"values":{"type":"string","optional":false},'
+    '"optional":true,"field":"additional_data"},{"type":"int64","optional":false,"field":"timestamp"}],'
+    '"optional":false,"name":"io.debezium.connector.common.Notification","version":1}'
+)
 _COLUMN = (
     '{"type":"struct","fields":[{"type":"string","optional":false,"field":"name"},'
     '{"type":"int32","optional":false,"field":"jdbcType"},{"type":"int32","optional":true,"field":"nativeType"},'

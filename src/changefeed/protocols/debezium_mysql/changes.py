@@ -33,6 +33,8 @@ def read(key: Part | None, value: Part, place: Place, more: dict[str, Any]) -> S
         SchemaError: a member is not what it should be.
     """
     tree = value.payload
+    if value.schema is not None and "source" not in value.schema.by_name:
+        raise SchemaError("schema is not that of a schema change")
     source = envelope.read_source(tree["source"])
     ddl, name = envelope.text(tree, "ddl", "value"), envelope.text(tree, "databaseName", "value")
     profile, connector = _standard(source.origin)

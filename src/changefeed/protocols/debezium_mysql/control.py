@@ -26,15 +26,15 @@ _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 TRANSACTION_MEMBERS = ("status", "id", "event_count", "data_collections", "ts_ms")
 
 
-def instant(tree: dict[str, Any], path: str) -> Instant:
-    """The time of `ts_ms`.
+def instant(tree: dict[str, Any], path: str, name: str = "ts_ms") -> Instant:
+    """The time of a member that counts milliseconds.
 
     Raises:
         SchemaError: there is none, or it lies outside of the calendar.
     """
-    ms = required(integer(tree, "ts_ms", path), "ts_ms", path)
+    ms = required(integer(tree, name, path), name, path)
     if not _FIRST_MS <= ms <= _LAST_MS:
-        raise SchemaError(f"the time lies outside of the years 1 to 9999 - at `{path}.ts_ms`")
+        raise SchemaError(f"the time lies outside of the years 1 to 9999 - at `{path}.{name}`")
     return Instant(ms * 1000, 3)
 
 

@@ -2,12 +2,13 @@ r"""Records to changes: the reference. One record at a time, every check made, n
 
     record ─ parts.read ─▶ key, value ─ members ─▶ row ─ shapes, images ─▶ table batches
                 │                           ├────▶ schema change, transaction mark, heartbeat
-                │                           └────▶ notification: nothing
+                │                           └────▶ notification, signal: a heartbeat
                 ├─ no value: a tombstone, nothing; without envelopes a delete, unless its row stands before it
                 └─ whatever fails: a dead letter
 
 Rule 1. Members tell what a record is, not its topic: `op` and `source` a row; `ddl`, `source` and `databaseName` a schema
-        change; `status` and `event_count` a transaction mark; `aggregate_type` a notification; `ts_ms` alone a heartbeat.
+        change; `status` and `event_count` a transaction mark; `aggregate_type` a notification; `ts_ms` alone a heartbeat;
+        `type` and `data` alone, without a schema, a signal.
 Rule 2. A value that would not be written as it was sent, a double in the digits of an old Java or a label with its
         escapes, is kept beside the row: the origin's `sent` has its JSON.
 Rule 3. The key is part of the row; where it is not the row's own (a column that is not in the row, a mask), the
@@ -18,7 +19,6 @@ Rule 4. A delete without `before` has the key's columns; the origin's `absent` s
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -29,13 +29,24 @@ from changefeed.model.event import Control, DeadLetter, Instant, SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import canonical
 from changefeed.protocols.base import Stores
-from changefeed.protocols.debezium_mysql import changes, control, envelope, headers, java_json, parts, shapes, unwrapped
+from changefeed.protocols.debezium_mysql import (
+    changes,
+    control,
+    envelope,
+    headers,
+    java_json,
+    notices,
+    parts,
+    shapes,
+    unwrapped,
+)
 from changefeed.protocols.debezium_mysql.images import Images
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.parts import Part, check_struct
 from changefeed.protocols.debezium_mysql.reading import show
 from changefeed.protocols.debezium_mysql.schema import Node
 from changefeed.protocols.debezium_mysql.shapes import Family, Field
+from changefeed.wire.families import Families
 from changefeed.wire.mysql import MOST_COLUMNS
 from changefeed.wire.records import Headers, dead_letter, each_record
 
@@ -67,7 +78,7 @@ class Decoder:
     def __init__(self, options: Options, stores: Stores) -> None:
         self._options = options
         self._parts = parts.Reader(stores)
-        self._family = lru_cache(shapes.LIMIT)(_family)
+        self._families: Families[Family] = Families()
         self._deleted: dict[tuple[str, int], int] = {}  # where the last delete of a partition was
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
@@ -86,7 +97,20 @@ class Decoder:
                 letter = dead_letter(NAME, error, place, key, value, found, hint)
                 database, table = self._table(value or b"")
                 dead.append(replace(letter, schema_id=parts.schema_id(value), database=database, table=table))
-        return Decoded([batch for builder in rows.values() for batch in builder.build()], events, dead)
+        tables = [table for builder in rows.values() for table in builder.build()]
+        return Decoded(sorted(tables, key=lambda table: table.rows.column("record")[0].as_py()), events, dead)
+
+    def forget(self) -> None:
+        """Lets go of the shapes; see `protocols.base.Decoder`."""
+        self._families.forget()
+
+    def mark(self) -> dict[tuple[str, int], int]:
+        """Where the last deletes were; see `protocols.base.OrderedDecoder`."""
+        return dict(self._deleted)
+
+    def rewind(self, mark: dict[tuple[str, int], int]) -> None:
+        """Goes back to a mark."""
+        self._deleted = dict(mark)
 
     def _table(self, value: bytes) -> tuple[str | None, str | None]:
         """The table that a value is for, where that much can be read."""
@@ -106,6 +130,9 @@ class Decoder:
         events: list[Control],
     ) -> None:
         said = self._parts.read(value, "value")
+        if not self._options.unwrap and notices.is_signal(said):
+            events.append(notices.read_signal(key, value, place))
+            return
         named = None if key is None else self._parts.read(key, "key")
         tree = said.payload
         if not isinstance(tree, dict):
@@ -121,7 +148,9 @@ class Decoder:
             events.append(control.read_heartbeat(named, said, place))
         elif self._options.unwrap:
             self._unwrapped(place, named, said, found, rows)
-        elif "aggregate_type" not in tree:
+        elif "aggregate_type" in tree:
+            events.append(notices.read_notification(named, said, place))
+        else:
             members = ", ".join(tree)
             raise ProtocolError(f"value is no event: it has {members[:80] or 'nothing'}", reason="unknown-kind")
 
@@ -170,7 +199,8 @@ class Decoder:
         row = unwrapped.read(key, value, place.topic, self._options.topic_delimiter)
         names = () if row.schema is not None else tuple(row.row)
         keys = None if key is None else tuple(key.payload)
-        family = self._family(row.database, row.table, row.schema, names, keys, unwrapped.wire_text(key, value))
+        wire = unwrapped.wire_text(key, value)
+        family = self._family(row.database, row.table, row.schema, names, keys, wire)
         origin: dict[str, Any] = {"unwrapped": row.added, **headers.read(found, {})}
         if key is not None and not _is_own(key.payload, row.row):
             origin["key"] = java_json.write(key.payload)
@@ -186,7 +216,8 @@ class Decoder:
 
     def _add(self, around: Around, images: Images, family: Family, rows: dict[int, BatchBuilder]) -> None:
         """Adds a row to the batch of its shape."""
-        shape, time = images.shape(family), around.time
+        time = around.time
+        shape = images.shape(family)
         around.sent.update(images.differing(family, shape, self._options.decimal_format == "NUMERIC"))
         rows[6 if time is None else time.digits].add(
             shape,
@@ -237,6 +268,19 @@ class Decoder:
         return self._family(
             source.database, source.table or "", row, () if row else names, keys, shapes.wire_text(key, value)
         )
+
+    def _family(
+        self,
+        database: str,
+        table: str,
+        row: Node | None,
+        names: tuple[str, ...],
+        keys: tuple[str, ...] | None,
+        wire: str,
+    ) -> Family:
+        """The family of rows with this wire text, of which `row` is a part."""
+        described = (database, table, names, None if keys is None else frozenset(keys), wire)
+        return self._families.of(described, lambda: _family(database, table, row, names, keys, wire))
 
     def _truncate(self, key: Part | None, value: Part, source: envelope.Source, around: Around) -> SchemaChange:
         if value.payload.get("before") is not None or value.payload.get("after") is not None:

@@ -25,14 +25,24 @@ from changefeed.model.event import Control, Heartbeat, SchemaChange, Transaction
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape
 from changefeed.protocols.base import Stores
-from changefeed.protocols.debezium_mysql import changes, control, elsewhere, headers, heads, lines, parts, templates
+from changefeed.protocols.debezium_mysql import (
+    changes,
+    control,
+    elsewhere,
+    headers,
+    heads,
+    lines,
+    notices,
+    parts,
+    templates,
+)
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.rows import RowWriter, is_ours, row_writer
-from changefeed.protocols.debezium_mysql.shapes import LIMIT
 from changefeed.wire.events import Lines, Row, in_order, naming
 from changefeed.wire.records import Headers
 
 Record = dict[str, Any]
+_WRITERS = 1024  # of shapes, that are kept
 _CONNECTORS = (None, "mysql", "mariadb")  # None where the source block does not say
 
 
@@ -42,7 +52,7 @@ class Encoder:
     def __init__(self, options: Options, stores: Stores) -> None:
         self._options = options
         self._parts = parts.Writer(stores)
-        self._writer = lru_cache(LIMIT)(self._make_writer)
+        self._writer = lru_cache(_WRITERS)(self._make_writer)
 
     def encode(self, changed: Decoded) -> pa.RecordBatch:
         """The records that say `changed`; see `protocols.base.Encoder`."""
@@ -89,6 +99,10 @@ class Encoder:
             case TransactionMark():
                 if "schemas" in event.origin or self._options.provide_transaction_metadata:
                     yield self._control(elsewhere.place_of(event, self._options), control.write_transaction(event))
+            case Heartbeat() if "notification" in event.origin:
+                yield self._control(event.place, notices.write_notification(event))
+            case Heartbeat() if "signal" in event.origin:
+                yield _record(event.place, *notices.write_signal(event), ())
             case Heartbeat():
                 said = control.write_heartbeat(event, elsewhere.prefix(self._options))
                 yield self._control(elsewhere.place_of(event, self._options), said)

@@ -128,6 +128,7 @@ def _wrapped(block: bytes, payload: bytes, data: bytes, what: str) -> Part:
     text = block.decode()
     if "\n" in text or "\r" in text:  # a shape's wire text has one line
         text = java_json.write(java_json.read(block, "schema"))
+        node = schema.read(text.encode())
     return Part(tree, node, Block(text))
 
 

@@ -121,7 +121,7 @@ def _node(tree: Any, path: str, depth: int) -> Node:
     if not isinstance(tree, dict):
         raise SchemaError(f"schema is no object - at `{path}`")
     base = tree.get("type")
-    if base not in BASES or type(base) is not str:
+    if type(base) is not str or base not in BASES:
         raise SchemaError(f"schema has no known type - at `{path}`")
     fields: tuple[Node, ...] = ()
     if base == "struct":

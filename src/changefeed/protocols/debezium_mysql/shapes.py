@@ -6,7 +6,7 @@ Rule 1. Rows whose schema block has the same bytes, or whose columns have the sa
 Rule 2. A NULL tells nothing: a row joins the first shape of its family that agrees where it is not NULL. A column of NULLs
         alone has no fraction digits, or without schema the type `null`. A row that lacks columns makes no shape that a
         whole row would join: the kernel, which reads whole rows, would not know of it.
-Rule 3. The table of shapes is bounded; a shape made again is equal to the one forgotten.
+Rule 3. The table of shapes is bounded; see `wire.families`.
 
 The wire text of a shape:
 
@@ -28,9 +28,8 @@ from changefeed.protocols.debezium_mysql import loose
 from changefeed.protocols.debezium_mysql.parts import Block, Part
 from changefeed.protocols.debezium_mysql.reading import Read, reading
 from changefeed.protocols.debezium_mysql.schema import Node
+from changefeed.wire.families import LIMIT
 
-LIMIT = 1024
-_SHAPES_IN_FAMILY = 64
 MARK = '{"protocol":"debezium-mysql",'
 # What a value tells of its column's type: fraction digits, or without schema the type.
 Told = int | ColumnType | None
@@ -58,6 +57,11 @@ class Family:
     shapes: _Shapes = field(default_factory=list)
     parts: _Shapes = field(default_factory=list)
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether it has made no shape."""
+        return not self.shapes and not self.parts
+
     def shape(self, told: Sequence[Told], before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> TableShape:
         """The shape of a row.
 
@@ -76,8 +80,8 @@ class Family:
         shape = self._make(told)
         open_types = [f.column.type for f in self.fields if f.told]
         known = tuple(0 if one is None and t != loose.NULL else one for one, t in zip(told, open_types, strict=True))
-        make_in.append((known, shape))
-        del make_in[:-_SHAPES_IN_FAMILY]
+        if len(make_in) < LIMIT:
+            make_in.append((known, shape))
         return shape
 
     def _make(self, told: tuple[Told, ...]) -> TableShape:

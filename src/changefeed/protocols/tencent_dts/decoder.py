@@ -41,6 +41,7 @@ from changefeed.protocols.tencent_dts.options import Options
 from changefeed.protocols.tencent_dts.shapes import LIMIT, Described, Family, WireColumn, describe, wire_columns
 from changefeed.protocols.tencent_dts.statements import schema_change
 from changefeed.wire import protobuf
+from changefeed.wire.families import Families
 
 _HINT = ' Is "protocol" right for this topic?'
 _MAX_DEAD = 100
@@ -73,7 +74,7 @@ class Decoder:
         self._waiting = pa.RecordBatch.from_pylist([], schema=RECORDS)
         self._describe = lru_cache(LIMIT)(describe)
         self._wire = lru_cache(LIMIT)(self._wire_columns)
-        self._family = lru_cache(LIMIT)(Family)
+        self._families: Families[Family] = Families()
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
         """What the records mean; see `protocols.base.Decoder`."""
@@ -139,8 +140,16 @@ class Decoder:
 
     def forget(self) -> None:
         """Lets go of the shapes, not of what waits."""
-        for known in (self._describe, self._wire, self._family):
-            known.cache_clear()
+        self._families.forget()
+
+    def mark(self) -> tuple[pa.RecordBatch, Any]:
+        """What waits, and how far each partition is; see `protocols.base.OrderedDecoder`."""
+        return self._waiting, self._lanes.mark()
+
+    def rewind(self, mark: tuple[pa.RecordBatch, Any]) -> None:
+        """Goes back to a mark."""
+        self._waiting, lanes = mark
+        self._lanes.rewind(lanes)
 
     def waiting(self) -> pa.RecordBatch:
         """The records of incomplete groups; see `protocols.base.FragmentDecoder`."""
@@ -180,7 +189,9 @@ class Decoder:
         if len(group.records) > 1 and len(there) < len(found):
             text = f"an entry of its group is dead, which ends at {last.place}"
             rest = Refused(group.records[:-1], ProtocolError(text, reason="incomplete-group"))
-            dead += self._letters(rest)
+            tables = {event.table for event in found if isinstance(event, Dead)}
+            database, table = tables.pop() if len(tables) == 1 else (None, None)
+            dead += (replace(one, database=database or None, table=table or None) for one in self._letters(rest))
 
     def _letters(self, refused: Refused, hint: str = "") -> Iterator[DeadLetter]:
         """A letter for each record; those that were waiting lie before all others."""
@@ -248,7 +259,8 @@ class Decoder:
         kept: dict[int, tuple[Family, list[Any]]] = {}
 
         def family(before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> Family:
-            found = self._family(*names, columns, postgres, before, after)
+            described = (*names, columns, postgres, before, after)
+            found = self._families.of(described, lambda: Family(*described))
             kept.setdefault(id(found), (found, list(found.shapes)))
             return found
 

@@ -82,6 +82,10 @@ class Group:
         start, end = envelope.get("data", (0, 0))
         self.size += end - start
 
+    def copy(self) -> Group:
+        """The same records in other lists."""
+        return Group(self.total, list(self.records), list(self.envelopes), self.size)
+
     @classmethod
     def alone(cls, record: Record) -> Group:
         """The group of one record.
@@ -131,12 +135,16 @@ class Lane:
     group: Group | None = None
 
 
+LaneKey = tuple[str, int, bytes | None]
+LaneStates = dict[LaneKey, tuple[int | None, Group | None]]
+
+
 class Lanes:
     """All sequences of records that have been seen."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._lanes: dict[tuple[str, int, bytes | None], Lane] = {}
+        self._lanes: dict[LaneKey, Lane] = {}
 
     def add(self, record: Record) -> Iterator[Group | Refused]:
         """What a record completes: a group, or the refusal of one, or of the record itself."""
@@ -169,6 +177,14 @@ class Lanes:
         lane.last = first + count - 1
         return True
 
+    def mark(self) -> LaneStates:
+        """The state of all lanes."""
+        return {key: (lane.last, lane.group and lane.group.copy()) for key, lane in self._lanes.items()}
+
+    def rewind(self, mark: LaneStates) -> None:
+        """Goes back to a state."""
+        self._lanes = {key: Lane(last, group and group.copy()) for key, (last, group) in mark.items()}
+
     def open(self) -> list[Record]:
         """The records of groups that are not complete, in the order in which they came."""
         groups = (lane.group for lane in self._lanes.values() if lane.group is not None)
@@ -182,7 +198,7 @@ class Lanes:
                     Record(rows[r.row], r.place, r.key, r.value, r.headers) for r in lane.group.records
                 ]
 
-    def _lane(self, key: tuple[str, int, bytes | None]) -> Lane:
+    def _lane(self, key: LaneKey) -> Lane:
         lane = self._lanes.get(key)
         if lane is None:
             if len(self._lanes) == MAX_LANES:

@@ -6,7 +6,7 @@ Rule 1. Rows whose event describes the same columns, and whose images carry the 
         has one shape for each manner of sending: the dataType and the charset of each column.
 Rule 2. A NULL says nothing of the manner: a row joins the first shape of its family that agrees where it is not NULL.
         A shape that is made from a NULL takes the usual manner of the column's type.
-Rule 3. The table of shapes is bounded; a shape made again is equal to the one forgotten.
+Rule 3. The table of shapes is bounded; see `wire.families`.
 
 The wire text of a shape is `{"tencent-dts":{"id":{"originalType":"int(11)"}}}`: of each column what its name, type and key
 do not tell: `originalType` as sent, `dataType` and `charset` where they are not the usual ones, `properties`, `unknown` fields.
@@ -29,10 +29,9 @@ from changefeed.protocols.tencent_dts.messages import COLUMN
 from changefeed.protocols.tencent_dts.options import Options
 from changefeed.protocols.tencent_dts.types import Manner
 from changefeed.protocols.tencent_dts.values import Write, writer
-from changefeed.wire import charsets, protobuf
+from changefeed.wire import charsets, families, protobuf
 
-LIMIT = 4096
-_SHAPES_IN_FAMILY = 64
+LIMIT = 4096  # descriptions of columns that are kept
 _NAME = "tencent-dts"
 _UTF8 = "utf8"
 
@@ -93,6 +92,11 @@ class Family:
     after: tuple[str, ...] | None
     shapes: list[tuple[tuple[Manner | None, ...], TableShape]] = field(default_factory=list)
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether it has made no shape."""
+        return not self.shapes
+
     def shape(self, manners: Sequence[Manner | None]) -> TableShape:
         """The shape of a row; `manners` are those of its columns in order, None for NULL."""
         for known, shape in self.shapes:
@@ -103,8 +107,8 @@ class Family:
         ]
         made = tuple(m or usual(t) for m, t in zip(manners, sent_types, strict=True))
         shape = self._make(sent_types, made)
-        self.shapes.append((made, shape))
-        del self.shapes[:-_SHAPES_IN_FAMILY]
+        if len(self.shapes) < families.LIMIT:
+            self.shapes.append((made, shape))
         return shape
 
     def _make(self, sent_types: list[ColumnType], manners: Sequence[Manner | None]) -> TableShape:

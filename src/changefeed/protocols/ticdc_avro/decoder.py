@@ -36,11 +36,13 @@ from changefeed.protocols.ticdc_avro.options import NAME, NO_REGISTRY, Options
 from changefeed.protocols.ticdc_avro.schema_text import BEFORE, CHECKSUM, COMMIT_TS, CORRUPTED, OP, PHYSICAL, VERSION
 from changefeed.protocols.ticdc_avro.schemas import RowSchema, understand
 from changefeed.wire import avro, confluent, tso
+from changefeed.wire.families import Families
 from changefeed.wire.records import Headers, dead_letter, each_record
 from changefeed.wire.zone import zone
 
 _OPS = {"c": "insert", "u": "update", "d": "delete"}
 _MARKER_BYTES = 9
+_MARKS = (bytes((marks.DDL,)), bytes((marks.RESOLVED,)))
 _SCHEMAS = 1024
 
 
@@ -55,7 +57,7 @@ class Decoder:
         self._zone = zone(options.time_zone)
         self._rule = options.topic_rule
         self._understood = lru_cache(_SCHEMAS)(self._understand)
-        self._family = lru_cache(_SCHEMAS)(self._make_family)
+        self._families: Families[Family] = Families()
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
         """What the records mean; see `protocols.base.Decoder`.
@@ -72,6 +74,10 @@ class Decoder:
             except ProtocolError as error:
                 dead.append(self._letter(error, place, key, value, headers))
         return Decoded(rows.build(), control, dead)
+
+    def forget(self) -> None:
+        """Lets go of the shapes; see `protocols.base.Decoder`."""
+        self._families.forget()
 
     def _record(
         self, key: bytes | None, value: bytes | None, place: Place, rows: BatchBuilder, control: list[Control]
@@ -182,6 +188,10 @@ class Decoder:
             return error
         return schema, avro.reader(schema.record)
 
+    def _family(self, key: RowSchema | None, value: RowSchema | None, topic: str) -> Family:
+        ids = (None if key is None else key.schema_id, None if value is None else value.schema_id, topic)
+        return self._families.of(ids, lambda: self._make_family(key, value, topic))
+
     def _make_family(self, key: RowSchema | None, value: RowSchema | None, topic: str) -> Family:
         row = value or key
         assert row is not None
@@ -193,18 +203,22 @@ class Decoder:
     ) -> DeadLetter:
         """The dead letter, with schema id and table as far as the value, else the key, tells them."""
         letter = dead_letter(NAME, error, place, key, value, headers)
-        data, is_key = (key, True) if value is None or value[:1] == bytes((marks.DELETE,)) else (value, False)
-        if not data or len(data) < confluent.HEADER or data[0] != confluent.MAGIC:
+        if value is not None and value[:1] in _MARKS:
             return letter
-        schema_id, _ = confluent.open_datum(data, "value")
-        letter = replace(letter, schema_id=schema_id)
-        try:
-            schema, _ = self._schema(schema_id, is_key)
-        except ProtocolError:
-            return letter
-        names = (schema.database, schema.table)
-        database, table = self._rule.names(place.topic, *names) if self._rule else names
-        return replace(letter, database=database, table=table)
+        schema_id: int | None = None
+        for data, is_key in ((value, False), (key, True)):
+            if not data or len(data) < confluent.HEADER or data[0] != confluent.MAGIC:
+                continue
+            found, _ = confluent.open_datum(data, "value")
+            schema_id = found if schema_id is None else schema_id
+            try:
+                schema, _ = self._schema(found, is_key)
+            except ProtocolError:
+                continue
+            names = (schema.database, schema.table)
+            database, table = self._rule.names(place.topic, *names) if self._rule else names
+            return replace(letter, schema_id=schema_id, database=database, table=table)
+        return replace(letter, schema_id=schema_id)
 
 
 def _commit_ts(values: dict[str, Any]) -> int | None:

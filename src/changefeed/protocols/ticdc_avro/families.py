@@ -71,6 +71,11 @@ class Family:
             return None
         return value
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether it has made no shape."""
+        return self._shapes.is_empty
+
     def shape(self, image: Image, *, keep: bool = True) -> TableShape:
         """The shape of a row that was read into `image`; see `ShapesByDigits.shape`."""
         return self._shapes.shape([image.digits.get(name) for name in self._temporal], keep=keep)

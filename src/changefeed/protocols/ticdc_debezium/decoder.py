@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -27,12 +26,14 @@ from changefeed.model.position import Place
 from changefeed.model.table import canonical
 from changefeed.protocols.base import Stores
 from changefeed.protocols.ticdc_debezium import blocks, ddl, document, source
-from changefeed.protocols.ticdc_debezium.document import LONGEST_KEPT, Document
+from changefeed.protocols.ticdc_debezium.document import Document
 from changefeed.protocols.ticdc_debezium.images import Images, Json
 from changefeed.protocols.ticdc_debezium.options import Options
-from changefeed.protocols.ticdc_debezium.shapes import LIMIT, Described, family
+from changefeed.protocols.ticdc_debezium.schema import key_table
+from changefeed.protocols.ticdc_debezium.shapes import Described, Family, family
 from changefeed.protocols.ticdc_debezium.source import Source
 from changefeed.wire import compression, tso
+from changefeed.wire.families import Families
 from changefeed.wire.json_form import INT64, integer, mapping, refuse_others, show
 from changefeed.wire.mysql import MOST_COLUMNS
 from changefeed.wire.records import dead_letter, each_record
@@ -50,7 +51,7 @@ class Decoder:
     def __init__(self, options: Options, stores: Stores) -> None:
         compression.check_available(options.large_message_handle_compression)
         self._options = options
-        self._family = lru_cache(LIMIT)(family)
+        self._families: Families[Family] = Families()
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
         """What the records mean; see `protocols.base.Decoder`."""
@@ -63,9 +64,13 @@ class Decoder:
             except ProtocolError as error:
                 hint = _HINT if error.reason in ("bad-json", "unknown-kind") else ""
                 letter = dead_letter(NAME, error, place, key, value, headers, hint)
-                database, table = self._named(value)
+                database, table = self._named(key, value)
                 dead.append(replace(letter, database=database, table=table))
         return Decoded(rows.build(), control, dead)
+
+    def forget(self) -> None:
+        """Lets go of the shapes; see `protocols.base.Decoder`."""
+        self._families.forget()
 
     def _record(
         self, place: Place, key: bytes | None, value: bytes | None, rows: BatchBuilder, control: list[Control]
@@ -85,14 +90,21 @@ class Decoder:
         else:
             control.append(ddl.read(place, named, found, origin, self._options))
 
-    def _named(self, value: bytes | None) -> tuple[str | None, str | None]:
-        """The table that a value is about, where that much can be read."""
+    def _named(self, key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
+        """The table that a record is about, where its value, or the schema of its key, tells it for certain."""
         try:
             found = self._document(value, "value")
             block = source.read({} if found is None else found.payload)
         except ProtocolError:
-            return None, None
+            return self._named_by_key(key)
         return block.database or None, block.table or None
+
+    def _named_by_key(self, key: bytes | None) -> tuple[str | None, str | None]:
+        try:
+            found = self._document(key, "key")
+        except ProtocolError:
+            return None, None
+        return (None, None) if found is None or found.schema is None else key_table(found.schema)
 
     def _document(self, data: bytes | None, what: str) -> Document | None:
         if data is None:
@@ -123,7 +135,7 @@ class Decoder:
         if key is not None and not _check_key(key.payload, after if after is not None else before or {}):
             kept["key"] = document.text_of(key.payload)
         rows.add(
-            (self._family if len(value.schema or "") <= LONGEST_KEPT else family)(described).shape(images.types),
+            self._families.of(described, lambda: family(described)).shape(images.types),
             place,
             op,
             before=images.before,

@@ -78,6 +78,22 @@ def key_schema(text: str) -> Fields:
     return columns(_read(text, "key"), "schema")
 
 
+@by_text
+def key_table(text: str) -> tuple[str | None, str | None]:
+    """Database and table by the name of a key's schema, `default.shop.orders.Key`.
+
+    A `_` may stand for another character: such names tell nothing for certain.
+    """
+    try:
+        name = _read(text, "key").get("name")
+    except ProtocolError:
+        return None, None
+    parts = name.removesuffix(".Key").split(".", 2) if type(name) is str and name.endswith(".Key") else []
+    if len(parts) < 3 or not all(parts) or "_" in parts[1] + parts[2] or parts[:2] == ["io", "debezium"]:
+        return None, None
+    return parts[1], parts[2]
+
+
 def _read(text: str, what: str) -> dict[str, Any]:
     return mapping(strict_json.read(text.encode(), f"schema of the {what}"), "schema", "schema")
 

@@ -4,7 +4,7 @@ Rule 1. Rows with the same schema blocks, the same key columns and the same colu
         has a shape for each set of types that its values alone show: digits of timestamps, and without a schema all.
 Rule 2. A NULL shows nothing: a row joins the first shape of its family that agrees where it does show something. A column
         of NULLs alone is `timestamp`, or `null` without a schema.
-Rule 3. The table of shapes is bounded; a shape made again is equal to the one forgotten.
+Rule 3. The table of shapes is bounded; see `wire.families`.
 Rule 4. `key` is known from the key's payload; without a Kafka key, or when it has columns that the row has not, nobody said.
 
 The wire text of a shape is `{"connector":"TiCDC","key":…,"value":…}`: the texts of the two schema blocks, null for a document
@@ -22,10 +22,9 @@ from changefeed.model.table import Column, TableShape, canonical
 from changefeed.model.types import ColumnType
 from changefeed.protocols.ticdc_debezium.schema import Fields, key_schema, row_schema
 from changefeed.protocols.ticdc_debezium.source import CONNECTOR
+from changefeed.wire.families import LIMIT
 from changefeed.wire.json_form import show
 
-LIMIT = 1024
-_SHAPES_IN_FAMILY = 64
 _NOTHING_SHOWN = ColumnType("null")
 
 Names = tuple[str, ...]
@@ -71,6 +70,11 @@ class Family:
     open: Names
     shapes: list[tuple[tuple[ColumnType, ...], TableShape]] = field(default_factory=list)
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether it has made no shape."""
+        return not self.shapes
+
     def shape(self, types: Mapping[str, ColumnType]) -> TableShape:
         """The shape of a row whose values show these types."""
         shown = [types.get(name) for name in self.open]
@@ -80,8 +84,8 @@ class Family:
         bare = {c.name: c.type for c in self.columns}
         made = tuple(one or bare[name] for one, name in zip(shown, self.open, strict=True))
         shape = self._make(dict(zip(self.open, made, strict=True)))
-        self.shapes.append((made, shape))
-        del self.shapes[:-_SHAPES_IN_FAMILY]
+        if len(self.shapes) < LIMIT:
+            self.shapes.append((made, shape))
         return shape
 
     def _make(self, types: Mapping[str, ColumnType]) -> TableShape:

@@ -36,6 +36,7 @@ from changefeed.protocols.ticdc_open.options import Options
 from changefeed.protocols.ticdc_open.shapes import LIMIT, Compiled, Family, compile_column, wire_text
 from changefeed.wire import compression, tso
 from changefeed.wire.ddl_actions import action
+from changefeed.wire.families import Families
 from changefeed.wire.records import dead_letter, each_record
 from changefeed.wire.strict_json import unmarked
 from changefeed.wire.zone import zone
@@ -55,7 +56,7 @@ class Decoder:
         self._zone = zone(options.time_zone)
         self._insert = "insert" if options.output_old_value else "upsert"
         self._compile = lru_cache(LIMIT)(self._compile_image)
-        self._family = lru_cache(LIMIT)(self._make_family)
+        self._families: Families[Family] = Families()
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
         """What the records mean; see `protocols.base.Decoder`."""
@@ -67,7 +68,9 @@ class Decoder:
                 messages = framing.split(key, value)
                 self._check_readable(messages)
             except ProtocolError as error:
-                dead.append(dead_letter(NAME, error, place, key, value, headers, _HINT))
+                letter = dead_letter(NAME, error, place, key, value, headers, _HINT)
+                database, table = _named_by_all(key)
+                dead.append(replace(letter, database=database, table=table))
                 continue
             for index, message in enumerate(messages):
                 several = len(messages) > 1
@@ -81,19 +84,25 @@ class Decoder:
                     dead.append(replace(letter, database=database, table=table))
         return Decoded(rows.build(), control, dead)
 
+    def forget(self) -> None:
+        """Lets go of the shapes; see `protocols.base.Decoder`."""
+        self._families.forget()
+
     def _check_readable(self, messages: list[framing.Message]) -> None:
         """Refuses a record of which too much fails: each message that does is a letter with all of the record."""
         failed, nowhere = 0, Place("", 0, 0)
         for message in messages if len(messages) > _MOST_DEAD else ():
             try:
-                self._message(message, nowhere, BatchBuilder(), [])
+                self._message(message, nowhere, BatchBuilder(), [], keep=False)
             except ProtocolError as error:
                 failed += 1
                 if failed > _MOST_DEAD:
                     text = f"more than {_MOST_DEAD} messages cannot be read, the last: {error}"
                     raise ProtocolError(text, reason="too-large", byte=error.byte) from error
 
-    def _message(self, message: framing.Message, place: Place, rows: BatchBuilder, control: list[Control]) -> None:
+    def _message(
+        self, message: framing.Message, place: Place, rows: BatchBuilder, control: list[Control], *, keep: bool = True
+    ) -> None:
         try:
             key = envelope.read_key(message.key)
         except ProtocolError as error:
@@ -104,9 +113,9 @@ class Decoder:
             elif key.kind == envelope.DDL:
                 control.append(_schema_change(key, self._inflated(message.value), place))
             elif key.ccl is not None:
-                self._stored_row(key, place, rows)
+                self._stored_row(key, place, rows, keep)
             else:
-                self._row(key, self._inflated(message.value), place, rows)
+                self._row(key, self._inflated(message.value), place, rows, keep)
         except ProtocolError as error:
             raise _moved(error, message.value_at) from error
 
@@ -116,14 +125,17 @@ class Decoder:
         options = self._options
         return compression.inflate(value, options.large_message_handle_compression, options.max_inflated_bytes)
 
-    def _stored_row(self, key: EventKey, place: Place, rows: BatchBuilder) -> None:
+    def _stored_row(self, key: EventKey, place: Place, rows: BatchBuilder, keep: bool) -> None:
         """The row in full, from the claim-check store; what the message itself says of it is not used."""
         message = claim_check.read(key, self._stores.get_body, self._options.claim_check_max_bytes)
         stored = envelope.read_key(message.key)
         claim_check.check_same(key, stored)
-        self._row(stored, self._inflated(message.value), place, rows, ccl=key.ccl)
+        self._row(stored, self._inflated(message.value), place, rows, keep, ccl=key.ccl)
 
-    def _row(self, key: EventKey, value: bytes, place: Place, rows: BatchBuilder, ccl: str | None = None) -> None:
+    def _row(
+        self, key: EventKey, value: bytes, place: Place, rows: BatchBuilder, keep: bool, ccl: str | None = None
+    ) -> None:
+        """Adds a row; `keep` lets later rows join its shape."""
         row = envelope.read_row(value)
         images = Images()
         origin = _origin(key, ccl)
@@ -140,7 +152,7 @@ class Decoder:
         if images.replaced:
             origin["replaced"] = images.replaced
         rows.add(
-            family.shape(images.digits_of(family.temporal)),
+            family.shape(images.digits_of(family.temporal), keep=keep),
             place,
             op,
             before=images.before,
@@ -178,13 +190,24 @@ class Decoder:
     def _compile_image(self, described: tuple[Described, ...]) -> tuple[Compiled, ...]:
         return tuple(compile_column(d, self._zone, self._options.legacy_v4) for d in described)
 
-    def _make_family(
+    def _family(
         self,
         database: str,
         table: str,
         described: tuple[Described, ...],
         old: tuple[Described, ...] = (),
         before: tuple[str, ...] | None = None,
+    ) -> Family:
+        names = (database, table, described, old, before)
+        return self._families.of(names, lambda: self._make_family(*names))
+
+    def _make_family(
+        self,
+        database: str,
+        table: str,
+        described: tuple[Described, ...],
+        old: tuple[Described, ...],
+        before: tuple[str, ...] | None,
     ) -> Family:
         """The family of rows described like this; `old` describes the columns of `p` where it differs from `u`."""
         by_name = {d[0]: d for d in described}
@@ -246,6 +269,15 @@ def _instant(ts: int) -> Instant:
 def _moved(error: ProtocolError, start: int) -> ProtocolError:
     """The same error, with its byte counted from the start of the record's key or value."""
     return type(error)(str(error), reason=error.reason, byte=start + (error.byte or 0))
+
+
+def _named_by_all(key: bytes | None) -> tuple[str | None, str | None]:
+    """The one table that all messages of a record are for, by its key: the value may be anything."""
+    try:
+        names = {_named(part) for part in framing.keys(key)}
+    except ProtocolError:
+        return None, None
+    return names.pop() if len(names) == 1 else (None, None)
 
 
 def _named(key: bytes) -> tuple[str | None, str | None]:

@@ -8,7 +8,8 @@ r"""What a message says around the columns.
     column       {"t":8,"h":true,"f":11,"v":137}                    type, handle key, flags, value
 
 Rule 1. A member that nobody knows is refused: an `ohk` or `ccl` of the future passed over would be a row misread.
-Rule 2. newarch with only-output-updated-columns writes an old value whose column is now NULL without the column's name,
+Rule 2. A member that stands twice is a contradiction, and refused. Producers write `ohk` twice, and members of Rule 3.
+Rule 3. newarch with only-output-updated-columns writes an old value whose column is now NULL without the column's name,
         straight into `p`: `"p":{"t":3,"f":65,"v":-5}`. Such members are never columns: see `Nameless`.
 """
 
@@ -20,7 +21,7 @@ from typing import Any
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.wire import strict_json
 from changefeed.wire.go_json import Writer
-from changefeed.wire.json_form import integer, mapping, refuse_others, show, string, unicode_name
+from changefeed.wire.json_form import at, integer, mapping, refuse_others, show, string, unicode_name
 from changefeed.wire.mysql import MOST_COLUMNS
 from changefeed.wire.strict_json import Number
 
@@ -87,7 +88,7 @@ def read_key(data: bytes) -> EventKey:
     Raises:
         ProtocolError: it is not JSON, or not an event key.
     """
-    found = mapping(strict_json.read(data, "event key"), "event key")
+    found = mapping(_without_doubles(data, "event key"), "event key")
     kind = integer(found, "t", (0, 255))
     if kind not in _KEY_MEMBERS:
         message = f"message type {kind} is unknown, expected 1 row, 2 DDL or 3 resolved"
@@ -127,7 +128,7 @@ def read_row(data: bytes) -> RowValue:
     Raises:
         ProtocolError: it is not JSON, or not a row.
     """
-    found = mapping(strict_json.read(data, "row"), "row")
+    found = mapping(_without_doubles(data, "row"), "row")
     refuse_others(found, {"u", "p", "d"}, "row")
     if ("d" in found) == ("u" in found) or ("p" in found and "u" not in found):
         raise SchemaError(f'row has {" and ".join(sorted(found)) or "nothing"}, expected "u", "u" and "p", or "d"')
@@ -141,6 +142,26 @@ def read_row(data: bytes) -> RowValue:
         members, nameless = _take_nameless(data)
         return RowValue(new, _columns(members.items(), "p"), None, nameless)
     return RowValue(new, _columns(old.items(), "p"), None)
+
+
+def _without_doubles(data: bytes, what: str) -> Any:
+    """The object that `data` holds, of which no member stands twice but those that producers write twice."""
+    try:
+        return strict_json.read(data, what, unique=True)
+    except ProtocolError:
+        found = strict_json.read(data, what)  # raises what is wrong besides
+        _refuse_doubles(strict_json.read(data, what, pairs=True), what, "")
+        return found
+
+
+def _refuse_doubles(pairs: Any, what: str, where: str) -> None:
+    seen = set()
+    for name, value in pairs if type(pairs) is tuple else ():
+        nameless = where == "p" and name in _COLUMN_MEMBERS and type(value) is not tuple
+        if name in seen and not nameless and (what, name) != ("event key", "ohk"):
+            raise SchemaError(f"{show(name)} stands twice{at(where) if where else f' in the {what}'}")
+        seen.add(name)
+        _refuse_doubles(value, what, f"{where}.{name}" if where else name)
 
 
 def _take_nameless(data: bytes) -> tuple[dict[str, Any], tuple[tuple[int, Nameless], ...]]:

@@ -38,13 +38,22 @@ def split(key: bytes | None, value: bytes | None) -> list[Message]:
     """
     if key is None:
         raise TruncatedError("record has no key")
-    keys = _parts(Cursor(key, "key"))
-    if not value and len(keys) <= 1:
-        return [Message(part, b"", at, 0) for part, at in keys]
+    found = _parts(Cursor(key, "key"))
+    if not value and len(found) <= 1:
+        return [Message(part, b"", at, 0) for part, at in found]
     return [
         Message(part, body, at, body_at)
-        for (part, at), (body, body_at) in zip(keys, _values(Cursor(value or b"", "value"), len(keys)), strict=True)
+        for (part, at), (body, body_at) in zip(found, _values(Cursor(value or b"", "value"), len(found)), strict=True)
     ]
+
+
+def keys(key: bytes | None) -> list[bytes]:
+    """The event keys in a record's key, whatever its value is.
+
+    Raises:
+        ProtocolError: the lengths do not cover the key exactly.
+    """
+    return [part for part, _ in _parts(Cursor(key or b"", "key"))]
 
 
 def _parts(cursor: Cursor) -> list[tuple[bytes, int]]:

@@ -22,7 +22,7 @@ from changefeed.wire.digits import ShapesByDigits, with_digits
 from changefeed.wire.strict_json import Number
 from changefeed.wire.texts import TEMPORAL
 
-LIMIT = 4096
+LIMIT = 4096  # descriptions of columns that are kept compiled
 _MAX_FLAGS = 2**63 - 1
 
 
@@ -74,9 +74,14 @@ class Family:
     def __post_init__(self) -> None:
         self.shapes = ShapesByDigits(self._make)
 
-    def shape(self, digits: Sequence[int | None]) -> TableShape:
-        """The shape of a row; `digits` are those of its temporal columns in order, None for NULL."""
-        return self.shapes.shape(digits)
+    @property
+    def is_bare(self) -> bool:
+        """Whether it has made no shape."""
+        return self.shapes.is_empty
+
+    def shape(self, digits: Sequence[int | None], *, keep: bool = True) -> TableShape:
+        """The shape of a row; `digits` are those of its temporal columns in order, None for NULL; see `ShapesByDigits`."""
+        return self.shapes.shape(digits, keep=keep)
 
     def _make(self, digits: tuple[int, ...]) -> TableShape:
         left = iter(digits)

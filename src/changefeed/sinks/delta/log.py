@@ -1,8 +1,8 @@
-"""What a Delta table's log says: its version, and which write of ours was the last.
+"""A Delta table's log: its newest version, the last write of a pipeline, and the commits since a version.
 
-Every write of ours carries Delta's own transaction identifier, `txnAppId` the pipeline and `txnVersion` a `Stamp` in one
-number. Delta keeps the last one per application with the table, skips a write that repeats it or comes after a higher
-one, and lets one of two at once fail. So the table itself tells what has been applied to it, whatever else is lost.
+Every write of ours carries Delta's own transaction identifier, `txnAppId` the pipeline's ledger and `txnVersion` a `Stamp`
+in one number. Delta keeps the last one per application with the table, skips a write that repeats it or comes after a
+higher one, and lets one of two at once fail. So the table itself has what was applied to it, whatever else is lost.
 
     63          40 39           12 11        0
     ┌─────────────┬───────────────┬───────────┐
@@ -12,13 +12,20 @@ one, and lets one of two at once fail. So the table itself tells what has been a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import SinkError
+from changefeed.spark.files import file_system
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_PROPERTIES = ("SET TBLPROPERTIES", "UNSET TBLPROPERTIES")  # of the commits with metadata, those that keep the columns
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -47,23 +54,187 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A table's newest state. `stamp` is the last write of the application asked for, if any; `size` bytes of its files."""
+    """A table's newest state.
+
+    Attributes:
+        version: of the newest commit.
+        size: bytes of its data files.
+        stamp: the last write of the application asked for, if any.
+        columns: their names, in order.
+        properties: of the table, as `SHOW TBLPROPERTIES` has them.
+        schema: the columns as Spark's JSON.
+        applications: every application that has written with a transaction identifier.
+    """
 
     version: int
     size: int
     stamp: Stamp | None
     columns: tuple[str, ...]
+    properties: Mapping[str, str] = field(default_factory=dict)
+    schema: str = ""
+    applications: frozenset[str] = frozenset()
 
 
-def snapshot(spark: SparkSession, path: str, application: str) -> Snapshot | None:
-    """The newest state of the Delta table at `path`, or None when there is no table."""
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One commit of a table's log.
+
+    Attributes:
+        operation: Delta's name for it, as `DESCRIBE HISTORY` shows it.
+        stamps: application -> its transaction number.
+        note: `userMetadata`.
+        changes_table: rows, columns or table features may differ after it. Compaction replaces files and changes no row.
+    """
+
+    version: int
+    operation: str
+    stamps: Mapping[str, int]
+    note: str | None
+    changes_table: bool
+
+
+def delta_log(spark: SparkSession, path: str) -> Any:
+    """Delta's own object for the log at `path`."""
+    return spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)  # type: ignore[union-attr]
+
+
+def snapshot(spark: SparkSession, path: str, application: str = "") -> Snapshot | None:
+    """The newest state of the Delta table at `path`, or None when there is no table.
+
+    Raises:
+        SinkError: its log cannot be read.
+    """
     jvm: Any = spark._jvm  # the log is read by Delta's own reader, through the session's gateway
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
-    state = log.update(False, jvm.scala.Option.empty(), jvm.scala.Option.empty())
-    version = int(state.version())
-    if version < 0:
-        return None
-    found = state.transactions().get(application)
-    fields = state.metadata().schema().fieldNames()
-    stamp = Stamp.unpack(int(found.get())) if found.isDefined() else None
-    return Snapshot(version, int(state.sizeInBytes()), stamp, tuple(fields))
+    with readable(path):
+        state = delta_log(spark, path).update(False, jvm.scala.Option.empty(), jvm.scala.Option.empty())
+        version = int(state.version())
+        if version < 0:
+            return None
+        transactions = state.transactions()
+        found = transactions.get(application)
+        schema, properties = state.metadata().schema(), _pairs(jvm, state.metadata().configuration())
+        return Snapshot(
+            version,
+            int(state.sizeInBytes()),
+            Stamp.unpack(int(found.get())) if found.isDefined() else None,
+            tuple(schema.fieldNames()),
+            properties,
+            str(schema.json()),
+            frozenset(_pairs(jvm, transactions)),
+        )
+
+
+def commits(spark: SparkSession, path: str, after: int, upto: int) -> Iterator[Commit]:
+    """The commits with after < version <= upto, oldest first.
+
+    Raises:
+        SinkError: the file of one is missing or damaged.
+    """
+    for version in range(after + 1, upto + 1):
+        name = f"{path}/_delta_log/{version:020d}.json"
+        text = read_text(spark, name)
+        if text is None:
+            raise SinkError(f"{path}: commit {version} is missing from the table's log")
+        try:
+            actions = [json.loads(line) for line in text.splitlines() if line.strip()]
+        except ValueError as error:
+            raise SinkError(f"{name} is damaged: {error}") from error
+        yield _commit(version, actions)
+
+
+def _commit(version: int, actions: list[dict[str, Any]]) -> Commit:
+    info: dict[str, Any] = {}
+    stamps, changes, metadata = dict[str, int](), False, False
+    for action in actions:
+        match action:
+            case {"commitInfo": dict(said)}:
+                info = said
+            case {"txn": txn}:
+                stamps[txn["appId"]] = int(txn["version"])
+            case {"metaData": _}:
+                metadata = True
+            case {"protocol": _}:
+                changes = True
+            case {"add": file} | {"remove": file} | {"cdc": file}:
+                changes |= bool(file.get("dataChange", True))
+    operation = str(info.get("operation", "unknown"))
+    changes |= metadata and operation not in _PROPERTIES
+    return Commit(version, operation, stamps, info.get("userMetadata"), changes)
+
+
+def is_newest(spark: SparkSession, path: str, version: int) -> bool:
+    """Whether the commit `version` is there and none after it: two looks at the file system, no reading."""
+    log, files = file_system(spark, f"{path}/_delta_log")
+    there = [files.exists(log.suffix(f"/{v:020d}.json")) for v in (version, version + 1)]
+    return there == [True, False]
+
+
+def missing_files(spark: SparkSession, path: str, version: int) -> list[str]:
+    """Data files of a version that are gone, or have another size than the log says.
+
+    Raises:
+        SinkError: the log or the folder cannot be read.
+    """
+    with readable(path):
+        root, system = file_system(spark, path)
+        there = {s.getPath().getName(): int(s.getLen()) for s in system.listStatus(root)} if system.exists(root) else {}
+        wanted = _files(spark, path, version)
+    return sorted(name for name, size in wanted.items() if "/" not in name and there.get(name) != size)
+
+
+def _files(spark: SparkSession, path: str, version: int) -> dict[str, int]:
+    """Data file -> bytes. The checksum file of a small table lists them; of others it takes a Spark job."""
+    text = read_text(spark, f"{path}/_delta_log/{version:020d}.crc")
+    try:
+        listed = json.loads(text).get("allFiles") if text else None
+    except ValueError:
+        listed = None  # only a hint of Delta's: the log itself counts
+    if listed is not None:
+        return {file["path"]: int(file["size"]) for file in listed}
+    jvm: Any = spark._jvm
+    none = jvm.scala.Option.empty()
+    state = delta_log(spark, path).update(False, none, none)
+    return {str(file.path()): int(file.size()) for file in state.allFiles().collectAsList()}
+
+
+def read_text(spark: SparkSession, path: str) -> str | None:
+    """A file's text; None when there is no such file."""
+    from py4j.protocol import Py4JJavaError
+
+    jvm: Any = spark._jvm
+    file, system = file_system(spark, path)
+    try:
+        stream = system.open(file)
+    except Py4JJavaError as error:
+        if error.java_exception.getClass().getSimpleName() == "FileNotFoundException":
+            return None
+        raise
+    try:
+        return str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+    finally:
+        stream.close()
+
+
+@contextmanager
+def readable(path: str) -> Iterator[None]:
+    """A log that Delta cannot read, as an error that names the table."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        yield
+    except Py4JJavaError as error:
+        raise SinkError(f"{path}: the table's log cannot be read: {first_line(error)}") from error
+
+
+def first_line(error: Any) -> str:
+    """The first line of what the innermost cause of a Java error says."""
+    cause = error.java_exception
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    said = str(cause.getMessage() or cause.getClass().getSimpleName())
+    return said.splitlines()[0] if said else str(cause.getClass().getSimpleName())
+
+
+def _pairs(jvm: Any, scala_map: Any) -> dict[str, Any]:
+    java = jvm.scala.jdk.javaapi.CollectionConverters.asJava(scala_map)
+    return {str(key): java[key] for key in java}

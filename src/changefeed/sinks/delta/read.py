@@ -24,6 +24,16 @@ def wrote(path: str, application: str) -> bool | None:
     return _read(path, lambda table: table.transaction_version(application) is not None)
 
 
+def properties(path: str) -> dict[str, str] | None:
+    """The properties of the Delta table at `path`; None when there is no table.
+
+    Raises:
+        MissingExtraError: the reader is not installed.
+        SinkError: the table cannot be read.
+    """
+    return _read(path, lambda table: dict(table.metadata().configuration))
+
+
 def query(path: str, sql: str) -> list[dict[str, Any]]:
     """The rows of a SQL query over the Delta table at `path`, which it calls `t`; none when there is no table.
 

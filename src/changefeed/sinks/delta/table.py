@@ -6,17 +6,31 @@ What these features would do in the metadata (drop, rename or retype a column) i
 
 from __future__ import annotations
 
+import json
+import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import FencedError, SinkError
 from changefeed.frames.types import sink_type
 from changefeed.model.definition import Table
-from changefeed.sinks.delta.log import Snapshot, Stamp, snapshot
+from changefeed.sinks.delta.log import (
+    Commit,
+    Snapshot,
+    Stamp,
+    commits,
+    delta_log,
+    first_line,
+    is_newest,
+    missing_files,
+    readable,
+    snapshot,
+)
 from changefeed.sinks.merge import merge_sql, quoted
+from changefeed.spark.files import file_system
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,6 +56,27 @@ class Writer:
         """The table's newest state, or None when there is none."""
         return snapshot(self.spark, path, self.application)
 
+    def commits(self, path: str, after: int, upto: int) -> Iterator[Commit]:
+        """The table's commits with after < version <= upto."""
+        return commits(self.spark, path, after, upto)
+
+    def fields(self, table: Table) -> dict[str, Any]:
+        """Column -> type, in Spark's JSON, of the Delta table that `table` becomes."""
+        return {f.name: f.jsonValue()["type"] for f in self._empty(table).schema.fields}
+
+    def has_files(self, path: str) -> bool:
+        """Whether there is a folder that is not empty."""
+        folder, files = file_system(self.spark, path)
+        return bool(files.exists(folder)) and len(files.listStatus(folder)) > 0
+
+    def is_newest(self, path: str, version: int) -> bool:
+        """Whether the table is at this version."""
+        return is_newest(self.spark, path, version)
+
+    def missing_files(self, path: str, version: int) -> list[str]:
+        """Data files of a version that are gone, or have another size than the table's log says."""
+        return missing_files(self.spark, path, version)
+
     def create(self, path: str, table: Table, stamp: Stamp, note: str) -> None:
         """Makes the table at `path` exist, empty, with these columns; what was there stays in its history."""
         self._replace(path, self._empty(table), stamp, note)
@@ -50,10 +85,11 @@ class Writer:
         """Makes the table hold just what `latest` says."""
         self._replace(path, self._rows(latest, table), stamp, note)
 
-    def append(self, path: str, table: Table, latest: DataFrame, stamp: Stamp, note: str) -> None:
-        """Adds the rows to the table."""
+    def append(self, path: str, table: Table, latest: DataFrame | None, stamp: Stamp, note: str) -> None:
+        """Adds the rows to the table; None for no row."""
         with translated(path):
-            writer = self._rows(latest, table).write.format("delta").mode("append")
+            rows = self._empty(table) if latest is None else self._rows(latest, table)
+            writer = rows.write.format("delta").mode("append")
             writer.options(**self._options(stamp, note)).save(path)
         self._landed(path, stamp)
 
@@ -73,24 +109,38 @@ class Writer:
     def add_columns(self, path: str, table: Table, stamp: Stamp, note: str) -> None:
         """Adds the columns that `table` has and the Delta table lacks, at their places, NULL in every row.
 
-        Not fenced by Delta (no transaction number in an ALTER): it is harmless to repeat, for only what is missing is
-        added. The empty append after it stamps the table.
+        One commit of metadata that carries the stamp, through Delta's own transaction: an ALTER TABLE carries none, so a
+        late one of a fenced run could bring back a column that was dropped since.
         """
-        state = self.state(path)
-        have = set(state.columns) if state else set()
-        after, clauses = "FIRST", []
-        for column in table.columns:
-            if column.name not in have:
-                clauses.append(f"{quoted(column.name)} {sink_type(column.type).sql} {after}")
-            after = f"AFTER {quoted(column.name)}"
-        with translated(path):
-            if any("timestamp_ntz" in clause for clause in clauses):
-                feature = "'delta.feature.timestampNtz' = 'supported'"
-                self.spark.sql(f"ALTER TABLE {_named(path)} SET TBLPROPERTIES ({feature})")
-            if clauses:
-                self.spark.sql(f"ALTER TABLE {_named(path)} ADD COLUMNS ({', '.join(clauses)})")
-            self._empty(table).write.format("delta").mode("append").options(**self._options(stamp, note)).save(path)
+        with self._stamped(self.spark, stamp, note), translated(path):
+            transaction = delta_log(self.spark, path).startTransaction()
+            last = int(transaction.txnVersion(self.application))  # read, so a newer stamp is a conflict
+            if last < stamp.pack():
+                metadata = json.loads(transaction.metadata().json())
+                _add_fields(metadata["metaData"], [f.jsonValue() for f in self._empty(table).schema.fields])
+                transaction.updateMetadata(self._action(metadata), False)
+                stamped = {
+                    "txn": {"appId": self.application, "version": stamp.pack(), "lastUpdated": int(time.time() * 1000)}
+                }
+                self._commit(transaction, [stamped])
         self._landed(path, stamp)
+
+    def adopt(self, path: str, table: Table, stamp: Stamp, note: str) -> None:
+        """Takes over a table that somebody else has made: its rows stay, and it carries the stamp."""
+        self.append(path, table, None, stamp, note)
+
+    def _action(self, action: Mapping[str, Any]) -> Any:
+        """An action of Delta's log, from the JSON of the Delta protocol."""
+        actions = self.spark._jvm.org.apache.spark.sql.delta.actions  # type: ignore[union-attr]
+        return getattr(getattr(actions, "Action$"), "MODULE$").fromJson(json.dumps(action))
+
+    def _commit(self, transaction: Any, actions: Sequence[Mapping[str, Any]]) -> None:
+        jvm: Any = self.spark._jvm
+        java = jvm.java.util.ArrayList()
+        for action in actions:
+            java.add(self._action(action))
+        manual = getattr(getattr(jvm.org.apache.spark.sql.delta, "DeltaOperations$ManualUpdate$"), "MODULE$")
+        transaction.commit(jvm.scala.jdk.javaapi.CollectionConverters.asScala(java).toSeq(), manual)
 
     def rewrite(self, path: str, table: Table, expressions: Mapping[str, str], stamp: Stamp, note: str) -> None:
         """Replaces every row by expressions over the old one, column -> SQL, and the columns by those of `table`.
@@ -105,6 +155,12 @@ class Writer:
     def copy(self, source: str, path: str, stamp: Stamp, note: str) -> None:
         """Makes the table at `path` hold what the one at `source` holds."""
         self._replace(path, self.spark.read.format("delta").load(source), stamp, note)
+
+    def restore(self, path: str, version: int, stamp: Stamp, note: str) -> None:
+        """Makes the table hold what it held at a version, whose files must be there."""
+        with readable(path):
+            rows = self.spark.read.format("delta").option("versionAsOf", version).load(path)
+            self._replace(path, rows, stamp, note)
 
     def _empty(self, table: Table) -> DataFrame:
         columns = [(c.name, sink_type(c.type).sql) for c in table.columns]
@@ -152,20 +208,30 @@ class Writer:
             )
 
 
+def _add_fields(metadata: dict[str, Any], wanted: Iterable[Mapping[str, Any]]) -> None:
+    """Puts those of the fields `wanted` that the metadata of a Delta table lacks at their places."""
+    schema = json.loads(metadata["schemaString"])
+    have = {field["name"]: field for field in schema["fields"]}
+    fields = {field["name"]: have.get(field["name"], field) for field in wanted}
+    missing = [field for name, field in fields.items() if name not in have]
+    metadata["schemaString"] = json.dumps(schema | {"fields": list((fields | have).values())})
+    if any(field["type"] == "timestamp_ntz" for field in missing):
+        metadata["configuration"]["delta.feature.timestampNtz"] = "supported"
+
+
 def _named(path: str) -> str:
     return f"delta.{quoted(path)}"
 
 
 @contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Delta's conflicts as ours: they arrive as bare Java errors."""
+    """Delta's errors as ours: conflicts arrive as bare Java errors."""
     from py4j.protocol import Py4JJavaError
 
     try:
         yield
     except Py4JJavaError as error:
-        name = error.java_exception.getClass().getSimpleName()
-        said = str(error.java_exception.getMessage()).splitlines()[0]
+        name, said = error.java_exception.getClass().getSimpleName(), first_line(error)
         if name in _CONFLICTS:
             raise FencedError(
                 f"{path}: another writer of this pipeline committed at the same time ({name}: {said})"

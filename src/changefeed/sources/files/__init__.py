@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
@@ -24,8 +22,9 @@ import pyarrow as pa
 
 from changefeed import record_log
 from changefeed.errors import ConfigError
-from changefeed.sources import Missing
+from changefeed.sources import Compared, Missing
 from changefeed.sources.files.reader import Progress, RecordLogs, logs, write_token
+from changefeed.spark.scratch import Scratch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,14 +53,14 @@ class Folder:
     def stream(self, spark: SparkSession, token: str | None, end: str | None) -> DataFrame:
         """The records from `token` to `end`, some at a time."""
         spark.dataSource.register(RecordLogs)
-        scratch = mkdtemp(prefix="changefeed-lines-")
-        finalize(self, rmtree, scratch, ignore_errors=True)
+        scratch = Scratch("lines")
+        finalize(self, scratch.close)
         options = {
             "pattern": self.pattern,
             "limit": str(self.limit),
             "start": token or write_token({}),
             "end": end or "",
-            "scratch": scratch,
+            "scratch": str(scratch.path),
         }
         return spark.readStream.format(RecordLogs.name()).options(**options).load()
 
@@ -91,6 +90,17 @@ class Folder:
         return Missing(
             said, "correct source.path, which is relative to the pipeline's file, or put the files there first"
         )
+
+    def compared(self, spark: SparkSession, token: str) -> Compared:
+        """The token as it is: whether logs have become shorter is seen when they are read."""
+        return Compared(token)
+
+    def token(self, spark: SparkSession, before: str | None, logged: str) -> str:
+        """The offset as Spark logged it."""
+        return logged
+
+    def close(self) -> None:
+        """Nothing is held open."""
 
     def drained(self, before: str | None, after: str) -> bool:
         """False: a folder is asked when nothing more comes from it."""

@@ -1,7 +1,10 @@
-"""Kafka topics as a source: Spark's own connector, whose offsets are the token.
+"""Kafka topics as a source: Spark's own connector, with the ids of the topics beside its offsets (`token.py`).
 
-A token is the connector's JSON, `{"topic": {"0": 118204}}`: the next offset of every partition, those without a record
-too, so that it also tells which partitions exist.
+Rule 1. A run goes on where the token says. Partitions and topics that the token lacks begin at their first record.
+Rule 2. Before a stream begins, and with every batch, the brokers are asked for the topics (`compare.py`): one that was deleted,
+or deleted and created again, ends the run, or is left out if the definition says so. So is one that the definition no longer
+names. Nothing is skipped without a word.
+Rule 3. A partition that appeared while a batch was planned is in that batch's token already, so that its mark is missed.
 """
 
 from __future__ import annotations
@@ -9,12 +12,17 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from changefeed.errors import ConfigError, SourceError
+from changefeed.sources import Compared
+from changefeed.sources.kafka import compare
+from changefeed.sources.kafka.pattern import any_of, whole
+from changefeed.sources.kafka.token import Token, read
+from changefeed.sources.kafka.topics import Brokers, Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,11 +31,21 @@ _SECONDS = 10.0  # for a server to take a connection
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class KafkaTopics:
-    """Topics of one cluster. `options` are Spark's, `kafka.*` properties among them."""
+    """Topics of one cluster. `options` are Spark's, `kafka.*` properties among them.
+
+    Attributes:
+        names: the topics by name; empty where `pattern` matches them.
+        pattern: a Java regular expression for their whole names.
+        removed: what to do about a topic that is no longer there: `stop` or `continue`.
+    """
 
     options: dict[str, str]
+    names: tuple[str, ...]
+    pattern: str | None
+    removed: str = "stop"
+    _brokers: Brokers | None = field(default=None, repr=False)
 
     available_now = True
     whole = True  # Spark's connector gives a partition to one task
@@ -36,15 +54,48 @@ class KafkaTopics:
         """The records from `token` on; the connector finds the end by itself.
 
         Raises:
-            ConfigError: a server has no port.
-            SourceError: no server answers. Spark's client would try for minutes, and say less.
+            ConfigError: a server has no port, or the pattern is not one.
+            SourceError: no server answers, or a topic is not there. Spark's client would try for minutes, and say less.
         """
-        _reach(self.options["kafka.bootstrap.servers"])
-        options = dict(self.options)
+        found = self._found(spark)
+        options = self.options | dict([self._subscription()])
         if token is not None:
-            options["startingOffsets"] = token
+            new = {name: topic.partitions for name, topic in found.items()}
+            options["startingOffsets"] = json.dumps(read(token).extended(new).offsets)
         records = spark.readStream.format("kafka").options(**options).load()
         return records.select(*_COLUMNS)
+
+    def compared(self, spark: SparkSession, token: str) -> Compared:
+        """See `compare.py`."""
+        known = read(token)
+        there = self._ask(spark).topics()
+        wanted = self._wanted(there)
+        found = self._ask(spark).described(sorted(wanted & there.keys()))
+        removed = compare.removed(known, found, wanted)
+        left = known.without(removed)
+        ends = self._ask(spark).ends(left.partitions())
+        removed |= compare.moved(left, ends)
+        if removed and self.removed == "stop":
+            raise compare.refusal(removed)
+        gone = [name for name, why in removed.items() if why is not compare.RECREATED]
+        notes = [compare.note(name, why, known) for name, why in removed.items()]
+        again = {name: found[name].partitions for name in removed if name not in gone}
+        ids = {name: topic.id for name, topic in found.items() if topic.id is not None and name in known.offsets}
+        return Compared(
+            Token(known.without(removed).offsets, ids).extended(again).text(), frozenset(removed), tuple(notes)
+        )
+
+    def token(self, spark: SparkSession, before: str | None, logged: str) -> str:
+        """The batch's offsets with the topics' ids; partitions that the batch does not know yet begin at their first record."""
+        known, offsets = Token({}) if before is None else read(before), read(logged).offsets
+        there = self._ask(spark).topics()
+        found = self._ask(spark).described(sorted(self._wanted(there) & there.keys()))
+        batch = Token(offsets, {name: id for name in offsets if (id := known.ids.get(name)) is not None})
+        removed = compare.removed(batch, found, found.keys() | offsets.keys())
+        if removed:
+            raise compare.refusal(removed, goes_on=self.removed == "continue")
+        ids = {name: topic.id for name, topic in found.items() if topic.id is not None}
+        return Token(offsets, ids).extended({name: topic.partitions for name, topic in found.items()}).text()
 
     def end(self, spark: SparkSession, token: str | None) -> str | None:
         """None: Spark's available-now trigger asks the brokers."""
@@ -58,20 +109,65 @@ class KafkaTopics:
         """Whether the batch stayed below its limit. Shares of it are rounded down, by less than a record a partition."""
         if before is None:
             return False
-        begun: dict[str, dict[str, int]] = json.loads(before)
-        ended: dict[str, dict[str, int]] = json.loads(after)
-        taken = [n - begun.get(topic, {}).get(p, 0) for topic, offsets in ended.items() for p, n in offsets.items()]
-        return sum(taken) + len(taken) < int(self.options["maxOffsetsPerTrigger"])
+        begun, ended = read(before).offsets, read(after).offsets
+        taken = [n - max(0, begun.get(topic, {}).get(p, 0)) for topic, of in ended.items() for p, n in of.items()]
+        unread = any(n < 0 for of in ended.values() for n in of.values())
+        return not unread and sum(taken) + len(taken) < int(self.options["maxOffsetsPerTrigger"])
 
     def sample(self, limit: int) -> Iterator[pa.RecordBatch]:
         """The first records of the topics, `limit` in all."""
         from changefeed.sources.kafka.sample import first_records
 
-        return first_records(self.options, limit)
+        return first_records(self.options, self.names, self.pattern, limit)
 
     def partitions(self, token: str) -> set[tuple[str, int]]:
         """Every partition of the token."""
-        return {(topic, int(p)) for topic, offsets in json.loads(token).items() for p in offsets}
+        return read(token).partitions()
+
+    def close(self) -> None:
+        """Ends the connection to the brokers."""
+        if self._brokers is not None:
+            self._brokers.close()
+            self._brokers = None
+
+    def _ask(self, spark: SparkSession) -> Brokers:
+        if self._brokers is None:
+            _reach(self.options["kafka.bootstrap.servers"])
+            said = {n.removeprefix("kafka."): v for n, v in self.options.items() if n.startswith("kafka.")}
+            self._brokers = Brokers(spark, said)
+        return self._brokers
+
+    def _found(self, spark: SparkSession) -> dict[str, Topic]:
+        """The topics to read.
+
+        Raises:
+            SourceError: one is not there, or none is.
+        """
+        there = self._ask(spark).topics()
+        wanted = self._wanted(there)
+        missing = sorted(wanted - there.keys())
+        if (missing and self.removed == "stop") or not wanted & there.keys():
+            name, servers = (
+                missing[0] if missing else f"matches {self.pattern}",
+                self.options["kafka.bootstrap.servers"],
+            )
+            raise SourceError(f"no topic {name} at {servers}: create it first, or correct the source section")
+        return self._ask(spark).described(sorted(wanted & there.keys()))
+
+    def _wanted(self, there: dict[str, Topic]) -> set[str]:
+        """The topics that the definition names."""
+        if self.pattern is None:
+            return set(self.names)
+        assert self._brokers is not None
+        return self._brokers.matches(self.pattern, there)
+
+    def _subscription(self) -> tuple[str, str]:
+        """Spark's option for the topics. By name, it fails as long as one of them is not there."""
+        if self.pattern is not None:
+            return "subscribePattern", whole(self.pattern)
+        if self.removed == "continue":
+            return "subscribePattern", any_of(self.names)
+        return "subscribe", ",".join(self.names)
 
 
 def _reach(servers: str) -> None:
@@ -91,19 +187,16 @@ def _reach(servers: str) -> None:
 
 def open_source(definition: Any) -> KafkaTopics:
     """The source that a `type: kafka` section describes."""
-    where = (
-        ("subscribe", ",".join(definition.topics))
-        if definition.topics
-        else ("subscribePattern", definition.topics_pattern)
-    )
     return KafkaTopics(
         {
             **definition.properties,
             "kafka.bootstrap.servers": definition.servers,
-            where[0]: where[1],
             "startingOffsets": definition.starting_offsets,
             "includeHeaders": "true",
             "failOnDataLoss": "true",
             "maxOffsetsPerTrigger": str(definition.max_records_per_batch),
-        }
+        },
+        tuple(definition.topics or ()),
+        definition.topics_pattern,
+        definition.removed_topics,
     )

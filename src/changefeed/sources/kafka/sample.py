@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,15 +10,19 @@ import pyarrow as pa
 from changefeed.errors import ConfigError, MissingExtraError, SourceError
 from changefeed.model.batch import record_batch
 from changefeed.sources.kafka.connection import plain_properties
+from changefeed.sources.kafka.pattern import topics_pattern
 
 _SECONDS = 10.0
+_INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")  # no pattern matches them
 
 
-def first_records(options: dict[str, str], limit: int) -> Iterator[pa.RecordBatch]:
-    """The first `limit` records of the topics that Spark's options name, all in one batch.
+def first_records(
+    options: dict[str, str], names: Sequence[str], pattern: str | None, limit: int
+) -> Iterator[pa.RecordBatch]:
+    """The first `limit` records of the topics of these names, or that match the pattern, all in one batch.
 
     Raises:
-        ConfigError: the plain client cannot connect as the options say.
+        ConfigError: the plain client cannot connect as the options say, or only Java can read the pattern.
         SourceError: no broker answers, or a topic is not there.
     """
     try:
@@ -33,7 +36,8 @@ def first_records(options: dict[str, str], limit: int) -> Iterator[pa.RecordBatc
     except KafkaException as error:
         raise ConfigError(f"without Spark, the Kafka client refuses its properties: {error.args[0].str()}") from error
     try:
-        yield record_batch(_records(consumer, options, limit))
+        topics = _topics(consumer, names, pattern, servers)
+        yield record_batch(_records(consumer, topics, limit))
     except KafkaException as error:
         consumer.poll(0)  # hands over what the client knows of the reason
         reason = said[0].str() if said else error.args[0].str()
@@ -42,20 +46,33 @@ def first_records(options: dict[str, str], limit: int) -> Iterator[pa.RecordBatc
         consumer.close()
 
 
-def _records(consumer: object, options: dict[str, str], limit: int) -> list[dict[str, object]]:
-    from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
+def _topics(consumer: object, names: Sequence[str], pattern: str | None, servers: str) -> dict[str, list[int]]:
+    """The topics to look at -> their partitions."""
+    from confluent_kafka import Consumer
 
     assert isinstance(consumer, Consumer)
     topics = consumer.list_topics(timeout=_SECONDS).topics
-    named = options.get("subscribe", "").split(",") if "subscribe" in options else []
-    pattern = options.get("subscribePattern")
-    wanted = named or [t for t in topics if pattern and re.fullmatch(pattern, t)]
-    missing = [t for t in wanted if t not in topics]
-    if missing or not wanted:
-        raise SourceError(f"no topic {missing[0] if missing else pattern} at {options['kafka.bootstrap.servers']}")
+    if pattern is not None:
+        regex = topics_pattern(pattern)
+        if regex is None:
+            raise ConfigError(
+                f"without Spark, topics-pattern {pattern!r} cannot be read: it has constructs of Java's own"
+            )
+        names = [topic for topic in topics if topic not in _INTERNAL and regex.fullmatch(topic)]
+    missing = [topic for topic in names if topic not in topics]
+    if missing or not names:
+        name = missing[0] if missing else f"matches {pattern}"
+        raise SourceError(f"no topic {name} at {servers}: create it first, or correct the source section")
+    return {topic: list(topics[topic].partitions) for topic in names}
+
+
+def _records(consumer: object, topics: dict[str, list[int]], limit: int) -> list[dict[str, object]]:
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
+
+    assert isinstance(consumer, Consumer)
     ends = {}
-    for topic in wanted:
-        for partition in topics[topic].partitions:
+    for topic, partitions in topics.items():
+        for partition in partitions:
             low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_SECONDS)
             if high > low:
                 ends[topic, partition] = high

@@ -1,0 +1,393 @@
+"""Runs of a pipeline killed at random moments, over random histories, until every log is applied; then every cut is read.
+
+    python bench/kills.py [--kills 300] [--minutes 120] [--seed 1] [--pipelines 1] [--kinds driver,zombie] [--out FILE]
+
+A history (`tests/pipeline/random_log.py`: tables with keys and without, DDL, transactions over tables, rows that change
+their keys) is read in small batches by `changefeed run`, a process with a JVM and Python workers of its own. Each run is
+ended at a chance moment after a chance commit to its ledger:
+
+    driver     SIGKILL to the command line; its JVM finds out by itself, while the next run starts
+    jvm        SIGKILL to Java
+    worker     SIGKILL to a Python worker; a run that gets over it goes on
+    all        SIGKILL to all processes at once
+    zombie     SIGSTOP to all, another run of the pipeline takes over, SIGCONT while it works, when it has ended or was killed
+
+When a run has come to its end, each cut that the ledger published is read by a reader that is not Spark, and compared with
+the history's exact state at its commit_ts. One seed makes the same histories and intentions; moments are the machine's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.memory import tree
+from changefeed.errors import ChangefeedError
+from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.paths import own_folder
+from changefeed.sinks.delta.read import query
+from tests.pipeline.random_log import Faults, RandomLog, random_log
+from tests.pipeline.running import definition
+
+KINDS = ("driver", "jvm", "worker", "all", "zombie")
+PATIENCE = 300.0  # seconds for a run to come to its end by itself
+LIMIT = 8  # records in a batch
+JAVA = "-XX:TieredStopAtLevel=1 -Xshare:auto"
+
+
+@dataclass
+class Kill:
+    """One kill: what was meant, and what it met."""
+
+    seed: int
+    history: int
+    consistency: str
+    kind: str
+    commits: int
+    delay: float
+    phase: str = ""
+    exit: int | None = None
+    said: str = ""
+
+    def line(self, number: int) -> str:
+        """For the results."""
+        when = f"{self.delay:.2f} s after ledger commit {self.commits} of the run"
+        return (
+            f"{number:4}  seed {self.seed} history {self.history} {self.consistency:11}  {self.kind:7} {when}  "
+            f"left {self.phase:12} exit {self.exit}  {self.said}"
+        )
+
+
+@dataclass
+class Pipeline:
+    """One history, its pipeline in a folder, and the processes that run it."""
+
+    folder: Path
+    log: RandomLog
+    consistency: str
+    java: str
+    runs: int = 0
+    errors: dict[int, Path] = field(default_factory=dict)  # pid -> what the run says to stderr
+
+    @property
+    def definition(self) -> Definition:
+        """As the command line reads it."""
+        return definition(self.log.path, self.folder / "lake", limit=LIMIT, consistency=self.consistency)
+
+    def start(self) -> subprocess.Popen[str]:
+        """A run of the command line, in a group of its own."""
+        said = {
+            "source": {"type": "files", "path": "log.jsonl", "protocol": "ticdc-open", "max-records-per-batch": LIMIT},
+            "sink": {"type": "delta", "path": "lake"},
+            "pipeline": {"name": "test", "consistency": self.consistency},
+            "spark": {"spark.driver.memory": "640m", "spark.driver.extraJavaOptions": self.java},
+        }
+        file = self.folder / "pipeline.yaml"
+        file.write_text(json.dumps(said))  # JSON is YAML
+        command = [sys.executable, "-m", "changefeed.cli", "run", str(file), "--once", "--json"]
+        self.runs += 1
+        errors = self.folder / f"errors-{self.runs}.txt"
+        with (self.folder / "output.txt").open("a") as out, errors.open("w") as err:
+            process = subprocess.Popen(command, stdout=out, stderr=err, text=True, start_new_session=True)
+        self.errors[process.pid] = errors
+        return process
+
+    def last_words(self, process: subprocess.Popen[str]) -> str:
+        """The last line that a run said to stderr."""
+        lines = self.errors[process.pid].read_text(errors="replace").strip().splitlines()
+        return lines[-1][:160] if lines else ""
+
+    def commits(self) -> int:
+        """Commits of the ledger so far."""
+        with suppress(FileNotFoundError):
+            names = os.listdir(self.folder / "lake" / "_changefeed" / "ledger" / "_delta_log")
+            return sum(name.endswith(".json") and not name.startswith(".") for name in names)
+        return 0
+
+    def phase(self) -> str:
+        """Where the ledger says that the pipeline is."""
+        try:
+            rows = query(
+                f"{own_folder(self.definition)}/ledger",
+                "SELECT epoch, step, status FROM t ORDER BY epoch DESC, step DESC, CASE status WHEN 'done' THEN 2 "
+                "WHEN 'begun' THEN 1 ELSE 0 END DESC LIMIT 1",
+            )
+        except ChangefeedError as error:
+            return f"? {error}"
+        return f"{rows[0]['status']} {rows[0]['step']}" if rows else "nothing"
+
+    def wait_for(self, process: subprocess.Popen[str], commits: int) -> bool:
+        """Waits until the ledger has so many commits; False when the run has ended before."""
+        until = time.monotonic() + PATIENCE
+        while process.poll() is None and self.commits() < commits and time.monotonic() < until:
+            time.sleep(0.02)
+        return process.poll() is None
+
+
+@dataclass(frozen=True)
+class Process:
+    """One of a run's processes. A number may be given again: `born` tells it from another of the same number."""
+
+    pid: int
+    what: str
+    born: str
+
+    def send(self, number: signal.Signals) -> None:
+        """Sends a signal, if the process still is."""
+        if born(self.pid) == self.born:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+
+def born(pid: int) -> str | None:
+    """When a process was started, in the kernel's ticks."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        return None
+
+
+def processes(root: int) -> list[Process]:
+    """The run and its descendants, each a `driver`, `jvm` or `worker`."""
+    found = []
+    for pid in tree(root):
+        with suppress(OSError):
+            name, when = Path(f"/proc/{pid}/comm").read_text().strip(), born(pid)
+            what = "driver" if pid == root else "jvm" if name == "java" else "worker"
+            found.append(Process(pid, what, when or ""))
+    return found
+
+
+def send(targets: list[Process], number: signal.Signals) -> None:
+    """Sends a signal to all of them."""
+    for process in targets:
+        process.send(number)
+
+
+def chosen(kind: str, there: list[Process], chance: random.Random) -> list[Process]:
+    """Whom a kill of this kind is for."""
+    if kind in ("all", "zombie"):
+        return there
+    found = [process for process in there if process.what == kind]
+    return [chance.choice(found)] if found else there
+
+
+def one_kill(pipeline: Pipeline, kill: Kill, chance: random.Random) -> bool:
+    """Starts a run and kills it as meant; False when it came to its end before."""
+    run = pipeline.start()
+    if not pipeline.wait_for(run, pipeline.commits() + kill.commits):
+        kill.exit = run.returncode
+        return False
+    time.sleep(kill.delay)
+    there = processes(run.pid)
+    if run.poll() is not None:
+        kill.exit = run.returncode
+        return False
+    if kill.kind == "zombie":
+        _taken_over(pipeline, kill, there, chance)
+    else:
+        send(chosen(kill.kind, there, chance), signal.SIGKILL)
+    ended = waited(run)
+    kill.phase, kill.exit = pipeline.phase(), run.returncode
+    kill.said += "" if ended else "hung, and ended by the harness; "
+    kill.said += pipeline.last_words(run) if kill.kind in ("jvm", "worker", "zombie") else ""
+    # a JVM whose driver is gone finds out by itself, while the next run starts
+    threading.Thread(target=_end_later, args=(there,), daemon=True).start()
+    return True
+
+
+def waited(run: subprocess.Popen[str]) -> bool:
+    """Waits for the run to end by itself; ends it and answers False when it does not."""
+    try:
+        run.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        send(processes(run.pid), signal.SIGKILL)
+        run.wait()
+        return False
+    return True
+
+
+def _taken_over(pipeline: Pipeline, kill: Kill, older: list[Process], chance: random.Random) -> None:
+    """Stops the run, lets another take over, and lets the older go on while it works or when it has ended."""
+    send(older, signal.SIGSTOP)
+    newer, manner = pipeline.start(), chance.choice(["in the middle", "after the end", "after the death"])
+    if manner == "after the end":
+        waited(newer)
+    else:
+        pipeline.wait_for(newer, pipeline.commits() + chance.randint(1, 4))
+        time.sleep(chance.random())
+        if manner == "after the death":
+            send(processes(newer.pid), signal.SIGKILL)
+    send(older, signal.SIGCONT)
+    waited(newer)
+    kill.said = f"went on {manner} of the newer run, exit {newer.returncode}; "
+
+
+def _end_later(left: list[Process]) -> None:
+    time.sleep(20)
+    send(left, signal.SIGKILL)
+
+
+@dataclass
+class Campaign:
+    """All kills, and what was found when the logs were applied."""
+
+    seed: int
+    wanted: int
+    until: float
+    out: IO[str]
+    kinds: Sequence[str] = KINDS
+    kills: list[Kill] = field(default_factory=list)
+    faults: list[tuple[int, Faults]] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def over(self) -> bool:
+        """Whether there were kills enough, or time."""
+        return len(self.kills) >= self.wanted or time.monotonic() > self.until
+
+    def history(self, number: int, folder: Path, java: str) -> None:
+        """Kills runs over one history until it is applied, and reads every cut."""
+        chance = random.Random(self.seed * 1000 + number)
+        consistency = ("transaction", "key")[number % 2]
+        folder.mkdir(parents=True)
+        log = random_log(folder / "log.jsonl", chance.randrange(2**32), 45, moves=consistency == "transaction")
+        pipeline, failed = Pipeline(folder, log, consistency, java), 0
+        while not self.over() and failed < 3:
+            commits, delay = chance.choice([1, 2, 2, 3, 3, 4, 5, 6]), chance.uniform(0, 1.5)
+            kill = Kill(self.seed, number, consistency, chance.choice(self.kinds), commits, delay)
+            if one_kill(pipeline, kill, chance):
+                self._record(kill)
+            elif kill.exit == 0:
+                break
+            else:
+                failed += 1
+        self._finish(pipeline, number)
+
+    def _record(self, kill: Kill) -> None:
+        with self.lock:
+            self.kills.append(kill)
+            print(kill.line(len(self.kills)), file=self.out, flush=True)
+
+    def _finish(self, pipeline: Pipeline, number: int) -> None:
+        code, words = None, ""
+        for _ in range(3):  # a Spark that was short of time or of memory may need another try
+            run = pipeline.start()
+            waited(run)
+            code, words = run.returncode, pipeline.last_words(run)
+            if code == 0:
+                break
+        with self.lock:
+            if code != 0:
+                self.errors.append(f"history {number} does not come to its end: exit {code}: {words}")
+                print("     ", self.errors[-1], file=self.out, flush=True)
+                return
+            try:
+                faults = pipeline.log.faults(pipeline.definition)
+            except Exception as error:
+                faults = Faults()
+                faults.wrong(f"a cut cannot be read: {error}")
+            self.faults.append((number, faults))
+            found = f"{faults.cuts} cuts, {faults.tables} tables: {faults.lost} lost, {faults.doubled} doubled, "
+            found += f"{faults.torn} torn"
+            print(
+                f"      history {number} is applied: {found}",
+                *faults.words[:3],
+                sep="\n      ",
+                file=self.out,
+                flush=True,
+            )
+            if not faults.words:
+                shutil.rmtree(pipeline.folder, ignore_errors=True)
+
+    def summary(self) -> str:
+        """What there was, in one line."""
+        kinds = {kind: sum(kill.kind == kind for kill in self.kills) for kind in KINDS}
+        sums = {
+            name: sum(getattr(f, name) for _, f in self.faults)
+            for name in ("cuts", "tables", "lost", "doubled", "torn")
+        }
+        return (
+            f"seed {self.seed}: {len(self.kills)} kills ({', '.join(f'{n} {kind}' for kind, n in kinds.items())}) over "
+            f"{len(self.faults)} histories; {sums['cuts']} cuts, {sums['tables']} tables compared: {sums['lost']} lost, "
+            f"{sums['doubled']} doubled, {sums['torn']} torn; {len(self.errors)} pipelines that do not come to an end"
+        )
+
+
+def warmed(folder: Path) -> str:
+    """Java's options, with an archive of its classes made by a run over an empty history."""
+    archive = folder / "classes.jsa"
+    (folder / "warm").mkdir(parents=True)
+    log = random_log(folder / "warm" / "log.jsonl", 1, 5)
+    waited(Pipeline(folder / "warm", log, "transaction", f"{JAVA} -XX:ArchiveClassesAtExit={archive}").start())
+    return f"{JAVA} -XX:SharedArchiveFile={archive}" if archive.exists() else JAVA
+
+
+def campaign(
+    seed: int,
+    kills: int,
+    minutes: float,
+    folder: Path,
+    out: IO[str],
+    pipelines: int = 1,
+    kinds: Sequence[str] = KINDS,
+) -> Campaign:
+    """Kills until there were enough or the time is over; every history that was begun is applied to its end."""
+    campaign = Campaign(seed, kills, time.monotonic() + minutes * 60, out, kinds)
+    java, numbers = warmed(folder), iter(range(10**6))
+
+    def work() -> None:
+        while not campaign.over():
+            with campaign.lock:
+                number = next(numbers)
+            campaign.history(number, folder / f"history-{number}", java)
+
+    with ThreadPoolExecutor(pipelines) as pool:
+        for done in [pool.submit(work) for _ in range(pipelines)]:
+            done.result()
+    return campaign
+
+
+def main() -> None:
+    """Kills, compares, and writes it down."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=300)
+    parser.add_argument("--minutes", type=float, default=120)
+    parser.add_argument("--seed", type=int, default=random.randrange(2**16))
+    parser.add_argument("--pipelines", type=int, default=1)
+    parser.add_argument("--kinds", type=lambda text: text.split(","), default=KINDS)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "kills.txt")
+    given: Any = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="changefeed-kills-"))
+    os.environ["TMPDIR"] = str(folder)  # killed runs leave scratch behind
+    with given.out.open("a") as out:
+        done = campaign(given.seed, given.kills, given.minutes, folder, out, given.pipelines, given.kinds)
+        print(done.summary(), file=out, flush=True)
+    print(done.summary())
+    bad = done.errors or any(faults.words for _, faults in done.faults)
+    if bad:
+        print(f"the folders of the histories that went wrong are in {folder}")
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()

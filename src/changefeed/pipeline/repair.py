@@ -1,0 +1,163 @@
+"""Ways back for a pipeline that has stopped because a table, its ledger or its pending store is not as it was left.
+
+Rule 1. A repair takes the next epoch, as a run does, so a run that is going on stops.
+Rule 2. One table: its rows become those of the ledger's version (`restore`), stay as they are (`accept`), or are read anew
+from the source up to the barrier (`rebuild`). The repair's commit carries a write id of its own, by which the guard knows
+that the table is again what the ledger says. A step that was begun is then finished as ever.
+Rule 3. All tables: the ledger's state becomes that of a pipeline that has read nothing, which may replace whatever it wrote
+before. The next run reads the source from its beginning.
+Rule 4. A table is not rebuilt from a source that has lost records: as many row changes as the ledger says must be there.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from changefeed.errors import ConfigError, SourceError, unknown_name
+from changefeed.pipeline.compose import Flow
+from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.edge import as_ours
+from changefeed.pipeline.guard import REPAIRED
+from changefeed.pipeline.paths import own_folder, tables_folder
+from changefeed.pipeline.run import open_flow, run
+from changefeed.pipeline.state import State, TableState, Written
+from changefeed.sinks.delta.log import Stamp
+from changefeed.spark.files import file_system
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+How = Literal["restore", "accept", "rebuild"]
+_NOTE = "changefeed repair"
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What a repair did: the tables, by `database.table`, and whether the next run reads the source from its beginning."""
+
+    tables: tuple[str, ...]
+    starts_over: bool
+
+
+def repair(definition: Definition, spark: SparkSession, tables: Sequence[str], how: How) -> Repaired:
+    """Makes tables what the ledger says, or the ledger what the tables are.
+
+    Args:
+        definition: the pipeline.
+        spark: a session with Delta.
+        tables: by `database.table`.
+        how: see rule 2.
+
+    Raises:
+        ConfigError: the ledger has no such table, or the table cannot be repaired this way.
+        SinkError: the ledger is damaged: `start_over` is the way.
+        SourceError: the source has lost records that the rebuild needs.
+    """
+    with as_ours():
+        flow = open_flow(definition, spark)
+        flow.ledger.claim()
+        flow.executor.take_name()
+        known = flow.ledger.state.tables
+        for name in tables:
+            if name not in known:
+                raise unknown_name("table", name, known)
+        if how == "rebuild":
+            _rebuild(flow, tables)
+        for name in tables if how != "rebuild" else ():
+            (_restore if how == "restore" else _accept)(flow, known[name])
+    return Repaired(tuple(tables), starts_over=False)
+
+
+def start_over(definition: Definition, spark: SparkSession) -> Repaired:
+    """Makes the pipeline one that has read nothing, and that may replace every table it has written.
+
+    Raises:
+        ConfigError: the ledger is another pipeline's.
+        SinkError: the ledger is damaged: its folder has to be deleted first.
+    """
+    with as_ours():
+        flow = open_flow(definition, spark)
+        flow.ledger.claim()
+        flow.executor.take_name()
+        before, root = flow.ledger.state, tables_folder(definition)
+        paths = {*before.known(), *_written_by(flow, root)}
+        flow.ledger.finish(State(left={path: Written(-1, 0, 0, 0) for path in sorted(paths)}))
+        flow.pending.delete_all_but((), flow.ledger.epoch)
+    return Repaired(tuple(sorted(paths)), starts_over=True)
+
+
+def _stamp(flow: Flow) -> Stamp:
+    return Stamp(flow.ledger.epoch, flow.ledger.step, REPAIRED)
+
+
+def _restore(flow: Flow, table: TableState) -> None:
+    path = f"{flow.executor.root}/{table.path}"
+    if table.written is None:
+        raise ConfigError(f"{path}: the ledger has no version of it yet: there is nothing to restore")
+    flow.executor.writer.restore(path, table.written.version, _stamp(flow), _NOTE)
+
+
+def _accept(flow: Flow, table: TableState) -> None:
+    path, writer = f"{flow.executor.root}/{table.path}", flow.executor.writer
+    found = writer.state(path)
+    if found is None:
+        raise ConfigError(f"{path}: there is no table to accept: rebuild it")
+    wanted = [*(column.name for column in table.table.columns), *writer.extra]
+    if sorted(found.columns) != sorted(wanted):
+        raise ConfigError(
+            f"{path}: the table has the columns {', '.join(found.columns)}, upstream it has {', '.join(wanted)}: restore or "
+            "rebuild it"
+        )
+    if missing := writer.missing_files(path, found.version):
+        raise ConfigError(f"{path}: {len(missing)} data files are gone or damaged, the first {missing[0]}: rebuild it")
+    writer.adopt(path, table.table, _stamp(flow), _NOTE)
+
+
+def _rebuild(flow: Flow, tables: Sequence[str]) -> None:
+    """Runs the pipeline into a folder beside, up to the barrier, and takes the tables from there."""
+    definition, state = flow.definition, flow.ledger.state
+    if state.barrier is None:
+        raise ConfigError(
+            "with consistency `key` there is no point up to which a table could be built anew by itself: rebuild all tables"
+        )
+    folder = f"{own_folder(definition)}/rebuild-{uuid.uuid4().hex}"
+    beside = definition.model_copy(update={"sink": definition.sink.model_copy(update={"path": folder})})
+    try:
+        built = run(beside, flow.executor.writer.spark, once=True, until=state.barrier).state
+        counts = built.counts
+        if built.barrier != state.barrier or counts.applied + counts.repeated < state.counts.applied:
+            raise SourceError(
+                f"the source does not have everything any more: {counts.applied:,} row changes up to {built.barrier}, "
+                f"{state.counts.applied:,} had been applied up to {state.barrier}. Take a new snapshot upstream, and rebuild "
+                "all tables from it"
+            )
+        for name in tables:
+            source = f"{folder}/{built.tables[name].path}"
+            path = f"{flow.executor.root}/{state.tables[name].path}"
+            flow.executor.writer.copy(source, path, _stamp(flow), _NOTE)
+    finally:
+        _delete(flow, folder)
+
+
+def _delete(flow: Flow, folder: str) -> None:
+    path, files = file_system(flow.executor.writer.spark, folder)
+    files.delete(path, True)
+
+
+def _written_by(flow: Flow, root: str) -> list[str]:
+    """The paths below the sink's where a pipeline of this name has written a table, under whatever ledger."""
+    mine, found = f"changefeed:{flow.ledger.pipeline}:", list[str]()
+    top, files = file_system(flow.executor.writer.spark, root)
+    if not files.exists(top):
+        return found
+    for database in files.listStatus(top):
+        name = str(database.getPath().getName())
+        for table in files.listStatus(database.getPath()) if database.isDirectory() and name != "_changefeed" else ():
+            path = f"{name}/{table.getPath().getName()}"
+            state = flow.executor.writer.state(f"{root}/{path}") if table.isDirectory() else None
+            if state is not None and any(one.startswith(mine) for one in state.applications):
+                found.append(path)
+    return found

@@ -1,0 +1,96 @@
+"""Notifications and signals, both directions: records around a connector that say nothing of any row.
+
+    topic                        key              value
+    notification.sink.topic.name {"id":…}         {"id":…,"type":…,"aggregate_type":…,"additional_data":{…},"timestamp":…}
+    signal.kafka.topic           srv1             {"type":"execute-snapshot","data":{…}}, of a user, for the connector to read
+
+Rule 1. Both are heartbeats: somebody lives, and nothing follows from that for a table. The origin's `notification` has all
+        members but the timestamp, in their order; `schemas` and `key` are as in `control`.
+Rule 2. A signal is what a user has typed: the origin's `signal` has it word for word, and its key beside it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from changefeed.errors import SchemaError, UnsupportedError
+from changefeed.model.event import Heartbeat
+from changefeed.model.position import Place
+from changefeed.protocols.debezium_mysql import blocks
+from changefeed.protocols.debezium_mysql.control import Record, instant, joined, key_origin, sides
+from changefeed.protocols.debezium_mysql.parts import Part
+from changefeed.protocols.debezium_mysql.reading import show
+from changefeed.wire import base64_text
+
+MEMBERS = ("id", "type", "aggregate_type", "additional_data", "timestamp")
+_TEXTS = ("id", "type", "aggregate_type")
+_SIGNAL = ({"type", "data"}, {"id", "type", "data"})
+
+
+def read_notification(key: Part | None, value: Part, place: Place) -> Heartbeat:
+    """A notification, of which `aggregate_type` is there.
+
+    Raises:
+        SchemaError: it is none.
+    """
+    tree = value.payload
+    if tuple(tree) != MEMBERS:
+        raise SchemaError(f"notification has {', '.join(tree)}, expected {', '.join(MEMBERS)}")
+    for name in _TEXTS:
+        if type(tree[name]) is not str:
+            raise SchemaError(f"{show(tree[name])} is no string - at `notification.{name}`")
+    data = tree["additional_data"]
+    if data is not None and not (isinstance(data, dict) and all(type(text) is str for text in data.values())):
+        raise SchemaError(f"{show(data)} is no object of strings - at `notification.additional_data`")
+    origin = {
+        "notification": {name: tree[name] for name in MEMBERS if name != "timestamp"},
+        **sides(key, value, blocks.NOTIFICATION_KEY, blocks.NOTIFICATION),
+        **key_origin(key, {"id": tree["id"]}),
+    }
+    return Heartbeat(place, instant(tree, "notification", "timestamp"), origin)
+
+
+def write_notification(event: Heartbeat) -> Record:
+    """Key and value of a notification.
+
+    Raises:
+        UnsupportedError: it has no time.
+    """
+    if event.commit_time is None:
+        raise UnsupportedError(f"debezium-mysql: notification at {event.place} needs a commit time")
+    said = event.origin["notification"]
+    value = {**said, "timestamp": event.commit_time.us // 1000}
+    return joined(event.origin, {"id": said.get("id")}, value, blocks.NOTIFICATION_KEY, blocks.NOTIFICATION)
+
+
+def is_signal(value: Part) -> bool:
+    """Whether a value is a signal."""
+    tree = value.payload
+    if value.schema is not None or not isinstance(tree, dict) or tree.keys() not in _SIGNAL:
+        return False
+    return type(tree["type"]) is str and type(tree["data"]) in (dict, str, type(None))
+
+
+def read_signal(key: bytes | None, value: bytes, place: Place) -> Heartbeat:
+    """A signal; its key is any text."""
+    signal: dict[str, Any] = {"value": _shown(value)}
+    if key is not None:
+        signal["key"] = _shown(key)
+    return Heartbeat(place, None, {"signal": signal})
+
+
+def write_signal(event: Heartbeat) -> tuple[bytes | None, bytes]:
+    """Key and value of a signal."""
+    signal = event.origin["signal"]
+    return _hidden(signal["key"]) if "key" in signal else None, _hidden(signal["value"])
+
+
+def _shown(data: bytes) -> Any:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64_text.write(data)}
+
+
+def _hidden(shown: Any) -> bytes:
+    return base64_text.read(shown["base64"]) if isinstance(shown, dict) else str(shown).encode()

@@ -1,0 +1,68 @@
+r"""`topics-pattern`: a Java regular expression that a topic's whole name must match.
+
+A run lets Java read it. What looks at topics without Spark reads it with Python's `re`, for which these are rewritten:
+
+    Java                    Python
+    (?<name>…)              (?P<name>…)
+    \Q…\E                   the text, escaped
+    \z                      \Z
+
+What Python reads in another way, or not at all, is left to the run: `\p{…}`, `\h`, `\R`, `\x{…}`, `\k<…>`, `\G`, `\Z`, classes
+within classes and their intersections (`[a-z&&[^x]]`), and whatever Python refuses that Java may not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from changefeed.errors import ConfigError
+
+_JAVA_ALONE = re.compile(r"\\[pPhHRXGZkexN]|\[[^\]]*(?:&&|\[)|\(\?[a-zA-Z]*[dU]")
+_PYTHON_ALONE = re.compile(r"\(\?(?:P[<=>]|#|\()")
+# What is wrong in either language; the rest of Python's errors may be its own.
+_WRONG = (
+    "missing )",
+    "unbalanced parenthesis",
+    "unterminated character set",
+    "nothing to repeat",
+    "bad character range",
+)
+_PARTS = re.compile(r"\\Q(.*?)(?:\\E|\Z)|\\(.)|\(\?<(?=[A-Za-z])", re.DOTALL)
+
+
+def topics_pattern(pattern: str) -> re.Pattern[str] | None:
+    """The pattern as Python reads it; None where only Java reads it as it is meant.
+
+    Raises:
+        ConfigError: it is not a regular expression.
+    """
+    if found := _PYTHON_ALONE.search(pattern):
+        raise ConfigError(f"{pattern!r}: Java's regular expressions have no {found[0]}")
+    if _JAVA_ALONE.search(pattern):
+        return None
+    try:
+        return re.compile(_PARTS.sub(_rewritten, pattern))
+    except re.error as error:
+        if not error.msg.startswith(_WRONG):
+            return None
+        raise ConfigError(f"{pattern!r} is not a regular expression: {error}") from error
+
+
+def whole(pattern: str) -> str:
+    """The Java regular expression that finds what `pattern` matches as a whole: Spark's connector looks anywhere in a name."""
+    return rf"\A(?:{pattern})\z"
+
+
+def any_of(topics: Iterable[str]) -> str:
+    """The Java regular expression for just these names."""
+    return whole("|".join(rf"\Q{topic}\E" for topic in topics))
+
+
+def _rewritten(found: re.Match[str]) -> str:
+    quoted, escaped = found.groups()
+    if quoted is not None:
+        return re.escape(quoted)
+    if escaped is not None:
+        return r"\Z" if escaped == "z" else found[0]
+    return "(?P<"

@@ -1,0 +1,26 @@
+"""The program that Spark takes for Python: Python, with modules of ours in the place of two of pyspark's.
+
+`spark.python.daemon.module` names ours for the workers of tasks alone. Those that plan a data source have daemons too, which
+end at a signal that all processes of a service get; and the worker of a streaming source has to answer in time.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+_INSTEAD = {
+    "pyspark.daemon": "changefeed.spark.daemon",
+    "pyspark.sql.streaming.python_streaming_source_runner": "changefeed.spark.source_worker",
+}
+
+
+def program(folder: Path) -> str:
+    """Writes the program into `folder`; Python itself where none can be started from there."""
+    path = folder / "python"
+    cases = "".join(f'  "-m {theirs}") shift 2; set -- -m {ours} "$@" ;;\n' for theirs, ours in _INSTEAD.items())
+    quoted = sys.executable.replace("'", "'\\''")
+    path.write_text(f'#!/bin/sh\ncase "$1 $2" in\n{cases}esac\nexec \'{quoted}\' "$@"\n')
+    path.chmod(0o700)
+    return str(path) if os.access(path, os.X_OK) else sys.executable

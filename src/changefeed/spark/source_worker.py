@@ -1,0 +1,51 @@
+"""The worker of a streaming source, started so that it answers at once.
+
+Spark starts this worker by itself, not by its daemon, waits ten seconds for it to connect, and has no property for more. The
+worker that pyspark has connects when all of pyspark is imported: a second of work, which takes more than ten on a machine that
+has twenty other things to do. This one connects first.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from typing import BinaryIO, cast
+
+_BUFFER = 65536
+
+
+def _connected() -> BinaryIO:
+    """The connection to the JVM that started this process; over TCP it asks for a secret."""
+    path = os.environ.get("PYTHON_WORKER_FACTORY_SOCK_PATH")
+    if path is not None:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock.connect(path)
+        return cast(BinaryIO, sock.makefile("rwb", _BUFFER))
+    host = "::1" if os.environ.get("SPARK_PREFER_IPV6", "").lower() == "true" else "127.0.0.1"
+    sock = socket.create_connection((host, int(os.environ["PYTHON_WORKER_FACTORY_PORT"])))
+    stream = cast(BinaryIO, sock.makefile("rwb", _BUFFER))
+    secret = os.environ["PYTHON_WORKER_FACTORY_SECRET"].encode()
+    stream.write(struct.pack("!i", len(secret)) + secret)
+    stream.flush()
+    (length,) = struct.unpack("!i", stream.read(4))
+    if stream.read(length) != b"ok":
+        raise ConnectionError("Spark's JVM does not know this worker")
+    return stream
+
+
+def main() -> None:
+    """Connects, gives the process id, and then is pyspark's worker."""
+    stream = _connected()
+    stream.write(struct.pack("!i", os.getpid()))
+    stream.flush()
+    from pyspark.sql.streaming.python_streaming_source_runner import main as serve
+
+    try:
+        serve(stream, stream)
+    finally:
+        stream.close()
+
+
+if __name__ == "__main__":
+    main()

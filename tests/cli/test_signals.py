@@ -1,0 +1,129 @@
+"""Signals that every process of a run gets: from a terminal, `timeout`, or a service manager that stops a service."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.pipeline.history import HistoryBuilder
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(900),  # each starts a JVM of its own
+    pytest.mark.xdist_group("processes"),
+    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc"),
+]
+
+
+def _parents() -> dict[int, int]:
+    found = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            found[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+        except (OSError, IndexError):
+            continue  # it has ended since
+    return found
+
+
+def _family(pid: int) -> set[int]:
+    """The process and all that it and its children started."""
+    parents, family = _parents(), {pid}
+    while more := {child for child, parent in parents.items() if parent in family} - family:
+        family |= more
+    return family
+
+
+def _to_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    os.killpg(process.pid, number)
+
+
+def _to_service(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    for pid in _family(process.pid):
+        with suppress(ProcessLookupError):  # it has ended since
+            os.kill(pid, number)
+
+
+def _gone(pids: set[int], within: float = 60) -> bool:
+    until = time.monotonic() + within
+    while pids & _parents().keys():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.2)
+    return True
+
+
+def _started(tmp_path: Path) -> subprocess.Popen[bytes]:
+    """A run in a group of its own, with many steps before it."""
+    h = HistoryBuilder()
+    for number in range(60):
+        h.rows(("orders", None, {"id": number, "note": "one"}))
+        h.resolved()
+    h.write(tmp_path / "app.jsonl")
+    definition = {
+        "source": {"type": "files", "path": "app.jsonl", "protocol": "ticdc-open", "max-records-per-batch": 3},
+        "sink": {"type": "delta", "path": "lake"},
+        "pipeline": {"name": "signals"},
+        "spark": {"spark.driver.memory": "1g"},
+    }
+    (tmp_path / "p.yaml").write_text(yaml.safe_dump(definition))
+    command = [sys.executable, "-m", "changefeed.cli", "run", str(tmp_path / "p.yaml"), "--json"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+
+
+@pytest.mark.parametrize("send", [_to_group, _to_service])
+@pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_run_ends_after_its_step(
+    tmp_path: Path, send: Callable[[subprocess.Popen[bytes], signal.Signals], None], number: signal.Signals, code: int
+) -> None:
+    with _started(tmp_path) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        first = json.loads(process.stdout.readline())
+        family = _family(process.pid)
+        send(process, number)
+        lines = process.stdout.read().splitlines()
+        assert process.wait(60) == code, process.stderr.read().decode()
+        assert process.stderr.read() == b""
+    assert first["event"] == "step"
+    summary = json.loads(lines[-1])
+    assert (summary["event"], summary["stopped_by"]) == ("summary", number.name)
+    assert summary["counts"]["applied"] == summary["counts"]["rows"] > 0
+    assert _gone(family)
+
+
+def test_nothing_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
+    with _started(tmp_path) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        family = _family(process.pid)
+        process.kill()
+        process.wait()
+    assert len(family) > 2
+    assert _gone(family)
+
+
+def test_a_jvm_that_is_killed_is_told_in_one_line(tmp_path: Path) -> None:
+    with _started(tmp_path) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        family = _family(process.pid)
+        [jvm] = [pid for pid in family if Path(f"/proc/{pid}/comm").read_text().strip() == "java"]
+        os.kill(jvm, signal.SIGKILL)
+        process.stdout.read()
+        [line] = process.stderr.read().splitlines()
+        assert process.wait(60) == 1
+    error = json.loads(line)["error"]
+    assert error["type"] == "ResourceError"
+    assert error["message"].startswith("Spark's JVM has ended: killed, or out of memory")
+    assert _gone(family)

@@ -1,0 +1,44 @@
+"""Which partitions hold the cut, as the progress line names them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from changefeed.cli.output import Output
+from changefeed.cli.run_ import _Steps, _waits_for
+from changefeed.pipeline.load import read
+from changefeed.pipeline.state import Counts, State
+from changefeed.sources.kafka.token import Token
+
+STATE = State(
+    resolved={"shop": {0: 7}},
+    positions={"shop": {0: 4, 1: 2}},
+    source=Token({"shop": {"0": 4, "1": 2, "2": -2}}).text(),
+    counts=Counts(rows=9, applied=4),
+)
+
+
+def _pipeline(protocol: str = "ticdc-open", **pipeline: Any) -> Any:
+    source = {"type": "kafka", "servers": "127.0.0.1:1", "topics": ["shop"], "protocol": protocol}
+    return read({"source": source, "sink": {"type": "delta", "path": "lake"}, "pipeline": pipeline})
+
+
+@pytest.mark.parametrize(
+    "pipeline, state, waits",
+    [
+        (_pipeline(), STATE, ["shop:1", "shop:2"]),
+        (_pipeline(consistency="key"), STATE, []),
+        (_pipeline("debezium-mysql"), STATE, []),
+        (_pipeline(), State(positions={"shop": {0: 1}}), []),
+    ],
+)
+def test_partitions_without_a_mark_hold_what_is_pending(pipeline: Any, state: State, waits: list[str]) -> None:
+    assert _waits_for(pipeline, state) == waits
+
+
+def test_the_line_names_them() -> None:
+    said: list[str] = []
+    _Steps(Output(), said.append, lambda state: _waits_for(_pipeline(), state))(STATE)
+    assert said[0].endswith(", waits for shop:1, shop:2: no resolved event yet")

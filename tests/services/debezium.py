@@ -1,0 +1,238 @@
+"""Debezium's engine in a JVM of its own, which writes down what it emits, for as long as a `with` lasts.
+
+    with Debezium(database, tmp_path, {"snapshot.mode": "initial"}) as engine:
+        engine.follow()                       # until it has sent everything that the database has committed
+    write_log(tmp_path / "log.jsonl", engine.events(), partitions=2)
+
+The engine is the connector's own code with Kafka Connect's JSON converter; what it sends lies in one file in the order of
+sending, offsets and schema history in two others. So an engine can be stopped, killed and started again in the same
+folder, and goes on as it does in Kafka Connect. `write_log` gives the records topics, partitions and offsets.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from changefeed.spark import ivy, java
+from tests.services.database import Database
+from tests.services.processes import stop, tail
+
+Event = dict[str, Any]
+
+# The newest that Maven Central has of each.
+VERSIONS = {"mariadb": "3.5.0.Final", "mysql": "3.6.1.Final"}
+PREFIX = "srv"
+MARKER = "zz_marker"
+_DESCRIPTOR = """\
+<ivy-module version="2.0">
+  <info organisation="changefeed" module="debezium-{connector}"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+    <dependency org="io.debezium" name="debezium-embedded" rev="{version}" conf="default->default"/>
+    <dependency org="io.debezium" name="debezium-connector-{connector}" rev="{version}" conf="default->default"/>
+    <dependency org="io.debezium" name="debezium-storage-file" rev="{version}" conf="default->default"/>
+    <dependency org="org.slf4j" name="slf4j-simple" rev="1.7.36" conf="default->default"/>
+  </dependencies>
+</ivy-module>
+"""
+_COMPILER = """\
+<ivy-module version="2.0">
+  <info organisation="changefeed" module="ecj"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies><dependency org="org.eclipse.jdt" name="ecj" rev="3.33.0" conf="default->default"/></dependencies>
+</ivy-module>
+"""
+_SOURCE = Path(__file__).with_name("Recorder.java")
+
+
+class Debezium:
+    """An engine; see the head of this file.
+
+    Attributes:
+        folder: with its files; an engine started there again goes on.
+    """
+
+    def __init__(self, database: Database, folder: Path, said: dict[str, str] | None = None, records: int = -1) -> None:
+        """Begins nothing yet.
+
+        Args:
+            database: it follows the databases of this server that `said` includes.
+            said: the connector's properties, beside the ones below; they win.
+            records: behind so many the engine dies as if it were killed; -1 for none.
+        """
+        self.database, self.folder = database, folder
+        self._said, self._records = said or {}, records
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Debezium:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        settings = self.folder / "engine.properties"
+        settings.write_text("".join(f"{name}={value}\n" for name, value in self._properties().items()))
+        connector = self.database.connector
+        command = [
+            str(java.find().executable), "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{_compiled(connector)}:{jars(connector)}/*",
+            "Recorder", str(settings), str(self.folder / "events.jsonl"),
+        ]  # fmt: skip
+        with (self.folder / "engine.log").open("ab") as out:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            stop(self._process)
+            self._process = None
+
+    def kill(self) -> None:
+        """Ends it without asking: offsets that it has not stored are lost."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def wait_dead(self) -> None:
+        """Until it has died behind its number of records."""
+        assert self._process is not None
+        self._process.wait(timeout=120)
+
+    def events(self) -> list[Event]:
+        """What was sent so far, by all engines of the folder."""
+        path = self.folder / "events.jsonl"
+        if not path.exists():
+            return []
+        lines = path.read_bytes().split(b"\n")
+        return [json.loads(line) for line in lines[:-1]]
+
+    def wait(self, holds: Callable[[list[Event]], bool], what: str) -> list[Event]:
+        """Until what was sent is such."""
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            found = self.events()
+            if holds(found):
+                return found
+            if self._process is not None and self._process.poll() is not None:
+                break
+            time.sleep(0.1)
+        log = tail((self.folder / "engine.log").read_text(errors="replace"), 40)
+        raise AssertionError(f"the engine did not come to {what}:\n{log}")
+
+    def follow(self, database: str) -> list[Event]:
+        """Until it has sent what is committed by now: it is told by a row of its own in the table `zz_marker`."""
+        name = f"m{time.monotonic_ns()}"
+        self.database.execute(
+            f"CREATE TABLE IF NOT EXISTS {MARKER} (name VARCHAR(40) PRIMARY KEY); INSERT INTO {MARKER} VALUES ('{name}')",
+            database,
+        )
+        return self.wait(lambda found: any(name in (event["key"] or "") for event in found), f"the marker {name}")
+
+    def _properties(self) -> dict[str, str]:
+        connector = self.database.connector
+        classes = {
+            "mariadb": "io.debezium.connector.mariadb.MariaDbConnector",
+            "mysql": "io.debezium.connector.mysql.MySqlConnector",
+        }
+        said = {
+            "name": "engine",
+            "connector.class": classes[connector],
+            "offset.storage": "org.apache.kafka.connect.storage.FileOffsetBackingStore",
+            "offset.storage.file.filename": str(self.folder / "offsets"),
+            "offset.flush.interval.ms": "0",
+            "schema.history.internal": "io.debezium.storage.file.history.FileSchemaHistory",
+            "schema.history.internal.file.filename": str(self.folder / "history"),
+            "database.hostname": "127.0.0.1",
+            "database.port": str(self.database.port),
+            "database.user": "dbz",
+            "database.password": "dbz",
+            "database.server.id": "4711",
+            "topic.prefix": PREFIX,
+            "provide.transaction.metadata": "true",
+            "key.converter.schemas.enable": "false",
+            "value.converter.schemas.enable": "true",
+            "converter.schemas.enable": "true",
+            "replace.null.with.default": "false",
+            "value.converter.replace.null.with.default": "false",
+            "poll.interval.ms": "20",
+            "recorder.records": str(self._records),
+        }
+        if connector == "mysql":
+            said |= {"database.allowPublicKeyRetrieval": "true", "database.ssl.mode": "disabled"}
+        else:
+            said |= {"database.ssl.mode": "disable"}
+        return said | self._said
+
+
+def write_log(
+    path: Path, events: Iterable[Event], *, partitions: int = 1, topic: Callable[[str], str] = lambda topic: topic
+) -> Path:
+    """A record log as Kafka would hold the events.
+
+    Args:
+        path: of the log.
+        events: in the order in which they were sent.
+        partitions: of each topic; a record with a key is always in the same.
+        topic: the topic of an event -> the one in the log.
+    """
+    offsets: Counter[tuple[str, int]] = Counter()
+    with path.open("w") as out:
+        for number, event in enumerate(events):
+            name, key = topic(event["topic"]), event["key"]
+            at = name, (number if key is None else zlib.crc32(key.encode())) % partitions
+            record = {
+                "topic": name, "partition": at[1], "offset": offsets[at], "key": _base64(key),
+                "value": _base64(event["value"]), "headers": [[n, _base64(v)] for n, v in event["headers"]],
+            }  # fmt: skip
+            offsets[at] += 1
+            out.write(json.dumps(record) + "\n")
+    return path
+
+
+def jars(connector: str) -> Path:
+    """The folder with the engine's jars, fetched if it is not there."""
+    version = VERSIONS[connector]
+    descriptor = _DESCRIPTOR.format(connector=connector, version=version)
+    key = hashlib.sha256(descriptor.encode()).hexdigest()[:12]
+    return ivy.retrieve(descriptor, ivy.cache_folder() / "jars" / f"debezium-{connector}-{version}-{key}")
+
+
+def _compiled(connector: str) -> Path:
+    """The folder with the compiled recorder. Eclipse's compiler does without a JDK."""
+    key = hashlib.sha256(_SOURCE.read_bytes() + VERSIONS[connector].encode()).hexdigest()[:12]
+    target = ivy.cache_folder() / "classes" / f"recorder-{connector}-{key}"
+    if target.is_dir():
+        return target
+    compiler = ivy.retrieve(_COMPILER, ivy.cache_folder() / "jars" / "ecj-3.33.0")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=".compiling-", dir=target.parent))
+    paths = ":".join(str(jar) for jar in jars(connector).glob("*.jar"))
+    command = [
+        str(java.find().executable), "-jar", str(next(compiler.glob("ecj-*.jar"))), "-17", "-nowarn", "-cp", paths,
+        "-d", str(work), str(_SOURCE),
+    ]  # fmt: skip
+    try:
+        ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+        if ran.returncode != 0:
+            raise RuntimeError(f"the recorder does not compile:\n{tail(ran.stdout, 40)}")
+        if not target.is_dir():
+            work.rename(target)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return target
+
+
+def _base64(text: str | None) -> str | None:
+    return None if text is None else base64.b64encode(text.encode()).decode()

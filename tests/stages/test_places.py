@@ -1,0 +1,44 @@
+"""The order of a Debezium snapshot: its schema changes, then its rows, then what was streamed."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pyarrow.compute as pc
+
+from changefeed import record_log
+from changefeed.frames.chunks import SIGNAL
+from changefeed.model.event import SchemaChange
+from changefeed.pipeline.pending import chunk_info
+from changefeed.stages.decode import Reader
+from tests.protocols.conformance.cases import DATA
+
+SNAPSHOT = DATA / "debezium-mysql" / "mariadb-types_snapshot.jsonl.gz"
+SIGNALS = DATA / "debezium-mysql" / "mariadb-signal_incremental.jsonl.gz"
+
+
+def test_schema_changes_stand_right_before_the_place_that_rows_share() -> None:
+    read = Reader("debezium-mysql", {})
+    for records in record_log.read(SNAPSHOT):
+        decoded = read(records)
+        changes = {e.commit_ts for e in decoded.control if isinstance(e, SchemaChange) and "snapshot" in e.origin}
+        rows = {
+            ts
+            for table in decoded.tables
+            for ts in table.rows.filter(pc.equal(table.rows.column("op"), "read")).column("commit_ts").to_pylist()
+        }
+        assert {ts - 1 for ts in rows} == changes
+        assert len(rows) == 1
+
+
+def test_chunks_tell_rows_of_snapshots_and_signals_from_streamed_ones() -> None:
+    read, marks = Reader("debezium-mysql", {}), Counter[str | None]()
+    for records in record_log.read(SIGNALS):
+        for row in read.pack(read(records), records).to_pylist():
+            lines = chunk_info("1", row).transactions
+            if lines is not None:
+                marks.update(lines.column("snapshot").to_pylist())
+    assert marks["last"] == 1
+    assert marks["incremental"] == 3
+    assert marks[SIGNAL] == 7
+    assert marks["true"] == 13
