@@ -118,13 +118,15 @@ def _paragraph(text: str) -> str:
 
 
 def _flags(option: click.Option) -> str:
-    flags = ", ".join(f"`{flag}`" for flag in option.opts)
+    flags = ", ".join(f"`{flag}`" for flag in (*option.opts, *option.secondary_opts))
     return flags if option.is_flag else f"{flags} {option.make_metavar(click.Context(click.Command('x')))}"
 
 
 def _default(option: click.Option) -> str:
     if option.required:
         return "required"
+    if option.secondary_opts:
+        return f"`{(option.opts if option.default else option.secondary_opts)[0]}`"
     if option.is_flag or option.multiple or not isinstance(option.default, (str, int, float)):
         return ""
     return f"`{option.default}`"

@@ -21,7 +21,7 @@ A message alone suffices to act on: Spark carries an exception from an executor 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 # A note to every error that another try may get over: of an error from an executor, Spark carries its notes too.
 TRANSIENT = "(transient)"
@@ -106,9 +106,9 @@ class ResourceError(_OutsideError):
     """This machine lacks something: disk, memory, or time. `transient` says whether another try may work."""
 
 
-def unknown_name(what: str, name: str, known: Iterable[str]) -> ConfigError:
-    """The error for a name nobody knows: it shows the nearest known one, then all of them."""
+def unknown_name(what: str, name: str, known: Iterable[str], meant: Mapping[str, str] | None = None) -> ConfigError:
+    """The error for a name nobody knows: it shows the nearest known one, or what `meant` says of it, then all of them."""
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1)
+    near = [meant[name]] if meant and name in meant else difflib.get_close_matches(name, names, n=1)
     hint = f' Did you mean "{near[0]}"?' if near else ""
     return ConfigError(f'unknown {what} "{name}".{hint} Known: {", ".join(names)}')

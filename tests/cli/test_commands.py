@@ -129,6 +129,37 @@ def test_out_must_be_a_place_for_a_log(
     assert message in capsys.readouterr().err
 
 
+def test_a_log_that_is_there_is_replaced_when_that_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events, out = tmp_path / "events.jsonl", tmp_path / "out.jsonl"
+    events.write_text('{"kind":"resolved","commit_ts":5}\n')
+    assert run(["encode", str(events), *OPEN, "--out", str(out)]) == 0
+    out.write_text("{}\n")
+    for command in (
+        ["encode", str(events), *OPEN],
+        ["transcode", str(out), "--from", "ticdc-open", "--to", "ticdc-open"],
+    ):
+        capsys.readouterr()
+        assert run([*command, "--out", str(out)]) == 2
+        assert capsys.readouterr().err.startswith(f"error: {out} exists; --force replaces it")
+    assert out.read_text() == "{}\n"
+    assert run(["encode", str(events), *OPEN, "--out", str(out), "--force"]) == 0
+    assert out.read_text() != "{}\n"
+
+
+@pytest.mark.parametrize(
+    "name, meant", [("open-protocol", "ticdc-open"), ("avro", "ticdc-avro"), ("ticdc-opne", "ticdc-open")]
+)
+def test_a_protocol_by_its_producers_name_is_hinted_at(
+    name: str, meant: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events = tmp_path / "events.jsonl"
+    events.write_text("")
+    assert run(["decode", str(events), "--protocol", name]) == 2
+    assert f'unknown protocol "{name}". Did you mean "{meant}"?' in capsys.readouterr().err
+
+
 def test_init_writes_a_pipeline_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "pipeline.yaml"
     assert run(["init", str(path)]) == 0
@@ -150,6 +181,7 @@ def test_list_shows_what_is_there() -> None:
     assert all(one["title"] for several in found.values() for one in several)
     shown = invoke("list").stdout
     assert all(one["name"] in shown for several in found.values() for one in several)
+    assert "cuts behind whole transactions" in next(line for line in shown.splitlines() if "debezium-mysql" in line)
 
 
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:

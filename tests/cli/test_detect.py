@@ -83,6 +83,14 @@ def test_without_a_schema_registry_a_fit_is_not_tried() -> None:
     assert fits[0]["trouble"].startswith('Avro protocol requires parameter "schema-registry"')
 
 
+def test_topics_of_which_the_same_is_told_are_told_together() -> None:
+    done = invoke("detect", SHOP / "ticdc-avro" / "avro-ext.newarch.jsonl.gz")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "shop_items, shop_customers, shop_orders, shop_refunds, shop_order_items: ticdc-avro"
+    assert lines[1] == "  why      Confluent's header, 00 and a schema id: Avro (848 of 848 records)"
+    assert len(lines) == 5
+
+
 def test_avro_of_another_protocol_is_not_ruled_out_without_a_schema_registry() -> None:
     log = Path(__file__).parent.parent / "data" / "debezium-mysql" / "mysql-3.6.1-avro.jsonl.gz"
     first = json.loads(invoke("detect", log, "--json").stdout)["topics"][0]

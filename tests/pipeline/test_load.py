@@ -29,7 +29,8 @@ REFUSED = {
     SOURCE
     + SINK
     + "pipeline: {schema.change.behaviour: ignore}": 'unknown name in pipeline "schema.change.behaviour". Did you '
-    'mean "schema.change.behavior"? Known: consistency, dead-letters, exclude, keyless, name, parallelism, '
+    'mean "schema.change.behavior"? Known: consistency, dead-letters, exclude, keyless, max-retries, name, parallelism, '
+    "retry-backoff, "
     "schema.change.behavior, trigger-interval",
     SOURCE.replace("type: files, ", "") + SINK: "source.type is missing",
     SOURCE.replace(" ticdc-open", "") + SINK: "source.protocol is missing",
@@ -89,7 +90,7 @@ pipeline:
 spark: {a: [b]}
 nonsense: 1
 """
-    known = "Known: max-records-per-batch, protocol, servers, starting-offsets, topics, topics-pattern, type"
+    known = "Known: max-records-per-batch, protocol, removed-topics, servers, starting-offsets, topics, topics-pattern, type"
     kafka = "properties of the Kafka client start with `kafka.`"
     found = _problems(tmp_path, text)
     assert found[:3] == [

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from changefeed.errors import SourceError
 from changefeed.pipeline.detect import Fit, Topic
 from changefeed.pipeline.detect import detect as detected
 
+_POSITION = re.compile(r" \([^()]*:\d+:\d+\)$")
 _log = logging.getLogger(__name__)
 
 
@@ -41,7 +44,7 @@ def detect(output: Output, logs: tuple[Path, ...], options: Mapping[str, str], r
     if output.json:
         output.document({"topics": [_document(topic) for topic in topics]})
     else:
-        output.lines(line for topic in topics for line in _lines(topic))
+        output.lines(line for topic in _grouped(topics) for line in _lines(topic))
         if not topics:
             output.note(f"no record in {', '.join(map(str, logs))}")
     return 0 if topics and all(topic.best for topic in topics) else 3
@@ -58,6 +61,49 @@ def _first(log: Path, records: int) -> Iterator[pa.RecordBatch]:
         if not some:
             raise
         _log.warning("%s; what stands before that is looked at", error)
+
+
+def _grouped(topics: list[Topic]) -> list[Topic]:
+    """Topics of which the same is to be told as one, with the sums of their records."""
+    groups: dict[Any, list[Topic]] = {}
+    for topic in topics:
+        told = tuple(
+            (
+                f.protocol,
+                f.why,
+                _share(f, topic.sample),
+                _POSITION.sub("", f.trouble or ""),
+                tuple(f.options.items()) if f is topic.best else (),
+            )
+            for f in topic.fits
+        )
+        groups.setdefault((told, topic.stranger), []).append(topic)
+    return [_sum(group) for group in groups.values()]
+
+
+def _share(fit: Fit, sample: int) -> str:
+    return (
+        "not tried"
+        if fit.decoded is None
+        else "none"
+        if not fit.decoded
+        else "all"
+        if fit.decoded == sample
+        else "some"
+    )
+
+
+def _sum(group: list[Topic]) -> Topic:
+    fits = [
+        replace(
+            fits[0],
+            recognized=sum(fit.recognized for fit in fits),
+            decoded=None if fits[0].decoded is None else sum(fit.decoded or 0 for fit in fits),
+        )
+        for fits in zip(*(topic.fits for topic in group), strict=True)
+    ]
+    name = ", ".join(topic.name for topic in group)
+    return Topic(name, sum(topic.sample for topic in group), fits, group[0].stranger)
 
 
 def _lines(topic: Topic) -> Iterator[str]:

@@ -16,7 +16,11 @@ from changefeed.protocols import PROTOCOLS, protocol
 from changefeed.sinks import SINKS
 from changefeed.sources import SOURCES
 
-LOSSES = "docs/reference/loss.md"
+_CUTS = {
+    "marks": "cuts at resolved marks or checkpoints",
+    "transactions": "cuts behind whole transactions",
+    "nothing": "no cuts: consistency `key` alone",
+}
 
 
 @click.command("list", epilog=example("changefeed list --json"))
@@ -25,7 +29,8 @@ LOSSES = "docs/reference/loss.md"
 def list_(output: Output) -> None:
     """Show the protocols, sources and sinks there are.
 
-    What each protocol carries, and what is lost between two of them: docs/reference/loss.md.
+    For protocols, with what tells that a cut is complete. What is lost from one to another `changefeed transcode` says
+    before it writes; what each carries is in the output of --json.
     """
     found = {
         "protocols": [_protocol(name) for name in sorted(PROTOCOLS)],
@@ -35,9 +40,12 @@ def list_(output: Output) -> None:
     if output.json:
         output.document(found)
         return
-    rows = [(kind.removesuffix("s"), one["name"], one["title"]) for kind, several in found.items() for one in several]
-    output.table(("kind", "name", "what it is"), rows)
-    output.note(f"what is lost from one protocol to another: {LOSSES}")
+    rows = [
+        (kind.removesuffix("s"), one["name"], one["title"], _CUTS.get(str(one.get("cuts")), ""))
+        for kind, several in found.items()
+        for one in several
+    ]
+    output.table(("kind", "name", "what it is", "consistency"), rows)
 
 
 def _protocol(name: str) -> dict[str, Any]:
@@ -45,7 +53,7 @@ def _protocol(name: str) -> dict[str, Any]:
     can = known.capabilities
     events = {name: getattr(can, name) for name in ("schema_changes", "resolved", "transactions", "heartbeats")}
     said = {"name": name, "title": known.title, "ops": sorted(can.ops), **events, "cuts": can.cuts}
-    return {**said, "carries": [key for key in KEYS if key in can.carries], "losses": LOSSES}
+    return {**said, "carries": [key for key in KEYS if key in can.carries]}
 
 
 def _title(module: str) -> str:

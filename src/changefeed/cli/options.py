@@ -98,18 +98,33 @@ def _names(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 
 
 def out(command: _F) -> _F:
-    """The record log to write."""
-    return click.option(
+    """The record log to write, and whether it may replace one."""
+    log = click.option(
         "--out",
         metavar="LOG",
         required=True,
         type=click.Path(path_type=Path),
         callback=_in_a_folder,
         help="Record log to write: *.jsonl, *.jsonl.gz, *.jsonl.zst or *.parquet.",
-    )(command)
+    )
+    force = click.option(
+        "--force",
+        is_flag=True,
+        is_eager=True,  # so that --out knows it, wherever it stands
+        expose_value=False,
+        callback=_remember_force,
+        help="Replace a log that is there.",
+    )
+    return log(force(command))
+
+
+def _remember_force(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    ctx.meta["changefeed.force"] = value
 
 
 def _in_a_folder(ctx: click.Context, param: click.Parameter, path: Path) -> Path:
     if not path.parent.is_dir():
         raise click.BadParameter(f"there is no folder {path.parent}", ctx, param)
+    if path.is_file() and not ctx.meta.get("changefeed.force"):
+        raise click.UsageError(f"{path} exists; --force replaces it", ctx)
     return path

@@ -32,9 +32,7 @@ from changefeed.stages.definitions import definitions
 @protocol_options("-o", "options", "Option of the protocol that is read.")
 @click.option("--to", "target", required=True, help="The protocol to write.")
 @protocol_options("-O", "target_options", "Option of the protocol that is written.")
-@keys(
-    "--allow-loss", "allowed", "What may be lost though a pipeline needs it, as `resolved`; see docs/reference/loss.md."
-)
+@keys("--allow-loss", "allowed", "What may be lost though a pipeline needs it, as `resolved`; the error names it.")
 @click.option(
     "--spark", is_flag=True, help="On Spark, a task a partition; --out is a folder of Parquet, and a new one."
 )

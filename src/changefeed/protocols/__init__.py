@@ -17,6 +17,15 @@ PROTOCOLS: dict[str, str] = {
     "tencent-dts": "changefeed.protocols.tencent_dts",
 }
 
+# As TiCDC and their documentation call them.
+_MEANT = {
+    "open-protocol": "ticdc-open",
+    "open": "ticdc-open",
+    "avro": "ticdc-avro",
+    "flat-avro": "ticdc-avro",
+    "dts": "tencent-dts",
+}
+
 
 @cache
 def protocol(name: str) -> Protocol:
@@ -26,5 +35,5 @@ def protocol(name: str) -> Protocol:
         ConfigError: there is none; the message has the nearest name and all of them.
     """
     if name not in PROTOCOLS:
-        raise unknown_name("protocol", name, PROTOCOLS)
+        raise unknown_name("protocol", name, PROTOCOLS, _MEANT)
     return cast(Protocol, import_module(PROTOCOLS[name]).PROTOCOL)
