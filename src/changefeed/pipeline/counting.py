@@ -26,7 +26,7 @@ _Name = tuple[str, str | None, str | None]  # folder, database, table
 def rows_within(store: PendingStore, chunks: Iterable[ChunkInfo], **windows: Windows) -> dict[str, int]:
     """How many rows of the chunks lie in windows, for each name that is given."""
     totals = Counter[str](dict.fromkeys(windows, 0))
-    across: dict[_Name, list[tuple[str, Window]]] = {}
+    across: dict[_Name, dict[tuple[str, Window], None]] = {}  # chunks of one table and folder share their windows
     for chunk in chunks:
         for name, of in windows.items() if chunk.kind == "rows" else ():
             for window in of(chunk):
@@ -34,7 +34,7 @@ def rows_within(store: PendingStore, chunks: Iterable[ChunkInfo], **windows: Win
                 if all_in:
                     totals[name] += chunk.rows
                 elif not all_out:
-                    across.setdefault((chunk.folder, chunk.database, chunk.table), []).append((name, window))
+                    across.setdefault((chunk.folder, chunk.database, chunk.table), {})[name, window] = None
     if across:
         totals.update(_across(store, across))
     return dict(totals)
@@ -75,7 +75,7 @@ def _place(low: int | None, high: int | None, window: Window) -> tuple[bool, boo
     return all_in, (after is not None and high <= after) or (upto is not None and low > upto)
 
 
-def _across(store: PendingStore, wanted: Mapping[_Name, list[tuple[str, Window]]]) -> Counter[str]:
+def _across(store: PendingStore, wanted: Mapping[_Name, Iterable[tuple[str, Window]]]) -> Counter[str]:
     from pyspark.sql import functions as F
 
     bounds = {b for windows in wanted.values() for _, w in windows for b in (w.after, w.upto) if b is not None}
