@@ -79,7 +79,8 @@ class Executor:
         self.take_name()
         plan, guard = self.ledger.unfinished, self._guard()
         busy = _paths(plan.actions) if plan else {}
-        tables = [t for t in self.ledger.state.tables.values() if t.path not in busy]
+        excluded = self.definition.pipeline.excludes
+        tables = [t for name, t in self.ledger.state.tables.items() if t.path not in busy and not excluded(name)]
         with ThreadPoolExecutor(_LOOKING, thread_name_prefix="tables") as pool:
             for found in [pool.submit(self._look, guard, t.path, t.written) for t in tables if t.written]:
                 found.result()
