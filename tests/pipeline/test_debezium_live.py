@@ -24,7 +24,9 @@ SERVER = [
 ]
 
 
-@pytest.mark.parametrize("name", HISTORIES)
+@pytest.mark.parametrize(
+    "name", ["streamed", *(pytest.param(n, marks=pytest.mark.nightly) for n in HISTORIES if n != "streamed")]
+)
 @pytest.mark.parametrize("server", SERVER)
 def test_tables_end_as_the_databases(server: str, name: str, spark: SparkSession, tmp_path: Path) -> None:
     seed = random.randrange(1000)

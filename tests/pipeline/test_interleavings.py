@@ -134,6 +134,7 @@ def test_a_newer_run_goes_to_its_end_while_an_older_one_is_held(
     assert isinstance(older.error, FencedError) or older.passed[-1] in ("done.after", "cleanup.before", "cleanup.after")
 
 
+@pytest.mark.nightly
 def test_each_run_is_taken_over_while_it_stands_at_a_point(
     spark: SparkSession, log: Log, turns: Turns, make: Make
 ) -> None:
@@ -158,6 +159,7 @@ def _points(chance: random.Random) -> list[str]:
     return chance.sample(points, len(points))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("number", range(SCHEDULES))
 def test_runs_in_a_random_order(number: int, spark: SparkSession, log: Log, turns: Turns, make: Make) -> None:
     chance = random.Random(_seed() + number)

@@ -24,7 +24,7 @@ from tests.pipeline.storage_cases import CASES, ROLES, Case, NotThereError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DRAWN = int(os.environ.get("CHANGEFEED_STORAGE_FAULTS", "5"))
+DRAWN = int(os.environ.get("CHANGEFEED_STORAGE_FAULTS", "3"))
 # No damage: the tables must be right.
 HARMLESS = ("nothing", "the whole sink: an older copy put back", "compacted", "a checkpoint written by another writer")
 
@@ -70,6 +70,7 @@ def test_damage_drawn(number: int, spark: SparkSession, prepared: Prepared, tmp_
     _judge(spark, prepared, random.Random(seed).choice(CASES), seed, tmp_path)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("damage", [*FILE_DAMAGE])
 def test_damage_to_what_spark_remembers_of_a_run(
     damage: str, spark: SparkSession, prepared: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
