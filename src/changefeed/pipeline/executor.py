@@ -41,8 +41,8 @@ from changefeed.pipeline.state import State, Written
 from changefeed.sinks.delta.log import Snapshot, Stamp
 from changefeed.sinks.delta.table import Writer
 from changefeed.spark.session import compiled
-from changefeed.stages.changes import Told, Window, changes
-from changefeed.stages.latest import latest
+from changefeed.stages.changes import NO_READS, Told, Window, changes
+from changefeed.stages.latest import last_reading, latest
 from changefeed.stages.tally import Tally
 
 # From here on it is worth the seconds that it takes to compile the plan of a write.
@@ -206,10 +206,10 @@ class Executor:
         told = Told(choice.name, choice.options) if action.declared else None
         inserts = self.definition.pipeline.keyless == "inserts"
         tally = Tally(self.writer.spark)
-        typed = changes(
-            chunks, action.table, window, self.definition.sink.irregular, told, inserts=inserts, tally=tally
-        )
+        irregular = self.definition.sink.irregular
+        typed = changes(chunks, action.table, window, irregular, told, inserts=inserts, reads=action.reads, tally=tally)
         if not action.table.keys:
+            typed = last_reading(typed) if action.reads != NO_READS else typed
             typed = once(typed, plan.resent) if plan.resent else typed
             write = self.writer.load if load else self.writer.append
             write(path, action.table, typed, stamp, note)
