@@ -121,8 +121,10 @@ def test_the_ledger_of_another_pipeline(
         {"epoch": [1], "step": [0], "status": ["epoch"], "at": [None], "state": pa.array([None], pa.string())}
     )
     rows = rows.set_column(3, "at", pa.array([0], pa.timestamp("us", "UTC")))
-    mine = CommitProperties(app_transactions=[Transaction(f"changefeed:{owner}", 1)])
-    write_deltalake(ledger, rows, commit_properties=mine)
+    write_deltalake(ledger, rows)
+    owned = f'"configuration":{{"changefeed.pipeline":"{owner}","changefeed.ledger":"0"}}'
+    log = ledger / "_delta_log" / f"{0:020d}.json"
+    log.write_text(log.read_text().replace('"configuration":{}', owned))
     said = _check(pipeline, capsys, code)["ledger"]["message"]
     assert said == (f"{ledger} belongs to another pipeline than shop" if code else "epoch 1, no step done")
 

@@ -59,7 +59,7 @@ def test_a_dead_letter_in_transcode_is_told_and_left_out(tmp_path: Path) -> None
     done = invoke(*args)
     assert (done.return_value, done.stdout) == (3, f"wrote {out}, 1 dead letters\n")
     assert done.stderr.startswith("dead_letter ")
-    lost, letter = map(json.loads, invoke(*args, "--json").stderr.splitlines())
+    lost, letter = map(json.loads, invoke(*args, "--force", "--json").stderr.splitlines())
     assert (lost["loss"]["lost"], letter["position"]) == ([], "log:0:0")
     assert out.read_bytes() == b""
 

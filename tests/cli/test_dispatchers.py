@@ -31,7 +31,7 @@ def _topics(tmp_path: Path, *options: str) -> Counter[str]:
     out = tmp_path / "out.jsonl"
     pairs = [word for option in options for word in ("-O", option)]
     command = ["transcode", str(LOG), "--from", "ticdc-open", "--to", "ticdc-open", *pairs, "-O", "topic=other"]
-    assert run([*command, "-O", "partition-num=3", "--out", str(out)]) == 0
+    assert run([*command, "-O", "partition-num=3", "--out", str(out), "--force"]) == 0
     return Counter(topic for batch in read(out) for topic in batch.column("topic").to_pylist())
 
 

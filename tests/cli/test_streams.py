@@ -150,7 +150,7 @@ def test_progress_is_shown_to_a_terminal_only(first: Path, tmp_path: Path) -> No
     os.close(main)
     assert "encode events.jsonl" in shown
     assert " records" in shown
-    assert _run(*command[3:]).stderr == b""
+    assert _run(*command[3:], "--force").stderr == b""
 
 
 def test_decoding_starts_without_spark_and_pandas_and_well_before_pandas_would(first: Path) -> None:

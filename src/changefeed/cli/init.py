@@ -22,6 +22,7 @@ source:
   # servers: "127.0.0.1:9092"
   # topics: [shop]                 # or topics-pattern: "shop_.*"
   # starting-offsets: earliest
+  # removed-topics: stop           # when a topic is deleted or created again: stop, or continue without it
 
 # Where to write: a table lies at <path>/<database>/<table>, the pipeline's own tables at <path>/_changefeed.
 sink:
@@ -29,6 +30,7 @@ sink:
   path: out/lake
   # irregular: "null"              # zero dates and the like: "null", fail, or keep (as text in _irregular)
   # metadata-columns: [_commit_ts] # columns to add: _commit_ts, _commit_time, _op, _position
+  # adopt: [shop.orders]           # tables that lie there already and keep their rows
 
 pipeline:
   name: shop
@@ -41,6 +43,8 @@ pipeline:
   # schema.change.behavior: evolve # or try_evolve, lenient, ignore, exception: `changefeed explain` says what they do
   # parallelism: 4                 # how many tables are written at the same time
   # trigger-interval: 1 second     # how often to look for new records when following
+  # max-retries: 5                 # how often to try again, from the ledger, after an error that may pass
+  # retry-backoff: 1 second        # before the first try again; it doubles up to a minute
 
 # Spark configuration, passed on as it is.
 # spark: {spark.driver.memory: 4g}

@@ -79,8 +79,8 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
     for text in values:
         key, equals, value = text.partition("=")
         if not equals or not key:
-            shown = re.match(r"[\w.-]*", text)
-            raise click.BadParameter(f"{shown[0] if shown else ''!r}… is not of the form key=value", ctx, param)
+            name = re.sub(r"[^\w.-].*", "…", text, flags=re.DOTALL)  # what follows may be a secret
+            raise click.BadParameter(f"{name!r} is not of the form key=value", ctx, param)
         if key in pairs:
             raise click.BadParameter(f"{key} is given twice", ctx, param)
         pairs[key] = value

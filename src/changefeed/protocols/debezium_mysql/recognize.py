@@ -11,6 +11,7 @@ _MARKS = {  # what stands in values whose source block names no connector
     b'"status":"BEGIN"': "a transaction mark",
     b'"status":"END"': "a transaction mark",
     b'"io.debezium.connector.common.Heartbeat"': "a heartbeat",
+    b'"aggregate_type":': "a notification",
 }
 
 
