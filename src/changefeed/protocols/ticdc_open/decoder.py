@@ -273,11 +273,18 @@ def _moved(error: ProtocolError, start: int) -> ProtocolError:
 
 def _named_by_all(key: bytes | None) -> tuple[str | None, str | None]:
     """The one table that all messages of a record are for, by its key: the value may be anything."""
+    nobody: tuple[str | None, str | None] = (None, None)
     try:
-        names = {_named(part) for part in framing.keys(key)}
+        parts = dict.fromkeys(framing.keys(key))
     except ProtocolError:
-        return None, None
-    return names.pop() if len(names) == 1 else (None, None)
+        return nobody
+    found = nobody
+    for part in parts:
+        name = _named(part)
+        if name == nobody or found not in (nobody, name):
+            return nobody
+        found = name
+    return found
 
 
 def _named(key: bytes) -> tuple[str | None, str | None]:
