@@ -37,7 +37,7 @@ from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.paths import ledger_folder, tables_folder
 from changefeed.pipeline.state import State, read_state, write_state
-from changefeed.sinks.delta.log import Commit, Stamp, commits, first_line, snapshot
+from changefeed.sinks.delta.log import Commit, Stamp, commits, snapshot
 from changefeed.sinks.delta.read import properties, query
 from changefeed.sinks.delta.table import translated
 from changefeed.spark.files import file_system
@@ -156,9 +156,9 @@ class Ledger:
         table = table.property(_PIPELINE, self.pipeline).property(_ID, uuid.uuid4().hex[:16])
         try:
             table.execute()
-        except Py4JJavaError as error:
+        except Py4JJavaError:
             if snapshot(self.spark, self.path) is None:
-                raise SinkError(f"{self.path}: the ledger cannot be made: {first_line(error)}") from error
+                raise
 
     def _load(self) -> None:
         rows = self._rows()
