@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 import threading
+import zlib
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -202,9 +204,10 @@ class _watched:
 
     def _look(self) -> None:
         while not self._over.wait(0.1):
-            for file in self._temp.rglob("*"):
-                if "changefeed-start-" not in str(file) and _holds(file):
-                    self._found.add(str(file))
+            with suppress(OSError):  # folders come and go while they are walked
+                for file in self._temp.rglob("*"):
+                    if "changefeed-start-" not in str(file) and _holds(file):
+                        self._found.add(str(file))
 
     def __enter__(self) -> set[str]:
         self._thread.start()
@@ -221,7 +224,8 @@ def _holds(file: Path) -> bool:
     except OSError:
         return False
     if data[:2] == b"\x1f\x8b":
-        data = gzip.decompress(data)
+        with suppress(OSError, EOFError, zlib.error):  # it may be half written
+            data = gzip.decompress(data)
     return CANARY.encode() in data.lower()
 
 

@@ -56,10 +56,10 @@ _TEXT = "expected a text: what YAML takes for something else needs quotes"
         ("debezium-mysql", {"ssl.key.password": 12345}, f"ssl.key.password: {_TEXT}"),
         ("ticdc-debezium", {"null-with-default": None}, f"null-with-default: {_TEXT}"),
         ("ticdc-open", {"legacy-v4": "no"}, "legacy-v4: expected true or false, got 'no'"),
-        ("ticdc-open", {"dispatchers": "rules.toml"}, "dispatchers: expected a list, got 'rules.toml'"),
-        ("ticdc-open", {"max-batch-size": "many"}, "max-batch-size: expected a whole number, got 'many'"),
+        ("ticdc-open", {"dispatchers": "rules.toml"}, "dispatchers: expected a list"),
+        ("ticdc-open", {"max-batch-size": "many"}, "max-batch-size: expected a whole number"),
         ("ticdc-avro", {"max.retries": -1}, "max.retries: expected a whole number >= 0, got -1"),
-        ("ticdc-avro", {"timeout": "soon"}, "timeout: expected a number, got 'soon'"),
+        ("ticdc-avro", {"timeout": "soon"}, "timeout: expected a number"),
     ],
 )
 def test_a_value_of_another_type_names_the_option_and_what_it_wants(
