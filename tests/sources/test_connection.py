@@ -51,8 +51,8 @@ def test_properties_of_the_java_client_for_the_plain_one(java: dict[str, str], p
          'kafka.sasl.jaas.config: without Spark, only a login with username="…" in it can be used'),
         ({"ssl.truststore.location": "ca.jks"},
          "kafka.ssl.truststore.location: without Spark, only a store of type PEM can be read"),
-        ({"security.protocol": "TELEPATHY"}, "without Spark, the Kafka client refuses its properties: Invalid value "
-         '"TELEPATHY" for configuration property "security.protocol"'),
+        ({"security.protocol": "TELEPATHY"},
+         "definition: kafka.security.protocol: expected one of PLAINTEXT, SASL_PLAINTEXT, SASL_SSL, SSL."),
     ],
 )  # fmt: skip
 def test_what_the_plain_client_does_not_have(java: dict[str, str], message: str) -> None:

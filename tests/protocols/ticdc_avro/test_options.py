@@ -62,7 +62,7 @@ def test_the_producers_cases(case: dict[str, Any]) -> None:
             'index "PRIMARY": changes do not carry indexes; use partition "columns" with its columns',
         ),
         ({"timeout": 0}, "ticdc-avro: timeout: expected a number > 0.0, got 0"),
-        ({"max.retries": "many"}, "ticdc-avro: max.retries: expected a whole number, got 'many'"),
+        ({"max.retries": "many"}, "ticdc-avro: max.retries: expected a whole number"),
     ],
     ids=str,
 )

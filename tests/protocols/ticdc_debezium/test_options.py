@@ -24,8 +24,8 @@ def sizes(case: dict[str, Any]) -> dict[str, str]:
 def test_sizes_that_the_producer_refuses_are_refused(case: dict[str, Any]) -> None:
     with pytest.raises(ConfigError) as caught:
         DEBEZIUM.read_options(sizes(case))
-    ((name, value),) = sizes(case).items()
-    go = f"ticdc-debezium: {name}: expected a whole number, got {value!r}"
+    (name,) = sizes(case)
+    go = f"ticdc-debezium: {name}: expected a whole number"
     assert str(caught.value) == (case["error"] if case["stage"] == "validate" else go)
 
 

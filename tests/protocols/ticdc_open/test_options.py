@@ -33,7 +33,7 @@ def test_options_that_the_producer_refuses_are_refused(case: dict[str, Any]) -> 
     if case["stage"] == "validate":
         assert str(caught.value) == case["error"]
     else:  # the producer shows what Go's parser says of it
-        assert str(caught.value) == f"ticdc-open: {name}: expected a whole number, got {value!r}"
+        assert str(caught.value) == f"ticdc-open: {name}: expected a whole number"
 
 
 @pytest.mark.parametrize(

@@ -157,8 +157,9 @@ def _without_doubles(data: bytes, what: str) -> Any:
 def _refuse_doubles(pairs: Any, what: str, where: str) -> None:
     seen = set()
     for name, value in pairs if type(pairs) is tuple else ():
-        nameless = where == "p" and name in _COLUMN_MEMBERS and type(value) is not tuple
-        if name in seen and not nameless and (what, name) != ("event key", "ohk"):
+        if where == "p" and name in _COLUMN_MEMBERS and type(value) is not tuple:
+            continue  # nameless, beside a column that may have this name
+        if name in seen and (what, name) != ("event key", "ohk"):
             raise SchemaError(f"{show(name)} stands twice{at(where) if where else f' in the {what}'}")
         seen.add(name)
         _refuse_doubles(value, what, f"{where}.{name}" if where else name)
