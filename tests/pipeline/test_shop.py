@@ -51,6 +51,7 @@ def test_the_whole_history_in_one_batch(
     }  # fmt: skip
 
 
+@pytest.mark.timeout(1800)  # thirteen steps, each of some seconds, and much longer on a busy machine
 def test_in_batches_of_500_records_until_each_named_cut_then_on_to_the_end(spark: SparkSession, tmp_path: Path) -> None:
     """One pipeline stopped at each cut and taken up again; partitions lag, so much of what was read waits each time."""
     pipeline = definition(_log("open-3.newarch"), tmp_path, limit=500)
