@@ -23,7 +23,7 @@ from changefeed.pipeline.detect import Topic, detect
 from changefeed.pipeline.explain import TELLING
 from changefeed.pipeline.ledger import cuts, epoch, owner, strangers
 from changefeed.pipeline.load import load
-from changefeed.pipeline.paths import own_folder, tables_folder
+from changefeed.pipeline.paths import ledger_folder, tables_folder
 from changefeed.pipeline.table_path import table_path
 from changefeed.protocols import protocol
 from changefeed.redaction import redact
@@ -268,7 +268,7 @@ def _try_url(url: str) -> None:
 
 
 def _ledger(definition: Definition) -> Check:
-    path = f"{own_folder(definition)}/ledger"
+    path = ledger_folder(definition)
     name = definition.pipeline.name
     try:
         if owner(definition) is None:

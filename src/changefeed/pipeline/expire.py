@@ -28,7 +28,7 @@ from changefeed.pipeline.actions import Plan, paths_of
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.expired import Gone, Note, Notes, gone
 from changefeed.pipeline.ledger import Cut, cuts, owner, plans
-from changefeed.pipeline.paths import own_folder, tables_folder
+from changefeed.pipeline.paths import ledger_folder, own_folder, tables_folder
 from changefeed.sinks.delta.read import wrote
 
 
@@ -62,7 +62,7 @@ def expire(definition: Definition, age: timedelta, *, dry_run: bool = False) -> 
         ConfigError: the pipeline has done no step, or another expiry is at work.
         SinkError: the ledger cannot be read, or a folder not deleted.
     """
-    root, ledger = tables_folder(definition), f"{own_folder(definition)}/ledger"
+    root, ledger = tables_folder(definition), ledger_folder(definition)
     notes = Notes(root, own_folder(definition))
     if not dry_run:
         for note in notes.left_behind():
