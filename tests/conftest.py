@@ -38,6 +38,17 @@ def spark() -> Iterator[SparkSession]:
     spark.stop()
 
 
+@pytest.fixture(autouse=True)
+def _forget_tables(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Empties Delta's cache of tables after a test: it keeps 1 to 2 MB for each, and tables of tests are not read again."""
+    yield
+    if "spark" in request.fixturenames:
+        from pyspark import SparkContext
+
+        if (context := SparkContext._active_spark_context) is not None:
+            context._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+
+
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaBroker]:
     """The one broker. A test takes topics of its own."""

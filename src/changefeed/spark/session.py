@@ -44,6 +44,11 @@ DEFAULTS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.sql.ui.explainMode": "simple",  # it is written for every plan, whoever reads it
+    # The UI's store is kept up to date even when there is no UI. Spark's 1000 of each fill a tenth of the heap.
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "500",
+    "spark.sql.ui.retainedExecutions": "50",
     # Records go into Python and back as Arrow batches: over a Unix socket, and in batches that stay in the CPU's
     # cache, twice as many a second as over TCP in the default ones of 10 000.
     "spark.python.unix.domain.socket.enabled": "true",
