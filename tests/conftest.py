@@ -8,7 +8,7 @@ group `processes`: one after the other.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -45,7 +45,8 @@ def _forget_tables(request: pytest.FixtureRequest) -> Iterator[None]:
     if "spark" in request.fixturenames:
         from pyspark import SparkContext
 
-        if (context := SparkContext._active_spark_context) is not None:
+        context: Any = SparkContext._active_spark_context
+        if context is not None:
             context._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
