@@ -56,6 +56,18 @@ def test_explain_and_a_run_of_once_end_there(spark: SparkSession, tmp_path: Path
         assert str(caught.value) == f"no file matches {tmp_path}/*.jsonl: {FIX}"
 
 
+@pytest.mark.timeout(300)
+def test_a_run_of_once_ends_over_logs_without_a_record(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").write_text("")
+    pipeline = definition(tmp_path / "*.jsonl", tmp_path / "lake")
+    assert run(pipeline, spark, once=True).steps == 0
+    log, marks = small_history(tmp_path / "app.jsonl")
+    (tmp_path / "part.jsonl").write_text('{"topic": "app", ')
+    assert run(pipeline, spark, once=True).state.barrier == marks[-1]
+    check_cuts(pipeline, History(log))
+    assert run(pipeline, spark, once=True).steps == 0
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A pipeline whose pattern matches nothing."""

@@ -211,7 +211,7 @@ class _Runner:
                 self._tell()
 
     def _stream(self) -> None:
-        token = self.ledger.state.source
+        token = self.ledger.state.source or self.source.start
         end = self.source.end(self.spark, token) if self.once else None
         if end is not None and token is not None and token_text(end) == token_text(token):
             return

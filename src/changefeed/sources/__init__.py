@@ -99,6 +99,11 @@ class Source(Protocol):
         ...
 
     @property
+    def start(self) -> str | None:
+        """The token before the first record, or None when only a service can tell."""
+        ...
+
+    @property
     def whole(self) -> bool:
         """Whether each task of a batch has whole partitions, in the order of their offsets."""
         ...

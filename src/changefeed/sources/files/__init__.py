@@ -49,6 +49,7 @@ class Folder:
 
     available_now = False
     whole = False
+    start = write_token({})
 
     def stream(self, spark: SparkSession, token: str | None, end: str | None) -> DataFrame:
         """The records from `token` to `end`, some at a time."""
@@ -58,7 +59,7 @@ class Folder:
         options = {
             "pattern": self.pattern,
             "limit": str(self.limit),
-            "start": token or write_token({}),
+            "start": token or self.start,
             "end": end or "",
             "scratch": str(scratch.path),
         }
@@ -73,7 +74,7 @@ class Folder:
         missing = self.missing()
         if missing is not None:
             raise ConfigError(str(missing))
-        progress = Progress(self.pattern, token or write_token({}), None)
+        progress = Progress(self.pattern, token or self.start, None)
         return write_token(progress.everything())
 
     def missing(self) -> Missing | None:

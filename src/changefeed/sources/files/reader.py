@@ -55,10 +55,11 @@ class Progress:
         self.cursors = read_token(start)
 
     def everything(self) -> Cursors:
-        """The cursors after every whole record that is there, or at the end that was given."""
+        """The cursors after every whole record that is there, or at the end that was given; none for a file without one."""
         if self._end is not None:
             return self._end
-        return self.cursors | {path: self._total(path) for path in logs(self._pattern)}
+        totals = {path: self._total(path) for path in logs(self._pattern)}
+        return self.cursors | {path: total for path, total in totals.items() if total.records}
 
     def advance(self, limit: int) -> Cursors:
         """The cursors at most `limit` records further."""

@@ -48,6 +48,7 @@ class KafkaTopics:
     _brokers: Brokers | None = field(default=None, repr=False)
 
     available_now = True
+    start = None
     whole = True  # Spark's connector gives a partition to one task
 
     def stream(self, spark: SparkSession, token: str | None, end: str | None) -> DataFrame:
