@@ -88,16 +88,16 @@ def tree(root: int) -> list[int]:
 
 
 def resident(processes: list[int]) -> dict[str, int]:
-    """Bytes in memory by command; memory that processes share counts for each of them."""
+    """Bytes in memory by command; what processes share is divided among them, so that the sum is what the machine needs."""
     total: dict[str, int] = {}
     for process in processes:
+        folder = Path(f"/proc/{process}")
         try:
-            status = Path(f"/proc/{process}/status").read_text()
+            name, rollup = (folder / "comm").read_text().strip(), (folder / "smaps_rollup").read_text()
         except OSError:
             continue
-        fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
-        if "VmRSS" in fields:
-            total[fields["Name"]] = total.get(fields["Name"], 0) + int(fields["VmRSS"].split()[0]) * 1024
+        sizes = dict(line.split(":", 1) for line in rollup.splitlines()[1:])
+        total[name] = total.get(name, 0) + int(sizes["Pss"].split()[0]) * 1024
     return total
 
 
