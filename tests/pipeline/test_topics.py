@@ -30,9 +30,9 @@ def _framed(value: bytes) -> bytes:
     return len(value).to_bytes(8, "big") + value
 
 
-def row(ts: int, id: int, partition: int = 0) -> Record:
-    """An insert into d.t."""
-    key = _framed(json.dumps({"ts": ts, "scm": "d", "tbl": "t", "t": 1}).encode())
+def row(ts: int, id: int, partition: int = 0, table: str = "t") -> Record:
+    """An insert into d.t, or another table of d."""
+    key = _framed(json.dumps({"ts": ts, "scm": "d", "tbl": table, "t": 1}).encode())
     value = _framed(json.dumps({"u": {"id": {"t": 8, "h": True, "f": 11, "v": id}}}).encode())
     return (1).to_bytes(8, "big") + key, value, [], partition
 
@@ -88,10 +88,10 @@ def cluster(kafka: KafkaBroker, tmp_path: Path) -> Cluster:
     return Cluster(kafka, f"t{uuid.uuid4().hex[:12]}", tmp_path / "lake")
 
 
-def ids(spark: SparkSession, pipeline: Definition) -> list[int]:
-    """The rows of d.t at the last cut."""
-    version = published(pipeline)[-1].state.tables["d.t"].version
-    rows = spark.read.format("delta").option("versionAsOf", version).load(f"{pipeline.sink.path}/d/t").collect()
+def ids(spark: SparkSession, pipeline: Definition, table: str = "t") -> list[int]:
+    """The rows of a table at the last cut."""
+    version = published(pipeline)[-1].state.versions()[f"d.{table}"]
+    rows = spark.read.format("delta").option("versionAsOf", version).load(f"{pipeline.sink.path}/d/{table}").collect()
     return sorted(row["id"] for row in rows)
 
 
@@ -183,6 +183,30 @@ def test_changes_that_come_too_late_by_a_new_topic_are_told(
         "row changes at or below the cut, passed over as if sent again: 1. Topics that are new to this pipeline: "
         f"{cluster.name('b')}. "
     ) in caplog.text
+
+
+def test_a_table_that_is_new_is_taken_in_whole_when_its_topic_has_caught_up(
+    spark: SparkSession, cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.create("a", records=[row(10, 1), *mark(40)])
+    run(cluster.pipeline("a"), spark, once=True)
+    cluster.create("b", partitions=2, records=[row(n, n, n % 2, "u") for n in range(20, 30)])
+    cluster.send("b", *mark(30, 0), row(31, 31, 1, "u"), row(31, 5, 1), row(50, 50, 0, "u"))
+    pipeline = cluster.pipeline("a", "b", **{"max-records-per-batch": 3})
+    first = run(pipeline, spark, once=True).state
+    assert (first.barrier, first.counts.pending, first.counts.repeated) == (40, 12, 1)
+    assert "d.u" not in first.versions()
+    assert "passed over as if sent again: 1. " in caplog.text  # nobody can tell of a table that is known
+    cluster.send("b", *mark(40, 0, 1))
+    second = run(pipeline, spark, once=True).state
+    assert (second.barrier, second.counts.pending) == (40, 1)
+    assert ids(spark, pipeline, "u") == [*range(20, 30), 31]
+    cluster.send("b", *mark(60, 0, 1))
+    cluster.send("a", row(55, 2), *mark(60))
+    third = run(pipeline, spark, once=True).state
+    assert (third.barrier, third.counts.pending, third.held) == (60, 0, {})
+    assert ids(spark, pipeline, "u") == [*range(20, 30), 31, 50]
+    assert ids(spark, pipeline) == [1, 2]
 
 
 def test_a_topic_that_was_deleted_between_two_runs(spark: SparkSession, cluster: Cluster) -> None:

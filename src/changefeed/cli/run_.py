@@ -161,15 +161,17 @@ def _reached(state: State) -> dict[str, Any]:
         "commit_time": time_of(state.barrier),
         "counts": {**counts, "schema_changes": state.counts.schema_changes, "dead": state.counts.dead},
         "tables": len(state.tables),
-        "held": sorted(state.held),
+        "held": state.quarantined(),
     }
 
 
 def _troubles(state: State) -> Iterator[str]:
     if state.counts.dead:
         yield many(state.counts.dead, "dead letter")
-    if state.held:
-        yield f"in quarantine: {', '.join(sorted(state.held))}"
+    if quarantined := state.quarantined():
+        yield f"in quarantine: {', '.join(quarantined)}"
+    if late := sorted(state.held.keys() - quarantined):
+        yield f"not in the cut before their topics have caught up: {', '.join(late)}"
 
 
 def _tell(output: Output, definition: Definition, done: Summary, stop: Stop, seconds: float) -> None:

@@ -84,7 +84,7 @@ def absorbed(
     if quarantine:
         for chunk in fresh:
             if chunk.kind == "dead":
-                held[chunk.name] = replace(held.get(chunk.name, Hold(state.barrier)), released=False)
+                held[chunk.name] = replace(held.get(chunk.name, Hold(state.barrier)), released=False, late=False)
     return replace(
         state,
         counts=counts,

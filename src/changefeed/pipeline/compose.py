@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from changefeed.errors import FencedError
 from changefeed.pipeline import barrier as marks
-from changefeed.pipeline import transactions
+from changefeed.pipeline import late, transactions
 from changefeed.pipeline.actions import Plan
 from changefeed.pipeline.barrier import absorbed, still_pending
 from changefeed.pipeline.begun import check_columns, check_consistency
@@ -90,6 +90,8 @@ class Flow:
         self.letters.take(self.pending, folder, fresh)
         # chunks -> what is known now: positions, marks, counts
         before = self.ledger.state
+        if self.by_marks:
+            before = late.with_new_tables(before, fresh, rules_of(self.definition).excluded)
         repeated = rows_within(self.pending, fresh, repeated=lambda chunk: self._before(before, chunk))["repeated"]
         quarantine = self.definition.pipeline.dead_letters == "quarantine"
         state = absorbed(before, fresh, (folder, total), token, repeated, quarantine=quarantine)
@@ -129,6 +131,8 @@ class Flow:
         if self.by_key:
             self._step_by_key(before, chunks, reach(before, chunks, partitions, self.spoken, settled=settled))
             return
+        if self.by_marks:
+            before = late.released(before, partitions)
         state = self._cut(before, chunks, partitions, until, settled)
         after, upto = before.barrier, state.barrier
         fresh = [chunk for chunk in chunks if chunk.folder not in self.ledger.state.pending]
@@ -248,6 +252,11 @@ class Flow:
     def by_key(self) -> bool:
         """Whether each batch is applied at once."""
         return self.definition.pipeline.consistency == "key"
+
+    @property
+    def by_marks(self) -> bool:
+        """Whether marks tell how far all tables may move."""
+        return not self.by_key and self.cuts == "marks"
 
     @property
     def cuts(self) -> str:

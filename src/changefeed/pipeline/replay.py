@@ -287,7 +287,7 @@ def _released(
     """
     waiting = {f"{one['database']}.{one['table']}" for one in before if position(one) not in replayed}
     if not waiting & state.held.keys():
-        return frozenset(name for name, hold in state.held.items() if not hold.released)
+        return frozenset(state.quarantined())
     said = query(f"{own_folder(definition)}/dead_letters", 'SELECT DISTINCT database, "table" FROM t')
     named = {f"{one['database']}.{one['table']}" for one in said}
-    return frozenset(n for n, h in state.held.items() if n in named and n not in waiting and not h.released)
+    return frozenset(n for n in state.quarantined() if n in named and n not in waiting)

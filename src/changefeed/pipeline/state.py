@@ -56,15 +56,17 @@ class FolderSum:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A table in quarantine: nothing above `after` is applied to it until its dead letters have been replayed.
+    """A table of which nothing above `after` is applied yet: it is in quarantine, or came late.
 
     Attributes:
-        after: the barrier when it was held; None when there was none yet.
-        released: its letters have been replayed: the next step applies what has waited.
+        after: the barrier when it was held; None when all of it waits.
+        released: the next step applies what has waited: its dead letters have been replayed, or its topic has caught up.
+        late: it is not in quarantine; it came by a topic that joined late, see `late.py`.
     """
 
     after: int | None
     released: bool = False
+    late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ class Counts:
 
     @property
     def pending(self) -> int:
-        """Row changes that wait above the barrier, or for their table to leave quarantine."""
+        """Row changes that wait above the barrier, or for their table to be released."""
         return self.rows - self.applied - self.repeated
 
 
@@ -125,7 +127,7 @@ class State:
         partly: of these, where there is no barrier: folder -> table -> commit_ts up to which its rows are applied. Of a table
             that is not named all are, of a folder that is not named none.
         changed: where there is no barrier: `database.table`, or `database.` -> the last schema change that took effect.
-        held: tables in quarantine.
+        held: tables in quarantine, and those that came late.
         replayed: positions of dead letters whose changes are in this state, while the letters do not say so yet.
     """
 
@@ -152,8 +154,12 @@ class State:
     counts: Counts = field(default_factory=Counts)
 
     def versions(self) -> dict[str, int]:
-        """The cut: every table and the version that a reader pins. A table in quarantine belongs to no cut."""
+        """The cut: every table and the version that a reader pins. A table that is held belongs to no cut."""
         return {n: t.written.version for n, t in self.tables.items() if t.written and n not in self.held}
+
+    def quarantined(self) -> list[str]:
+        """The tables in quarantine, by name, that are not released."""
+        return sorted(name for name, hold in self.held.items() if not (hold.late or hold.released))
 
     def trimmed(self) -> State:
         """The state without the sums of folders that are not pending any more."""
