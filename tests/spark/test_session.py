@@ -170,6 +170,15 @@ def no_jars(monkeypatch):
     monkeypatch.setattr(module.jars, "paths", lambda *names: [Path(f"/jars/{name}.jar") for name in names])
 
 
+@pytest.mark.parametrize(
+    "heap, tables", [("2g", "136"), ("640m", "50"), ("1024", "68"), ("8GB", "546"), ("1t", "69905"), ("?", "50")]
+)
+def test_delta_remembers_no_more_tables_than_the_heap_holds(no_jars, heap, tables):
+    name = "spark.databricks.delta.delta.log.cacheSize"
+    assert module._properties({"spark.driver.memory": heap}, SCRATCH)[name] == tables
+    assert module._properties({"spark.driver.memory": heap, name: "7"}, SCRATCH)[name] == "7"
+
+
 def test_the_callers_properties_win(no_jars):
     merged = module._properties({"spark.driver.memory": "9g", "spark.sql.warehouse.dir": "/w", "spark.x": "1"}, SCRATCH)
     assert merged["spark.driver.memory"] == "9g"

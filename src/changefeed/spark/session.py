@@ -83,6 +83,11 @@ COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMo
 # Spark's sockets are in Java's temporary folder, as `.<uuid>.sock`; some systems take paths of 104 bytes at most.
 _LONGEST_FOLDER = 104 - len("/.00000000-0000-0000-0000-000000000000.sock") - 1
 
+# Of how many tables Delta remembers the log: 10 000 as it comes, and each takes 2 to 3 MiB of the heap.
+_KNOWN_TABLES = "spark.databricks.delta.delta.log.cacheSize"
+
+_SIZE = re.compile(r"(?i)(\d+)([kmgt]?)b?")
+
 _COLLECTOR = re.compile(r"-XX:\+Use\w*GC\b")
 
 
@@ -164,6 +169,13 @@ def _say_nothing_of_the_end(server: Any) -> None:
     server.handle_error = handle_error
 
 
+def _tables_in(heap: str) -> int:
+    """How many tables fill a fifth of a heap of this size, as Spark writes it: `2g`, `640m`."""
+    size = _SIZE.fullmatch(heap.strip())
+    mebibytes = int(size[1]) * 1024 ** ("kmgt".index(size[2].lower() or "m") - 1) if size else 0
+    return max(50, int(mebibytes) // 15)
+
+
 def _require_pyspark() -> None:
     """Refuse early, and in words, what would fail later in a stack trace of the JVM."""
     try:
@@ -183,6 +195,7 @@ def _properties(given: dict[str, str], scratch: Path) -> dict[str, str]:
     """The defaults, the user's on top, and what has to be joined with the user's instead of replaced."""
     ours = DEFAULTS if COMPILED.keys() & given.keys() else DEFAULTS | _INTERPRETED
     merged = ours | DELTA | given
+    merged.setdefault(_KNOWN_TABLES, str(_tables_in(merged["spark.driver.memory"])))
     files = [str(path) for path in jars.paths("delta", "kafka")]
     merged["spark.jars"] = ",".join([*filter(None, [given.get("spark.jars")]), *files])
     log4j = (Path(__file__).parent / "log4j2.properties").as_uri()
