@@ -12,7 +12,7 @@ from changefeed.errors import UnsupportedError
 from changefeed.frames.chunks import SIGNAL, TRANSACTIONS
 from changefeed.pipeline.pending import ChunkInfo
 from changefeed.pipeline.state import State
-from changefeed.pipeline.transactions import barrier, is_reached, is_waiting, reads_at
+from changefeed.pipeline.transactions import barrier, is_reached, is_waiting, reads_at, reads_below
 
 Line = dict[str, Any]
 
@@ -188,6 +188,12 @@ def test_rows_that_are_read_again_at_the_barrier_are_seen() -> None:
     assert reads_at([chunk([read(5, "incremental"), row(2, 1, 6)])], 5)
     assert not reads_at([chunk([made(6), signal(2, 5), row(2, 1, 5)])], 5)
     assert not reads_at([chunk([read(5)])], None)
+
+
+def test_rows_that_are_read_again_below_the_barrier_are_counted() -> None:
+    lines = [read(4, "incremental"), read(3, "incremental"), read(5, "incremental"), read(4), made(4), row(2, 1, 4)]
+    assert reads_below([chunk(lines)], 5) == 2
+    assert reads_below([chunk(lines)], None) == reads_below([chunk([])], 5) == 0
 
 
 def test_a_snapshot_that_was_taken_in_may_come_again_and_another_below_is_refused() -> None:

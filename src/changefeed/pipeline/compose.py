@@ -92,6 +92,12 @@ class Flow:
         before = self.ledger.state
         if self.by_marks:
             before = late.with_new_tables(before, fresh, rules_of(self.definition).excluded)
+        elif not self.by_key and (passed := transactions.reads_below(fresh, before.barrier)):
+            _log.warning(
+                "rows of an incremental snapshot that lie below the cut are passed over as if sent again: %s. If they were never "
+                "sent before, the tables lack them: take the snapshot again through Debezium's signal table",
+                passed,
+            )
         repeated = rows_within(self.pending, fresh, repeated=lambda chunk: self._before(before, chunk))["repeated"]
         quarantine = self.definition.pipeline.dead_letters == "quarantine"
         state = absorbed(before, fresh, (folder, total), token, repeated, quarantine=quarantine)

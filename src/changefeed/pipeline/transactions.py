@@ -106,6 +106,17 @@ def reads_at(chunks: Iterable[ChunkInfo], barrier: int | None) -> bool:
     return bool(pc.any(pc.and_(_is_read(lines), pc.equal(lines.column("commit_ts"), barrier))).as_py())
 
 
+def reads_below(chunks: Iterable[ChunkInfo], barrier: int | None) -> int:
+    """How many rows that an incremental snapshot has read lie below the barrier: they are sent again, or come too late."""
+    if barrier is None:
+        return 0
+    lines = _lines(chunks)
+    incremental = pc.fill_null(pc.equal(lines.column("snapshot"), _INCREMENTAL), False)
+    return int(
+        pc.sum(pc.and_(pc.and_(_is_read(lines), incremental), pc.less(lines.column("commit_ts"), barrier))).as_py() or 0
+    )
+
+
 def _lines(chunks: Iterable[ChunkInfo]) -> pa.Table:
     """All lines of the `transactions` chunks; those of an earlier version have no column `snapshot`."""
     parts = [pa.Table.from_batches([chunk.transactions]) for chunk in chunks if chunk.transactions is not None]
