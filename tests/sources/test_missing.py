@@ -68,6 +68,14 @@ def test_a_run_of_once_ends_over_logs_without_a_record(spark: SparkSession, tmp_
     assert run(pipeline, spark, once=True).steps == 0
 
 
+def test_a_run_may_have_a_session_that_is_not_the_active_one(spark: SparkSession, tmp_path: Path) -> None:
+    log, marks = small_history(tmp_path / "app.jsonl")
+    run(definition(log, tmp_path / "lake"), spark, once=True)
+    other = spark.newSession()
+    spark.createDataFrame([(1,)], "n int")  # which makes that session the active one
+    assert run(definition(log, tmp_path / "again"), other, once=True).state.barrier == marks[-1]
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A pipeline whose pattern matches nothing."""

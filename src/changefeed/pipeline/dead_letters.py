@@ -21,6 +21,7 @@ from changefeed.pipeline.pending import ChunkInfo, PendingStore
 from changefeed.pipeline.state import Positions
 from changefeed.sinks.delta.log import snapshot
 from changefeed.sinks.delta.read import query
+from changefeed.sinks.delta.table import translated
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -110,6 +111,10 @@ class DeadLetters:
         """
         if not self.exists():
             return
+        with translated(self.path):
+            self._settle(positions)
+
+    def _settle(self, positions: Positions) -> None:
         passed = [(topic, p, offset) for topic, offsets in positions.items() for p, offset in offsets.items()]
         until = self.spark.createDataFrame(passed, "topic string, `partition` int, next bigint")
         waiting = self.read().where("replayed IS NULL").join(until, ["topic", "partition"], "left")
@@ -157,9 +162,10 @@ class DeadLetters:
         session = letters.sparkSession
         letters.createOrReplaceTempView("changefeed_letters")
         try:
-            session.sql(
-                f"MERGE INTO delta.`{self.path}` t USING changefeed_letters s ON t.topic = s.topic AND t.partition = s.partition "
-                f"AND t.offset = s.offset AND t.index <=> s.index {clauses}"
-            )
+            with translated(self.path):
+                session.sql(
+                    f"MERGE INTO delta.`{self.path}` t USING changefeed_letters s ON t.topic = s.topic "
+                    f"AND t.partition = s.partition AND t.offset = s.offset AND t.index <=> s.index {clauses}"
+                )
         finally:
             session.catalog.dropTempView("changefeed_letters")

@@ -42,7 +42,7 @@ class BoundedSession:
                 with self._session.stream(method, url, headers=headers, extensions=extensions, **body) as answer:
                     return self._httpx.Response(answer.status_code, content=_content(answer), request=answer.request)
             except self._httpx.TransportError as error:
-                if deadline.passed:
+                if deadline.passed or isinstance(error, self._httpx.TimeoutException):
                     raise self._httpx.ReadTimeout(f"no whole answer within {self._seconds:g} s") from error
                 raise
 

@@ -16,6 +16,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import ConfigError
@@ -58,10 +59,15 @@ def gateway(conf: SparkConf) -> JavaGateway:
             output.close()
             reader.join(timeout=5)
             raise ConfigError(f"Spark's JVM did not start: {' / '.join(last_words)}") from error
-    # A JVM that dies is an error of ours; py4j logs it too, with a traceback for each thread that notices.
+    # A JVM that dies is an error of ours; py4j logs it too, with a traceback for each thread that notices, some to the root.
     logging.getLogger("py4j").addHandler(logging.NullHandler())
+    logging.getLogger().addFilter(_is_not_of_py4j)
     _ignore_signals(started)
     return started
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return "py4j" not in Path(record.pathname).parts
 
 
 def _ignore_signals(started: JavaGateway) -> None:

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _CONFLICTS = ("ConcurrentTransactionException", "MetadataChangedException", "ProtocolChangedException")
+_OTHER_COLUMNS = (
+    "DELTA_METADATA_MISMATCH", "DELTA_FAILED_TO_MERGE_FIELDS", "DELTA_MERGE_UNRESOLVED_EXPRESSION", "UNRESOLVED_COLUMN",
+)  # fmt: skip
 _RETRIED = ("ConcurrentAppendException", "ConcurrentDeleteReadException", "ConcurrentDeleteDeleteException")
 
 
@@ -227,9 +230,18 @@ def _named(path: str) -> str:
 def translated(path: str) -> Iterator[None]:
     """Delta's errors as ours: conflicts arrive as bare Java errors."""
     from py4j.protocol import Py4JJavaError
+    from pyspark.errors import AnalysisException
 
     try:
         yield
+    except AnalysisException as error:
+        if (error.getCondition() or "").startswith(_OTHER_COLUMNS):
+            raise SinkError(
+                f"{path}: its columns are not those that this pipeline gave it: somebody else has changed them "
+                f"({str(error).splitlines()[0]}). Restore it, or build all tables anew from the source: "
+                "changefeed repair --rebuild --all"
+            ) from error
+        raise
     except Py4JJavaError as error:
         name, said = error.java_exception.getClass().getSimpleName(), first_line(error)
         if name in _CONFLICTS:

@@ -53,6 +53,7 @@ class Folder:
 
     def stream(self, spark: SparkSession, token: str | None, end: str | None) -> DataFrame:
         """The records from `token` to `end`, some at a time."""
+        _make_active(spark)
         spark.dataSource.register(RecordLogs)
         scratch = Scratch("lines")
         finalize(self, scratch.close)
@@ -125,6 +126,12 @@ class Folder:
                 seen = self._seen[path] = _look(path, size, seen)
             found |= seen.partitions
         return found
+
+
+def _make_active(spark: SparkSession) -> None:
+    """Makes this the session that Spark looks up the names of sources in; it refuses one that another session has."""
+    jvm: Any = spark._jvm
+    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
 
 
 def _look(path: str, size: tuple[int, ...], before: _Seen | None) -> _Seen:
