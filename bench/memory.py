@@ -94,7 +94,10 @@ def resident(processes: list[int]) -> dict[str, int]:
         folder = Path(f"/proc/{process}")
         try:
             name, rollup = (folder / "comm").read_text().strip(), (folder / "smaps_rollup").read_text()
+            program = (folder / "exe").readlink().name
         except OSError:
+            continue
+        if program == "java" != name:  # the JVM once more: a thread of it is about to start a Python worker
             continue
         sizes = dict(line.split(":", 1) for line in rollup.splitlines()[1:])
         total[name] = total.get(name, 0) + int(sizes["Pss"].split()[0]) * 1024

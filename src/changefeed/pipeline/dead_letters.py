@@ -124,7 +124,8 @@ class DeadLetters:
 
     def exists(self) -> bool:
         """Whether a letter was ever written."""
-        return snapshot(self.spark, self.path, self.pipeline) is not None
+        way_out = "Restore the folder, or move it away: what is in it is then no longer listed, and cannot be replayed"
+        return snapshot(self.spark, self.path, self.pipeline, way_out) is not None
 
     def read(self) -> DataFrame:
         """All letters."""

@@ -86,9 +86,13 @@ class Executor:
                 found.result()
 
     def _look(self, guard: Guard, path: str, written: Written) -> None:
-        at, version = f"{self.root}/{path}", written.version
-        if not self.writer.is_newest(at, version):
+        version = written.version
+        if not self.writer.is_newest(f"{self.root}/{path}", version):
             version = guard.check(path, None).version
+        self._check_files(path, version)
+
+    def _check_files(self, path: str, version: int) -> None:
+        at = f"{self.root}/{path}"
         if missing := self.writer.missing_files(at, version):
             raise SinkError(f"{at}: {len(missing)} data files are gone or damaged, the first {missing[0]}. {WAY_OUT}")
 
@@ -110,6 +114,10 @@ class Executor:
             self.pending.check(plan.folders, plan.sums)
         guard = self._guard()
         self.here = {path: guard.check(path, made) for path, made in _paths(plan.actions).items()}
+        if self.ledger.begun_by:  # `begin` has looked at the other tables
+            for path, here in self.here.items():
+                if here.version >= 0:
+                    self._check_files(path, here.version)
         done = self._write_all(plan)
         written = {p: guard.check_after(p, self.here[p], done[p]) for p in {action.path for action in plan.actions}}
         known = self.ledger.state.known() | written

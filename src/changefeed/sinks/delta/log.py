@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 _PROPERTIES = ("SET TBLPROPERTIES", "UNSET TBLPROPERTIES")  # of the commits with metadata, those that keep the columns
+_WAY_OUT = "Restore it from a backup, or build it anew from the source: changefeed repair --rebuild"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -98,14 +99,14 @@ def delta_log(spark: SparkSession, path: str) -> Any:
     return spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)  # type: ignore[union-attr]
 
 
-def snapshot(spark: SparkSession, path: str, application: str = "") -> Snapshot | None:
-    """The newest state of the Delta table at `path`, or None when there is no table.
+def snapshot(spark: SparkSession, path: str, application: str = "", way_out: str = _WAY_OUT) -> Snapshot | None:
+    """The newest state of the Delta table at `path`, or None when there is no table; an error ends with the way out.
 
     Raises:
         SinkError: its log cannot be read.
     """
     jvm: Any = spark._jvm  # the log is read by Delta's own reader, through the session's gateway
-    with readable(path):
+    with readable(path, way_out):
         state = delta_log(spark, path).update(False, jvm.scala.Option.empty(), jvm.scala.Option.empty())
         version = int(state.version())
         if version < 0:
@@ -134,11 +135,11 @@ def commits(spark: SparkSession, path: str, after: int, upto: int) -> Iterator[C
         name = f"{path}/_delta_log/{version:020d}.json"
         text = read_text(spark, name)
         if text is None:
-            raise SinkError(f"{path}: commit {version} is missing from the table's log")
+            raise SinkError(f"{path}: commit {version} is missing from the table's log. {_WAY_OUT}")
         try:
             actions = [json.loads(line) for line in text.splitlines() if line.strip()]
         except ValueError as error:
-            raise SinkError(f"{name} is damaged: {error}") from error
+            raise SinkError(f"{name} is damaged: {error}. {_WAY_OUT}") from error
         yield _commit(version, actions)
 
 
@@ -216,14 +217,14 @@ def read_text(spark: SparkSession, path: str) -> str | None:
 
 
 @contextmanager
-def readable(path: str) -> Iterator[None]:
+def readable(path: str, way_out: str = _WAY_OUT) -> Iterator[None]:
     """A log that Delta cannot read, as an error that names the table."""
     from py4j.protocol import Py4JJavaError
 
     try:
         yield
     except Py4JJavaError as error:
-        raise SinkError(f"{path}: the table's log cannot be read: {first_line(error)}") from error
+        raise SinkError(f"{path}: the table's log cannot be read: {first_line(error)}. {way_out}") from error
 
 
 def first_line(error: Any) -> str:

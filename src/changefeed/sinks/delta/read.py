@@ -90,6 +90,10 @@ def _read(path: str, what: Callable[[Any], _T]) -> _T | None:
         ) from error
     except DeltaError as error:
         raise SinkError(f"{path} is not a Delta table, or was damaged: {_in_a_line(error)}") from error
+    except Exception as error:
+        if type(error) is not Exception:  # delta-rs has no type for the errors of its SQL engine
+            raise
+        raise SinkError(f"{path} was damaged: {_in_a_line(error)}") from error
 
 
 def _in_a_line(error: Exception) -> str:
