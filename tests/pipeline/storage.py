@@ -242,6 +242,17 @@ def outcome(spark: SparkSession, prepared: Prepared, lake: Path, limit: int = 10
     return f"SILENT: {wrong}" if wrong else "right"
 
 
+def told_when_read(spark: SparkSession, prepared: Prepared, lake: Path) -> str:
+    """`stopped: …` when Spark cannot read a table of the newest cut; empty when it reads all of them."""
+    pipeline = prepared.pipeline(lake)
+    for here in published(pipeline)[-1].state.tables.values():
+        try:
+            spark.read.format("delta").option("versionAsOf", here.version).load(f"{lake}/{here.path}").collect()
+        except Exception as error:  # whatever Spark says
+            return f"stopped: {here.path} cannot be read: {' '.join(str(error).split())[:200]}"
+    return ""
+
+
 def _log_reaches(table: Path, version: int | None) -> bool:
     """Whether the log still tells of this version: delta-rs takes one whose first commit is gone for a smaller table."""
     log = table / "_delta_log"

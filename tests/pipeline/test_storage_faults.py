@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from changefeed.pipeline import failpoint
-from tests.pipeline.storage import FILE_DAMAGE, Prepared, files, outcome, prepare
-from tests.pipeline.storage_cases import CASES, ROLES, Case, NotThereError
+from tests.pipeline.storage import FILE_DAMAGE, Prepared, files, outcome, prepare, told_when_read
+from tests.pipeline.storage_cases import CASES, PICKS, ROLES, Case, NotThereError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 DRAWN = int(os.environ.get("CHANGEFEED_STORAGE_FAULTS", "3"))
 # No damage: the tables must be right.
 HARMLESS = ("nothing", "the whole sink: an older copy put back", "compacted", "a checkpoint written by another writer")
+# Who does not read a file cannot see that a bit of it has changed: Spark sees it by the checksums of Parquet's pages.
+_FLIPPED_DATA = tuple(f": data ({pick}) bit flipped, no checksum" for pick in PICKS)
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +51,8 @@ def _judge(spark: SparkSession, prepared: Prepared, case: Case, seed: int, folde
     except NotThereError as error:
         pytest.skip(f"no {error} in this state")
     said = outcome(spark, prepared, lake)
+    if said.startswith("SILENT") and case.damage.name.startswith("table") and case.damage.name.endswith(_FLIPPED_DATA):
+        said = told_when_read(spark, prepared, lake) or said
     print("seed", seed, "|", case.name, "|", said.replace(str(folder), ""))
     assert said == "right" or said.startswith("stopped: "), f"{case.name}, seed {seed}: {said}"
     if said != "right":  # who starts it again is told again
