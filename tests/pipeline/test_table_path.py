@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,9 +22,10 @@ FOLDERS = {
     # as they are
     "orders": "orders",
     "_migrations": "_migrations",
-    "ü数据$a-b+c'd&f(g)!,;@": "ü数据$a-b+c'd&f(g)!,;@",
+    "$a-b+c'd&f(g)!,;@": "$a-b+c'd&f(g)!,;@",
     "we ird": "we~20ird",
     "a.b": "a.b",
+    "ü数据😀": "~C3~BC~E6~95~B0~E6~8D~AE~F0~9F~98~80",
     "x" * 200: "x" * 200,
     # escaped
     "a/b": "a~2Fb",
@@ -47,7 +49,7 @@ FOLDERS = {
     # shortened
     "": "~~e3b0c44298fc1c14",
     "x" * 201: "x" * 180 + "~~84a0678c90937f5d",
-    "数" * 67: "数" * 60 + "~~82e4041f61a8e9ae",
+    "数" * 23: "~E6~95~B0" * 20 + "~~" + sha256(("数" * 23).encode()).hexdigest()[:16],
     "=" * 67: "~3D" * 60 + "~~a2af339721f6fdba",
 }
 

@@ -5,7 +5,7 @@ for one by readers to which every path is a URL. Escaped are
 
     anywhere            / \ % ~ : * ? # " < > | ` ^ what URLs and file systems read as something else
                         [ ] { } = and spaces        patterns, and folders of partitions (`day=1`)
-                        control characters, DEL among them
+                        what is not printable ASCII     control characters; letters that polars asks for by their URL
     at the beginning    .                           hidden files
     at the end          .                           dropped by some file systems
     in certain names    the `_` at the beginning    `_delta_log` and other folders that Delta, Spark or Hadoop have
@@ -18,7 +18,6 @@ Rule 2. A name that is longer than 200 bytes when it is escaped ends with `~~` a
 from __future__ import annotations
 
 import hashlib
-import unicodedata
 
 _ESCAPED = frozenset('/\\%~:*?#"<>|[]{}=`^ ')
 _FOLDERS = frozenset(
@@ -39,12 +38,7 @@ def _folder(name: str) -> str:
     last = len(name) - 1
     hidden = name.lower() in _FOLDERS
     pieces = [
-        _bytes(c)
-        if c in _ESCAPED
-        or unicodedata.category(c) in ("Cc", "Cs")
-        or (n in (0, last) and c == ".")
-        or (n == 0 and hidden)
-        else c
+        _bytes(c) if c in _ESCAPED or not " " <= c <= "~" or (n in (0, last) and c == ".") or (n == 0 and hidden) else c
         for n, c in enumerate(name)
     ]
     folder = "".join(pieces)
