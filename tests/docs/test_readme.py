@@ -19,12 +19,13 @@ BLOCKS = [
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=[f"{block[0].page}: {block[0].command}" for block in BLOCKS])
-def test_commands_print_what_the_page_shows(block: list[Shown]) -> None:
+def test_commands_print_what_the_page_shows(block: list[Shown], tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     for one in block:
         done = subprocess.run(
             ["bash", "-c", one.command],
-            cwd=ROOT,
+            cwd=tmp_path,
             env={**os.environ, "PATH": path},
             capture_output=True,
             text=True,
