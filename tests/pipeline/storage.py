@@ -229,7 +229,7 @@ def outcome(spark: SparkSession, prepared: Prepared, lake: Path, limit: int = 10
         run(pipeline, spark, once=True)
     except ChangefeedError as error:
         said = " ".join(f"{error}".split())
-        if wrong := _wrong(prepared, pipeline, finished=False):
+        if wrong := _wrong(prepared, pipeline, finished=False, told=said):
             return f"WRONG, and stopped: {wrong} ({said[:200]})"
         if str(lake) not in said:
             return f"UNNAMED: no path in: {type(error).__name__}: {said[:300]}"
@@ -261,8 +261,11 @@ def _log_reaches(table: Path, version: int | None) -> bool:
     return all((log / f"{at:020}.json").exists() for at in range(first, (version or 0) + 1))
 
 
-def _wrong(prepared: Prepared, pipeline: Definition, *, finished: bool) -> str:
-    """What is wrong with the cuts that can be read; with a run that `finished`, the newest one must be readable."""
+def _wrong(prepared: Prepared, pipeline: Definition, *, finished: bool, told: str = "") -> str:
+    """What is wrong with the cuts that can be read; with a run that `finished`, the newest one must be readable.
+
+    A table that the run has `told` of, by its path, may be wrong.
+    """
     try:
         cuts = published(pipeline)
     except ChangefeedError as error:
@@ -274,10 +277,11 @@ def _wrong(prepared: Prepared, pipeline: Definition, *, finished: bool) -> str:
         wanted = prepared.history.at(cut.state.barrier) if cut.state.barrier is not None else {}
         for here in cut.state.tables.values():
             newest = finished and cut is cuts[-1]
-            if not newest and not _log_reaches(Path(pipeline.sink.path, here.path), here.version):
+            table = Path(pipeline.sink.path, here.path)
+            if str(table) in told or not (newest or _log_reaches(table, here.version)):
                 continue
             try:
-                lies = rows(f"{pipeline.sink.path}/{here.path}", here.version, here.table)
+                lies = rows(table, here.version, here.table)
             except Exception as error:  # whatever a reader says
                 if newest:
                     return f"{here.path} cannot be read: {' '.join(str(error).split())[:120]}"
