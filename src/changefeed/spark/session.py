@@ -147,6 +147,12 @@ def compiled(spark: SparkSession) -> Iterator[None]:
             spark.conf.set(name, value)
 
 
+def make_active(spark: SparkSession) -> None:
+    """Makes this the session that the JVM's thread for the calling one works in: a thread begins with none, or another's."""
+    jvm: Any = spark._jvm
+    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
+
+
 def lives(spark: SparkSession) -> bool:
     """Whether the session's JVM still answers."""
     from py4j.protocol import Py4JError

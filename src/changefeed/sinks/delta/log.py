@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import SinkError
 from changefeed.spark.files import file_system
+from changefeed.spark.session import make_active
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,6 +97,7 @@ class Commit:
 
 def delta_log(spark: SparkSession, path: str) -> Any:
     """Delta's own object for the log at `path`."""
+    make_active(spark)  # Delta asks for it when it reads data files' names with a job
     return spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)  # type: ignore[union-attr]
 
 

@@ -25,6 +25,7 @@ from changefeed.errors import ConfigError
 from changefeed.sources import Compared, Missing
 from changefeed.sources.files.reader import Progress, RecordLogs, logs, write_token
 from changefeed.spark.scratch import Scratch
+from changefeed.spark.session import make_active
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,7 +54,7 @@ class Folder:
 
     def stream(self, spark: SparkSession, token: str | None, end: str | None) -> DataFrame:
         """The records from `token` to `end`, some at a time."""
-        _make_active(spark)
+        make_active(spark)  # where Spark looks the name up; it refuses one that another session has
         spark.dataSource.register(RecordLogs)
         scratch = Scratch("lines")
         finalize(self, scratch.close)
@@ -126,12 +127,6 @@ class Folder:
                 seen = self._seen[path] = _look(path, size, seen)
             found |= seen.partitions
         return found
-
-
-def _make_active(spark: SparkSession) -> None:
-    """Makes this the session that Spark looks up the names of sources in; it refuses one that another session has."""
-    jvm: Any = spark._jvm
-    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
 
 
 def _look(path: str, size: tuple[int, ...], before: _Seen | None) -> _Seen:
