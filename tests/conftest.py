@@ -40,7 +40,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(autouse=True)
 def _forget_tables(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Empties Delta's cache of tables after a test: it keeps 1 to 2 MB for each, and tables of tests are not read again."""
+    """Empties Delta's cache of tables after a test: it keeps 2 to 3 MiB for each, and tables of tests are not read again."""
     yield
     if "spark" in request.fixturenames:
         from pyspark import SparkContext

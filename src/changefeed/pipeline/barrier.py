@@ -30,7 +30,7 @@ def barrier(state: State, partitions: Iterable[tuple[str, int]], until: int | No
 
     It never goes back: a new partition without a mark leaves it where it is.
     """
-    known = set(partitions) | {(topic, p) for topic, offsets in state.positions.items() for p in offsets}
+    known = state.partitions().union(partitions)
     marks = [state.resolved.get(topic, {}).get(partition) for topic, partition in known]
     if not marks or any(mark is None for mark in marks):
         return state.barrier
@@ -42,7 +42,7 @@ def barrier(state: State, partitions: Iterable[tuple[str, int]], until: int | No
 
 def holders(state: State, partitions: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
     """The partitions without a mark: each of them alone holds the barrier."""
-    known = set(partitions) | {(topic, p) for topic, offsets in state.positions.items() for p in offsets}
+    known = state.partitions().union(partitions)
     return sorted((topic, p) for topic, p in known if state.resolved.get(topic, {}).get(p) is None)
 
 

@@ -150,7 +150,7 @@ def reach(
         spoken: what the protocol says of schema changes.
         settled: the source had nothing more to read.
     """
-    known = {*partitions} | {(topic, p) for topic, offsets in state.positions.items() for p in offsets}
+    known = state.partitions().union(partitions)
     shown: dict[_Identity, dict[_Partition, int]] = {}
     for chunk in chunks:
         if chunk.event is not None:

@@ -41,8 +41,7 @@ def released(state: State, partitions: Collection[tuple[str, int]]) -> State:
     """The state with the late tables released, once none of the partitions is behind."""
     if not any(hold.late for hold in state.held.values()):
         return state
-    read = {(topic, p) for topic, offsets in state.positions.items() for p in offsets}
-    if any(_is_behind(state, partition) for partition in read.union(partitions)):
+    if any(_is_behind(state, partition) for partition in state.partitions().union(partitions)):
         return state
     return replace(state, held={n: replace(h, released=True) if h.late else h for n, h in state.held.items()})
 

@@ -157,6 +157,10 @@ class State:
         """The cut: every table and the version that a reader pins. A table that is held belongs to no cut."""
         return {n: t.written.version for n, t in self.tables.items() if t.written and n not in self.held}
 
+    def partitions(self) -> set[tuple[str, int]]:
+        """Every (topic, partition) of which something was read."""
+        return {(topic, p) for topic, offsets in self.positions.items() for p in offsets}
+
     def quarantined(self) -> list[str]:
         """The tables in quarantine, by name, that are not released."""
         return sorted(name for name, hold in self.held.items() if not (hold.late or hold.released))
