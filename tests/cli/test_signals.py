@@ -7,11 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 
@@ -21,26 +21,13 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(900),  # each starts a JVM of its own
     pytest.mark.xdist_group("processes"),
-    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc"),
 ]
 
 
-def _parents() -> dict[int, int]:
-    found = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            found[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-        except (OSError, IndexError):
-            continue  # it has ended since
-    return found
-
-
-def _family(pid: int) -> set[int]:
+def _family(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
     """The process and all that it and its children started."""
-    parents, family = _parents(), {pid}
-    while more := {child for child, parent in parents.items() if parent in family} - family:
-        family |= more
-    return family
+    run = psutil.Process(process.pid)
+    return [run, *run.children(recursive=True)]
 
 
 def _to_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
@@ -48,18 +35,14 @@ def _to_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
 
 
 def _to_service(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    for pid in _family(process.pid):
-        with suppress(ProcessLookupError):  # it has ended since
-            os.kill(pid, number)
+    for member in _family(process):
+        with suppress(psutil.NoSuchProcess):
+            member.send_signal(number)
 
 
-def _gone(pids: set[int], within: float = 60) -> bool:
-    until = time.monotonic() + within
-    while pids & _parents().keys():
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.2)
-    return True
+def _gone(family: list[psutil.Process]) -> bool:
+    _, alive = psutil.wait_procs(family, timeout=60)
+    return not alive
 
 
 def _started(tmp_path: Path) -> subprocess.Popen[bytes]:
@@ -89,7 +72,7 @@ def test_a_run_ends_after_its_step(
         assert process.stdout is not None
         assert process.stderr is not None
         first = json.loads(process.stdout.readline())
-        family = _family(process.pid)
+        family = _family(process)
         send(process, number)
         lines = process.stdout.read().splitlines()
         assert process.wait(60) == code, process.stderr.read().decode()
@@ -105,7 +88,7 @@ def test_nothing_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
     with _started(tmp_path) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        family = _family(process.pid)
+        family = _family(process)
         process.kill()
         process.wait()
     assert len(family) > 2
@@ -117,9 +100,8 @@ def test_a_jvm_that_is_killed_is_told_in_one_line(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.readline()
-        family = _family(process.pid)
-        [jvm] = [pid for pid in family if Path(f"/proc/{pid}/comm").read_text().strip() == "java"]
-        os.kill(jvm, signal.SIGKILL)
+        family = _family(process)
+        next(member for member in family if member.name() == "java").kill()
         process.stdout.read()
         said = process.stderr.read().decode()
         assert len(said.splitlines()) == 1, said

@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from changefeed.pipeline.definition import Definition
@@ -60,15 +61,7 @@ def _first_step(process: subprocess.Popen[str]) -> None:
 
 def _jvm(process: subprocess.Popen[str]) -> int:
     """The run's own JVM: the child that is called java."""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                name, fields = (entry / "comm").read_text(), (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if name.strip() == "java" and int(fields[1]) == process.pid:
-                return int(entry.name)
-    raise AssertionError("no JVM")
+    return next(child.pid for child in psutil.Process(process.pid).children() if child.name() == "java")
 
 
 def test_the_driver_killed_at_a_write_then_the_jvm_at_a_chance_moment_then_both(

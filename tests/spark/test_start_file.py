@@ -24,38 +24,24 @@ CONFIG = {
     "spark.driver.extraJavaOptions": f"-Dmine.password='{CANARY} \"a\\b' -XX:+UseSerialGC",
 }
 
-# Looks at every process of the machine that descends from this one, all the time while Spark starts and works.
+# Looks at every process that this one starts, all the time while Spark starts and works.
 SCRIPT = """
-import json, os, sys, threading
-from pathlib import Path
+import json, sys, threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+import psutil
 import pyarrow as pa
 from changefeed.spark.session import session
 
-config, seen, over = json.load(sys.stdin), {}, threading.Event()
-
-def family():
-    parents = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parents[stat.parent.name] = stat.read_text().rpartition(")")[2].split()[1]
-        except OSError:
-            pass
-    found = {str(os.getpid())}
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= more
-    return found - {str(os.getpid())}
+config, seen, over = json.load(sys.stdin), set(), threading.Event()
 
 def look():
     while not over.wait(0.005):
-        for pid in family():
-            for what in ("cmdline", "environ"):
-                try:
-                    seen[f"{pid} {what} {len(seen)}"] = Path(f"/proc/{pid}/{what}").read_bytes().decode(errors="replace")
-                except OSError:
-                    pass
+        for child in psutil.Process().children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                seen.update(child.cmdline(), *child.environ().items())
 
-watch = threading.Thread(target=look)
-watch.start()
+watch = ThreadPoolExecutor().submit(look)
 spark = session("files", master="local[1]", config=config)
 spark.range(2).mapInArrow(lambda batches: batches, "id long").collect()
 conf = {name: spark.sparkContext.getConf().get(name) for name in config}
@@ -63,13 +49,11 @@ system = spark._jvm.java.lang.System.getProperty("mine.password")
 hadoop = spark._jsc.hadoopConfiguration().get("fs.s3a.secret.key")
 heap = spark._jvm.java.lang.Runtime.getRuntime().maxMemory()
 over.set()
-watch.join()
-words = sorted({w for text in seen.values() for w in text.split("\\0")})
-print(json.dumps({"conf": conf, "system": system, "hadoop": hadoop, "heap": heap, "words": words}))
+watch.result()
+print(json.dumps({"conf": conf, "system": system, "hadoop": hadoop, "heap": heap, "words": sorted(seen)}))
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="command lines are read from /proc")
 @pytest.mark.xdist_group("processes")
 def test_no_property_stands_on_a_command_line_or_in_an_environment(tmp_path: Path) -> None:
     environment = os.environ | {"TMPDIR": str(tmp_path)}
