@@ -1,50 +1,34 @@
-"""A pipeline without Spark: real chunks, real plans, real typed changes, and tables that are lists of dicts.
-
-Only what Spark would do is done here in its place: the last change of a key, MERGE, and the few SQL expressions that a
-rewrite has.
-"""
+"""A pipeline over the events of `upstream.py`: real chunks, and the real flow with its ledger and tables in memory."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from decimal import Decimal
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from random import Random
-from typing import Any
 
-import msgspec
 import pyarrow as pa
 
 from changefeed.frames.chunks import pack
-from changefeed.frames.payloads import schema_from_dict
 from changefeed.model.batch import BatchBuilder, Decoded, record_batch
 from changefeed.model.event import Resolved, SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
-from changefeed.pipeline.actions import AddColumns, AnyAction, Copy, Create, Merge, Rewrite, chains
-from changefeed.pipeline.barrier import absorbed, barrier, still_pending
-from changefeed.pipeline.by_key import reach
-from changefeed.pipeline.pending import ChunkInfo
-from changefeed.pipeline.plan import Planned, make
+from changefeed.pipeline.flow import Batch, Flow
+from changefeed.pipeline.pending import ChunkInfo, chunk_info
 from changefeed.pipeline.rules import Rules
-from changefeed.pipeline.state import FolderSum, State, read_state, write_state
-from changefeed.pipeline.writes import overlaps
+from changefeed.pipeline.state import State
 from changefeed.protocols.base import Capabilities
-from changefeed.stages.changes import Window, worker
+from tests.pipeline.in_memory import Storage, memory_definition, memory_flow
 from tests.pipeline.upstream import KINDS, Change, Ddl, Row
 
 Event = Ddl | Change | int  # an int is a resolved mark
+Partition = tuple[str, int]
 
 
-@dataclass(frozen=True)
-class Chunk:
-    info: ChunkInfo
-    payload: bytes | None
-
-
-def chunks_of(events: Iterable[Event], partition: int, offset: int, folder: str, topic: str = "log") -> list[Chunk]:
+def chunks_of(events: Iterable[Event], partition: int, offset: int, topic: str = "log") -> pa.RecordBatch:
     """One task's chunks: events of one partition, from this offset on, as the decode stage hands them over."""
     builder, control, records = BatchBuilder(), [], []
     for record, event in enumerate(events):
@@ -59,8 +43,12 @@ def chunks_of(events: Iterable[Event], partition: int, offset: int, folder: str,
             builder.add(
                 _shape(event), place, op, before=event.before, after=event.after, commit_ts=event.ts, commit_time=0
             )
-    packed = pack(Decoded(builder.build(), control, []), record_batch(records))
-    return [_chunk(row, folder) for row in packed.to_pylist()]
+    return pack(Decoded(builder.build(), control, []), record_batch(records))
+
+
+def infos(chunks: pa.RecordBatch, folder: str = "1") -> list[ChunkInfo]:
+    """What planning gets to see of chunks."""
+    return [chunk_info(folder, row) for row in chunks.to_pylist()]
 
 
 def _shape(change: Change) -> TableShape:
@@ -73,141 +61,91 @@ def _shape(change: Change) -> TableShape:
     return TableShape(change.database, change.table, columns, *carried)
 
 
-def _chunk(row: dict[str, Any], folder: str) -> Chunk:
-    event = schema_from_dict(msgspec.json.decode(row["payload"])) if row["kind"] == "schema" else None
-    info = ChunkInfo(
-        folder, row["kind"], row["database"], row["table"], row["shape"], row["rows"], row["min_commit_ts"],
-        row["max_commit_ts"], row["topic"], row["partition"], row["first_offset"], row["last_offset"], event,
-    )  # fmt: skip
-    return Chunk(info, row["payload"] if row["kind"] == "rows" else None)
+@contextmanager
+def noted(notes: list[str]) -> Iterator[None]:
+    """Adds the notes that the flow logs to a list."""
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            notes.append(record.getMessage())
+
+    log, handler = logging.getLogger("changefeed.pipeline.flow"), Handler()
+    level = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
 
 
 @dataclass
 class Lake:
-    """The sink and its ledger."""
+    """A pipeline that is run step by step.
+
+    Attributes:
+        rules: how changes are applied.
+        random: decides whether writes run side by side.
+        consistency: of the pipeline.
+        everywhere: schema changes are sent to every partition.
+        notes: for people, of all steps.
+    """
 
     rules: Rules
     random: Random
-    state: State = field(default_factory=State)
-    pending: dict[str, list[Chunk]] = field(default_factory=dict)
-    paths: dict[str, list[Row]] = field(default_factory=dict)
+    consistency: str = "transaction"
+    everywhere: bool = True
+    storage: Storage = field(default_factory=Storage)
     notes: list[str] = field(default_factory=list)
+    _arrived: list[pa.RecordBatch] = field(default_factory=list)
+    _flow: Flow | None = None
 
-    def read(self, fresh: list[Chunk], folder: str) -> None:
-        """Takes a batch into the pending store."""
-        self.pending[folder] = fresh
-        infos = [c.info for c in fresh]
-        self.state = absorbed(self.state, infos, (folder, FolderSum(0, 0, "")), folder, 0, quarantine=False)
+    @property
+    def flow(self) -> Flow:
+        """The run that is under way; the first use begins one."""
+        if self._flow is None:
+            spoken = Capabilities(
+                frozenset(), everywhere=self.everywhere, restored_ddl=self.rules.restored_ddl, cuts="marks"
+            )
+            definition = memory_definition(consistency=self.consistency, parallelism=self.random.choice([1, 1, 3]))
+            self._flow = memory_flow(self.storage, spoken, definition, self.rules)
+            self._flow.begin()
+            self._flow.recover()
+        return self._flow
 
-    def step(self, partitions: int) -> bool:
-        """Applies what the marks allow; False when there was nothing to do."""
-        upto = barrier(self.state, {("log", p) for p in range(partitions)}, None)
-        if upto is None or (upto == self.state.barrier and not any(h.released for h in self.state.held.values())):
-            return False
-        self.apply(self.state.barrier, upto)
-        return True
+    def again(self) -> None:
+        """Ends the run; the next use begins another one."""
+        self._flow = None
 
-    def apply(self, after: int | None, upto: int | None) -> None:
-        """One step."""
-        infos = [c.info for folder in self.state.pending for c in self.pending[folder]]
-        planned = make(self.state, infos, after, upto, self.rules)
-        self._run(planned)
-        self.notes += planned.notes
-        pending = still_pending(replace(self.state, barrier=upto), infos, planned.held)
-        reached = replace(planned.reached(self.state), barrier=upto, pending=pending)
-        self.state = read_state(write_state(reached))
-        self.pending = {folder: self.pending[folder] for folder in pending}
+    @property
+    def state(self) -> State:
+        """The ledger's newest state."""
+        return self.flow.ledger.state
 
-    def apply_by_key(self, partitions: set[tuple[str, int]], everywhere: bool = True, *, settled: bool = False) -> None:
-        """One step without a barrier."""
-        infos = [c.info for folder in self.state.pending for c in self.pending[folder]]
-        spoken = Capabilities(frozenset(), everywhere=everywhere, restored_ddl=self.rules.restored_ddl)
-        far = reach(self.state, infos, partitions, spoken, settled=settled)
-        planned = make(self.state, infos, None, None, self.rules, far)
-        self._run(planned)
-        self.notes += planned.notes
-        self.state = read_state(write_state(planned.reached(far.left(infos, planned.unknown))))
-        self.pending = {folder: self.pending[folder] for folder in self.state.pending}
+    @state.setter
+    def state(self, state: State) -> None:
+        self.flow.ledger.finish(state)
+
+    def read(self, fresh: pa.RecordBatch) -> None:
+        """Chunks that come with the next batch."""
+        self._arrived.append(fresh)
+
+    def step(self, partitions: set[Partition], *, idle: bool = False) -> bool:
+        """Takes in what has arrived, and applies what may be applied; False when there was nothing to do."""
+        before, arrived = self.flow.ledger.step, self._arrived
+        self._arrived = []
+        with noted(self.notes):
+            if arrived:
+                self.flow.take(Batch(lambda latest, fragments: arrived, "token", partitions, caught_up=idle))
+            if idle or not arrived:
+                self.flow.step(self.state, partitions, idle=idle)
+        return self.flow.ledger.step != before
 
     def rows(self, name: str) -> list[Row]:
         """What the table holds."""
         here = self.state.tables[name]
-        columns = {c.name for c in here.table.columns}
-        for row in self.paths[here.path]:
+        columns, found = {c.name for c in here.table.columns}, self.storage.tables.rows(here.path)
+        for row in found:
             assert set(row) == columns, (name, row, columns)
-        return self.paths[here.path]
-
-    def _run(self, planned: Planned) -> None:
-        """The groups side by side, in any order; each in its own."""
-        groups = [list(reversed(group)) for group in chains(planned.actions)]
-        assert sum(map(len, groups)) == len(planned.actions)
-        while groups:
-            group = self.random.choice(groups)
-            self._do(group.pop())
-            groups = [g for g in groups if g]
-
-    def _do(self, action: AnyAction) -> None:
-        path, columns = action.path, [c.name for c in action.table.columns]
-        match action:
-            case Create():
-                self.paths[path] = []
-            case Copy(source=source):
-                self.paths[path] = [dict(row) for row in self.paths[source]]
-            case AddColumns():
-                self.paths[path] = [dict.fromkeys(columns) | row for row in self.paths[path]]
-            case Rewrite(expressions=expressions):
-                self.paths[path] = [{c: evaluated(expressions[c], row) for c in columns} for row in self.paths[path]]
-            case Merge():
-                self._merge(action, columns)
-
-    def _merge(self, action: Merge, columns: list[str]) -> None:
-        rows = [] if action.load else self.paths[action.path]
-        changes = sorted(self._changes(action), key=_order)
-        assert action.partial or all(c["_has"] is None for c in changes)
-        if not action.table.keys:
-            new = [{c: change[f"c{i}"] for i, c in enumerate(columns)} for change in changes]
-            self.paths[action.path] = rows + new
-            return
-        keyed = {tuple(row[k] for k in action.table.keys): row for row in rows}
-        for change in changes:
-            values = {c: change[f"c{i}"] for i, c in enumerate(columns)}
-            key = tuple(values[k] for k in action.table.keys)
-            if change["_deleted"]:
-                keyed.pop(key, None)
-            else:
-                has = change["_has"] or [True] * len(columns)
-                carried = {c: values[c] for c, there in zip(columns, has, strict=True) if there}
-                keyed[key] = keyed.get(key, dict.fromkeys(columns)) | carried
-        self.paths[action.path] = list(keyed.values())
-
-    def _changes(self, action: Merge) -> list[Row]:
-        found = []
-        for chunk in (c for folder in action.folders or self.state.pending for c in self.pending[folder]):
-            named = (chunk.info.database, chunk.info.table) == action.source
-            if chunk.info.kind == "rows" and named and overlaps(chunk.info, action.after, action.upto):
-                payload = pa.RecordBatch.from_pydict({"payload": pa.array([chunk.payload], pa.binary())})
-                for batch in worker(action.table, Window(action.after, action.upto))([payload]):
-                    found += batch.to_pylist()
         return found
-
-
-def _order(change: Row) -> tuple[Any, ...]:
-    return tuple(change[c] for c in ("_ts", "_half", "_partition", "_offset"))
-
-
-_CAST = re.compile(r"CAST\((.*) AS ([a-z]+(?:\([0-9,]+\))?)\)", re.DOTALL)
-
-
-def evaluated(sql: str, row: Row) -> Any:
-    """The value of an expression of a rewrite."""
-    if found := _CAST.fullmatch(sql):
-        value = evaluated(found[1], row)
-        kind = found[2].partition("(")[0]
-        cast = {"int": int, "bigint": int, "string": str, "decimal": Decimal}[kind]
-        return None if value is None else cast(value)
-    if sql == "NULL":
-        return None
-    if sql.startswith("'"):
-        return re.sub(r"\\(.)", r"\1", sql[1:-1])
-    assert sql.startswith("`"), sql
-    return row[sql.strip("`")]

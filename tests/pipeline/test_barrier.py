@@ -6,7 +6,9 @@ import pytest
 
 from changefeed.model.event import SchemaChange
 from changefeed.model.position import Place
-from changefeed.pipeline.barrier import absorbed, barrier, still_pending
+from changefeed.pipeline.absorb import absorbed
+from changefeed.pipeline.frontier.cut import still_pending
+from changefeed.pipeline.frontier.marks import barrier
 from changefeed.pipeline.pending import ChunkInfo
 from changefeed.pipeline.state import FolderSum, Hold, State
 

@@ -9,8 +9,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from changefeed.pipeline.by_key import reach
+from changefeed.pipeline.frontier.by_key import Tables, reach
 from changefeed.pipeline.pending import ChunkInfo
+from changefeed.pipeline.plan import Planned
 from changefeed.pipeline.rules import Rules
 from changefeed.pipeline.state import State
 from changefeed.protocols import protocol
@@ -33,9 +34,9 @@ def test_partitions_that_lag_end_equal(seed: int, steps: int, partitions: int, m
     random = Random(seed)
     upstream = history(random, steps, partial, moves=False)
     logs = _logs(upstream, [("log", p) for p in range(partitions)], random, marks)
-    lake = Lake(RULES, random)
+    lake = Lake(RULES, random, "key")
     for _ in _read(logs, lake, random):
-        lake.apply_by_key(set(logs))
+        lake.step(set(logs))
     _check(upstream, lake)
 
 
@@ -50,9 +51,9 @@ def test_what_is_sent_again_is_known_by_the_schema_changes(seed: int, steps: int
         for _ in range(random.randint(0, 2)):
             at = random.randint(0, len(log))
             log[at:at] = log[random.randint(0, at) : at]
-    lake = Lake(RULES, random)
+    lake = Lake(RULES, random, "key")
     for _ in _read(logs, lake, random):
-        lake.apply_by_key(set(logs))
+        lake.step(set(logs))
     _check(upstream, lake)
 
 
@@ -65,9 +66,9 @@ def test_schema_changes_that_are_not_sent_everywhere(
     random = Random(seed)
     upstream = history(random, steps, partial, moves=False)
     logs = _logs(upstream, [("rows", p) for p in range(partitions)], random, marks, ("schema" if own else "rows", 0))
-    lake = Lake(RULES, random)
-    for settled in _read(logs, lake, random):
-        lake.apply_by_key(set(logs), everywhere=False, settled=settled)
+    lake = Lake(RULES, random, "key", everywhere=False)
+    for idle in _read(logs, lake, random):
+        lake.step(set(logs), idle=idle)
     _check(upstream, lake)
 
 
@@ -78,9 +79,9 @@ def test_tables_with_topics_of_their_own(seed: int, steps: int, marks: bool, par
     random = Random(seed)
     upstream = history(random, steps, partial, moves=False)
     logs = _logs_by_table(upstream, random, marks)
-    lake = Lake(RULES, random)
-    for settled in _read(logs, lake, random):
-        lake.apply_by_key(set(logs), settled=settled)
+    lake = Lake(RULES, random, "key")
+    for idle in _read(logs, lake, random):
+        lake.step(set(logs), idle=idle)
     _check(upstream, lake)
 
 
@@ -135,16 +136,14 @@ def _logs(
 
 def _read(logs: dict[Partition, list[Event]], lake: Lake, random: Random) -> Any:
     """A different stretch of each partition at a time; yields with each whether there is nothing more."""
-    offsets, number = dict.fromkeys(logs, 0), 0
+    offsets = dict.fromkeys(logs, 0)
     while any(offsets[at] < len(log) for at, log in logs.items()):
-        number += 1
-        fresh = []
         for (topic, partition), log in logs.items():
             at = offsets[topic, partition]
             stretch = log[at:][: random.choice([0, 0, 3, 25])]
-            fresh += chunks_of(stretch, partition, at, f"{number}", topic) if stretch else []
+            if stretch:
+                lake.read(chunks_of(stretch, partition, at, topic))
             offsets[topic, partition] += len(stretch)
-        lake.read(fresh, f"{number}")
         yield all(offsets[at] == len(log) for at, log in logs.items())
 
 
@@ -159,5 +158,6 @@ def test_rows_without_commit_ts_do_not_wait() -> None:
     state = State(pending=("1",), positions={"t": {0: 3}})
     avro = protocol("ticdc-avro").capabilities
     far = reach(state, chunks, {("t", 0), ("u", 0)}, avro, settled=False)
-    assert [far.windows(chunks, {"app.t"})(chunk) for chunk in chunks] == [[Window()], [Window()]]
+    planned = Planned([], {}, {}, [], [], unknown={"app.t"})
+    assert [Tables(state, far).applied(chunk, planned) for chunk in chunks] == [[Window()], [Window()]]
     assert far.left(chunks, {"app.t"}) == replace(state, pending=())

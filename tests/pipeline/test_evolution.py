@@ -9,6 +9,8 @@ from changefeed.model.definition import Table
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
 from changefeed.pipeline.evolution import altered, irregular_defaults, learn, passable, rewritten, widened
+from changefeed.sinks.base import Expression, Rewrite, Texts
+from changefeed.sinks.sql import SparkTypes, rewrite_sql
 from changefeed.wire import ddl
 from changefeed.wire.ddl.apply import Altered
 from changefeed.wire.ddl.statements import AlterTable, CreateTable
@@ -40,7 +42,23 @@ def change(table: Table, said: str, *, known: bool = True, lenient: bool = False
 
 
 def after(table: Table, said: str, irregular: str = "null") -> dict[str, str] | None:
-    return rewritten(table, change(table, said), irregular)
+    found = change(table, said)
+    return in_sql(found.table, rewritten(table, found, SparkTypes(), irregular))
+
+
+def in_sql(table: Table, rewrite: tuple[tuple[Expression, ...], Texts | None] | None) -> dict[str, str] | None:
+    """Column -> its new values as Spark SQL; None where the rows stay as they are."""
+    if rewrite is None:
+        return None
+    expressions, texts = rewrite
+    write = Rewrite(path="app/t", number=1, table=table, expressions=expressions, texts=texts)
+    selected = rewrite_sql(write, ["_irregular"] if texts else [])
+    return {name.strip("`"): sql for sql, _, name in (one.rpartition(" AS ") for one in selected)}
+
+
+def wider_in_sql(before: Table, now: Table) -> dict[str, str] | None:
+    expressions = widened(before, now, SparkTypes())
+    return None if expressions is None else in_sql(now, (expressions, None))
 
 
 # Learned from rows.
@@ -53,7 +71,7 @@ def test_a_learned_table_widens_with_its_rows() -> None:
         table, [shape("*id bigint", "n bigint unsigned"), shape("*id int", "n int", "x date")], declared=False
     )
     assert types(wider) == {"id": "bigint", "n": "decimal(20,0)", "d": "decimal", "e": "enum", "x": "date"}
-    assert widened(table, wider) == {
+    assert wider_in_sql(table, wider) == {
         "id": "CAST(`id` AS bigint)",
         "n": "CAST(`n` AS decimal(20,0))",
         "d": "`d`",
@@ -66,7 +84,7 @@ def test_a_declared_table_keeps_its_types_and_takes_new_columns() -> None:
     table = declared("id INT PRIMARY KEY, e ENUM('a','b'), d DECIMAL(10,2)")
     found = learn(table, [shape("*id bigint", "e enum", "d decimal", "new varchar")], declared=True)
     assert types(found) == {"id": "int", "e": "enum('a','b')", "d": "decimal(10,2)", "new": "varchar"}
-    assert widened(table, found) is None
+    assert wider_in_sql(table, found) is None
 
 
 def test_what_ddl_told_of_a_learned_table_stays_when_rows_tell_less() -> None:
@@ -103,14 +121,14 @@ def test_a_key_that_comes_later_is_the_key() -> None:
 )
 def test_rows_that_widen_a_type_far_take_the_old_values_along(old: str, new: str, sql: str) -> None:
     before = learn(None, [shape("*id int", f"c {old}")], declared=False)
-    expressions = widened(before, learn(before, [shape("*id int", f"c {new}")], declared=False))
+    expressions = wider_in_sql(before, learn(before, [shape("*id int", f"c {new}")], declared=False))
     assert expressions == {"id": "`id`", "c": sql}
 
 
 def test_old_values_that_cannot_be_followed_are_an_error() -> None:
     before = learn(None, [shape("*id int", "c datetime(3)")], declared=False)
     with pytest.raises(SchemaError) as error:
-        widened(before, learn(before, [shape("*id int", "c varchar")], declared=False))
+        wider_in_sql(before, learn(before, [shape("*id int", "c varchar")], declared=False))
     assert str(error.value) == ("column c was datetime(3) and now needs longtext, which its values cannot be taken to")
 
 
@@ -162,9 +180,9 @@ def test_what_only_the_upstream_knows_is_an_error(said: str, message: str) -> No
 
 def test_what_can_be_followed_of_it_leaves_types_as_they_were_and_new_columns_null() -> None:
     table = declared("id INT PRIMARY KEY, a INT, t DATETIME(3)")
-    found = passable(change(table, "MODIFY t DATETIME, ADD x DATETIME DEFAULT NOW(), MODIFY a BIGINT"))
+    found = passable(change(table, "MODIFY t DATETIME, ADD x DATETIME DEFAULT NOW(), MODIFY a BIGINT"), SparkTypes())
     assert types(found.table) == {"id": "int", "a": "bigint", "t": "datetime(3)", "x": "datetime"}
-    assert rewritten(table, found) == {
+    assert in_sql(found.table, rewritten(table, found, SparkTypes())) == {
         "id": "`id`", "a": "CAST(`a` AS bigint)", "t": "`t`", "x": "CAST(NULL AS timestamp_ntz)"
     }  # fmt: skip
 
@@ -219,11 +237,11 @@ def test_lenient_keeps_the_columns_that_are_dropped() -> None:
     table = declared("id INT PRIMARY KEY, a INT NOT NULL, b INT")
     found = change(table, "DROP a, RENAME COLUMN b TO c", lenient=True)
     assert [(c.name, c.nullable) for c in found.table.columns] == [("id", False), ("c", True), ("a", True)]
-    assert rewritten(table, found) == {"id": "`id`", "c": "`b`", "a": "`a`"}
+    assert in_sql(found.table, rewritten(table, found, SparkTypes())) == {"id": "`id`", "c": "`b`", "a": "`a`"}
 
 
 def test_lenient_takes_a_column_that_comes_back_for_the_one_that_stayed() -> None:
     table = change(declared("id INT PRIMARY KEY, a INT"), "DROP a", lenient=True).table
     found = change(table, "ADD COLUMN A BIGINT NOT NULL DEFAULT 3 FIRST", lenient=True)
     assert types(found.table) == {"A": "bigint", "id": "int"}
-    assert rewritten(table, found) == {"A": "CAST(`a` AS bigint)", "id": "`id`"}
+    assert in_sql(found.table, rewritten(table, found, SparkTypes())) == {"A": "CAST(`a` AS bigint)", "id": "`id`"}

@@ -15,11 +15,14 @@ from hypothesis import strategies as st
 from changefeed.errors import UnsupportedError
 from changefeed.model.event import SchemaChange
 from changefeed.model.position import Place
-from changefeed.pipeline.actions import Merge
+from changefeed.pipeline.frontier.cut import Cut
 from changefeed.pipeline.plan import make
 from changefeed.pipeline.rules import Rules
 from changefeed.pipeline.state import Hold, State, TableState
-from tests.pipeline.downstream import Event, Lake, chunks_of
+from changefeed.sinks.delta.sink import DeltaSink
+from changefeed.sinks.memory import Lake as Tables
+from changefeed.sinks.memory import MemorySink
+from tests.pipeline.downstream import Event, Lake, chunks_of, infos
 from tests.pipeline.upstream import MEMBERS, Change, Ddl, Row, Table, Upstream
 
 RULES = Rules(restored_ddl=True)
@@ -60,7 +63,7 @@ def test_a_table_in_quarantine_is_complete_once_it_is_released(seed: int, steps:
         lake.state = replace(lake.state, held=held)
     while lake.state.held:
         lake.state = replace(lake.state, held={n: Hold(h.after, released=True) for n, h in lake.state.held.items()})
-        assert lake.step(partitions)
+        assert lake.step({("log", p) for p in range(partitions)})
     _check(upstream, lake)
     assert lake.state.pending == ()
 
@@ -89,16 +92,14 @@ def _replayed(upstream: Upstream, lake: Lake, partitions: int, random: Random) -
         for log in logs:
             if last and (random.random() < 0.2 or i + 1 == len(upstream.events)):
                 log.append(event.ts if i + 1 < len(upstream.events) else upstream.ts)
-    offsets, number = [0] * partitions, 0
+    offsets = [0] * partitions
     while any(offset < len(log) for offset, log in zip(offsets, logs, strict=True)):
-        number += 1
-        fresh = []
         for partition, log in enumerate(logs):
             stretch = log[offsets[partition] :][: random.randint(0, 25)]
-            fresh += chunks_of(stretch, partition, offsets[partition], f"{number}") if stretch else []
+            if stretch:
+                lake.read(chunks_of(stretch, partition, offsets[partition]))
             offsets[partition] += len(stretch)
-        lake.read(fresh, f"{number}")
-        if lake.step(partitions):
+        if lake.step({("log", p) for p in range(partitions)}):
             yield
 
 
@@ -160,8 +161,8 @@ def _events(*said: str | Change | tuple[str, str | None]) -> list[Event]:
 
 def _applied(*said: str | Change | tuple[str, str | None], **rules: Any) -> Lake:
     lake = Lake(replace(RULES, **rules), Random(0))
-    lake.read(chunks_of(_events(*said), 0, 0, "1"), "1")
-    assert lake.step(1)
+    lake.read(chunks_of(_events(*said), 0, 0))
+    assert lake.step({("log", 0)})
     return lake
 
 
@@ -261,20 +262,21 @@ def test_what_a_schema_change_does(behavior: str, said: list[str | Change], rows
             "or name the table in pipeline.exclude",
         ),
         (
-            {"ours": frozenset({"_op"})}, [CREATE, "ALTER TABLE t RENAME COLUMN a TO _OP"],
-            "app.t: column '_OP' has the name of one of ours: leave it out of sink.metadata-columns",
+            {}, [CREATE, "ALTER TABLE t RENAME COLUMN a TO _OP"],
+            "app.t: column '_OP' has the name of a metadata column: leave it out of sink.metadata-columns",
         ),
         (
-            {"ours": frozenset({"_irregular"})}, ["CREATE TABLE t (id INT PRIMARY KEY, _irregular INT)"],
-            "app.t: column '_irregular' has the name of one of ours: set sink.irregular to `null` or `fail`",
+            {}, ["CREATE TABLE t (id INT PRIMARY KEY, _irregular INT)"],
+            "app.t: column '_irregular' has the name of a metadata column: set sink.irregular to `null` or `fail`",
         ),
     ],
 )  # fmt: skip
 def test_what_cannot_be_applied_names_itself_and_the_way_out(
     rules: dict[str, Any], said: list[str | Change], message: str
 ) -> None:
+    chunks, sink = infos(chunks_of(_events(*said), 0, 0)), DeltaSink("lake", ("_op", "_irregular"))
     with pytest.raises(UnsupportedError) as error:
-        _applied(*said, **rules)
+        make(Cut(State(barrier=len(said)), None), chunks, replace(RULES, **rules), sink)
     assert str(error.value) == message
 
 
@@ -314,23 +316,20 @@ def test_a_table_whose_ddl_was_passed_over_follows_its_rows() -> None:
 
 def test_a_create_with_rows_is_one_write_and_a_dropped_table_none() -> None:
     gone = _insert(0, 1, "gone", a=1)
-    lake = Lake(RULES, Random(0))
     events = _events(
         CREATE, ROW, ("CREATE TABLE gone (id INT PRIMARY KEY, a INT)", "gone"), gone, ("DROP TABLE gone", "gone")
     )
-    infos = [c.info for c in chunks_of(events, 0, 0, "1")]
-    planned = make(lake.state, infos, None, 5, RULES)
-    assert [(type(a).__name__, a.path, a.number) for a in planned.actions] == [
-        ("Merge", "app/t", 2),
+    chunks = infos(chunks_of(events, 0, 0))
+    planned = make(Cut(State(barrier=5), None), chunks, RULES, MemorySink(Tables()))
+    assert [(type(a.write).__name__, a.path, a.write.number) for a in planned.actions] == [
+        ("Load", "app/t", 1),
         ("Create", "app/gone", 1),
     ]
-    assert isinstance(planned.actions[0], Merge)
-    assert planned.actions[0].load
 
 
 def test_a_schema_change_without_commit_ts_is_refused() -> None:
     event = SchemaChange("other", "app", "t", "TRUNCATE t", Place("log", 0, 3))
-    info = replace(chunks_of([Ddl(1, "app", "t", "TRUNCATE t")], 0, 3, "1")[1].info, event=event)
+    info = replace(infos(chunks_of([Ddl(1, "app", "t", "TRUNCATE t")], 0, 3))[1], event=event)
     with pytest.raises(UnsupportedError) as error:
-        make(State(), [info], None, None, RULES)
+        make(Cut(State(), None), [info], RULES, MemorySink(Tables()))
     assert str(error.value) == "a schema change without commit_ts has no place among rows: TRUNCATE t at log:0:3"

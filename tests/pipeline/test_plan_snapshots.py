@@ -11,13 +11,15 @@ from changefeed.model.event import SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
-from changefeed.pipeline.actions import Create, Merge
-from changefeed.pipeline.by_key import reach
+from changefeed.pipeline.frontier.by_key import reach
+from changefeed.pipeline.frontier.cut import Cut
 from changefeed.pipeline.pending import ChunkInfo
 from changefeed.pipeline.plan import Planned, make
 from changefeed.pipeline.rules import Rules
 from changefeed.pipeline.state import State
 from changefeed.protocols import protocol
+from changefeed.sinks.base import Create, Load
+from changefeed.sinks.memory import Lake, MemorySink
 from changefeed.stages.changes import NO_READS
 
 PLACE = 100
@@ -41,18 +43,19 @@ def snapshot(last: str = "true", at: int = PLACE, *, key: str = " PRIMARY KEY") 
 
 
 def planned(state: State, *chunks: ChunkInfo, upto: int = PLACE) -> Planned:
-    return make(state, list(chunks), state.barrier, upto, Rules())
+    return make(Cut(replace(state, barrier=upto), state.barrier), list(chunks), Rules(), MemorySink(Lake()))
 
 
 def test_rows_come_after_the_create_table_of_their_place() -> None:
     (merge,) = planned(State(), rows(), *snapshot()).actions
-    assert isinstance(merge, Merge)
-    assert (merge.load, merge.after, merge.upto) == (True, PLACE - 1, PLACE)
+    assert isinstance(merge.write, Load)
+    assert merge.changes is not None
+    assert (merge.changes.after, merge.changes.through) == (PLACE - 1, PLACE)
 
 
 def test_a_snapshot_without_rows_makes_what_is_missing_and_empties_nothing() -> None:
     first = planned(State(), *snapshot("last"))
-    assert [type(action) for action in first.actions] == [Create]
+    assert [type(action.write) for action in first.actions] == [Create]
     there = replace(first.reached(State()), barrier=PLACE)
     again = planned(there, *snapshot("last", PLACE + 50), upto=PLACE + 50)
     assert (again.actions, again.tables) == ([], there.tables)
@@ -62,8 +65,7 @@ def test_a_snapshot_without_rows_makes_what_is_missing_and_empties_nothing() -> 
 def test_a_snapshot_with_rows_replaces_a_table_that_is_there() -> None:
     there = replace(planned(State(), rows(), *snapshot()).reached(State()), barrier=PLACE)
     (merge,) = planned(there, *snapshot(at=PLACE + 50), rows(PLACE + 50), upto=PLACE + 50).actions
-    assert isinstance(merge, Merge)
-    assert merge.load
+    assert isinstance(merge.write, Load)
 
 
 @pytest.mark.parametrize("known, reads", [(True, NO_READS), (False, PLACE)], ids=["known before", "made in this step"])
@@ -74,8 +76,8 @@ def test_rows_that_are_read_of_a_table_without_a_key_belong_right_behind_its_cre
         state = replace(planned(state, *chunks).reached(state), barrier=PLACE)
         chunks, upto = [rows(PLACE + 50, key=False)], PLACE + 50
     (merge,) = planned(state, *chunks, upto=upto).actions
-    assert isinstance(merge, Merge)
-    assert merge.reads == reads
+    assert merge.changes is not None
+    assert merge.changes.reads == reads
 
 
 @pytest.mark.parametrize(

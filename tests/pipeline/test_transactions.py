@@ -10,9 +10,10 @@ import pytest
 
 from changefeed.errors import UnsupportedError
 from changefeed.frames.chunks import SIGNAL, TRANSACTIONS
+from changefeed.pipeline.frontier.ends import is_waiting
+from changefeed.pipeline.frontier.transactions import barrier, is_reached, reads_at, reads_below
 from changefeed.pipeline.pending import ChunkInfo
 from changefeed.pipeline.state import State
-from changefeed.pipeline.transactions import barrier, is_reached, is_waiting, reads_at, reads_below
 
 Line = dict[str, Any]
 

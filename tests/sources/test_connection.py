@@ -8,7 +8,7 @@ import pytest
 
 from changefeed.errors import ConfigError, SourceError
 from changefeed.pipeline.load import read
-from changefeed.sources import source
+from changefeed.sources import record_source
 from changefeed.sources.kafka import sample
 from changefeed.sources.kafka.connection import plain_properties
 
@@ -24,7 +24,7 @@ def _options(**given: str) -> dict[str, str]:
 
 
 def _topics(said: dict[str, Any]) -> Any:
-    return source(read({"source": said, "sink": {"type": "delta", "path": "lake"}}).source)
+    return record_source(read({"source": said, "sink": {"type": "delta", "path": "lake"}}).source)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from changefeed.pipeline.load import read
-from changefeed.sources import source
+from changefeed.sources import record_source
 
 LIMIT = 100
 _SOURCE = {"type": "kafka", "servers": "127.0.0.1:1", "topics": ["shop"], "protocol": "ticdc-open"}
@@ -31,10 +31,10 @@ _SOURCE |= {"max-records-per-batch": LIMIT}
 def test_a_batch_below_its_limit_was_the_last(
     before: dict[str, dict[str, int]], after: dict[str, dict[str, int]], drained: bool
 ) -> None:
-    topics = source(read({"source": _SOURCE, "sink": {"type": "delta", "path": "lake"}}).source)
+    topics = record_source(read({"source": _SOURCE, "sink": {"type": "delta", "path": "lake"}}).source)
     assert topics.drained(json.dumps(before), json.dumps(after)) is drained
 
 
 def test_what_the_first_batch_left_is_not_known() -> None:
-    topics = source(read({"source": _SOURCE, "sink": {"type": "delta", "path": "lake"}}).source)
+    topics = record_source(read({"source": _SOURCE, "sink": {"type": "delta", "path": "lake"}}).source)
     assert not topics.drained(None, json.dumps({"shop": {"0": 1}}))

@@ -16,7 +16,7 @@ from changefeed.errors import ConfigError
 from changefeed.pipeline.explain import explain
 from changefeed.pipeline.run import Summary, run
 from changefeed.pipeline.state import State
-from changefeed.sources import source
+from changefeed.sources import record_source
 from tests.pipeline.history import small_history
 from tests.pipeline.oracle import History
 from tests.pipeline.running import check_cuts, definition
@@ -28,7 +28,7 @@ FIX = "correct source.path, which is relative to the pipeline's file, or put the
 
 
 def _said(tmp_path: Path, name: str) -> str:
-    missing = source(definition(tmp_path / name, tmp_path / "lake").source).missing()
+    missing = record_source(definition(tmp_path / name, tmp_path / "lake").source).missing()
     assert missing is not None
     assert missing.fix == FIX
     return missing.what
@@ -45,7 +45,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
         f"{tmp_path}/other is a folder without Parquet files, and other logs are named by a pattern as "
         f"{tmp_path}/other/*.jsonl"
     )
-    assert source(definition(tmp_path / "other" / "*", tmp_path / "lake").source).missing() is None
+    assert record_source(definition(tmp_path / "other" / "*", tmp_path / "lake").source).missing() is None
 
 
 def test_explain_and_a_run_of_once_end_there(spark: SparkSession, tmp_path: Path) -> None:

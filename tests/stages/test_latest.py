@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from changefeed.model.definition import Table
 from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
-from changefeed.sinks.delta.columns import METADATA
-from changefeed.sinks.delta.log import Stamp
-from changefeed.sinks.delta.table import Writer
+from changefeed.sinks.base import Load, Rewrite, Upsert, WriteId
+from changefeed.sinks.delta.sink import DeltaSink
 from changefeed.stages.changes import schema_ddl
 from changefeed.stages.latest import latest
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 INT, TEXT = ColumnType("int"), ColumnType("varchar")
 TABLE = Table(
@@ -150,9 +152,26 @@ def test_without_commit_ts_the_order_is_the_partitions(spark: SparkSession) -> N
     assert run(spark, changes, partial=False) == {1: None}
 
 
+@dataclass(frozen=True)
+class Given:
+    """Changes by hand; see `sinks.base.Changes`."""
+
+    changes: list[dict[str, Any]]
+    partial: bool
+
+    @property
+    def rows(self) -> int:
+        return len(self.changes)
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        return latest(spark.createDataFrame(self.changes, schema_ddl(TABLE)), TABLE, partial=self.partial)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        raise NotImplementedError
+
+
 def test_merge_keeps_what_partial_rows_leave_out_and_what_is_told_of_it(spark: SparkSession, tmp_path: Path) -> None:
-    writer = Writer(spark, "test", {"_irregular": METADATA["_irregular"]})
-    path = str(tmp_path / "t")
+    sink, path = DeltaSink(str(tmp_path), ("_irregular",), spark, "test"), str(tmp_path / "t")
     first = [
         change(1, 0, 1, (None, None, 1), _irregular={"a": "A", "it's": "T"}),
         change(1, 1, 2, (2, "two", 2)),
@@ -164,9 +183,8 @@ def test_merge_keeps_what_partial_rows_leave_out_and_what_is_told_of_it(spark: S
         change(2, 2, 3, None),
         change(2, 3, 4, (None, "new", None), _has=[True, False, True, False]),
     ]
-    frames = [spark.createDataFrame(rows, schema_ddl(TABLE)) for rows in (first, second)]
-    writer.load(path, TABLE, latest(frames[0], TABLE, partial=False), Stamp(1, 1, 1), "{}")
-    writer.merge(path, TABLE, latest(frames[1], TABLE, partial=True), Stamp(1, 2, 1), "{}", partial=True)
+    sink.apply(Load(path="t", number=1, table=TABLE), Given(first, partial=False), WriteId(1, 1, 1), "{}")
+    sink.apply(Upsert(path="t", number=1, table=TABLE), Given(second, partial=True), WriteId(1, 2, 1), "{}")
     found = spark.read.format("delta").load(path).orderBy("id").collect()
     assert [tuple(row) for row in found] == [
         (1, None, "fine", 1, {"a": "A"}),
@@ -179,15 +197,15 @@ def test_rewrite_takes_irregular_texts_along(spark: SparkSession, tmp_path: Path
     from changefeed.pipeline.evolution import altered, rewritten
     from changefeed.wire import ddl
 
-    writer = Writer(spark, "test", {"_irregular": METADATA["_irregular"]})
-    path = str(tmp_path / "t")
+    sink, path = DeltaSink(str(tmp_path), ("_irregular",), spark, "test"), str(tmp_path / "t")
     rows = [change(1, 0, 1, (None, None, 1), _irregular={"a": "A", "it's": "T"}), change(1, 1, 2, (2, "two", 2))]
-    loaded = latest(spark.createDataFrame(rows, schema_ddl(TABLE)), TABLE, partial=False)
-    writer.load(path, TABLE, loaded, Stamp(1, 1, 1), "{}")
+    sink.apply(Load(path="t", number=1, table=TABLE), Given(rows, partial=False), WriteId(1, 1, 1), "{}")
     said = "ALTER TABLE app.t DROP a, RENAME COLUMN `it's` TO s, ADD d DATE NOT NULL"
     statement: Any = ddl.parse(said, None)[0]
     change_ = altered(TABLE, statement, declared=True, lenient=False)
-    writer.rewrite(path, change_.table, rewritten(TABLE, change_, "keep") or {}, Stamp(1, 2, 1), "{}")
+    expressions, texts = rewritten(TABLE, change_, sink.types, "keep") or ((), None)
+    write = Rewrite(path="t", number=1, table=change_.table, expressions=expressions, texts=texts)
+    sink.apply(write, None, WriteId(1, 2, 1), "{}")
     found = spark.read.format("delta").load(path).orderBy("id").collect()
     assert [row.asDict() for row in found] == [
         {"id": 1, "s": None, "b": 1, "d": None, "_irregular": {"s": "T", "d": "0000-00-00"}},

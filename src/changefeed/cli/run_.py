@@ -141,7 +141,7 @@ class _Steps:
 
 def _waits_for(definition: Definition, state: State) -> list[str]:
     """The partitions that hold the cut, as no resolved event of theirs was read; none when nothing waits."""
-    from changefeed.pipeline.barrier import holders
+    from changefeed.pipeline.frontier.marks import holders
     from changefeed.protocols import protocol
     from changefeed.sources import source
 

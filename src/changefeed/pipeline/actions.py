@@ -1,4 +1,4 @@
-"""The writes of a step, as values: planned by `plan.py`, kept in the ledger, done by `compose.py`."""
+"""The writes of a step, as values: planned by `plan.py`, kept in the ledger, carried out by `executor.py`."""
 
 from __future__ import annotations
 
@@ -7,61 +7,56 @@ from collections.abc import Callable
 
 import msgspec
 
-from changefeed.model.definition import Table
 from changefeed.pipeline.state import FolderSum, Sendings, State
+from changefeed.sinks.base import (
+    AddColumns,
+    Append,
+    Copy,
+    Create,
+    Load,
+    Rewrite,
+    Upsert,
+)
 
 
-class Action(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """One write to one table. `number` counts the writes to `path` in this step, from 1."""
-
-    path: str
-    number: int
-    table: Table
-
-
-class Create(Action, frozen=True, tag=True, kw_only=True):
-    """An empty table with these columns, whatever was at the path before."""
-
-
-class Merge(Action, frozen=True, tag=True, kw_only=True):
-    """The changes of an upstream table with after < commit_ts <= upto.
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """The changes of an upstream table with after < commit_ts <= through, in the pending store.
 
     Attributes:
         source: database and table, as the rows name them.
-        folders: of the pending store; none named are all that the step reads.
-        load: the table is empty or stale before: replace it rather than merge.
-        partial: some images lack columns.
-        declared: DDL has told the table's types.
-        reads: where rows that a snapshot has read may lie, see `stages.changes`; of a table without a key.
+        folders: of the pending store; empty for all that the step reads.
+        partial: some row images lack columns.
+        declared: the table's types come from DDL.
+        reads: the commit_ts at which a snapshot's rows may lie, see `stages.changes`; for a table without a key.
     """
 
     source: tuple[str, str]
     after: int | None
-    upto: int | None
+    through: int | None
     folders: tuple[str, ...] = ()
-    load: bool = False
     partial: bool = False
     declared: bool = False
     reads: int | None = None
 
-
-class AddColumns(Action, frozen=True, tag=True, kw_only=True):
-    """Columns that the table did not have, NULL in every row."""
-
-
-class Rewrite(Action, frozen=True, tag=True, kw_only=True):
-    """Every row anew: column -> SQL expression over the old row."""
-
-    expressions: dict[str, str]
+    @property
+    def name(self) -> str:
+        """`database.table`, as the rows name it."""
+        return ".".join(self.source)
 
 
-class Copy(Action, frozen=True, tag=True, kw_only=True):
-    """All rows of the table at `source`."""
-
-    source: str
+PlannedWrite = Create | Load | Upsert | Append | AddColumns | Rewrite | Copy
 
 
-AnyAction = Create | Merge | AddColumns | Rewrite | Copy
+class Action(msgspec.Struct, frozen=True, kw_only=True):
+    """A planned write, and the changes that it applies if it is a `Load`, an `Upsert` or an `Append`."""
+
+    write: PlannedWrite
+    changes: Selection | None = None
+
+    @property
+    def path(self) -> str:
+        """Of the table, below the sink's root."""
+        return self.write.path
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +67,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         resent: where in them the producer has begun to send again.
     """
 
-    actions: list[AnyAction]
+    actions: list[Action]
     folders: tuple[str, ...]
     sums: dict[str, FolderSum]
     resent: Sendings = msgspec.field(default_factory=dict)
@@ -90,17 +85,18 @@ def read_plan(text: str) -> Plan:
     return msgspec.json.decode(text, type=Plan)
 
 
-def fused(actions: list[AnyAction]) -> list[AnyAction]:
-    """The same writes, with a Create that is followed by rows made one write.
+def fused(actions: list[Action]) -> list[Action]:
+    """The same writes, with a `Create` that is followed by rows made one `Load`.
 
-    Between the two nothing touches the path, so the rows may come as early as the Create: they lie in the pending store.
+    Nothing touches the path between the two, so the rows may come as early as the `Create`: they lie in the pending store.
     """
-    out: list[AnyAction] = []
+    out: list[Action] = []
     last: dict[str, int] = {}  # path -> the newest write of `out` that reads or writes it
     for action in actions:
         before = last.get(action.path)
-        if isinstance(action, Merge) and before is not None and isinstance(out[before], Create):
-            out[before] = msgspec.structs.replace(action, load=True)
+        if action.changes is not None and before is not None and isinstance(created := out[before].write, Create):
+            load = Load(path=created.path, number=created.number, table=created.table)
+            out[before] = Action(write=load, changes=action.changes)
             continue
         last |= dict.fromkeys(touched(action), len(out))
         out.append(action)
@@ -109,14 +105,14 @@ def fused(actions: list[AnyAction]) -> list[AnyAction]:
 
 def without(plan: Plan, excluded: Callable[[str], bool]) -> Plan:
     """The plan without the tables, by `database.table`, that are passed over by now."""
-    actions = [a for a in plan.actions if not excluded(f"{a.table.database}.{a.table.name}")]
+    actions = [a for a in plan.actions if not excluded(f"{a.write.table.database}.{a.write.table.name}")]
     tables = {name: table for name, table in plan.state.tables.items() if not excluded(name)}
     return msgspec.structs.replace(plan, actions=actions, state=dataclasses.replace(plan.state, tables=tables))
 
 
-def touched(action: AnyAction) -> set[str]:
+def touched(action: Action) -> set[str]:
     """The paths that the write reads or writes."""
-    return {action.path, action.source} if isinstance(action, Copy) else {action.path}
+    return {action.path, action.write.source} if isinstance(action.write, Copy) else {action.path}
 
 
 def paths_of(plan: Plan) -> set[str]:
@@ -124,8 +120,8 @@ def paths_of(plan: Plan) -> set[str]:
     return {path for action in plan.actions for path in touched(action)} | {t.path for t in plan.state.tables.values()}
 
 
-def chains(actions: list[AnyAction]) -> list[list[AnyAction]]:
-    """The writes in groups that share no path: each group in its order, the groups side by side as one likes."""
+def chains(actions: list[Action]) -> list[list[Action]]:
+    """Partitions the writes into groups with disjoint paths: each group keeps its order, groups may run in parallel."""
     group_of: dict[str, list[int]] = {}
     for i, action in enumerate(actions):
         joined = {id(group_of[p]): group_of[p] for p in touched(action) if p in group_of}

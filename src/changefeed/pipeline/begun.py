@@ -1,6 +1,6 @@
 """What a definition must leave as it was once its pipeline has begun.
 
-The columns of ours: tables have those of their first write, and a MERGE that knows of others fails or leaves them behind.
+Metadata columns: tables have those of their first write, and a MERGE that knows of others fails or leaves them behind.
 The consistency: with `key` nobody knows up to where everything was applied, so no cut could follow; with `transaction`
 what waits was partly applied already, and a table without a key would get it twice.
 """
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from changefeed.errors import ConfigError
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.state import State, TableState
-from changefeed.sinks.delta.columns import METADATA, metadata_columns
+from changefeed.sinks.base import METADATA_COLUMNS
 
 _WAY_OUT = "put that back, or start a new pipeline in an empty folder"
 
@@ -30,17 +30,17 @@ def check_consistency(definition: Definition, state: State) -> None:
         raise ConfigError(f"pipeline.consistency: changes have been applied with `{begun}`: {_WAY_OUT}")
 
 
-def check_columns(definition: Definition, here: TableState, columns: Sequence[str]) -> None:
-    """Refuses other columns of ours than those among the `columns` of a table that is there.
+def check_columns(here: TableState, columns: Sequence[str], wanted: Sequence[str]) -> None:
+    """Refuses other metadata columns than those among the `columns` of a table that is there.
 
     Raises:
         ConfigError: `metadata-columns` or `irregular` is another one; the message has both.
     """
     upstream = {column.name for column in here.table.columns}
-    begun = [name for name in METADATA if name in columns and name not in upstream]
-    wanted = [name for name in METADATA if name in metadata_columns(definition.sink)]
+    begun = [name for name in METADATA_COLUMNS if name in columns and name not in upstream]
+    wanted = [name for name in METADATA_COLUMNS if name in wanted]
     if begun != wanted:
         raise ConfigError(
-            f"sink.metadata-columns and sink.irregular: the tables were begun with {', '.join(begun) or 'no column'} of ours, "
+            f"sink.metadata-columns and sink.irregular: the tables were begun with {', '.join(begun) or 'none'}, "
             f"and would now have {', '.join(wanted) or 'none'}: {_WAY_OUT}"
         )

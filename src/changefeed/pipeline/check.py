@@ -27,7 +27,7 @@ from changefeed.pipeline.paths import ledger_folder, tables_folder
 from changefeed.pipeline.table_path import table_path
 from changefeed.protocols import protocol
 from changefeed.redaction import redact
-from changefeed.sources import source
+from changefeed.sources import record_source
 from changefeed.sources.kafka.properties import unknown_properties
 from changefeed.stages.decode import Reader
 
@@ -105,7 +105,7 @@ def _tried(name: str, attempt: Callable[[], str], fix: str) -> Check:
 
 
 def _source(definition: Definition, limit: int) -> Iterator[Check]:
-    found = source(definition.source)
+    found = record_source(definition.source)
     missing = found.missing()
     if missing is not None:
         yield Check("source", FAIL, missing.what, missing.fix)

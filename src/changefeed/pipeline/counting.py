@@ -8,25 +8,32 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from changefeed.errors import SinkError
 from changefeed.frames.chunks import unpack
-from changefeed.pipeline.pending import ChunkInfo, PendingStore
+from changefeed.pipeline.pending import ChunkInfo
 from changefeed.pipeline.state import Counts
 from changefeed.stages.changes import Window, inside
 
+if TYPE_CHECKING:
+    from changefeed.pipeline.contracts import Pending
+    from changefeed.pipeline.pending import PendingStore
+
 # Of a chunk, the windows in which its rows count; they do not overlap.
 Windows = Callable[[ChunkInfo], Iterable[Window]]
-_Name = tuple[str, str | None, str | None]  # folder, database, table
+# (folder, database, table) -> the windows in which rows of chunks that lie across a bound are to be counted, by name
+Across = Mapping[tuple[str, str | None, str | None], Iterable[tuple[str, Window]]]
 
 
-def rows_within(store: PendingStore, chunks: Iterable[ChunkInfo], **windows: Windows) -> dict[str, int]:
+def rows_within(store: Pending, chunks: Iterable[ChunkInfo], **windows: Windows) -> dict[str, int]:
     """How many rows of the chunks lie in windows, for each name that is given."""
     totals = Counter[str](dict.fromkeys(windows, 0))
-    across: dict[_Name, dict[tuple[str, Window], None]] = {}  # chunks of one table and folder share their windows
+    across: dict[
+        tuple[str, str | None, str | None], dict[tuple[str, Window], None]
+    ] = {}  # chunks of one table and folder share their windows
     for chunk in chunks:
         for name, of in windows.items() if chunk.kind == "rows" else ():
             for window in of(chunk):
@@ -36,7 +43,7 @@ def rows_within(store: PendingStore, chunks: Iterable[ChunkInfo], **windows: Win
                 elif not all_out:
                     across.setdefault((chunk.folder, chunk.database, chunk.table), {})[name, window] = None
     if across:
-        totals.update(_across(store, across))
+        totals.update(store.across(across))
     return dict(totals)
 
 
@@ -75,7 +82,8 @@ def _place(low: int | None, high: int | None, window: Window) -> tuple[bool, boo
     return all_in, (after is not None and high <= after) or (upto is not None and low > upto)
 
 
-def _across(store: PendingStore, wanted: Mapping[_Name, Iterable[tuple[str, Window]]]) -> Counter[str]:
+def across_in_spark(store: PendingStore, wanted: Across) -> Counter[str]:
+    """Counts rows of chunks that lie across a bound, in one Spark job."""
     from pyspark.sql import functions as F
 
     bounds = {b for windows in wanted.values() for _, w in windows for b in (w.after, w.upto) if b is not None}
@@ -87,7 +95,7 @@ def _across(store: PendingStore, wanted: Mapping[_Name, Iterable[tuple[str, Wind
         for batch in batches:
             found = Counter[str]()
             for row in batch.to_pylist():
-                for name, rows in _counted(row, wanted.get((row["folder"], row["database"], row["table"]), ())):
+                for name, rows in count_across(row, wanted.get((row["folder"], row["database"], row["table"]), ())):
                     found[name] += rows
             yield pa.RecordBatch.from_pydict({"name": list(found), "rows": list(found.values())}, _COUNTED)
 
@@ -101,8 +109,8 @@ def _across(store: PendingStore, wanted: Mapping[_Name, Iterable[tuple[str, Wind
 _COUNTED = pa.schema([("name", pa.string()), ("rows", pa.int64())])
 
 
-def _counted(row: Mapping[str, Any], windows: Iterable[tuple[str, Window]]) -> Iterator[tuple[str, int]]:
-    """The rows that a chunk has in windows, of which it lies across a bound."""
+def count_across(row: Mapping[str, Any], windows: Iterable[tuple[str, Window]]) -> Iterator[tuple[str, int]]:
+    """The rows that a chunk has in those windows of which it lies across a bound."""
     crossed = [(n, w) for n, w in windows if _place(row["min_commit_ts"], row["max_commit_ts"], w) == (False, False)]
     if crossed:
         table = unpack(row["payload"])

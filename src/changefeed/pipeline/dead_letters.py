@@ -19,9 +19,9 @@ from changefeed.pipeline.ledger import owner
 from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.pending import ChunkInfo, PendingStore
 from changefeed.pipeline.state import Positions
+from changefeed.sinks.delta.errors import translated
 from changefeed.sinks.delta.log import snapshot
 from changefeed.sinks.delta.read import query
-from changefeed.sinks.delta.table import translated
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,13 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 from changefeed.errors import SchemaError
-from changefeed.frames.reshape import family
-from changefeed.frames.retype import retyped
-from changefeed.frames.types import sink_type, widen
+from changefeed.frames.types import widen
 from changefeed.model.definition import Table
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
-from changefeed.sinks.merge import IRREGULAR, quoted, text
+from changefeed.sinks.base import Constant, Converted, Expression, Null, Texts, TypeMap
 from changefeed.wire.ddl.apply import Altered, Projection, alter
 from changefeed.wire.ddl.defaults import NULL
 from changefeed.wire.ddl.statements import (
@@ -69,32 +67,28 @@ def columns_added(old: Table, new: Table) -> bool:
     return bool({c.name for c in new.columns} - {c.name for c in old.columns})
 
 
-def widened(old: Table, new: Table) -> dict[str, str] | None:
-    """Column -> SQL expression over the old row, when rows have widened a type so that the sink's changes; else None.
+def widened(old: Table, new: Table, types: TypeMap) -> tuple[Expression, ...] | None:
+    """The values of the new columns if rows have widened a type so that the sink's type or values change; else None.
 
     Raises:
-        SchemaError: Spark has no expression for what the old values are under the new type.
+        SchemaError: the sink cannot convert the old values to the new type.
     """
     before = {c.name: c for c in old.columns}
-    expressions = {c.name: _wider(before[c.name].type, c) if c.name in before else _null(c) for c in new.columns}
-    same = all(expressions[name] == quoted(name) for name in before)
-    return None if same else expressions
-
-
-def _wider(old: ColumnType, new: Column) -> str:
-    """As `retyped`, and to the texts and bytes that `widen` resorts to where types have little in common."""
-    name, sql = quoted(new.name), sink_type(new.type).sql
-    if sink_type(old).sql == sql:
-        return name
-    found = retyped(name, old, new.type)
-    exact = family(old) in ("integer", "date") or (family(old) == "decimal" and sink_type(old).sql != "string")
-    if found is None and exact and old.name != "boolean" and sql == "string":
-        found = f"CAST({name} AS string)"
-    if found is None and family(old) == "text" and sql == "binary":
-        found = f"CAST({name} AS binary)"
-    if found is None:
-        raise SchemaError(f"column {new.name} was {old} and now needs {new.type}, which its values cannot be taken to")
-    return found
+    rewrites = False
+    for column in new.columns:
+        if known := before.get(column.name):
+            conversion = types.conversion(known.type, column.type, widening=True)
+            if conversion is None:
+                raise SchemaError(
+                    f"column {column.name} was {known.type} and now needs {column.type}, which its values cannot be taken to"
+                )
+            rewrites |= conversion == "rewrite"
+    if not rewrites:
+        return None
+    return tuple(
+        Converted(column=c.name, type=before[c.name].type, widening=True) if c.name in before else Null()
+        for c in new.columns
+    )
 
 
 # What DDL says.
@@ -152,27 +146,36 @@ def _again(here: Table, parts: tuple[ColumnChange, ...], part: ColumnChange) -> 
     return ModifyColumn(name, part.column, part.first, part.after, part.generated)
 
 
-def rewritten(old: Table, change: Altered, irregular: str = "null") -> dict[str, str] | None:
-    """Column -> SQL expression over the old row, when the rows that exist do not stay as they are; else None.
+def rewritten(
+    old: Table, change: Altered, types: TypeMap, irregular: str = "null"
+) -> tuple[tuple[Expression, ...], Texts | None] | None:
+    """The values of the new columns, and what becomes of irregular texts, if rows that exist change; else None.
 
-    None also when only columns are added that are NULL in every row: that is no work for the rows. With `irregular`
-    `keep` the map of irregular texts is among the columns.
+    None also when only columns are added that are NULL in every row: that is no work for the rows. There are texts only
+    where `irregular` is `keep`.
 
     Raises:
         SchemaError: what the upstream made of the rows cannot be told from the statement, or is irregular and `irregular`
             is `fail`.
     """
-    expressions = {p.column.name: _expression(p, irregular) for p in change.rows}
+    expressions = tuple(_expression(p, types, irregular) for p in change.rows)
     sources = {p.source.name for p in change.rows if p.source is not None}
     dropped = {c.name for c in old.columns} - sources
-    kept = all(
-        expressions[p.column.name] == (quoted(p.column.name) if p.source is not None else _null(p.column))
-        for p in change.rows
-    )
-    texts = irregular_defaults(change) if irregular == "keep" else []
-    if kept and not dropped and not texts:
+    stays = all(_stays(p, e, types) for p, e in zip(change.rows, expressions, strict=True))
+    added = dict(irregular_defaults(change)) if irregular == "keep" else {}
+    if stays and not dropped and not added:
         return None
-    return expressions | ({IRREGULAR: _texts(dropped, change, texts)} if irregular == "keep" else {})
+    if irregular != "keep":
+        return expressions, None
+    renamed = {p.source.name: p.column.name for p in change.rows if p.source and p.source.name != p.column.name}
+    return expressions, Texts(dropped=tuple(sorted(dropped)), renamed=renamed, added=added)
+
+
+def _stays(p: Projection, expression: Expression, types: TypeMap) -> bool:
+    """Whether the column is as it was, or new and NULL in every row."""
+    if p.source is None:
+        return isinstance(expression, Null)
+    return p.source.name == p.column.name and types.conversion(p.source.type, p.column.type) == "none"
 
 
 def irregular_defaults(change: Altered) -> list[tuple[str, str]]:
@@ -180,21 +183,21 @@ def irregular_defaults(change: Altered) -> list[tuple[str, str]]:
     return [(p.column.name, p.default.irregular) for p in change.rows if p.default.irregular is not None]
 
 
-def passable(change: Altered) -> Altered:
+def passable(change: Altered, types: TypeMap) -> Altered:
     """The same change as far as it can be followed: NULL for what only the upstream knows, types as they were."""
-    rows = tuple(_passable(p) for p in change.rows)
+    rows = tuple(_passable(p, types) for p in change.rows)
     return Altered(replace(change.table, columns=tuple(p.column for p in rows)), rows)
 
 
-def _passable(p: Projection) -> Projection:
+def _passable(p: Projection, types: TypeMap) -> Projection:
     if p.source is None:
         return replace(p, default=NULL) if p.unknown else p
-    if retyped("", p.source.type, p.column.type) is None:
+    if types.conversion(p.source.type, p.column.type) is None:
         return replace(p, column=replace(p.column, type=p.source.type))
     return p
 
 
-def _expression(p: Projection, irregular: str) -> str:
+def _expression(p: Projection, types: TypeMap, irregular: str) -> Expression:
     new = p.column
     if p.unknown:
         raise SchemaError(p.unknown)
@@ -204,40 +207,15 @@ def _expression(p: Projection, irregular: str) -> str:
                 f"column {new.name}: the rows there were got {p.default.irregular!r}, which {new.type} cannot hold downstream, "
                 "and `irregular: fail` is set"
             )
-        return _null(new) if p.default.value is None else _literal(p.default.value, new)
-    name = quoted(p.source.name)
-    found = retyped(name, p.source.type, new.type)
-    if found is None:
+        return Null() if p.default.value is None else _constant(p.default.value)
+    if types.conversion(p.source.type, new.type) is None:
         raise SchemaError(
             f"column {new.name}: what the upstream made of its values cannot be told from a change of {p.source.type} to "
             f"{new.type}"
         )
-    sql = sink_type(new.type).sql
-    return name if found == f"CAST({name} AS {sql})" and sql == sink_type(p.source.type).sql else found
+    return Converted(column=p.source.name, type=p.source.type)
 
 
-def _texts(dropped: set[str], change: Altered, added: list[tuple[str, str]]) -> str:
-    """The map of irregular texts after the change: names follow their columns."""
-    sql = f"coalesce({quoted(IRREGULAR)}, CAST(map() AS map<string,string>))"
-    if dropped:
-        sql = f"map_filter({sql}, (k, v) -> k NOT IN ({', '.join(text(name) for name in sorted(dropped))}))"
-    moved = [(p.source.name, p.column.name) for p in change.rows if p.source and p.source.name != p.column.name]
-    if moved:
-        cases = " ".join(f"WHEN {text(old)} THEN {text(new)}" for old, new in moved)
-        sql = f"transform_keys({sql}, (k, v) -> CASE k {cases} ELSE k END)"
-    if added:
-        sql = f"map_concat({sql}, map({', '.join(f'{text(n)}, {text(t)}' for n, t in added)}))"
-    return sql
-
-
-def _null(column: Column) -> str:
-    return f"CAST(NULL AS {sink_type(column.type).sql})"
-
-
-def _literal(value: Any, column: Column) -> str:
-    """A canonical value as a Spark SQL expression of the column's type."""
-    sql = sink_type(column.type).sql
-    if isinstance(value, dict):
-        return f"unbase64('{value['base64']}')"
-    literal = text(str(value))
-    return literal if sql == "string" else f"CAST({literal} AS {sql})"
+def _constant(value: Any) -> Constant:
+    """A canonical value."""
+    return Constant(value=value if isinstance(value, dict) else str(value))

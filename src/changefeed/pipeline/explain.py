@@ -10,19 +10,20 @@ from collections.abc import Iterator
 from typing import Any
 
 from changefeed.errors import ConfigError
-from changefeed.frames.types import sink_type
-from changefeed.pipeline.barrier import absorbed
+from changefeed.pipeline.absorb import absorbed
 from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.frontier.cut import Cut
+from changefeed.pipeline.frontier.ends import is_waiting
 from changefeed.pipeline.ledger import cuts, strangers
-from changefeed.pipeline.paths import ledger_folder, tables_folder
+from changefeed.pipeline.paths import ledger_folder
 from changefeed.pipeline.pending import ChunkInfo, chunk_info
 from changefeed.pipeline.plan import make
 from changefeed.pipeline.rules import rules_of
 from changefeed.pipeline.state import FolderSum, State, TableState
-from changefeed.pipeline.transactions import is_waiting
-from changefeed.protocols import protocol
-from changefeed.sources import source
-from changefeed.stages.decode import Reader
+from changefeed.protocols.base import Capabilities
+from changefeed.sinks import sink
+from changefeed.sinks.base import TableSink
+from changefeed.sources import Source, source
 
 _BY_KEY = "each batch is applied at once, ordered per key; tables may be ahead of each other. A schema change waits, and later "
 _BY_KEY_WAITS = {
@@ -61,11 +62,12 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
         SourceError: it cannot be read.
         UnsupportedError: a schema change in them cannot be applied.
     """
-    chunks = list(_chunks(definition, limit))
+    opened, target = source(definition.source), sink(definition.sink)
+    chunks = list(_chunks(opened, limit))
     behaviour = definition.pipeline
     found = cuts(ledger_folder(definition))
     state = found[-1].state if found else State()
-    planned = make(State(), chunks, None, None, rules_of(definition))
+    planned = make(Cut(State(), None), chunks, rules_of(definition, opened.capabilities), target)
     if found_there := strangers(definition, {name: table.path for name, table in planned.tables.items()}):
         raise ConfigError(
             f"{', '.join(found_there)}: a Delta table that this pipeline has not written. Give the pipeline another sink.path, "
@@ -74,8 +76,7 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
     tables = planned.tables | state.tables  # what a run has reached counts more than how the source begins
     notes = list(planned.notes)
     seen = absorbed(State(), chunks, ("", FolderSum(0, 0, "")), "", 0, quarantine=False)
-    spoken = protocol(definition.source.protocol.name).capabilities
-    told_by = spoken.cuts
+    told_by = opened.capabilities.cuts
     told = bool(seen.resolved) or any(is_waiting(chunk, -1) for chunk in chunks)
     if behaviour.consistency == "transaction" and seen.counts.records and not told:
         what, remedy = TELLING[told_by]
@@ -90,38 +91,42 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
         "records": seen.counts.records,
         "rows": seen.counts.rows,
         "dead_letters": seen.counts.dead,
-        "barrier": _BY_KEY + _BY_KEY_WAITS[spoken.everywhere] if behaviour.consistency == "key" else _BARRIERS[told_by],
+        "barrier": _BY_KEY + _BY_KEY_WAITS[opened.capabilities.everywhere]
+        if behaviour.consistency == "key"
+        else _BARRIERS[told_by],
         "schema_changes": _SCHEMA[behaviour.schema_change_behavior],
-        "guarantee": f"{protocol(definition.source.protocol.name).title} sends at least once; "
+        "guarantee": f"{opened.title} sends at least once; "
         + ("what it sends again is applied again" if behaviour.consistency == "key" else "each change is applied once"),
-        "tables": [_table(definition, name, here) for name, here in sorted(tables.items())],
+        "tables": [_table(definition, target, name, here) for name, here in sorted(tables.items())],
         "notes": notes,
     }
 
 
-def _chunks(definition: Definition, limit: int) -> Iterator[ChunkInfo]:
-    choice = definition.source.protocol
-    read = Reader(choice.name, choice.options)
-    found = source(definition.source)
-    missing = found.missing()
+def _barrier(consistency: str, can: Capabilities) -> str:
+    return _BY_KEY + _BY_KEY_WAITS[can.everywhere] if consistency == "key" else _BARRIERS[can.cuts]
+
+
+def _chunks(opened: Source, limit: int) -> Iterator[ChunkInfo]:
+    missing = opened.missing()
     if missing is not None:
         raise ConfigError(str(missing))
-    for records in found.sample(limit):
-        for row in read.pack(read(records), records).to_pylist():
+    for chunks in opened.sample_chunks(limit):
+        for row in chunks.to_pylist():
             yield chunk_info("", row)
 
 
-def _table(definition: Definition, name: str, here: TableState) -> dict[str, Any]:
+def _table(definition: Definition, target: TableSink, name: str, here: TableState) -> dict[str, Any]:
     columns = []
     for column in here.table.columns:
-        sink = sink_type(column.type)
-        columns.append({"name": column.name, "upstream": str(column.type), "sink": sink.sql, "lossy": sink.lossy})
+        downstream = target.types.sink_type(column.type)
+        said = {"name": column.name, "upstream": str(column.type), "sink": downstream.sql, "lossy": downstream.lossy}
+        columns.append(said)
     keyed = "merge by key" if here.table.keys else "append only: no handle key"
     if not here.table.keys and definition.pipeline.keyless == "refuse":
         keyed = "refused: no handle key"
     return {
         "table": name,
-        "path": f"{tables_folder(definition)}/{here.path}",
+        "path": target.location(here.path),
         "keys": list(here.table.keys),
         "apply": keyed,
         "types_from": "DDL" if here.declared else "rows",

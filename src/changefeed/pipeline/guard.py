@@ -14,15 +14,13 @@ that lost its last commit would be written on as if nothing were missing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from changefeed.errors import ConfigError, FencedError, SinkError
 from changefeed.model.definition import Table
 from changefeed.pipeline.state import Written
-from changefeed.sinks.delta.log import Commit, Snapshot, Stamp
-from changefeed.sinks.delta.table import Writer
+from changefeed.sinks.base import Commit, TableSink, TableSnapshot, WriteId
 
 WAY_OUT = (
     "`changefeed repair` brings the table back to the ledger's version (--restore), takes it as it is (--accept), or builds "
@@ -34,10 +32,17 @@ REPAIRED = 2**12 - 1  # the action in the write ids of `changefeed repair`
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """A path before a step writes it: the version of the table there, -1 for none, and whether it is adopted."""
+    """A path before a run writes it in a step.
+
+    Attributes:
+        version: of the table there; -1 for none.
+        adopted: somebody else has made the table, and the step's first write takes it over.
+        done: number of the step's last write there, made by an older run that began the step; 0 for none.
+    """
 
     version: int
     adopted: bool = False
+    done: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +50,7 @@ class Guard:
     """What one step may find at the paths that it writes.
 
     Attributes:
-        writer: of the pipeline; it reads the tables' logs.
-        root: the sink's path.
+        sink: the tables, as the pipeline's owner.
         tables: path below the root -> the last write that the ledger has, of tables in use.
         left: the same of paths that no table uses any more.
         epoch: of this run.
@@ -55,8 +59,7 @@ class Guard:
         adopts: whether a table of somebody else, by `database.table`, may be taken over.
     """
 
-    writer: Writer
-    root: str
+    sink: TableSink
     tables: Mapping[str, Written]
     left: Mapping[str, Written]
     epoch: int
@@ -76,19 +79,18 @@ class Guard:
             FencedError: a newer run writes the table.
             SinkError: the table is not what the ledger says.
         """
-        at = f"{self.root}/{path}"
-        found = self.writer.state(at)
+        at = self.sink.location(path)
+        found = self.sink.snapshot(path)
         if found is None:
             self._check_nothing(at, path)
             return Here(-1)
+        if found.write_id is not None:
+            return self._check_ours(path, found, found.write_id, table)
         if path in self.left and self.left[path].epoch == 0:  # `changefeed repair` has given it to this ledger
-            return Here(found.version)
-        if found.stamp is not None:
-            self._check_ours(at, path, found, found.stamp)
             return Here(found.version)
         if path in self.tables:
             raise SinkError(f"{at}: another table lies here than the one that the pipeline wrote. {WAY_OUT}")
-        self._check_foreign(at, found, table)
+        self._check_foreign(path, found, table)
         return Here(found.version, adopted=True)
 
     def check_after(self, path: str, before: Here, writes: int) -> Written:
@@ -97,79 +99,106 @@ class Guard:
         Raises:
             FencedError, SinkError: somebody else has written to it meanwhile.
         """
-        at = f"{self.root}/{path}"
-        found = self.writer.state(at)
-        if found is None or found.stamp is None:
+        at = self.sink.location(path)
+        found = self.sink.snapshot(path)
+        if found is None or found.write_id is None:
             raise SinkError(f"{at}: the table is gone since it was written. {WAY_OUT}")
-        self._check_epoch(at, found.stamp)
+        self._check_epoch(at, found.write_id)
         if found.version != before.version + writes:
-            self._check_commits(at, before.version, found.version, {*self.epochs, self.epoch})
-        return Written(found.version, found.stamp.epoch, found.stamp.step, found.stamp.action)
+            self._check_commits(path, before.version, found.version, {*self.epochs, self.epoch})
+        return Written(found.version, found.write_id.epoch, found.write_id.step, found.write_id.number)
 
     def _check_nothing(self, at: str, path: str) -> None:
         if path in self.tables:
             raise SinkError(f"{at}: the table is gone. {WAY_OUT}")
-        if path not in self.left and not self.epochs and self.writer.has_files(at):
+        if path not in self.left and not self.epochs and self.sink.has_files(path):
             raise ConfigError(
                 f"{at} holds files and no Delta table: give the pipeline another sink.path, or move the folder away"
             )
 
-    def _check_ours(self, at: str, path: str, found: Snapshot, stamp: Stamp) -> None:
-        self._check_epoch(at, stamp)
+    def _check_ours(self, path: str, found: TableSnapshot, write_id: WriteId, table: Table | None) -> Here:
+        """Compares a table that the pipeline has written before."""
+        at, version = self.sink.location(path), found.version
+        self._check_epoch(at, write_id)
         known = self.tables.get(path) or self.left.get(path)
-        if known and stamp.action == REPAIRED and stamp.step == self.step - 1 and stamp.epoch > known.epoch:
-            self._check_commits(at, self._version_of(at, found, stamp), found.version, self.epochs)
-            return
-        if not (stamp.step == self.step and stamp.epoch in self.epochs):
-            if known is None or stamp > Stamp(known.epoch, known.step, known.action):
+        if known is not None and known.epoch == 0:  # `changefeed repair` has given it to this ledger
+            return Here(version, done=self._done(path, version)[0])
+        if known and write_id.number == REPAIRED and write_id.step == self.step - 1 and write_id.epoch > known.epoch:
+            self._check_commits(path, self._version_of(path, found, write_id), version, self.epochs)
+            return Here(version)
+        if not (write_id.step == self.step and write_id.epoch in self.epochs):
+            if known is None or write_id > WriteId(known.epoch, known.step, known.action):
                 raise SinkError(
                     f"{at}: the table has writes that the ledger does not know: was the ledger restored from a backup? {WAY_OUT}"
                 )
-            if stamp < Stamp(known.epoch, known.step, known.action):
-                raise self._missing(at)
-        after = known.version if known else -1
-        if found.version < after:
-            raise self._missing(at)
-        self._check_commits(at, after, found.version, self.epochs)
+            if write_id < WriteId(known.epoch, known.step, known.action):
+                raise self._missing(path)
+        done, before = self._done(path, version)
+        if known is None:  # the step has made it, or has begun to adopt it
+            if before >= 0 and not (table and self.adopts(f"{table.database}.{table.name}")):
+                self._check_commits(path, before - 1, before, self.epochs)
+            return Here(version, adopted=before >= 0 and not done, done=done)
+        if version < known.version:
+            raise self._missing(path)
+        self._check_commits(path, known.version, version, self.epochs)
+        return Here(version, done=done)
 
-    def _version_of(self, at: str, found: Snapshot, stamp: Stamp) -> int:
-        """The version that the write with this stamp has made."""
+    def _done(self, path: str, version: int) -> tuple[int, int]:
+        """Number of the newest write of this step up to a version, and the version before its first write.
+
+        Runs that finish a step begin with a `Touch`, number 0, which is no write of the plan.
+        """
+        done = 0
+        while version >= 0 and self.epochs:
+            commit = next(iter(self.sink.commits(path, version - 1, version)))
+            if self._is_of_this_step(commit):
+                done = done or (commit.write_id.number if commit.write_id else 0)
+            elif commit.changes_table:
+                break
+            version -= 1
+        return done, version
+
+    def _is_of_this_step(self, commit: Commit) -> bool:
+        write_id = commit.write_id
+        return write_id is not None and write_id.step == self.step and write_id.epoch in self.epochs
+
+    def _version_of(self, path: str, found: TableSnapshot, write_id: WriteId) -> int:
+        """The version that the write with this write id has made."""
         for version in range(found.version, -1, -1):
-            commit = next(iter(self.writer.commits(at, version - 1, version)))
-            if commit.stamps.get(self.writer.application) == stamp.pack():
+            commit = next(iter(self.sink.commits(path, version - 1, version)))
+            if commit.write_id == write_id:
                 return version
-        raise self._missing(at)
+        raise self._missing(path)
 
-    def _missing(self, at: str) -> SinkError:
+    def _missing(self, path: str) -> SinkError:
+        at = self.sink.location(path)
         return SinkError(
             f"{at}: the table lacks commits that the ledger has: was an older copy put back, or its log cut? {WAY_OUT}"
         )
 
-    def _check_epoch(self, at: str, stamp: Stamp) -> None:
-        if stamp.epoch > self.epoch:
+    def _check_epoch(self, at: str, write_id: WriteId) -> None:
+        if write_id.epoch > self.epoch:
             raise FencedError(
-                f"{at}: epoch {stamp.epoch} of the pipeline writes this table now; this run is epoch {self.epoch} and stops"
+                f"{at}: epoch {write_id.epoch} of the pipeline writes this table now; this run is epoch {self.epoch} and stops"
             )
 
-    def _check_commits(self, at: str, after: int, upto: int, epochs: Collection[int]) -> None:
-        for commit in self.writer.commits(at, after, upto):
+    def _check_commits(self, path: str, after: int, upto: int, epochs: Collection[int]) -> None:
+        at = self.sink.location(path)
+        for commit in self.sink.commits(path, after, upto):
             if not self._may_be(commit, epochs):
                 raise SinkError(
                     f"{at}: commit {commit.version} ({commit.operation}) is not the pipeline's and changes the table. {WAY_OUT}"
                 )
 
     def _may_be(self, commit: Commit, epochs: Collection[int]) -> bool:
-        number = commit.stamps.get(self.writer.application)
-        if number is None:
+        if commit.write_id is None:
             return not commit.changes_table
-        stamp = Stamp.unpack(number)
-        return stamp.step == self.step and stamp.epoch in epochs
+        return commit.write_id.step == self.step and commit.write_id.epoch in epochs
 
-    def _check_foreign(self, at: str, found: Snapshot, table: Table | None) -> None:
+    def _check_foreign(self, path: str, found: TableSnapshot, table: Table | None) -> None:
+        at = self.sink.location(path)
         if table is None or not self.adopts(f"{table.database}.{table.name}"):
-            by = next(
-                (name.split(":")[1] for name in sorted(found.applications) if name.startswith("changefeed:")), None
-            )
+            by = next((name.split(":")[1] for name in sorted(found.owners) if name.startswith("changefeed:")), None)
             whose = (
                 f" Pipeline {by} wrote it under another ledger: see `changefeed repair` if that was lost." if by else ""
             )
@@ -177,11 +206,7 @@ class Guard:
                 f"{at} is a Delta table that this pipeline has not written.{whose} Give the pipeline another sink.path, move "
                 "the table away, or name it in sink.adopt to go on with its rows"
             )
-        has = {field["name"]: field["type"] for field in json.loads(found.schema)["fields"]}
-        wants = self.writer.fields(table)
-        if differs := [
-            f"{n} ({has.get(n)}, not {wants.get(n)})" for n in {**wants, **has} if has.get(n) != wants.get(n)
-        ]:
+        if differs := self.sink.differences(path, table):
             raise ConfigError(
                 f"{at} cannot be adopted: its columns are not those of {table.database}.{table.name}: {', '.join(differs)}. "
                 "Correct the table, or leave it out of sink.adopt and move it away"

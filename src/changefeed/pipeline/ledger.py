@@ -37,9 +37,10 @@ from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.paths import ledger_folder, tables_folder
 from changefeed.pipeline.state import State, read_state, write_state
-from changefeed.sinks.delta.log import Commit, Stamp, commits, snapshot
+from changefeed.sinks.base import WriteId
+from changefeed.sinks.delta.errors import translated
+from changefeed.sinks.delta.log import LogCommit, commits, pack, snapshot
 from changefeed.sinks.delta.read import properties, query
-from changefeed.sinks.delta.table import translated
 from changefeed.spark.files import file_system
 
 if TYPE_CHECKING:
@@ -107,9 +108,9 @@ class Ledger:
         self._open()
         newest, step = 0, 0
         there = snapshot(self.spark, self.path, self.application)
-        if there is not None and there.stamp is not None:
-            last = there.stamp  # of the newest row: a step that is only begun is not done
-            newest, step = last.epoch, last.step - (last.action == _NUMBER[_BEGUN])
+        if there is not None and there.write_id is not None:
+            last = there.write_id  # of the newest row: a step that is only begun is not done
+            newest, step = last.epoch, last.step - (last.number == _NUMBER[_BEGUN])
         self.epoch, self.step = newest + 1, step
         failpoint("epoch.before")
         self._append(_CLAIMED, step, None, None)
@@ -119,7 +120,7 @@ class Ledger:
     def is_fenced(self) -> bool:
         """Whether a newer run has taken the pipeline over."""
         there = snapshot(self.spark, self.path, self.application)
-        return there is not None and there.stamp is not None and there.stamp.epoch > self.epoch
+        return there is not None and there.write_id is not None and there.write_id.epoch > self.epoch
 
     def begin(self, plan: Plan) -> None:
         """Writes down what the next step will do."""
@@ -216,7 +217,7 @@ class Ledger:
     def _append(self, status: str, step: int, state: State | None, plan: Plan | None) -> None:
         from pyspark.sql import functions as F
 
-        stamp = Stamp(self.epoch, step, _NUMBER[status])
+        stamp = WriteId(self.epoch, step, _NUMBER[status])
         row = {
             "epoch": self.epoch,
             "step": step,
@@ -229,18 +230,18 @@ class Ledger:
         with translated(self.path):
             columns = [F.lit(row[name]).cast(kind).alias(name) for name, kind in _COLUMNS.items()]
             writer = self.spark.range(0, 1, 1, 1).select(*columns).write.format("delta").mode("append")
-            writer.option("txnAppId", self.application).option("txnVersion", str(stamp.pack()))
+            writer.option("txnAppId", self.application).option("txnVersion", str(pack(stamp)))
             writer.option("userMetadata", self.token).save(self.path)
         self._check_landed(stamp)
 
-    def _check_landed(self, stamp: Stamp) -> None:
+    def _check_landed(self, stamp: WriteId) -> None:
         """Asks the log whether the newest row is the one that was just written, by this very run.
 
         Raises:
             FencedError: it is another run's.
         """
         there = snapshot(self.spark, self.path, self.application)
-        found = there.stamp if there else None
+        found = there.write_id if there else None
         if there is None or found is None or found < stamp:
             raise self._damaged("a commit was answered but is not in its log")
         if found > stamp:
@@ -254,11 +255,11 @@ class Ledger:
                 "stops. Is the same pipeline started twice?"
             )
 
-    def _commit_of(self, stamp: Stamp, newest: int) -> Commit:
+    def _commit_of(self, stamp: WriteId, newest: int) -> LogCommit:
         """The commit with the stamp: the newest, unless the ledger was compacted since."""
         for version in range(newest, -1, -1):
             commit = next(commits(self.spark, self.path, version - 1, version))
-            if commit.stamps.get(self.application) == stamp.pack():
+            if commit.transactions.get(self.application) == pack(stamp):
                 return commit
         raise self._damaged(f"no commit has the stamp {stamp}")
 

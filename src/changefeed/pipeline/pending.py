@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -25,12 +26,17 @@ from changefeed.frames.chunks import CHUNKS_DDL, unpack_records
 from changefeed.frames.payloads import schema_from_dict
 from changefeed.model.event import SchemaChange
 from changefeed.pipeline.state import FolderSum
-from changefeed.sinks.delta.log import first_line
 from changefeed.spark.files import file_system
+from changefeed.spark.java_errors import first_line
 from changefeed.spark.session import compiled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from changefeed.model.definition import Table
+    from changefeed.pipeline.actions import Plan, Selection
+    from changefeed.pipeline.changes import Options, SparkChanges
+    from changefeed.pipeline.counting import Across
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,20 +158,34 @@ class PendingStore:
             found.extend(self._indexes[folder])
         return found
 
-    def read(self, folders: Iterable[str]) -> DataFrame:
-        """The chunks of the folders."""
-        return self.spark.read.schema(CHUNKS_DDL).parquet(*[f"{self.path}/{folder}" for folder in folders])
+    def read(self, folders: Iterable[str], spark: SparkSession | None = None) -> DataFrame:
+        """The chunks of the folders, in the store's session or another one."""
+        return (spark or self.spark).read.schema(CHUNKS_DDL).parquet(*[f"{self.path}/{folder}" for folder in folders])
 
-    def table(self, folders: Iterable[str], name: tuple[str, str], after: int | None, upto: int | None) -> DataFrame:
+    def changes(self, plan: Plan, selection: Selection, table: Table, options: Options) -> SparkChanges:
+        """The changes that a write of a plan applies to a table."""
+        from changefeed.pipeline.changes import SparkChanges
+
+        return SparkChanges.of(self, plan, selection, table, options)
+
+    def table(
+        self, spark: SparkSession, folders: Iterable[str], name: tuple[str, str], after: int | None, upto: int | None
+    ) -> DataFrame:
         """The rows chunks of one table that may hold changes in (after, upto]."""
         from pyspark.sql import functions as F
 
-        found = self.read(folders).where(
+        found = self.read(folders, spark).where(
             (F.col("kind") == "rows") & (F.col("database") == name[0]) & (F.col("table") == name[1])
         )
         if after is not None:
             found = found.where(F.col("max_commit_ts") > after)
         return found if upto is None else found.where(F.col("min_commit_ts") <= upto)
+
+    def across(self, wanted: Across) -> Counter[str]:
+        """Counts rows of chunks that lie across a bound, see `counting.py`."""
+        from changefeed.pipeline.counting import across_in_spark
+
+        return across_in_spark(self, wanted)
 
     def waiting(self, folder: str) -> DataFrame:
         """The chunks of records whose remainder has not come yet."""

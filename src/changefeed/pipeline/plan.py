@@ -17,21 +17,22 @@ What schema changes do to tables is in `schema_changes.py`, what rows do in `wri
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from changefeed.model.event import SchemaChange
-from changefeed.pipeline.actions import AnyAction, fused
+from changefeed.pipeline.actions import Action, fused
 from changefeed.pipeline.pending import ChunkInfo
 from changefeed.pipeline.rules import Rules
 from changefeed.pipeline.schema_changes import SchemaChanges
+from changefeed.pipeline.schema_events import distinct_changes, within
 from changefeed.pipeline.state import Hold, State, TableState
-from changefeed.pipeline.writes import Writes, by_table, within
+from changefeed.pipeline.writes import Writes, by_table
+from changefeed.sinks.base import TableSink
 
 if TYPE_CHECKING:
-    from changefeed.pipeline.by_key import Reach
+    from changefeed.pipeline.frontier.base import Frontier
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Planned:
         unknown: tables that were not known before their last rows came.
     """
 
-    actions: list[AnyAction]
+    actions: list[Action]
     tables: dict[str, TableState]
     held: dict[str, Hold]
     notes: list[str]
@@ -56,26 +57,16 @@ class Planned:
         return replace(state, tables=self.tables, held=self.held, counts=counts)
 
 
-def make(
-    state: State,
-    chunks: list[ChunkInfo],
-    after: int | None,
-    upto: int | None,
-    rules: Rules,
-    reach: Reach | None = None,
-    *,
-    again: bool = False,
-) -> Planned:
-    """The writes for everything in (after, upto]; without a barrier, for what is in `reach`.
-
-    With `again`, rows at `after` itself belong to it: see `transactions.reads_at`.
+def make(frontier: Frontier, chunks: list[ChunkInfo], rules: Rules, sink: TableSink) -> Planned:
+    """The writes that bring every table to the frontier.
 
     Raises:
         UnsupportedError: a schema change or a table cannot be applied; the message names it and the way out.
     """
+    state, after, upto, reach = frontier.state, frontier.after, frontier.through, frontier.reach
     tables = {name: table for name, table in state.tables.items() if not rules.excluded(name)}
     held = {name: hold for name, hold in state.held.items() if not rules.excluded(name)}
-    writes = Writes(tables, held, after, upto, by_table(chunks), rules, reach, again)
+    writes = Writes(tables, held, after, upto, by_table(chunks), rules, sink, reach, frontier.again)
     schema_changes = SchemaChanges(writes)
     starts = [hold.after for hold in state.held.values() if hold.released] + [after]
     first = None if None in starts else min(start for start in starts if start is not None)
@@ -91,12 +82,3 @@ def make(
         [e for e in events if within(e.commit_ts, after, None)],
         writes.unknown,
     )
-
-
-def distinct_changes(chunks: Iterable[ChunkInfo], after: int | None, upto: int | None) -> list[SchemaChange]:
-    """The schema changes in (after, upto], each once, in their order."""
-    found: dict[tuple[int | None, str | None, str | None, str | None], SchemaChange] = {}
-    events = [c.event for c in chunks if c.event is not None and within(c.event.commit_ts, after, upto)]
-    for event in sorted(events, key=lambda e: (e.commit_ts or 0, e.place.topic, e.place.partition, e.place.offset)):
-        found.setdefault((event.commit_ts, event.database, event.table, event.ddl), event)
-    return list(found.values())

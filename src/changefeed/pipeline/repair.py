@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from changefeed.errors import ConfigError, SourceError, unknown_name
-from changefeed.pipeline.compose import Flow
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.edge import as_ours
+from changefeed.pipeline.flow import Flow
 from changefeed.pipeline.guard import REPAIRED
-from changefeed.pipeline.paths import own_folder, tables_folder
+from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.run import open_flow, run
 from changefeed.pipeline.state import State, TableState, Written
-from changefeed.sinks.delta.log import Stamp
+from changefeed.sinks.base import Import, Restore, Touch, Write, WriteId
 from changefeed.spark.files import file_system
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def repair(definition: Definition, spark: SparkSession, tables: Sequence[str], h
             if name not in known:
                 raise unknown_name("table", name, known)
         if how == "rebuild":
-            _rebuild(flow, tables)
+            _rebuild(flow, spark, tables)
         for name in tables if how != "rebuild" else ():
             (_restore if how == "restore" else _accept)(flow, known[name])
     return Repaired(tuple(tables), starts_over=False)
@@ -82,41 +82,41 @@ def start_over(definition: Definition, spark: SparkSession) -> Repaired:
         flow = open_flow(definition, spark)
         flow.ledger.claim()
         flow.executor.take_name()
-        before, root = flow.ledger.state, tables_folder(definition)
-        paths = {*before.known(), *_written_by(flow, root)}
+        before = flow.ledger.state
+        paths = {*before.known(), *_written_by(flow)}
         flow.ledger.finish(State(left={path: Written(-1, 0, 0, 0) for path in sorted(paths)}))
         flow.pending.delete_all_but((), flow.ledger.epoch)
     return Repaired(tuple(sorted(paths)), starts_over=True)
 
 
-def _stamp(flow: Flow) -> Stamp:
-    return Stamp(flow.ledger.epoch, flow.ledger.step, REPAIRED)
+def _apply(flow: Flow, write: Write) -> None:
+    flow.executor.sink.apply(write, None, WriteId(flow.ledger.epoch, flow.ledger.step, REPAIRED), _NOTE)
 
 
 def _restore(flow: Flow, table: TableState) -> None:
-    path = f"{flow.executor.root}/{table.path}"
     if table.written is None:
-        raise ConfigError(f"{path}: the ledger has no version of it yet: there is nothing to restore")
-    flow.executor.writer.restore(path, table.written.version, _stamp(flow), _NOTE)
+        at = flow.executor.sink.location(table.path)
+        raise ConfigError(f"{at}: the ledger has no version of it yet: there is nothing to restore")
+    _apply(flow, Restore(path=table.path, number=REPAIRED, table=table.table, version=table.written.version))
 
 
 def _accept(flow: Flow, table: TableState) -> None:
-    path, writer = f"{flow.executor.root}/{table.path}", flow.executor.writer
-    found = writer.state(path)
+    sink = flow.executor.sink
+    at, found = sink.location(table.path), sink.snapshot(table.path)
     if found is None:
-        raise ConfigError(f"{path}: there is no table to accept: rebuild it")
-    wanted = [*(column.name for column in table.table.columns), *writer.extra]
+        raise ConfigError(f"{at}: there is no table to accept: rebuild it")
+    wanted = [*(column.name for column in table.table.columns), *sink.metadata_columns]
     if sorted(found.columns) != sorted(wanted):
         raise ConfigError(
-            f"{path}: the table has the columns {', '.join(found.columns)}, upstream it has {', '.join(wanted)}: restore or "
+            f"{at}: the table has the columns {', '.join(found.columns)}, upstream it has {', '.join(wanted)}: restore or "
             "rebuild it"
         )
-    if missing := writer.missing_files(path, found.version):
-        raise ConfigError(f"{path}: {len(missing)} data files are gone or damaged, the first {missing[0]}: rebuild it")
-    writer.adopt(path, table.table, _stamp(flow), _NOTE)
+    if damaged := sink.damaged_files(table.path, found.version):
+        raise ConfigError(f"{at}: {len(damaged)} data files are gone or damaged, the first {damaged[0]}: rebuild it")
+    _apply(flow, Touch(path=table.path, number=REPAIRED, table=table.table))
 
 
-def _rebuild(flow: Flow, tables: Sequence[str]) -> None:
+def _rebuild(flow: Flow, spark: SparkSession, tables: Sequence[str]) -> None:
     """Runs the pipeline into a folder beside, up to the barrier, and takes the tables from there."""
     definition, state = flow.definition, flow.ledger.state
     if state.barrier is None:
@@ -126,7 +126,7 @@ def _rebuild(flow: Flow, tables: Sequence[str]) -> None:
     folder = f"{own_folder(definition)}/rebuild-{uuid.uuid4().hex}"
     beside = definition.model_copy(update={"sink": definition.sink.model_copy(update={"path": folder})})
     try:
-        built = run(beside, flow.executor.writer.spark, once=True, until=state.barrier).state
+        built = run(beside, spark, once=True, until=state.barrier).state
         counts = built.counts
         if built.barrier != state.barrier or counts.applied + counts.repeated < state.counts.applied:
             raise SourceError(
@@ -135,29 +135,19 @@ def _rebuild(flow: Flow, tables: Sequence[str]) -> None:
                 "all tables from it"
             )
         for name in tables:
-            source = f"{folder}/{built.tables[name].path}"
-            path = f"{flow.executor.root}/{state.tables[name].path}"
-            flow.executor.writer.copy(source, path, _stamp(flow), _NOTE)
+            source, here = f"{folder}/{built.tables[name].path}", state.tables[name]
+            _apply(flow, Import(path=here.path, number=REPAIRED, table=here.table, source=source))
     finally:
-        _delete(flow, folder)
+        _delete(spark, folder)
 
 
-def _delete(flow: Flow, folder: str) -> None:
-    path, files = file_system(flow.executor.writer.spark, folder)
+def _delete(spark: SparkSession, folder: str) -> None:
+    path, files = file_system(spark, folder)
     files.delete(path, True)
 
 
-def _written_by(flow: Flow, root: str) -> list[str]:
-    """The paths below the sink's where a pipeline of this name has written a table, under whatever ledger."""
-    mine, found = f"changefeed:{flow.ledger.pipeline}:", list[str]()
-    top, files = file_system(flow.executor.writer.spark, root)
-    if not files.exists(top):
-        return found
-    for database in files.listStatus(top):
-        name = str(database.getPath().getName())
-        for table in files.listStatus(database.getPath()) if database.isDirectory() and name != "_changefeed" else ():
-            path = f"{name}/{table.getPath().getName()}"
-            state = flow.executor.writer.state(f"{root}/{path}") if table.isDirectory() else None
-            if state is not None and any(one.startswith(mine) for one in state.applications):
-                found.append(path)
-    return found
+def _written_by(flow: Flow) -> list[str]:
+    """The paths in the sink where a pipeline of this name has written a table, under whatever ledger."""
+    mine, sink = f"changefeed:{flow.ledger.pipeline}:", flow.executor.sink
+    found = ((path, sink.snapshot(path)) for path in sink.tables())
+    return [path for path, table in found if table and any(owner.startswith(mine) for owner in table.owners)]

@@ -27,12 +27,12 @@ from changefeed.frames.chunks import CHUNKS
 from changefeed.model.batch import Decoded, TableBatch, record_batch
 from changefeed.model.event import Control, DeadLetter, SchemaChange
 from changefeed.model.position import Place
-from changefeed.pipeline.barrier import absorbed
-from changefeed.pipeline.compose import Flow
+from changefeed.pipeline.absorb import absorbed
 from changefeed.pipeline.dead_letters import letters, position
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.edge import as_ours
 from changefeed.pipeline.failpoint import failpoint
+from changefeed.pipeline.flow import Flow
 from changefeed.pipeline.ledger import cuts
 from changefeed.pipeline.paths import ledger_folder, own_folder
 from changefeed.pipeline.run import open_flow
@@ -137,20 +137,20 @@ def replay(definition: Definition, spark: SparkSession, positions: Sequence[str]
             flow.letters.mark(flow.ledger.state.replayed)
         found = look(definition, positions, flow.ledger.state)
         if found.letters or found.released or found.unfinished:
-            flow.ledger.finish(_taken(flow, found))
+            flow.ledger.finish(_taken(flow, spark, found))
         if found.letters:
             flow.letters.mark(found.letters)
         state = replace(flow.ledger.state, replayed=())
         if state.source is not None and (state != flow.ledger.state or any(h.released for h in state.held.values())):
-            flow.step(state, source(definition.source).partitions(state.source), None)
+            flow.step(state, source(definition.source).partitions(state.source))
     return Replayed(found, flow.ledger.state)
 
 
-def _taken(flow: Flow, found: Found) -> State:
+def _taken(flow: Flow, spark: SparkSession, found: Found) -> State:
     """The state that has the letters' changes, none of them applied yet."""
     state, after, late = flow.ledger.state, flow.ledger.state, sum(found.late.values())
     if any(chunks.num_rows for chunks in found.chunks):
-        chunks = flow.pending.spark.createDataFrame(pa.Table.from_batches(found.chunks, CHUNKS))
+        chunks = spark.createDataFrame(pa.Table.from_batches(found.chunks, CHUNKS))
         failpoint("stage.before")
         folder, total = flow.pending.stage(chunks, flow.ledger.epoch)
         failpoint("stage.after")

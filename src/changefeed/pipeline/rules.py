@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from changefeed.pipeline.definition import Definition
-from changefeed.protocols import protocol
-from changefeed.sinks.delta.columns import metadata_columns
+from changefeed.protocols.base import Capabilities
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +23,6 @@ class Rules:
             `ignore`      it is noted, and tables follow their rows
             `exception`   it stops the pipeline
         irregular: the sink's policy for values that a column cannot hold: `null`, `fail` or `keep`.
-        ours: names of the columns that the definition adds to every table.
         restored_ddl: TiDB wrote the DDL, see `wire.ddl.parse`.
     """
 
@@ -32,18 +30,16 @@ class Rules:
     behavior: str = "evolve"
     irregular: str = "null"
     restored_ddl: bool = False
-    ours: frozenset[str] = frozenset()
     excluded: Callable[[str], bool] = lambda name: False
 
 
-def rules_of(definition: Definition) -> Rules:
-    """What the definition says about applying."""
-    behaviour, spoken = definition.pipeline, protocol(definition.source.protocol.name)
+def rules_of(definition: Definition, capabilities: Capabilities) -> Rules:
+    """What the definition says about applying, for a source with these capabilities."""
+    behaviour = definition.pipeline
     return Rules(
         behaviour.keyless,
         behaviour.schema_change_behavior,
         definition.sink.irregular,
-        spoken.capabilities.restored_ddl,
-        frozenset(metadata_columns(definition.sink)),
+        capabilities.restored_ddl,
         behaviour.excludes,
     )

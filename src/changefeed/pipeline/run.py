@@ -12,22 +12,25 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import ChangefeedError, ConfigError, SourceError
-from changefeed.pipeline.barrier import without
-from changefeed.pipeline.compose import Flow, Until
+from changefeed.pipeline.absorb import without
+from changefeed.pipeline.changes import Options
 from changefeed.pipeline.dead_letters import DeadLetters
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.edge import as_ours
 from changefeed.pipeline.executor import Executor
+from changefeed.pipeline.flow import Batch, Flow
+from changefeed.pipeline.frontier import Until, strategy
 from changefeed.pipeline.ledger import Ledger
-from changefeed.pipeline.paths import own_folder, tables_folder
+from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.pending import PendingStore
 from changefeed.pipeline.retry import Retries, Retry, seconds
+from changefeed.pipeline.rules import rules_of
 from changefeed.pipeline.state import State
-from changefeed.sinks.delta.columns import metadata_columns
-from changefeed.sinks.delta.table import Writer
+from changefeed.sinks import sink
 from changefeed.sources import Source, source
 from changefeed.spark.scratch import Scratch, sweep
 from changefeed.spark.session import lives
@@ -102,15 +105,18 @@ def run(
         begun = runner.begun
 
 
-def open_flow(definition: Definition, spark: SparkSession) -> Flow:
+def open_flow(definition: Definition, spark: SparkSession, opened: Source | None = None) -> Flow:
     """The parts of one run, wired; its ledger is not claimed yet."""
-    own = own_folder(definition)
-    ledger = Ledger(spark, f"{own}/ledger", definition.pipeline.name)
+    opened = opened or source(definition.source)
+    own, behaviour = own_folder(definition), definition.pipeline
+    ledger = Ledger(spark, f"{own}/ledger", behaviour.name)
     pending = PendingStore(spark, f"{own}/pending")
-    letters = DeadLetters(spark, f"{own}/dead_letters", definition.pipeline.dead_letters, definition.pipeline.name)
-    writer = Writer(spark, ledger.application, metadata_columns(definition.sink))
-    executor = Executor(definition, ledger, pending, writer, tables_folder(definition))
-    return Flow(definition, ledger, pending, letters, executor, source(definition.source).whole)
+    letters = DeadLetters(spark, f"{own}/dead_letters", behaviour.dead_letters, behaviour.name)
+    options = Options(definition.sink.irregular, behaviour.keyless == "inserts", opened.told)
+    executor = Executor(definition, ledger, pending, sink(definition.sink, spark), options)
+    rules = rules_of(definition, opened.capabilities)
+    frontier = strategy(behaviour.consistency, opened.capabilities, rules)
+    return Flow(definition, rules, frontier, ledger, pending, letters, executor)
 
 
 class _Runner:
@@ -127,7 +133,7 @@ class _Runner:
         self.definition, self.spark, self.once, self.until, self.progress = definition, spark, once, until, progress
         self.stopping, self.begun = stopping, begun
         self.source: Source = source(definition.source)
-        self.flow = open_flow(definition, spark)
+        self.flow = open_flow(definition, spark, self.source)
         self.ledger = self.flow.ledger
         self.settled: State | None = None  # nothing came since it was settled
         self.error: BaseException | None = None
@@ -172,7 +178,7 @@ class _Runner:
                 "ledger (changefeed status --json), or start a new pipeline in an empty folder"
             )
         self._compare()
-        self._step(settled=False)
+        self._step(idle=False)
 
     def _compare(self) -> None:
         """Leaves out topics that the source no longer has, where the definition allows it."""
@@ -194,19 +200,18 @@ class _Runner:
     def _settle(self) -> None:
         """Takes in what had to wait only as long as there was more to read."""
         if self._may_settle():
-            self._step(settled=True)
+            self._step(idle=True)
             self.settled = self.ledger.state
 
     def _may_settle(self) -> bool:
         """Whether something may wait only as long as there is more to read, and did not when it was settled last."""
         state = self.ledger.state
-        waits = bool(state.pending) if self.flow.by_key else self.flow.cuts == "transactions"
-        return waits and state is not self.settled
+        return self.flow.strategy.waits(state) and state is not self.settled
 
-    def _step(self, *, settled: bool) -> None:
+    def _step(self, *, idle: bool) -> None:
         state, before = self.ledger.state, self.ledger.step
         if state.pending and state.source is not None:
-            self.flow.step(state, self.source.partitions(state.source), self.until, settled=settled)
+            self.flow.step(state, self.source.partitions(state.source), self.until, idle=idle)
             if self.ledger.step != before:
                 self._tell()
 
@@ -249,7 +254,8 @@ class _Runner:
         token = token_text(self.source.token(self.spark, self.ledger.state.source, logged))
         before = self.ledger.state
         drained = self.source.drained(before.source, token)
-        self.flow.batch(batch, token, self.source.partitions(token), self.until, drained=drained)
+        chunks = partial(self.source.chunks, batch)
+        self.flow.take(Batch(chunks, token, self.source.partitions(token), drained), self.until)
         self._tell()
         self._warn_of_late(before)
         self.ended = end is not None and token == token_text(end)

@@ -19,8 +19,9 @@ from changefeed.model.event import SchemaChange
 from changefeed.model.table import TableShape
 from changefeed.pipeline.evolution import altered, irregular_defaults, passable, rewritten
 from changefeed.pipeline.rules import Rules
+from changefeed.pipeline.schema_events import within
 from changefeed.pipeline.state import Hold
-from changefeed.pipeline.writes import Writes, within
+from changefeed.pipeline.writes import Writes
 from changefeed.wire import ddl
 from changefeed.wire.ddl import statements as said
 
@@ -215,7 +216,7 @@ class SchemaChanges:
         if here is None:
             return  # never seen: its rows will tell what it has now
         lenient, irregular = self.rules.behavior == "lenient", self.rules.irregular
-        declared = here.declared
+        declared, types = here.declared, self.writes.sink.types
         try:
             change = altered(here.table, statement, declared=declared, lenient=lenient)
         except SchemaError as error:
@@ -223,18 +224,18 @@ class SchemaChanges:
             self.writes.change(name, here.table, None, declared=False)
             return
         try:
-            expressions = rewritten(here.table, change, irregular)
+            rewrite = rewritten(here.table, change, types, irregular)
         except SchemaError as error:
             self._refuse(event, str(error), error)
-            change, declared = passable(change), False
+            change, declared = passable(change, types), False
             try:
-                expressions = rewritten(here.table, change, irregular)
+                rewrite = rewritten(here.table, change, types, irregular)
             except SchemaError:  # irregular, and the sink's policy is to stop
                 self._stop(event, str(error), error)
         if irregular == "null":
             texts = irregular_defaults(change)
             self.notes += [f"{name}: NULL for {text!r} in the rows of the new column {c}" for c, text in texts]
-        self.writes.change(name, change.table, expressions, declared=declared)
+        self.writes.change(name, change.table, rewrite, declared=declared)
 
     def _forbidden(self, event: SchemaChange) -> bool:
         """Whether the rules keep tables that are there from changing."""

@@ -17,17 +17,17 @@ from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.frames.payloads import read_shape
 from changefeed.model.definition import Table
 from changefeed.model.table import TableShape
-from changefeed.pipeline.actions import AddColumns, AnyAction, Copy, Create, Merge, Rewrite
+from changefeed.pipeline.actions import Action, PlannedWrite, Selection
 from changefeed.pipeline.evolution import columns_added, learn, widened
 from changefeed.pipeline.pending import ChunkInfo
 from changefeed.pipeline.rules import Rules
 from changefeed.pipeline.state import Hold, TableState
 from changefeed.pipeline.table_path import table_path
-from changefeed.sinks.delta.columns import refused
+from changefeed.sinks.base import AddColumns, Append, Copy, Create, Expression, Rewrite, TableSink, Texts, Upsert
 from changefeed.stages.changes import NO_READS
 
 if TYPE_CHECKING:
-    from changefeed.pipeline.by_key import Reach
+    from changefeed.pipeline.frontier.by_key import Reach
 
 
 @dataclass(slots=True)
@@ -35,6 +35,7 @@ class Writes:
     """The tables of a step in (after, upto], and the writes planned so far.
 
     Attributes:
+        sink: its types, and the names of columns that it refuses.
         reach: how far each table goes, where there is no barrier.
         again: rows at `after` itself are taken in too, of tables with keys, and of tables that are not known.
         flushed: up to where a table's rows are in the writes planned, or no longer matter.
@@ -48,9 +49,10 @@ class Writes:
     upto: int | None
     chunks: dict[str, list[ChunkInfo]]
     rules: Rules
+    sink: TableSink
     reach: Reach | None = None
     again: bool = False
-    actions: list[AnyAction] = field(default_factory=list)
+    actions: list[Action] = field(default_factory=list)
     flushed: dict[str, int | None] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
     made: dict[str, int | None] = field(default_factory=dict)
@@ -128,10 +130,12 @@ class Writes:
             )
         columns = {c.name.lower() for c in here.table.columns}
         partial = any(columns - {c.name.lower() for c in s.after_columns} for s in shapes)
-        self.add(Merge(
-            path=here.path, number=0, table=here.table, source=(database, table), after=after, upto=upto, folders=folders,
-            partial=partial and bool(here.table.keys), declared=here.declared, reads=self._reads(name),
-        ))  # fmt: skip
+        changes = Selection(
+            source=(database, table), after=after, through=upto, folders=folders, partial=partial and bool(here.table.keys),
+            declared=here.declared, reads=self._reads(name),
+        )  # fmt: skip
+        kind = Upsert if here.table.keys else Append
+        self.add(kind(path=here.path, number=0, table=here.table), changes)
 
     def learn(self, name: str, shapes: Iterable[TableShape]) -> None:
         """Gives the table what rows of these shapes need: itself, new columns, or wider ones."""
@@ -143,22 +147,28 @@ class Writes:
         if learned == here.table:
             return
         try:
-            expressions = widened(here.table, learned)
+            expressions = widened(here.table, learned, self.sink.types)
         except SchemaError as error:
             raise UnsupportedError(
                 f"{name}: {error}. Its DDL is not in what was read: start from a snapshot, or from a log that has it"
             ) from error
-        self.change(name, learned, expressions)
+        self.change(name, learned, None if expressions is None else (expressions, None))
 
     def change(
-        self, name: str, table: Table, expressions: dict[str, str] | None, *, declared: bool | None = None
+        self,
+        name: str,
+        table: Table,
+        rewrite: tuple[tuple[Expression, ...], Texts | None] | None,
+        *,
+        declared: bool | None = None,
     ) -> None:
-        """Gives a table other columns; `expressions` are for the rows that exist, None where they stay as they are."""
+        """Gives a table other columns; `rewrite` says what becomes of the rows that exist, None where they stay as they are."""
         here = self.tables[name]
         self._check(table)
         self.tables[name] = replace(here, table=table, declared=here.declared if declared is None else declared)
-        if expressions is not None:
-            self.add(Rewrite(path=here.path, number=0, table=table, expressions=expressions))
+        if rewrite is not None:
+            expressions, texts = rewrite
+            self.add(Rewrite(path=here.path, number=0, table=table, expressions=expressions, texts=texts))
         elif columns_added(here.table, table):
             self.add(AddColumns(path=here.path, number=0, table=table))
 
@@ -171,7 +181,7 @@ class Writes:
         self.add(Create(path=path, number=0, table=table))
 
     def _check(self, table: Table) -> None:
-        why = refused((c.name for c in table.columns), self.rules.ours)
+        why = self.sink.refusal(table)
         if why is not None:
             raise UnsupportedError(f"{table.database}.{table.name}: {why}")
 
@@ -195,10 +205,11 @@ class Writes:
             self.made[f"{database}.{table}"] = self.made.pop(name)
         self.add(Copy(path=path, number=0, table=moved, source=old.path))
 
-    def add(self, action: AnyAction) -> None:
+    def add(self, write: PlannedWrite, changes: Selection | None = None) -> None:
         """Plans one write more."""
-        self.numbers[action.path] += 1
-        self.actions.append(msgspec.structs.replace(action, number=self.numbers[action.path]))
+        self.numbers[write.path] += 1
+        numbered = msgspec.structs.replace(write, number=self.numbers[write.path])
+        self.actions.append(Action(write=numbered, changes=changes))
 
 
 def _shapes(rows: Iterable[ChunkInfo]) -> list[TableShape]:
@@ -212,13 +223,6 @@ def by_table(chunks: Iterable[ChunkInfo]) -> dict[str, list[ChunkInfo]]:
         if chunk.kind == "rows":
             found[chunk.name].append(chunk)
     return dict(found)
-
-
-def within(ts: int | None, after: int | None, upto: int | None) -> bool:
-    """Whether after < ts <= upto; a change without commit_ts is only where there are no bounds."""
-    if ts is None:
-        return after is None and upto is None
-    return (after is None or ts > after) and (upto is None or ts <= upto)
 
 
 def overlaps(chunk: ChunkInfo, after: int | None, upto: int | None) -> bool:

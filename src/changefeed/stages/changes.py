@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -109,6 +109,20 @@ def schema_ddl(table: Table) -> str:
     return ", ".join(columns + [f"{name} {sql}" for name, _, sql in _PLACE])
 
 
+def arrow_schema(table: Table) -> pa.Schema:
+    """The Arrow schema of the result."""
+    columns = [pa.field(f"c{i}", sink_type(c.type).arrow) for i, c in enumerate(table.columns)]
+    return pa.schema([*columns, *(pa.field(name, kind) for name, kind, _ in _PLACE)])
+
+
+class Counter(Protocol):
+    """Counts the rows that a worker reads, e.g. a `Tally`."""
+
+    def add(self, rows: int) -> None:
+        """Takes the number of rows that the worker has read in all."""
+        ...
+
+
 def worker(
     table: Table,
     window: Window,
@@ -116,7 +130,7 @@ def worker(
     told: Told | None = None,
     *,
     inserts: bool = False,
-    tally: Tally | None = None,
+    tally: Counter | None = None,
     reads: int | None = None,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that runs in Spark's Python workers.

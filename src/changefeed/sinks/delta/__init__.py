@@ -1,5 +1,21 @@
 """Delta tables as a sink.
 
-`log.py` knows a table's newest version and what its commits say, `table.py` writes. Every write carries, in the very
-commit, who wrote it and which step it belongs to.
+`sink.py` implements the contract, `log.py` reads a table's log through Spark, `read.py` reads small tables without Spark.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from changefeed.sinks.delta.sink import DeltaSink
+
+
+def open_sink(definition: Any, session: SparkSession | None) -> DeltaSink:
+    """The sink that a `type: delta` section describes."""
+    from changefeed.sinks.delta.sink import DeltaSink
+
+    names = [*definition.metadata_columns, *(["_irregular"] if definition.irregular == "keep" else [])]
+    return DeltaSink(definition.path.rstrip("/"), tuple(names), session)

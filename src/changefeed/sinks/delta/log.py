@@ -1,12 +1,13 @@
 """A Delta table's log: its newest version, the last write of a pipeline, and the commits since a version.
 
-Every write of ours carries Delta's own transaction identifier, `txnAppId` the pipeline's ledger and `txnVersion` a `Stamp`
-in one number. Delta keeps the last one per application with the table, skips a write that repeats it or comes after a
-higher one, and lets one of two at once fail. So the table itself has what was applied to it, whatever else is lost.
+Every write of a pipeline carries Delta's own transaction identifier: `txnAppId` is the pipeline's owner text, and
+`txnVersion` the write id in one number. Delta keeps the last one per application with the table, skips a write that
+repeats it or comes after a higher one, and lets one of two at once fail. So the table itself has what was applied to it,
+whatever else is lost.
 
     63          40 39           12 11        0
     ┌─────────────┬───────────────┬───────────┐
-    │    epoch    │     step      │  action   │
+    │    epoch    │     step      │  number   │
     └─────────────┴───────────────┴───────────┘
 """
 
@@ -19,7 +20,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import SinkError
+from changefeed.sinks.base import WriteId
 from changefeed.spark.files import file_system
+from changefeed.spark.java_errors import first_line
 from changefeed.spark.session import make_active
 
 if TYPE_CHECKING:
@@ -30,28 +33,20 @@ _PROPERTIES = ("SET TBLPROPERTIES", "UNSET TBLPROPERTIES")  # of the commits wit
 _WAY_OUT = "Restore it from a backup, or build it anew from the source: changefeed repair --rebuild"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Stamp:
-    """Which write of which step by which writer."""
+def pack(write_id: WriteId) -> int:
+    """The write id as Delta's transaction version, which grows with it.
 
-    epoch: int
-    step: int
-    action: int
+    Raises:
+        SinkError: a part is too large; 2^23 epochs, 2^28 steps an epoch, 2^12 writes a table and step are possible.
+    """
+    if not (write_id.epoch < 2**23 and write_id.step < 2**28 and write_id.number < 2**12):
+        raise SinkError(f"{write_id}: too large for Delta's transaction version")
+    return write_id.epoch << 40 | write_id.step << 12 | write_id.number
 
-    def pack(self) -> int:
-        """The stamp as one number that grows with it.
 
-        Raises:
-            SinkError: a part is too large; 2^23 epochs, 2^28 steps an epoch, 2^12 actions a table and step are possible.
-        """
-        if not (self.epoch < 2**23 and self.step < 2**28 and self.action < 2**12):
-            raise SinkError(f"{self} does not fit a transaction number")
-        return self.epoch << 40 | self.step << 12 | self.action
-
-    @classmethod
-    def unpack(cls, number: int) -> Stamp:
-        """The stamp that `pack` made the number of."""
-        return cls(number >> 40, number >> 12 & (2**28 - 1), number & (2**12 - 1))
+def unpack(version: int) -> WriteId:
+    """The write id that `pack` made the transaction version of."""
+    return WriteId(version >> 40, version >> 12 & (2**28 - 1), version & (2**12 - 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +56,7 @@ class Snapshot:
     Attributes:
         version: of the newest commit.
         size: bytes of its data files.
-        stamp: the last write of the application asked for, if any.
+        write_id: of the application's last write, if there is one.
         columns: their names, in order.
         properties: of the table, as `SHOW TBLPROPERTIES` has them.
         schema: the columns as Spark's JSON.
@@ -70,7 +65,7 @@ class Snapshot:
 
     version: int
     size: int
-    stamp: Stamp | None
+    write_id: WriteId | None
     columns: tuple[str, ...]
     properties: Mapping[str, str] = field(default_factory=dict)
     schema: str = ""
@@ -78,19 +73,19 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class LogCommit:
     """One commit of a table's log.
 
     Attributes:
         operation: Delta's name for it, as `DESCRIBE HISTORY` shows it.
-        stamps: application -> its transaction number.
+        transactions: application -> its transaction version.
         note: `userMetadata`.
         changes_table: rows, columns or table features may differ after it. Compaction replaces files and changes no row.
     """
 
     version: int
     operation: str
-    stamps: Mapping[str, int]
+    transactions: Mapping[str, int]
     note: str | None
     changes_table: bool
 
@@ -119,7 +114,7 @@ def snapshot(spark: SparkSession, path: str, application: str = "", way_out: str
         return Snapshot(
             version,
             int(state.sizeInBytes()),
-            Stamp.unpack(int(found.get())) if found.isDefined() else None,
+            unpack(int(found.get())) if found.isDefined() else None,
             tuple(schema.fieldNames()),
             properties,
             str(schema.json()),
@@ -127,7 +122,7 @@ def snapshot(spark: SparkSession, path: str, application: str = "", way_out: str
         )
 
 
-def commits(spark: SparkSession, path: str, after: int, upto: int) -> Iterator[Commit]:
+def commits(spark: SparkSession, path: str, after: int, upto: int) -> Iterator[LogCommit]:
     """The commits with after < version <= upto, oldest first.
 
     Raises:
@@ -145,15 +140,15 @@ def commits(spark: SparkSession, path: str, after: int, upto: int) -> Iterator[C
         yield _commit(version, actions)
 
 
-def _commit(version: int, actions: list[dict[str, Any]]) -> Commit:
+def _commit(version: int, actions: list[dict[str, Any]]) -> LogCommit:
     info: dict[str, Any] = {}
-    stamps, changes, metadata = dict[str, int](), False, False
+    transactions, changes, metadata = dict[str, int](), False, False
     for action in actions:
         match action:
             case {"commitInfo": dict(said)}:
                 info = said
             case {"txn": txn}:
-                stamps[txn["appId"]] = int(txn["version"])
+                transactions[txn["appId"]] = int(txn["version"])
             case {"metaData": _}:
                 metadata = True
             case {"protocol": _}:
@@ -162,7 +157,7 @@ def _commit(version: int, actions: list[dict[str, Any]]) -> Commit:
                 changes |= bool(file.get("dataChange", True))
     operation = str(info.get("operation", "unknown"))
     changes |= metadata and operation not in _PROPERTIES
-    return Commit(version, operation, stamps, info.get("userMetadata"), changes)
+    return LogCommit(version, operation, transactions, info.get("userMetadata"), changes)
 
 
 def is_newest(spark: SparkSession, path: str, version: int) -> bool:
@@ -227,15 +222,6 @@ def readable(path: str, way_out: str = _WAY_OUT) -> Iterator[None]:
         yield
     except Py4JJavaError as error:
         raise SinkError(f"{path}: the table's log cannot be read: {first_line(error)}. {way_out}") from error
-
-
-def first_line(error: Any) -> str:
-    """The first line of what the innermost cause of a Java error says."""
-    cause = error.java_exception
-    while cause.getCause() is not None:
-        cause = cause.getCause()
-    said = str(cause.getMessage() or cause.getClass().getSimpleName())
-    return said.splitlines()[0] if said else str(cause.getClass().getSimpleName())
 
 
 def _pairs(jvm: Any, scala_map: Any) -> dict[str, Any]:

@@ -22,25 +22,103 @@ last schema change, which is marked where none do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.event import SchemaChange
+from changefeed.pipeline.frontier.base import Until
 from changefeed.pipeline.pending import ChunkInfo
-from changefeed.pipeline.plan import distinct_changes
+from changefeed.pipeline.schema_events import distinct_changes
 from changefeed.pipeline.state import Changed, State
 from changefeed.protocols.base import Capabilities
 from changefeed.stages.changes import Window
 from changefeed.wire import ddl
 from changefeed.wire.ddl import statements as said
 
+if TYPE_CHECKING:
+    from changefeed.pipeline.plan import Planned
+
 _NOTHING, _END = -1, 2**63 - 1  # before every commit_ts, and behind
 _Partition = tuple[str, int]
 _Identity = tuple[int | None, str | None, str | None, str | None]
 # What of a table a step applies: rows in (after, upto] from these folders.
 Part = tuple[int | None, int | None, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class ByKey:
+    """See `FrontierStrategy`."""
+
+    capabilities: Capabilities
+
+    drops_resent = False
+
+    def arrived(self, state: State, fresh: list[ChunkInfo]) -> State:
+        """As it is."""
+        return state
+
+    def repeated(self, state: State, chunk: ChunkInfo) -> list[Window]:
+        """See rule 5."""
+        bound = floor(state, chunk.name, self.capabilities)
+        return [] if bound is None else [Window(None, bound)]
+
+    def advance(
+        self,
+        state: State,
+        chunks: list[ChunkInfo],
+        fresh: list[ChunkInfo],
+        partitions: Collection[_Partition],
+        until: Until,
+        *,
+        caught_up: bool,
+        idle: bool,
+    ) -> Tables:
+        """See `FrontierStrategy`; there is no point at which all tables could stop."""
+        return Tables(state, reach(state, chunks, partitions, self.capabilities, settled=caught_up or idle))
+
+    def is_reached(self, state: State, until: Until) -> bool:
+        """Never."""
+        return False
+
+    def waits(self, state: State) -> bool:
+        """Whether rows or schema changes are pending."""
+        return bool(state.pending)
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Each table has a frontier of its own; see `Frontier`."""
+
+    state: State
+    reach: Reach
+    _parts: dict[str, list[Part]] = field(default_factory=dict)
+
+    after = None
+    through = None
+    again = False
+    moves = True
+
+    def reached(self, planned: Planned, chunks: list[ChunkInfo]) -> State:
+        """See `Frontier`."""
+        return planned.reached(self.reach.left(chunks, planned.unknown))
+
+    def applied(self, chunk: ChunkInfo, planned: Planned) -> Iterable[Window]:
+        """See `Frontier`."""
+        if chunk.name not in self._parts:
+            known = chunk.name not in planned.unknown
+            self._parts[chunk.name] = self.reach.parts(chunk.name, None, None, known=known)
+        return [Window(low, high) for low, high, folders in self._parts[chunk.name] if chunk.folder in folders]
+
+    def pending(self, chunk: ChunkInfo, planned: Planned, reached: State) -> Iterable[Window]:
+        """See `Frontier`."""
+        done = reached.partly.get(chunk.folder, {chunk.name: None})
+        if chunk.name not in done:
+            return []
+        bounds = [b for b in (done[chunk.name], floor(self.state, chunk.name, self.reach.spoken)) if b is not None]
+        return [Window(max(bounds, default=None))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +177,6 @@ class Reach:
         return (
             last.commit_ts if last is not None and any("CREATE" in text[:20].upper() for text in last.texts) else None
         )
-
-    def windows(self, chunks: Iterable[ChunkInfo], unknown: Container[str]) -> Callable[[ChunkInfo], list[Window]]:
-        """A chunk -> what of its rows the step applies; see `Planned.unknown`."""
-        parts = {
-            name: [(Window(low, high), {*folders}) for low, high, folders in found]
-            for name in {c.name for c in chunks if c.kind == "rows"}
-            if (found := self.parts(name, None, None, known=name not in unknown))
-        }
-        return lambda chunk: [window for window, folders in parts.get(chunk.name, ()) if chunk.folder in folders]
 
     def _done(self, folder: str, name: str) -> int | None:
         """Up to where the rows of a table in a folder are applied; None for all of them."""

@@ -20,7 +20,8 @@ Rule 6. Rows that are read again while the binlog goes on (incremental and block
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,12 +30,62 @@ import pyarrow.compute as pc
 
 from changefeed.errors import UnsupportedError
 from changefeed.frames.chunks import SIGNAL, TRANSACTIONS
+from changefeed.pipeline.frontier.base import Partition, Until
+from changefeed.pipeline.frontier.cut import Cut, repeated
 from changefeed.pipeline.pending import ChunkInfo
 from changefeed.pipeline.state import State
+from changefeed.stages.changes import Window
 from changefeed.wire import gtid
+
+_log = logging.getLogger(__name__)
 
 _INCREMENTAL = "incremental"
 _KNOWN_SNAPSHOTS = 64  # which are remembered, to know them when they are sent again
+
+
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    """See `FrontierStrategy`."""
+
+    drops_resent = True
+
+    def arrived(self, state: State, fresh: list[ChunkInfo]) -> State:
+        """Warns of rows that an incremental snapshot has read below the barrier."""
+        if passed := reads_below(fresh, state.barrier):
+            _log.warning(
+                "rows of an incremental snapshot that lie below the cut are passed over as if sent again: %s. If they were never "
+                "sent before, the tables lack them: take the snapshot again through Debezium's signal table",
+                passed,
+            )
+        return state
+
+    def repeated(self, state: State, chunk: ChunkInfo) -> list[Window]:
+        """See `FrontierStrategy`."""
+        return repeated(state, chunk)
+
+    def advance(
+        self,
+        state: State,
+        chunks: list[ChunkInfo],
+        fresh: list[ChunkInfo],
+        partitions: Collection[Partition],
+        until: Until,
+        *,
+        caught_up: bool,
+        idle: bool,
+    ) -> Cut:
+        """See `FrontierStrategy`."""
+        return Cut(barrier(state, chunks, until, settled=idle), state.barrier, reads_at(fresh, state.barrier))
+
+    def is_reached(self, state: State, until: Until) -> bool:
+        """See `FrontierStrategy`."""
+        if isinstance(until, int):
+            return state.barrier is not None and state.barrier >= until
+        return until is not None and is_reached(state, until)
+
+    def waits(self, state: State) -> bool:
+        """Whether a snapshot or a schema change may be complete once the source has nothing more."""
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,14 +178,6 @@ def is_reached(state: State, until: str) -> bool:
     """Whether the transaction of this name is below the barrier."""
     name = gtid.parse(until)
     return name is not None and state.reached.get(name.source, -1) >= name.number
-
-
-def is_waiting(chunk: ChunkInfo, ended: int) -> bool:
-    """Whether the chunk knows an end of a transaction that the barrier has not passed."""
-    if chunk.transactions is None:
-        return False
-    last = pc.max(chunk.transactions.column("mark")).as_py()
-    return last is not None and last > ended
 
 
 def _items(known: pa.Table, ended: int) -> Iterator[_Item]:

@@ -1,0 +1,95 @@
+"""The changes that a write applies: from the pending store to typed rows, the last one of each key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from changefeed.model.definition import Table
+from changefeed.pipeline.actions import Plan, Selection
+from changefeed.pipeline.counting import rows_between
+from changefeed.pipeline.resent import once
+from changefeed.pipeline.state import Sendings
+from changefeed.stages.changes import NO_READS, Told, Window, changes
+from changefeed.stages.latest import last_reading, latest
+from changefeed.stages.tally import Tally
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from changefeed.pipeline.pending import PendingStore
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How changes become rows of the sink's tables.
+
+    Attributes:
+        irregular: the sink's policy for values that a column cannot hold: `null`, `fail` or `keep`.
+        inserts: of a table without a key, inserts alone.
+        told: the protocol of the rows, where a table's types come from DDL.
+    """
+
+    irregular: str = "null"
+    inserts: bool = False
+    told: Told | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SparkChanges:
+    """The changes of one write as a DataFrame; see `sinks.base.Changes`.
+
+    Attributes:
+        least, rows: how many rows the pending store has for the write, as far as its chunks' plain columns tell.
+        tally: how many were read.
+    """
+
+    store: PendingStore
+    selection: Selection
+    table: Table
+    folders: tuple[str, ...]
+    resent: Sendings
+    options: Options
+    least: int
+    rows: int
+    tally: Tally = field(repr=False)
+
+    @classmethod
+    def of(cls, store: PendingStore, plan: Plan, selection: Selection, table: Table, options: Options) -> SparkChanges:
+        """The changes that a selection of a plan names, for a table."""
+        folders = selection.folders or plan.folders
+        chunks = store.index(folders, plan.sums)
+        least, most = rows_between(chunks, selection.name, Window(selection.after, selection.through))
+        return cls(store, selection, table, folders, plan.resent, options, least, most, Tally(store.spark))
+
+    @property
+    def partial(self) -> bool:
+        """See `Changes`."""
+        return self.selection.partial
+
+    @property
+    def read(self) -> int:
+        """How many row changes the write has read."""
+        return self.tally.rows
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """See `Changes`."""
+        # chunks -> typed changes of this table -> the last one of every key
+        chosen, options = self.selection, self.options
+        chunks = self.store.table(spark, self.folders, chosen.source, chosen.after, chosen.through)
+        typed = changes(
+            chunks, self.table, Window(chosen.after, chosen.through), options.irregular,
+            options.told if chosen.declared else None,
+            inserts=options.inserts, reads=chosen.reads, tally=self.tally,
+        )  # fmt: skip
+        if self.table.keys:
+            return latest(typed, self.table, partial=chosen.partial)
+        typed = last_reading(typed) if chosen.reads != NO_READS else typed
+        return once(typed, self.resent) if self.resent else typed
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """See `Changes`."""
+        yield from self.frame(self.store.spark).toArrow().to_batches()

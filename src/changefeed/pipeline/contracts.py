@@ -1,0 +1,164 @@
+"""What a step needs of the pipeline's own storage: the ledger, the pending store and the dead letters.
+
+On Spark they are `ledger.py`, `pending.py` and `dead_letters.py`; in memory, for tests, they are in `store/`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from changefeed.model.definition import Table
+from changefeed.pipeline.actions import Plan, Selection
+from changefeed.pipeline.pending import ChunkInfo
+from changefeed.pipeline.state import FolderSum, Positions, State
+from changefeed.sinks.base import Changes
+
+if TYPE_CHECKING:
+    from changefeed.pipeline.changes import Options
+    from changefeed.pipeline.counting import Across
+
+
+class Store(Protocol):
+    """The ledger, as one run holds it: epochs, plans, states. One run at a time writes it."""
+
+    @property
+    def path(self) -> str:
+        """Where it lies, for messages."""
+        ...
+
+    @property
+    def pipeline(self) -> str:
+        """The pipeline's name."""
+        ...
+
+    @property
+    def application(self) -> str:
+        """The owner text of the pipeline's writes; empty until `claim`."""
+        ...
+
+    @property
+    def epoch(self) -> int:
+        """Of this run; 0 until `claim`."""
+        ...
+
+    @property
+    def step(self) -> int:
+        """The last step that is done."""
+        ...
+
+    @property
+    def state(self) -> State:
+        """After that step."""
+        ...
+
+    @property
+    def unfinished(self) -> Plan | None:
+        """A plan that was begun and not done, for this run to finish; its step is `step + 1`."""
+        ...
+
+    @property
+    def begun_by(self) -> range:
+        """The epochs that have begun it, or gone on with it."""
+        ...
+
+    def claim(self) -> None:
+        """Takes the next epoch and reads what was applied; older runs of the pipeline are fenced from here on.
+
+        Raises:
+            ConfigError: the ledger is another pipeline's.
+            FencedError: another run has taken the epoch at the same moment.
+            SinkError: the ledger is damaged.
+        """
+        ...
+
+    def is_fenced(self) -> bool:
+        """Whether a newer run has taken the pipeline over."""
+        ...
+
+    def begin(self, plan: Plan) -> None:
+        """Writes down what the next step will do.
+
+        Raises:
+            FencedError: a newer run has taken over.
+        """
+        ...
+
+    def finish(self, state: State) -> None:
+        """Publishes the state after the next step, begun or not.
+
+        Raises:
+            FencedError: a newer run has taken over.
+        """
+        ...
+
+
+class CountedChanges(Changes, Protocol):
+    """Changes that count what a write has read of them."""
+
+    @property
+    def least(self) -> int:
+        """The fewest row changes that there can be; `rows` is the most."""
+        ...
+
+    @property
+    def read(self) -> int:
+        """How many were read, once they are applied."""
+        ...
+
+
+class Pending(Protocol):
+    """The pending store: decoded changes, in folders that are written once, until a frontier covers them."""
+
+    def stage(self, chunks: Any, epoch: int) -> tuple[str, FolderSum]:
+        """Writes chunks to a folder of their own; returns its name, which begins with the epoch, and its sum."""
+        ...
+
+    def check(self, folders: Iterable[str], sums: Mapping[str, FolderSum]) -> None:
+        """Compares folders with their sums.
+
+        Raises:
+            SinkError: something is missing, or has been changed.
+        """
+        ...
+
+    def index(self, folders: Iterable[str], sums: Mapping[str, FolderSum]) -> list[ChunkInfo]:
+        """The chunks of the folders, without the payloads of rows and dead letters; raises as `check`."""
+        ...
+
+    def waiting(self, folder: str) -> Any:
+        """The incomplete fragments of a folder, in the form that a batch takes them."""
+        ...
+
+    def changes(self, plan: Plan, selection: Selection, table: Table, options: Options) -> CountedChanges:
+        """The changes that a write of a plan applies to a table."""
+        ...
+
+    def across(self, wanted: Across) -> Counter[str]:
+        """Counts rows of chunks that lie across a bound, see `counting.py`."""
+        ...
+
+    def delete_all_but(self, folders: Iterable[str], epoch: int) -> None:
+        """Deletes every folder that is not named and not of a newer epoch."""
+        ...
+
+
+class Letters(Protocol):
+    """The dead letters of a pipeline."""
+
+    def take(self, pending: Any, folder: str, fresh: list[ChunkInfo]) -> None:
+        """Writes down the dead letters of a batch.
+
+        Raises:
+            ProtocolError: there are some, and the policy is to stop.
+        """
+        ...
+
+    def mark(self, places: Iterable[str]) -> None:
+        """Notes that the letters at these positions have been replayed."""
+        ...
+
+    def settle(self, positions: Positions) -> None:
+        """Marks the letters of records that have not been passed yet: the run reads them again."""
+        ...

@@ -1,0 +1,206 @@
+"""One step from top to bottom, and the only place that knows its order.
+
+records ──▶ chunks ──▶ pending store ──▶ frontier ──▶ plan ──▶ writes ──▶ ledger
+              └──▶ dead letters
+
+It knows the outside by contracts alone: a sink (`sinks.base`), a ledger, a pending store and dead letters. With those in
+memory it runs without Spark; the tests drive it so, and so do `replay` and recovery.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from changefeed.errors import FencedError
+from changefeed.pipeline.absorb import absorbed
+from changefeed.pipeline.actions import Plan
+from changefeed.pipeline.begun import check_columns, check_consistency
+from changefeed.pipeline.contracts import Letters, Pending, Store
+from changefeed.pipeline.counting import check_counts, rows_within
+from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.executor import Executor
+from changefeed.pipeline.failpoint import failpoint
+from changefeed.pipeline.frontier import Frontier, FrontierStrategy, Until
+from changefeed.pipeline.pending import ChunkInfo
+from changefeed.pipeline.plan import Planned, make
+from changefeed.pipeline.resent import sendings, still_needed
+from changefeed.pipeline.rules import Rules
+from changefeed.pipeline.schema_changes import PASSED
+from changefeed.pipeline.state import Positions, State, counted
+from changefeed.stages.changes import Window
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What a source has read.
+
+    Attributes:
+        chunks: the highest commit_ts of each partition before, and the fragments that the batch before left (in the pending
+            store's form; None for none) -> the batch's chunks, in the form that the pending store takes.
+        offset: where the source goes on.
+        partitions: those that the source knows.
+        caught_up: the source had nothing more to read when the batch began.
+    """
+
+    chunks: Callable[[Positions, Any], Any]
+    offset: str
+    partitions: set[tuple[str, int]]
+    caught_up: bool = False
+
+
+@dataclass(slots=True)
+class Flow:
+    """The parts of one run, wired."""
+
+    definition: Definition
+    rules: Rules
+    strategy: FrontierStrategy
+    ledger: Store
+    pending: Pending
+    letters: Letters
+    executor: Executor
+
+    def begin(self) -> None:
+        """Takes the pipeline over.
+
+        Raises:
+            ConfigError: the ledger is another pipeline's, or the definition changes what must stay.
+        """
+        self.ledger.claim()
+        self.executor.begin()
+        check_consistency(self.definition, self.ledger.state)
+        here = next((t for t in self.ledger.state.tables.values() if t.written), None)
+        columns = self.executor.columns(here.path) if here is not None else None
+        if here is not None and columns is not None:  # one table shows it for all
+            check_columns(here, columns, self.executor.sink.metadata_columns)
+
+    def recover(self) -> bool:
+        """Finishes the step that an earlier run began, and drops folders that nobody names; tells if there was one."""
+        plan = self.ledger.unfinished
+        named = [*self.ledger.state.pending, *(plan.folders if plan else ())]
+        self.pending.delete_all_but(named, self.ledger.epoch)
+        if plan is not None:
+            self._carry_out(plan)
+        return plan is not None
+
+    def take(self, batch: Batch, until: Until = None) -> None:
+        """Takes one batch all the way: to the tables what the frontier covers, the rest to the pending store."""
+        with self._fenced_first():
+            state = self._read(batch)
+        self.step(state, batch.partitions, until, caught_up=batch.caught_up)
+
+    def step(
+        self,
+        state: State,
+        partitions: set[tuple[str, int]],
+        until: Until = None,
+        *,
+        caught_up: bool = False,
+        idle: bool = False,
+    ) -> None:
+        """Moves the tables as far as `state` allows, and publishes what was reached.
+
+        Args:
+            state: with everything that was read, of which some is not applied.
+            partitions: those that the source knows.
+            until: how far at most.
+            caught_up: the source had nothing more to read when the last batch began.
+            idle: nothing has come since.
+        """
+        chunks = self.pending.index(state.pending, state.sums)
+        # how far each table may advance
+        fresh = [chunk for chunk in chunks if chunk.folder not in self.ledger.state.pending]
+        frontier = self.strategy.advance(state, chunks, fresh, partitions, until, caught_up=caught_up, idle=idle)
+        if not frontier.moves:
+            if frontier.state != self.ledger.state:
+                self.ledger.finish(frontier.state)
+            return
+        # chunks -> the writes that bring every table there
+        planned = make(frontier, chunks, self.rules, self.executor.sink)
+        reached = self._counted(frontier, planned, chunks)
+        if not planned.actions and reached == self.ledger.state:
+            return
+        # the writes, each once
+        plan = Plan(
+            actions=planned.actions, folders=state.pending, sums=state.sums,
+            resent=state.resent if self.strategy.drops_resent else {}, state=reached, notes=planned.notes,
+        )  # fmt: skip
+        if plan.actions:
+            self.ledger.begin(plan)
+        self._carry_out(plan)
+
+    def _read(self, batch: Batch) -> State:
+        """The state with a batch in the pending store, and nothing of it applied."""
+        before = self.ledger.state
+        # records -> chunks, on disk before anything else
+        failpoint("stage.before")
+        fragments = self.pending.waiting(before.waiting) if before.waiting is not None else None
+        folder, total = self.pending.stage(batch.chunks(before.latest, fragments), self.ledger.epoch)
+        failpoint("stage.after")
+        fresh = self.pending.index([folder], {folder: total})
+        # chunks of what could not be decoded -> dead letters, and the policy
+        self.letters.take(self.pending, folder, fresh)
+        # chunks -> what is known now: positions, marks, counts
+        before = self.strategy.arrived(before, fresh)
+        again = rows_within(self.pending, fresh, repeated=lambda chunk: self.strategy.repeated(before, chunk))[
+            "repeated"
+        ]
+        quarantine = self.definition.pipeline.dead_letters == "quarantine"
+        state = absorbed(before, fresh, (folder, total), batch.offset, again, quarantine=quarantine)
+        waiting_before = self.pending.index(before.pending, before.sums)
+        resent, last = sendings(before.resent, before.marks, waiting_before, fresh)
+        return replace(state, resent=resent, marks=last)
+
+    def _counted(self, frontier: Frontier, planned: Planned, chunks: list[ChunkInfo]) -> State:
+        """The state after the writes, once the rows that they apply and those that wait are all that was read."""
+        reached = frontier.reached(planned, chunks)
+
+        def left(chunk: ChunkInfo) -> Iterator[Window]:
+            if chunk.folder in reached.pending:
+                yield from frontier.pending(chunk, planned, reached)
+
+        rows = rows_within(self.pending, chunks, applied=lambda chunk: frontier.applied(chunk, planned), left=left)
+        reached = counted(reached, applied=rows["applied"])
+        check_counts(reached.counts, rows["left"])
+        pending = [chunk for chunk in chunks if chunk.folder in reached.pending]
+        return replace(reached.trimmed(), resent=still_needed(reached.resent, pending))
+
+    def _carry_out(self, plan: Plan) -> None:
+        """Makes the writes of a begun step that are not there yet, and publishes its cut."""
+        with self._fenced_first():
+            state = self.executor.carry_out(plan)
+        self.ledger.finish(state)
+        for note in plan.notes:
+            _log.log(logging.INFO if note.startswith(PASSED) else logging.WARNING, "%s", note)
+        # what the cut covers is no longer pending
+        failpoint("cleanup.before")
+        self.pending.delete_all_but(plan.state.pending, self.ledger.epoch)
+        failpoint("cleanup.after")
+
+    @contextmanager
+    def _fenced_first(self) -> Iterator[None]:
+        """Raises `FencedError` in place of any error of a run that was fenced: a newer run has moved things under its hands."""
+        try:
+            yield
+        except FencedError:
+            raise
+        except Exception as error:
+            fenced = False
+            with suppress(Exception):  # whatever asking meets, the error at hand came first
+                fenced = self.ledger.is_fenced()
+            if fenced:
+                raise FencedError(
+                    f"{self.ledger.path}: a newer run of pipeline {self.ledger.pipeline} has taken over; this run is epoch "
+                    f"{self.ledger.epoch} and stops"
+                ) from error
+            raise
+
+    def is_reached(self, until: Until) -> bool:
+        """Whether the tables are at `until`, or beyond."""
+        return until is not None and self.strategy.is_reached(self.ledger.state, until)

@@ -1,0 +1,24 @@
+"""How far each table may advance in a step: one strategy a pipeline, chosen once.
+
+marks          all tables together, to the smallest resolved mark over all partitions
+transactions   all tables together, behind whole transactions
+by_key         each table by itself, as far as the schema changes allow (`consistency: key`)
+"""
+
+from __future__ import annotations
+
+from changefeed.pipeline.frontier.base import Frontier, FrontierStrategy, Until
+from changefeed.pipeline.frontier.by_key import ByKey
+from changefeed.pipeline.frontier.marks import Marks
+from changefeed.pipeline.frontier.transactions import Transactions
+from changefeed.pipeline.rules import Rules
+from changefeed.protocols.base import Capabilities
+
+__all__ = ["Frontier", "FrontierStrategy", "Until", "strategy"]
+
+
+def strategy(consistency: str, capabilities: Capabilities, rules: Rules) -> FrontierStrategy:
+    """The strategy for a pipeline's consistency, and for what its source can do."""
+    if consistency == "key":
+        return ByKey(capabilities)
+    return Transactions() if capabilities.cuts == "transactions" else Marks(rules.excluded)

@@ -1,0 +1,82 @@
+"""The frontier of a cut: all tables move together from one barrier to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from changefeed.pipeline.frontier.ends import is_waiting
+from changefeed.pipeline.pending import ChunkInfo
+from changefeed.pipeline.state import Hold, State
+from changefeed.stages.changes import Window
+
+if TYPE_CHECKING:
+    from changefeed.pipeline.plan import Planned
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """See `Frontier`."""
+
+    state: State
+    after: int | None
+    again: bool = False
+
+    reach = None
+
+    @property
+    def through(self) -> int | None:
+        """See `Frontier`."""
+        return self.state.barrier
+
+    @property
+    def moves(self) -> bool:
+        """See `Frontier`."""
+        if self.through is None:
+            return False
+        released = any(hold.released for hold in self.state.held.values())
+        return self.through != self.after or self.again or released
+
+    def reached(self, planned: Planned, chunks: list[ChunkInfo]) -> State:
+        """See `Frontier`."""
+        return replace(planned.reached(self.state), pending=still_pending(self.state, chunks, planned.held))
+
+    def applied(self, chunk: ChunkInfo, planned: Planned) -> Iterable[Window]:
+        """See `Frontier`."""
+        hold, held = self.state.held.get(chunk.name), planned.held.get(chunk.name)
+        if hold is not None and held is not None and not hold.released:
+            return []
+        return [Window(hold.after if hold else self.after, held.after if held else self.through)]
+
+    def pending(self, chunk: ChunkInfo, planned: Planned, reached: State) -> Iterable[Window]:
+        """See `Frontier`."""
+        held = planned.held.get(chunk.name)
+        return [Window(held.after if held else self.through)]
+
+
+def repeated(state: State, chunk: ChunkInfo) -> list[Window]:
+    """The window of what lies at or below the barrier, or below where the chunk's table is held."""
+    applied = state.held[chunk.name].after if chunk.name in state.held else state.barrier
+    return [] if applied is None else [Window(None, applied)]
+
+
+def still_pending(state: State, chunks: list[ChunkInfo], held: Mapping[str, Hold]) -> tuple[str, ...]:
+    """The folders that hold changes, named marks or ends above the barrier, what waits, or what a held table will need.
+
+    A schema change may concern a table that its event does not name (RENAME, DROP DATABASE): with any table in
+    quarantine all of them are kept.
+    """
+    waiting = {
+        c.folder
+        for c in chunks
+        if (c.kind == "rows" and (c.name in held or _above(c, state.barrier)))
+        or (c.kind == "schema" and (bool(held) or _above(c, state.barrier)))
+        or (c.mark is not None and _above(c, state.barrier))
+        or is_waiting(c, state.ended)
+    }
+    return tuple(folder for folder in state.pending if folder in waiting or folder == state.waiting)
+
+
+def _above(chunk: ChunkInfo, upto: int | None) -> bool:
+    return upto is not None and (chunk.max_ts is None or chunk.max_ts > upto)

@@ -1,0 +1,1 @@
+"""What a pipeline keeps: the ledger, the pending store, the dead letters."""

@@ -1,0 +1,200 @@
+"""The pending store in memory, for tests: real chunks and real typed changes, without Spark."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from changefeed.errors import SinkError
+from changefeed.model.definition import Table
+from changefeed.pipeline.actions import Plan, Selection
+from changefeed.pipeline.changes import Options
+from changefeed.pipeline.counting import Across, count_across, rows_between
+from changefeed.pipeline.pending import ChunkInfo, chunk_info
+from changefeed.pipeline.state import FolderSum, Sendings
+from changefeed.stages.changes import NO_READS, Window, arrow_schema, worker
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPending:
+    """Folder -> its chunks, as Arrow batches. Runs of one pipeline share it."""
+
+    folders: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
+
+    def stage(self, chunks: Iterable[pa.RecordBatch], epoch: int) -> tuple[str, FolderSum]:
+        """See `PendingStore`."""
+        folder = f"{epoch:06d}-{uuid.uuid4().hex}"
+        self.folders[folder] = [batch for batch in chunks if batch.num_rows]
+        return folder, self.sum(folder)
+
+    def sum(self, folder: str) -> FolderSum:
+        """See `PendingStore`."""
+        batches = self.folders.get(folder, [])
+        digest = hashlib.md5(repr([batch.to_pylist() for batch in batches]).encode(), usedforsecurity=False)
+        return FolderSum(len(batches), sum(batch.nbytes for batch in batches), digest.hexdigest())
+
+    def check(self, folders: Iterable[str], sums: Mapping[str, FolderSum]) -> None:
+        """See `PendingStore`."""
+        for folder in folders:
+            if self.sum(folder) != sums[folder]:
+                raise SinkError(f"memory:{folder}: changes that wait to be applied are damaged")
+
+    def index(self, folders: Iterable[str], sums: Mapping[str, FolderSum]) -> list[ChunkInfo]:
+        """See `PendingStore`."""
+        wanted = list(folders)
+        self.check(wanted, sums)
+        return [chunk_info(folder, row) for folder in wanted for row in self._rows([folder])]
+
+    def waiting(self, folder: str) -> list[Row]:
+        """See `PendingStore`."""
+        return [row for row in self._rows([folder]) if row["kind"] == "waiting"]
+
+    def dead(self, folder: str) -> list[Row]:
+        """The chunks of dead letters of a folder."""
+        return [row for row in self._rows([folder]) if row["kind"] == "dead"]
+
+    def changes(self, plan: Plan, selection: Selection, table: Table, options: Options) -> MemoryChanges:
+        """See `PendingStore`."""
+        folders = selection.folders or plan.folders
+        window = Window(selection.after, selection.through)
+        chunks = [c for c in self._rows(folders) if (c["database"], c["table"]) == selection.source]
+        infos = [chunk_info("", row) for row in chunks if row["kind"] == "rows"]
+        least, most = rows_between(infos, selection.name, window)
+        payloads = [row["payload"] for row in chunks if row["kind"] == "rows" and _overlaps(row, window)]
+        return MemoryChanges(payloads, selection, table, plan.resent, options, least, most)
+
+    def across(self, wanted: Across) -> Counter[str]:
+        """See `PendingStore`."""
+        found = Counter[str]()
+        for folder in {folder for folder, _, _ in wanted}:
+            for row in self._rows([folder]):
+                if row["kind"] == "rows":
+                    for name, rows in count_across(row, wanted.get((folder, row["database"], row["table"]), ())):
+                        found[name] += rows
+        return found
+
+    def delete_all_but(self, folders: Iterable[str], epoch: int) -> None:
+        """See `PendingStore`."""
+        keep = set(folders)
+        for folder in [f for f in self.folders if f not in keep and int(f.partition("-")[0]) <= epoch]:
+            self.folders.pop(folder, None)
+
+    def _rows(self, folders: Iterable[str]) -> Iterator[Row]:
+        for folder in folders:
+            for batch in self.folders.get(folder, ()):
+                yield from batch.to_pylist()
+
+
+@dataclass(slots=True)
+class MemoryChanges:
+    """The changes of one write, row by row; see `sinks.base.Changes`."""
+
+    payloads: list[bytes]
+    selection: Selection
+    table: Table
+    resent: Sendings
+    options: Options
+    least: int
+    rows: int
+    read: int = 0
+
+    @property
+    def partial(self) -> bool:
+        """See `Changes`."""
+        return self.selection.partial
+
+    def add(self, rows: int) -> None:
+        """Counts rows as they are read, as a `Tally` does."""
+        self.read = rows
+
+    def frame(self, spark: Any) -> Any:
+        """Not in memory."""
+        raise NotImplementedError("changes in memory have no DataFrame")
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """See `Changes`."""
+        chosen, options = self.selection, self.options
+        told = options.told if chosen.declared else None
+        work = worker(
+            self.table, Window(chosen.after, chosen.through), options.irregular, told,
+            inserts=options.inserts, reads=chosen.reads, tally=self,
+        )  # fmt: skip
+        payloads = pa.RecordBatch.from_pydict({"payload": pa.array(self.payloads, pa.binary())})
+        typed = sorted((row for batch in work([payloads]) for row in batch.to_pylist()), key=_order)
+        rows = self._last(typed) if self.table.keys else self._once(self._last_reading(typed))
+        yield pa.RecordBatch.from_pylist(rows, arrow_schema(self.table))
+
+    def _last(self, typed: list[Row]) -> list[Row]:
+        """One row a key: the last change, column by column where some are partial."""
+        keys = [f"c{i}" for i, c in enumerate(self.table.columns) if c.name in self.table.keys]
+        names = {f"c{i}": c.name for i, c in enumerate(self.table.columns)}
+        last: dict[Any, Row] = {}
+        for change in typed:
+            key = tuple(change[c] for c in keys)
+            before = last.get(key)
+            if change["_has"] is not None and before is not None and not change["_deleted"]:
+                change = _merged(before, change, names)
+            last[key] = change
+        return list(last.values())
+
+    def _once(self, typed: list[Row]) -> list[Row]:
+        """Each change as often as it stands in the sending that has it most often: see `resent.py`."""
+        seen, kept = defaultdict[Any, Counter[int]](Counter), []
+        counted = Counter[Any]()
+        for change in typed:
+            begins = self.resent.get(change["_topic"], {}).get(change["_partition"], ())
+            sending = sum(change["_offset"] >= begin for begin in begins)
+            same = repr([change["_ts"], change["_irregular"], *(v for n, v in change.items() if n.startswith("c"))])
+            copies = seen[same]
+            copies[hash((change["_topic"], change["_partition"], sending))] += 1
+            if max(copies.values()) > counted[same]:
+                counted[same] += 1
+                kept.append(change)
+        return kept
+
+    def _last_reading(self, typed: list[Row]) -> list[Row]:
+        """Each row that a snapshot has read once: see `stages.latest.last_reading`."""
+        if self.selection.reads == NO_READS:
+            return typed
+        reads = defaultdict[Any, list[Any]](list)
+        for change in typed:
+            if change["_op"] == "read":
+                reads[change["_ts"]].append(change["_time"])
+        last = {ts: max(times) for ts, times in reads.items() if all(t and t.microsecond == 0 for t in times)}
+        return [c for c in typed if c["_op"] != "read" or c["_ts"] not in last or c["_time"] == last[c["_ts"]]]
+
+
+def _merged(before: Row, change: Row, names: Mapping[str, str]) -> Row:
+    """A partial change on top of the one before it; after a delete every column is known, NULL where none is carried."""
+    n = len(names)
+    base = dict.fromkeys(names) if before["_deleted"] else before
+    known = [True] * n if before["_deleted"] or before["_has"] is None else before["_has"]
+    carried = {c for c, has in zip(names, change["_has"], strict=True) if has}
+    values = {c: change[c] if c in carried else base[c] for c in names}
+    texts = {} if before["_deleted"] else dict(before["_irregular"] or ())
+    kept = {name: text for name, text in texts.items() if name not in {names[c] for c in carried}}
+    has = [k or c in carried for c, k in zip(names, known, strict=True)]
+    irregular = list((kept | dict(change["_irregular"] or ())).items())
+    return change | values | {"_has": None if all(has) else has, "_irregular": irregular}
+
+
+def _order(change: Row) -> tuple[Any, ...]:
+    """As `stages.latest` orders changes."""
+    place = (change["_topic"], change["_partition"], change["_offset"], change["_index"] or 0, change["_half"])
+    if change["_ts"] is None:
+        return (-1, False, 0, *place)
+    return (change["_ts"], change["_op"] != "read", change["_half"], *place)
+
+
+def _overlaps(row: Row, window: Window) -> bool:
+    low, high = row["min_commit_ts"], row["max_commit_ts"]
+    above = window.after is None or (high is not None and high > window.after)
+    return above and (window.upto is None or (low is not None and low <= window.upto))

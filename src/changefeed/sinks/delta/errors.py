@@ -1,0 +1,47 @@
+"""Delta's errors as ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from changefeed.errors import FencedError, SinkError
+from changefeed.spark.java_errors import first_line
+
+_CONFLICTS = ("ConcurrentTransactionException", "MetadataChangedException", "ProtocolChangedException")
+_OTHER_COLUMNS = (
+    "DELTA_METADATA_MISMATCH", "DELTA_FAILED_TO_MERGE_FIELDS", "DELTA_MERGE_UNRESOLVED_EXPRESSION", "UNRESOLVED_COLUMN",
+)  # fmt: skip
+_RETRIED = ("ConcurrentAppendException", "ConcurrentDeleteReadException", "ConcurrentDeleteDeleteException")
+
+
+@contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Raises Delta's errors as ours; conflicts arrive as bare Java errors.
+
+    Raises:
+        FencedError: another run of the pipeline committed at the same time.
+        SinkError: the table's columns are not those that the pipeline wrote; or a conflict that another try may avoid.
+    """
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import AnalysisException
+
+    try:
+        yield
+    except AnalysisException as error:
+        if (error.getCondition() or "").startswith(_OTHER_COLUMNS):
+            raise SinkError(
+                f"{path}: its columns are not those that this pipeline gave it: somebody else has changed them "
+                f"({str(error).splitlines()[0]}). Restore it, or build all tables anew from the source: "
+                "changefeed repair --rebuild --all"
+            ) from error
+        raise
+    except Py4JJavaError as error:
+        name, said = error.java_exception.getClass().getSimpleName(), first_line(error)
+        if name in _CONFLICTS:
+            raise FencedError(
+                f"{path}: another writer of this pipeline committed at the same time ({name}: {said})"
+            ) from error
+        if name in _RETRIED:
+            raise SinkError(f"{path}: {name}: {said}", transient=True) from error
+        raise

@@ -1,0 +1,339 @@
+"""Delta tables as a sink: the contract of `sinks.base`, each write one commit of Delta's own writer.
+
+Plain tables only: no column mapping, no deletion vectors, no type widening, so that every Delta reader can read them.
+What these features would do in the metadata (drop, rename or retype a column) is a rewrite of the table.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from changefeed.errors import FencedError, SinkError
+from changefeed.frames.types import sink_type
+from changefeed.model.definition import Table
+from changefeed.sinks.base import (
+    AddColumns,
+    Append,
+    Changes,
+    Commit,
+    Copy,
+    Create,
+    Import,
+    Load,
+    Restore,
+    Rewrite,
+    TableSnapshot,
+    Touch,
+    Upsert,
+    Write,
+    WriteId,
+)
+from changefeed.sinks.delta import log
+from changefeed.sinks.delta.errors import translated
+from changefeed.sinks.delta.read import properties
+from changefeed.sinks.sql import METADATA, SparkTypes, merge_sql, quoted, rewrite_sql
+from changefeed.spark.files import file_system
+from changefeed.spark.session import compiled
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# From here on it is worth the seconds that it takes to compile the plan of a write.
+_MANY_ROWS, _MANY_BYTES = 1_000_000, 64 * 2**20
+_NOT_IN_NAMES = " ,;{}()\n\t="  # Delta has them in names with column mapping alone
+
+
+@dataclass(slots=True)
+class DeltaSink:
+    """Delta tables below a folder or URL.
+
+    Attributes:
+        root: where the tables lie, without a slash at the end.
+        metadata_columns: those that every table gets.
+        session: None for what needs no Spark.
+        owner: the pipeline's owner text, Delta's application id; empty while it is not known.
+    """
+
+    root: str
+    metadata_columns: tuple[str, ...] = ()
+    session: SparkSession | None = None
+    owner: str = ""
+    types: SparkTypes = field(default_factory=SparkTypes)
+    _idle: list[SparkSession] = field(default_factory=list)  # sessions of this sink that no write uses now
+
+    def owned_by(self, owner: str) -> DeltaSink:
+        """See `TableSink`."""
+        return replace(self, owner=owner)
+
+    def location(self, path: str) -> str:
+        """See `TableSink`."""
+        return f"{self.root}/{path}"
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session; the sink was opened with one."""
+        assert self.session is not None, "the sink was opened without a session"
+        return self.session
+
+    # What is there.
+
+    def refusal(self, table: Table) -> str | None:
+        """See `TableSink`."""
+        for name in (column.name for column in table.columns):
+            if found := next((c for c in name if c in _NOT_IN_NAMES), None):
+                fix = "Rename it upstream, or name the table in pipeline.exclude"
+                return f"column {name!r}: plain Delta tables have no {found!r} in names of columns. {fix}"
+            if clash := next((n for n in self.metadata_columns if n.lower() == name.lower()), None):
+                fix = (
+                    "set sink.irregular to `null` or `fail`"
+                    if clash == "_irregular"
+                    else "leave it out of sink.metadata-columns"
+                )
+                return f"column {name!r} has the name of a metadata column: {fix}"
+        return None
+
+    def exists(self, path: str) -> bool:
+        """See `TableSink`."""
+        return properties(self.location(path)) is not None
+
+    def tables(self) -> Iterator[str]:
+        """See `TableSink`."""
+        top, files = file_system(self.spark, self.root)
+        for database in files.listStatus(top) if files.exists(top) else ():
+            name = str(database.getPath().getName())
+            if name == "_changefeed" or not database.isDirectory():
+                continue
+            for table in files.listStatus(database.getPath()):
+                path = f"{name}/{table.getPath().getName()}"
+                if table.isDirectory() and self.snapshot(path) is not None:
+                    yield path
+
+    def snapshot(self, path: str) -> TableSnapshot | None:
+        """See `TableSink`."""
+        found = log.snapshot(self.spark, self.location(path), self.owner)
+        if found is None:
+            return None
+        return TableSnapshot(found.version, found.columns, found.write_id, found.applications)
+
+    def is_newest(self, path: str, version: int) -> bool:
+        """See `TableSink`."""
+        return log.is_newest(self.spark, self.location(path), version)
+
+    def commits(self, path: str, after: int, through: int) -> Iterator[Commit]:
+        """See `TableSink`."""
+        for commit in log.commits(self.spark, self.location(path), after, through):
+            number = commit.transactions.get(self.owner)
+            write_id = None if number is None else log.unpack(number)
+            yield Commit(commit.version, commit.operation, write_id, commit.changes_table)
+
+    def damaged_files(self, path: str, version: int) -> list[str]:
+        """See `TableSink`."""
+        return log.missing_files(self.spark, self.location(path), version)
+
+    def has_files(self, path: str) -> bool:
+        """See `TableSink`."""
+        folder, files = file_system(self.spark, self.location(path))
+        return bool(files.exists(folder)) and len(files.listStatus(folder)) > 0
+
+    def differences(self, path: str, table: Table) -> list[str]:
+        """See `TableSink`."""
+        found = log.snapshot(self.spark, self.location(path), self.owner)
+        has = {field["name"]: field["type"] for field in json.loads(found.schema)["fields"]} if found else {}
+        wants = {f.name: f.jsonValue()["type"] for f in self._empty(self.spark, table).schema.fields}
+        names = {**wants, **has}
+        return [f"{n} ({has.get(n)}, not {wants.get(n)})" for n in names if has.get(n) != wants.get(n)]
+
+    # Writing.
+
+    def apply(self, write: Write, changes: Changes | None, write_id: WriteId, note: str) -> None:
+        """See `TableSink`."""
+        at = self.location(write.path)
+        with self._session() as spark, translated(at):
+            commit = _Commit(spark, at, self.owner, write_id, note)
+            with compiled(spark) if self._is_large(write, changes) else nullcontext():
+                self._write(write, changes, commit)
+        self._check_landed(write.path, write_id)
+
+    def _write(self, write: Write, changes: Changes | None, commit: _Commit) -> None:
+        spark = commit.spark
+        match write:
+            case Create():
+                commit.replace(self._empty(spark, write.table))
+            case AddColumns():
+                commit.add_columns([f.jsonValue() for f in self._empty(spark, write.table).schema.fields])
+            case Rewrite():
+                rows = spark.read.format("delta").load(commit.path)
+                commit.replace(rows.selectExpr(*rewrite_sql(write, self.metadata_columns)))
+            case Copy(source=source):
+                commit.replace(spark.read.format("delta").load(self.location(source)))
+            case Import(source=source):
+                commit.replace(spark.read.format("delta").load(source))
+            case Restore(version=version):
+                with log.readable(commit.path):
+                    commit.replace(spark.read.format("delta").option("versionAsOf", version).load(commit.path))
+            case Touch():
+                commit.touch()
+            case Load() | Append() | Upsert():
+                assert changes is not None
+                self._apply_changes(write, changes, commit)
+
+    def _apply_changes(self, write: Load | Append | Upsert, changes: Changes, commit: _Commit) -> None:
+        frame = changes.frame(commit.spark)
+        match write:
+            case Load():
+                commit.replace(self._rows(frame, write.table))
+            case Append():
+                commit.append(self._rows(frame, write.table))
+            case Upsert():
+                extra = {name: METADATA[name][1] for name in self.metadata_columns}
+                commit.merge(frame, write.table, extra, partial=changes.partial)
+
+    @contextmanager
+    def _session(self) -> Iterator[SparkSession]:
+        """A session for one write: the transaction identifier of a MERGE is a setting of the session."""
+        try:
+            spark = self._idle.pop()
+        except IndexError:
+            spark = self.spark.newSession()
+        try:
+            yield spark
+        finally:
+            self._idle.append(spark)
+
+    def _is_large(self, write: Write, changes: Changes | None) -> bool:
+        """Whether many rows go into the table, or may have to be read."""
+        if changes is not None and changes.rows >= _MANY_ROWS:
+            return True
+        at = self.location(write.source if isinstance(write, Copy) else write.path)
+        found = log.snapshot(self.spark, at, self.owner)
+        return found is not None and found.size >= _MANY_BYTES
+
+    def _empty(self, spark: SparkSession, table: Table) -> DataFrame:
+        columns = [(c.name, sink_type(c.type).sql) for c in table.columns]
+        columns += [(name, METADATA[name][0]) for name in self.metadata_columns]
+        return spark.range(0).selectExpr(*[f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in columns])
+
+    def _rows(self, changes: DataFrame, table: Table) -> DataFrame:
+        columns = [f"c{i} AS {quoted(c.name)}" for i, c in enumerate(table.columns)]
+        columns += [f"{METADATA[name][1].replace('s.', '')} AS {quoted(name)}" for name in self.metadata_columns]
+        return changes.where("NOT _deleted").selectExpr(*columns)
+
+    def _check_landed(self, path: str, write_id: WriteId) -> None:
+        """Delta skips a write in silence when a newer one is there: ask the table who wrote last."""
+        found, at = self.snapshot(path), self.location(path)
+        if found is None or found.write_id is None or found.write_id < write_id:
+            raise SinkError(f"{at}: a commit was answered but is not in the table's log")
+        if found.write_id.epoch > write_id.epoch:
+            raise FencedError(
+                f"{at}: epoch {found.write_id.epoch} of the pipeline writes this table now; this run is epoch "
+                f"{write_id.epoch} and stops"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    """One commit to the Delta table at `path`, in a session that nobody else uses."""
+
+    spark: SparkSession
+    path: str
+    owner: str
+    write_id: WriteId
+    note: str
+
+    def replace(self, rows: DataFrame) -> None:
+        """The rows in place of the table's, their columns in place of its columns."""
+        writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        writer.options(**self._options()).save(self.path)
+
+    def append(self, rows: DataFrame) -> None:
+        """The rows beside the table's."""
+        rows.write.format("delta").mode("append").options(**self._options()).save(self.path)
+
+    def merge(self, changes: DataFrame, table: Table, extra: dict[str, str], *, partial: bool) -> None:
+        """Updates, inserts and deletes by key."""
+        view = f"changes_{uuid.uuid4().hex}"
+        changes.createOrReplaceTempView(view)
+        try:
+            with self._settings():
+                target = f"delta.{quoted(self.path)}"
+                self.spark.sql(merge_sql(target, view, table, extra, partial=partial))
+        finally:
+            self.spark.catalog.dropTempView(view)
+
+    def add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
+        """Adds those of the fields that the table lacks: one commit of metadata through Delta's own transaction.
+
+        An ALTER TABLE carries no transaction identifier, so a late one of a fenced run could bring back a column that was
+        dropped since.
+        """
+
+        def change(transaction: Any) -> None:
+            metadata = json.loads(transaction.metadata().json())
+            _add_fields(metadata["metaData"], fields)
+            transaction.updateMetadata(self._action(metadata), False)
+
+        self._transaction(change)
+
+    def touch(self) -> None:
+        """The transaction identifier alone."""
+        self._transaction(lambda transaction: None)
+
+    def _transaction(self, change: Callable[[Any], None]) -> None:
+        """One commit through Delta's own transaction; none if the table has this write id or a higher one."""
+        with self._settings():
+            transaction = log.delta_log(self.spark, self.path).startTransaction()
+            last = int(transaction.txnVersion(self.owner))  # read, so a newer write id is a conflict
+            version = log.pack(self.write_id)
+            if last >= version:
+                return
+            change(transaction)
+            txn = {"appId": self.owner, "version": version, "lastUpdated": int(time.time() * 1000)}
+            self._commit(transaction, [{"txn": txn}])
+
+    def _action(self, action: Mapping[str, Any]) -> Any:
+        """An action of Delta's log, from the JSON of the Delta protocol."""
+        actions = self.spark._jvm.org.apache.spark.sql.delta.actions  # type: ignore[union-attr]
+        return getattr(getattr(actions, "Action$"), "MODULE$").fromJson(json.dumps(action))
+
+    def _commit(self, transaction: Any, actions: Sequence[Mapping[str, Any]]) -> None:
+        jvm: Any = self.spark._jvm
+        java = jvm.java.util.ArrayList()
+        for action in actions:
+            java.add(self._action(action))
+        manual = getattr(getattr(jvm.org.apache.spark.sql.delta, "DeltaOperations$ManualUpdate$"), "MODULE$")
+        transaction.commit(jvm.scala.jdk.javaapi.CollectionConverters.asScala(java).toSeq(), manual)
+
+    def _options(self) -> dict[str, str]:
+        return {"txnAppId": self.owner, "txnVersion": str(log.pack(self.write_id)), "userMetadata": self.note}
+
+    @contextmanager
+    def _settings(self) -> Iterator[None]:
+        settings = {
+            "spark.databricks.delta.write.txnAppId": self.owner,
+            "spark.databricks.delta.write.txnVersion": str(log.pack(self.write_id)),
+            "spark.databricks.delta.commitInfo.userMetadata": self.note,
+        }
+        for name, value in settings.items():
+            self.spark.conf.set(name, value)
+        try:
+            yield
+        finally:
+            for name in settings:
+                self.spark.conf.unset(name)
+
+
+def _add_fields(metadata: dict[str, Any], wanted: Iterable[Mapping[str, Any]]) -> None:
+    """Puts those of the fields `wanted` that the metadata of a Delta table lacks at their places."""
+    schema = json.loads(metadata["schemaString"])
+    have = {field["name"]: field for field in schema["fields"]}
+    fields = {field["name"]: have.get(field["name"], field) for field in wanted}
+    missing = [field for name, field in fields.items() if name not in have]
+    metadata["schemaString"] = json.dumps(schema | {"fields": list((fields | have).values())})
+    if any(field["type"] == "timestamp_ntz" for field in missing):
+        metadata["configuration"]["delta.feature.timestampNtz"] = "supported"

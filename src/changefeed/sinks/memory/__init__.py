@@ -1,0 +1,310 @@
+"""Tables in memory, for tests: the contract of `sinks.base` in its shortest form, and without Spark.
+
+A `Lake` stands for the storage: every sink that is opened on it sees the same tables, as two runs of a pipeline see one
+folder. Each commit makes a version, and versions stay. One lock makes a commit atomic.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import ROUND_HALF_UP, Decimal
+from threading import Lock
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from changefeed.errors import FencedError, SinkError
+from changefeed.frames.reshape import family
+from changefeed.frames.types import SinkType, sink_type
+from changefeed.model.definition import Table
+from changefeed.model.types import ColumnType
+from changefeed.sinks.base import (
+    IRREGULAR,
+    AddColumns,
+    Append,
+    Changes,
+    Commit,
+    Constant,
+    Converted,
+    Copy,
+    Create,
+    Expression,
+    Import,
+    Load,
+    Null,
+    Restore,
+    Rewrite,
+    TableSnapshot,
+    Texts,
+    Touch,
+    Upsert,
+    Write,
+    WriteId,
+)
+from changefeed.sinks.sql import SparkTypes
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of a table.
+
+    Attributes:
+        types: column -> Arrow type, metadata columns included.
+        rows: each with all columns.
+        write_ids: owner -> its last write id.
+        by: the owner that made the version; None for anybody else.
+        operation: the kind of write.
+        note: as it was given to `apply`.
+    """
+
+    types: Mapping[str, pa.DataType]
+    rows: tuple[Row, ...]
+    write_ids: Mapping[str, WriteId] = field(default_factory=dict)
+    by: str | None = None
+    operation: str = "create"
+    note: str = ""
+
+
+@dataclass(slots=True)
+class Lake:
+    """The storage: path -> the versions of the table there."""
+
+    tables: dict[str, list[Version]] = field(default_factory=dict)
+    lock: Lock = field(default_factory=Lock)
+
+    def rows(self, path: str, version: int = -1) -> list[Row]:
+        """The rows of a version, the newest if none is given."""
+        return [dict(row) for row in self.tables[path][version].rows]
+
+
+class MemoryTypes:
+    """Spark's types, and those of Spark's conversions that are made here, value by value."""
+
+    def sink_type(self, type: ColumnType) -> SinkType:
+        """See `TypeMap`."""
+        return sink_type(type)
+
+    def conversion(
+        self, old: ColumnType, new: ColumnType, *, widening: bool = False
+    ) -> Literal["none", "rewrite"] | None:
+        """See `TypeMap`."""
+        found = SparkTypes().conversion(old, new, widening=widening)
+        return found if found != "rewrite" or _converter(old, new) is not None else None
+
+
+@dataclass(slots=True)
+class MemorySink:
+    """The tables of a lake, written by one pipeline."""
+
+    lake: Lake
+    metadata_columns: tuple[str, ...] = ()
+    owner: str = ""
+    types: MemoryTypes = field(default_factory=MemoryTypes)
+
+    def owned_by(self, owner: str) -> MemorySink:
+        """See `TableSink`."""
+        return replace(self, owner=owner)
+
+    def location(self, path: str) -> str:
+        """See `TableSink`."""
+        return f"memory:{path}"
+
+    def refusal(self, table: Table) -> str | None:
+        """See `TableSink`."""
+        names = {column.name.lower() for column in table.columns}
+        clash = next((name for name in self.metadata_columns if name in names), None)
+        return clash and f"column {clash!r} has the name of a metadata column: leave it out of sink.metadata-columns"
+
+    def exists(self, path: str) -> bool:
+        """See `TableSink`."""
+        return path in self.lake.tables
+
+    def tables(self) -> Iterator[str]:
+        """See `TableSink`."""
+        yield from sorted(self.lake.tables)
+
+    def snapshot(self, path: str) -> TableSnapshot | None:
+        """See `TableSink`."""
+        versions = self.lake.tables.get(path)
+        if not versions:
+            return None
+        last = versions[-1]
+        write_id = last.write_ids.get(self.owner)
+        return TableSnapshot(len(versions) - 1, tuple(last.types), write_id, frozenset(last.write_ids))
+
+    def is_newest(self, path: str, version: int) -> bool:
+        """See `TableSink`."""
+        return len(self.lake.tables.get(path, ())) == version + 1
+
+    def commits(self, path: str, after: int, through: int) -> Iterator[Commit]:
+        """See `TableSink`."""
+        versions = self.lake.tables.get(path, [])
+        if through >= len(versions):
+            raise SinkError(f"{self.location(path)}: commit {through} is missing")
+        for number in range(after + 1, through + 1):
+            made = versions[number]
+            write_id = made.write_ids[self.owner] if made.by == self.owner else None
+            yield Commit(number, made.operation, write_id, changes_table=made.operation not in ("optimize", "touch"))
+
+    def damaged_files(self, path: str, version: int) -> list[str]:
+        """See `TableSink`."""
+        return []
+
+    def has_files(self, path: str) -> bool:
+        """See `TableSink`."""
+        return path in self.lake.tables
+
+    def differences(self, path: str, table: Table) -> list[str]:
+        """See `TableSink`."""
+        has, wants = self.lake.tables[path][-1].types, self._types_of(table)
+        return [f"{n} ({has.get(n)}, not {wants.get(n)})" for n in {**wants, **has} if has.get(n) != wants.get(n)]
+
+    def apply(self, write: Write, changes: Changes | None, write_id: WriteId, note: str) -> None:
+        """See `TableSink`."""
+        batches = list(changes.batches()) if changes is not None else []
+        with self.lake.lock:
+            versions = self.lake.tables.get(write.path, [])
+            last = versions[-1].write_ids.get(self.owner) if versions else None
+            if last is not None and last.epoch > write_id.epoch:
+                raise FencedError(
+                    f"{self.location(write.path)}: epoch {last.epoch} of the pipeline writes this table now; this run is "
+                    f"epoch {write_id.epoch} and stops"
+                )
+            if last is not None and last >= write_id:
+                return
+            before = versions[-1] if versions else Version({}, ())
+            types, rows = self._after(write, before, batches)
+            write_ids = {**before.write_ids, self.owner: write_id}
+            kind = type(write).__name__.lower()
+            made = Version(types, tuple(rows), write_ids, self.owner, kind, note)
+            self.lake.tables[write.path] = [*versions, made]
+
+    def _after(
+        self, write: Write, before: Version, batches: list[pa.RecordBatch]
+    ) -> tuple[Mapping[str, pa.DataType], list[Row]]:
+        types, old = self._types_of(write.table), before.rows
+        match write:
+            case Create():
+                return types, []
+            case Touch():
+                return before.types, list(old)
+            case AddColumns():
+                return types, [dict.fromkeys(types) | row for row in old]
+            case Rewrite():
+                return types, [self._rewritten(write, row) for row in old]
+            case Copy(source=source):
+                copied = self.lake.tables[source][-1]
+                return copied.types, list(copied.rows)
+            case Import(source=source):
+                copied = self.lake.tables[source.removeprefix("memory:")][-1]
+                return copied.types, list(copied.rows)
+            case Restore(version=version):
+                restored = self.lake.tables[write.path][version]
+                return restored.types, list(restored.rows)
+            case Load():
+                return types, [row for _, row in self._changed(write.table, batches, {}) if row is not None]
+            case Append():
+                new = [row for _, row in self._changed(write.table, batches, {}) if row is not None]
+                return types, [*(dict.fromkeys(types) | row for row in old), *new]
+            case Upsert():
+                keys = write.table.keys
+                rows: dict[Any, Row | None] = {tuple(row[k] for k in keys): row for row in old}
+                rows |= dict(self._changed(write.table, batches, rows))
+                return types, [row for row in rows.values() if row is not None]
+
+    def _changed(
+        self, table: Table, batches: list[pa.RecordBatch], old: Mapping[Any, Row | None]
+    ) -> Iterator[tuple[Any, Row | None]]:
+        """Each change's key, and the row after it; None for a deleted row."""
+        names = [c.name for c in table.columns]
+        for change in (row for batch in batches for row in batch.to_pylist()):
+            values = {name: change[f"c{i}"] for i, name in enumerate(names)}
+            key = tuple(values[k] for k in table.keys)
+            if change["_deleted"]:
+                yield key, None
+                continue
+            has = change["_has"] or [True] * len(names)
+            carried = {name: values[name] for name, there in zip(names, has, strict=True) if there}
+            before = old.get(key) or dict.fromkeys(names)
+            yield key, {**before, **carried, **self._metadata(change, before, carried)}
+
+    def _metadata(self, change: Row, before: Row, carried: Row) -> Row:
+        place = ":".join(str(change[c]) for c in ("_topic", "_partition", "_offset", "_index") if change[c] is not None)
+        kept = {n: t for n, t in (before.get(IRREGULAR) or ()) if n not in carried}
+        values: dict[str, Callable[[], Any]] = {
+            "_commit_ts": lambda: change["_ts"],
+            "_commit_time": lambda: change["_time"],
+            "_op": lambda: change["_op"],
+            "_position": lambda: place,
+            IRREGULAR: lambda: list((kept | dict(change[IRREGULAR] or ())).items()),
+        }
+        return {name: values[name]() for name in self.metadata_columns}
+
+    def _rewritten(self, write: Rewrite, row: Row) -> Row:
+        columns = zip(write.table.columns, write.expressions, strict=True)
+        new = {column.name: _value(expression, column.type, row) for column, expression in columns}
+        for name in self.metadata_columns:
+            is_texts = name == IRREGULAR and write.texts is not None
+            new[name] = _texts(write.texts, dict(row[name] or ())) if is_texts and write.texts else row[name]
+        return new
+
+    def _types_of(self, table: Table) -> dict[str, pa.DataType]:
+        return {c.name: sink_type(c.type).arrow for c in table.columns} | {
+            n: _METADATA[n] for n in self.metadata_columns
+        }
+
+
+_METADATA = {
+    "_commit_ts": pa.int64(),
+    "_commit_time": pa.timestamp("us", tz="UTC"),
+    "_op": pa.string(),
+    "_position": pa.string(),
+    IRREGULAR: pa.map_(pa.string(), pa.string()),
+}
+
+
+def _texts(texts: Texts, old: dict[str, str]) -> list[tuple[str, str]]:
+    kept = {texts.renamed.get(n, n): text for n, text in old.items() if n not in texts.dropped}
+    return list((kept | texts.added).items())
+
+
+def _value(expression: Expression, new: ColumnType, row: Row) -> Any:
+    match expression:
+        case Null():
+            return None
+        case Constant(value=dict(value)):
+            return base64.b64decode(value["base64"])
+        case Constant(value=value):
+            return pa.scalar(str(value)).cast(sink_type(new).arrow).as_py()
+        case Converted(column=column, type=old):
+            convert = _converter(old, new)
+            return row[column] if convert is None or row[column] is None else convert(row[column])
+
+
+def _converter(old: ColumnType, new: ColumnType) -> Callable[[Any], Any] | None:
+    """The function that takes a value to another type, for those that this sink converts."""
+    before, after = sink_type(old).arrow, sink_type(new).arrow
+    if before == after:
+        return (lambda value: value.rstrip(" ")) if new.name == "char" != old.name else (lambda value: value)
+    if old.name == "null":
+        return lambda value: None
+    number = pa.types.is_integer(before) or pa.types.is_decimal(before) or pa.types.is_floating(before)
+    if number and pa.types.is_integer(after):
+        return lambda value: int(Decimal(value).to_integral_value(ROUND_HALF_UP))
+    if number and pa.types.is_decimal(after):
+        step = Decimal(1).scaleb(-after.scale)
+        return lambda value: Decimal(value).quantize(step, ROUND_HALF_UP)
+    if number and pa.types.is_floating(after):
+        return float
+    if pa.types.is_string(after) and (number or pa.types.is_date(before)):
+        return str
+    if family(old) == "text" and pa.types.is_binary(after):
+        return lambda value: value.encode()
+    if pa.types.is_date(before) and pa.types.is_timestamp(after):
+        return lambda value: datetime(value.year, value.month, value.day)
+    return None

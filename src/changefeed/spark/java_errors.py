@@ -1,0 +1,14 @@
+"""Java errors that arrive through py4j."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def first_line(error: Any) -> str:
+    """The first line of the innermost cause's message."""
+    cause = error.java_exception
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    said = str(cause.getMessage() or cause.getClass().getSimpleName())
+    return said.splitlines()[0] if said else str(cause.getClass().getSimpleName())

@@ -1,0 +1,154 @@
+"""Runs of a pipeline in memory over a random history: partitions, batches of any size, and what must come out.
+
+The upstream of `upstream.py` says what happened; here its events become partitions of a log, which each run reads from
+where the ledger says, in batches of its own size. Every cut that the ledger publishes is compared with the upstream's
+tables at that commit_ts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+
+from changefeed.pipeline.flow import Batch, Flow
+from changefeed.pipeline.rules import Rules
+from changefeed.pipeline.state import State, TableState
+from changefeed.protocols.base import Capabilities
+from tests.pipeline.downstream import Event, chunks_of
+from tests.pipeline.in_memory import Storage, memory_definition, memory_flow
+from tests.pipeline.upstream import MEMBERS, Change, Row, Table, Upstream
+
+Partition = tuple[str, int]
+RULES = Rules(restored_ddl=True)
+SPOKEN = Capabilities(frozenset(), everywhere=True, restored_ddl=True, cuts="marks")
+
+
+def history(random: Random, steps: int, *, partial: bool = True, keyless: bool = True, moves: bool = True) -> Upstream:
+    """Tables that change as they like; some are there before."""
+    upstream = Upstream(random, partial, keyless, moves)
+    for name in random.sample(["old", "older", "Orders"], random.randint(0, 2)):
+        upstream.exist("app", name, {"a": "int", "b": random.choice(["text", "decimal", "enum"])})
+    for _ in range(steps):
+        upstream.step()
+    return upstream
+
+
+def logs_of(upstream: Upstream, partitions: int, random: Random) -> dict[Partition, list[Event]]:
+    """Partitions with schema changes in each, rows in one of them, and marks now and then and at the end."""
+    logs: dict[Partition, list[Event]] = {("log", p): [] for p in range(partitions)}
+    for i, event in enumerate(upstream.events):
+        last = i + 1 == len(upstream.events)
+        if isinstance(event, Change):
+            image = event.after or event.before or {}
+            at = (image.get("id") or 0) % partitions if event.keyed else random.randrange(partitions)
+            logs["log", at].append(event)
+        else:
+            for log in logs.values():
+                log.append(event)
+        for log in logs.values():
+            if last or (upstream.events[i + 1].ts > event.ts and random.random() < 0.2):
+                log.append(upstream.ts if last else event.ts)
+    return logs
+
+
+@dataclass
+class Pipeline:
+    """A pipeline in memory, which any number of runs work on.
+
+    Attributes:
+        upstream: what happened.
+        logs: what is read.
+        consistency: of the pipeline.
+        storage: what outlives a run.
+    """
+
+    upstream: Upstream
+    logs: dict[Partition, list[Event]]
+    consistency: str = "transaction"
+    parallelism: int = 1
+    storage: Storage = field(default_factory=Storage)
+
+    def run(self, random: Random) -> State:
+        """One run: takes the pipeline over, finishes what was begun, and reads everything."""
+        definition = memory_definition(consistency=self.consistency, parallelism=self.parallelism)
+        flow = memory_flow(self.storage, SPOKEN, definition, RULES)
+        flow.begin()
+        flow.recover()
+        for batch in self._batches(flow, random):
+            flow.take(batch)
+        flow.step(flow.ledger.state, set(self.logs), idle=True)
+        return flow.ledger.state
+
+    def _batches(self, flow: Flow, random: Random) -> Iterator[Batch]:
+        """A different stretch of each partition at a time, from where the ledger stands."""
+        while True:
+            begun = json.loads(flow.ledger.state.source or "{}")
+            at = {partition: begun.get(str(partition[1]), 0) for partition in self.logs}
+            if all(at[partition] == len(log) for partition, log in self.logs.items()):
+                return
+            stretches = {p: log[at[p] :][: random.choice([0, 3, 10, 40])] for p, log in self.logs.items()}
+            chunks = [chunks_of(some, p, at[topic, p], topic) for (topic, p), some in stretches.items() if some]
+            token = json.dumps({str(p): at[topic, p] + len(stretches[topic, p]) for topic, p in self.logs})
+            if chunks:
+                yield Batch(_given(chunks), token, set(self.logs))
+
+    def check(self) -> None:
+        """Compares every published cut, and the end, with the upstream."""
+        states = self.storage.published()
+        barriers = [state.barrier for state in states if state.barrier is not None]
+        assert barriers == sorted(barriers)
+        steps = [(epoch, step) for epoch, step, kind, _, _ in self.storage.ledger.entries if kind == "done"]
+        assert [step for _, step in steps] == list(range(1, len(steps) + 1)), "a step twice, or one missing"
+        assert [epoch for epoch, _ in steps] == sorted(epoch for epoch, _ in steps)
+        for state in states if self.consistency == "transaction" else states[-1:]:
+            if state.barrier is not None or self.consistency == "key":
+                self.check_cut(state)
+        counts = states[-1].counts
+        assert (counts.applied, counts.pending) == (counts.rows, 0)
+
+    def check_cut(self, state: State) -> None:
+        """Compares one cut."""
+        if self.consistency == "key":
+            tables = self.upstream.tables
+        else:
+            past = [ts for ts in self.upstream.history if state.barrier is not None and ts <= state.barrier]
+            tables = self.upstream.history[max(past)] if past else {}
+        wanted = {".".join(name): table for name, table in tables.items()}
+        for name, here in state.tables.items():
+            assert name in wanted, f"{name} was dropped"
+            assert here.version is not None
+            rows = self.storage.tables.rows(here.path, here.version)
+            found, known = (
+                Counter(map(_text, rows)),
+                [as_declared(row, wanted[name], here) for row in wanted[name].all()],
+            )
+            assert found == Counter(map(_text, known)), f"{name} at {state.barrier}"
+        for name, table in wanted.items():
+            assert name in state.tables or not table.all(), f"{name} is missing at {state.barrier}"
+
+
+def as_declared(row: Row, table: Table, here: TableState) -> Row:
+    """The upstream's row as far as the sink can know it: columns that no row and no DDL named are not there."""
+    known = {}
+    for column in here.table.columns:
+        value = row[column.name]
+        if column.type.members is not None and value is not None:
+            value = MEMBERS[value - 1]
+        known[column.name] = value
+    missing = set(row) - set(known)
+    assert all(row[name] is None for name in missing), missing
+    return known
+
+
+def _given(chunks: list[pa.RecordBatch]) -> Any:
+    return lambda latest, fragments: chunks
+
+
+def _text(row: Row) -> str:
+    return json.dumps(row, sort_keys=True, default=str)
