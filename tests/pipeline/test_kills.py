@@ -68,7 +68,7 @@ def test_the_driver_killed_at_a_write_then_the_jvm_at_a_chance_moment_then_both(
     pipeline: tuple[Definition, Path, History],
 ) -> None:
     pipe, file, history = pipeline
-    driver = _start(file, "merge.before:2")
+    driver = _start(file, "load.before:2")
     driver.communicate(timeout=200)
     assert driver.returncode == -signal.SIGKILL
 

@@ -143,7 +143,7 @@ def test_a_replay_that_ends_anywhere_is_finished_by_the_next(
     seeing = logs.pipeline(tmp_path, "quarantine", store=True, parallelism=1)
     kill_at.extend(["stage.before", "stage.after", "done.before", "done.after"])
     kill_at.extend(["letters.before", "letters.after", "begun.after"])
-    kill_at.extend(["merge.before", "merge.after", "cleanup.before"])
+    kill_at.extend(["upsert.before", "upsert.after", "cleanup.before"])
     while kill_at:
         with pytest.raises(Killed):
             replay(seeing, spark)

@@ -26,7 +26,7 @@ def test_a_run_goes_on_from_the_ledger_after_an_error_that_passes(
 ) -> None:
     """Whether the step was begun or not, and on any thread."""
     log, marks = small_history(tmp_path / "app.jsonl")
-    failing = ["begun.before", "stage.after", "merge.after", "done.before"]
+    failing = ["begun.before", "stage.after", "load.after", "done.before"]
     told: list[Retry] = []
 
     def fail(name: str) -> None:
@@ -39,7 +39,7 @@ def test_a_run_goes_on_from_the_ledger_after_an_error_that_passes(
     assert [str(retry.error).split()[1] for retry in told] == [
         "begun.before",
         "stage.after",
-        "merge.after",
+        "load.after",
         "done.before",
     ]
     assert (done.epoch, done.state.barrier, done.before.barrier) == (5, marks[-1], None)

@@ -1,0 +1,91 @@
+"""What every table sink passes: a harness gives the sink and reads its tables, the cases are in `test_contract.py`.
+
+A new sink adds its harness to `HARNESSES` there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from changefeed.model.definition import Table
+from changefeed.model.table import Column
+from changefeed.model.types import ColumnType
+from changefeed.sinks.base import METADATA_COLUMNS, TableSink
+from changefeed.stages.changes import arrow_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Row = dict[str, Any]
+
+
+class Harness(Protocol):
+    """A sink under test."""
+
+    def sink(self, owner: str = "changefeed:test:1", metadata: Sequence[str] = ()) -> TableSink:
+        """The sink for an owner; every call sees the same tables."""
+        ...
+
+    def rows(self, path: str, version: int | None = None) -> list[Row]:
+        """The rows of a table at a version, the newest if none is given."""
+        ...
+
+
+def table(*columns: str, name: str = "orders") -> Table:
+    """A table; `*id int` is a key column named id."""
+    made = []
+    for text in columns:
+        column, _, kind = text.partition(" ")
+        made.append(Column(column.lstrip("*"), ColumnType.parse(kind), key=column.startswith("*")))
+    return Table("shop", name, tuple(made), tuple(c.name for c in made if c.key))
+
+
+@dataclass(frozen=True)
+class Given:
+    """Changes by hand: rows of values by column name, None for a value that a partial change does not carry.
+
+    Attributes:
+        table: of the write.
+        after: rows that are there after the changes.
+        deleted: keys of rows that are not.
+        carried: of partial changes: the columns that they carry.
+    """
+
+    table: Table
+    after: tuple[Row, ...] = ()
+    deleted: tuple[Row, ...] = ()
+    carried: tuple[str, ...] | None = None
+
+    @property
+    def rows(self) -> int:
+        return len(self.after) + len(self.deleted)
+
+    @property
+    def partial(self) -> bool:
+        return self.carried is not None
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        names = [column.name for column in self.table.columns]
+        has = None if self.carried is None else [name in self.carried for name in names]
+        made = []
+        for n, row in enumerate([*self.deleted, *self.after]):
+            gone = n < len(self.deleted)
+            made.append(
+                {f"c{i}": row.get(name) for i, name in enumerate(names)}
+                | {"_deleted": gone, "_has": None if gone else has, "_irregular": [("total", "x")] if not gone else []}
+                | {"_ts": 7, "_topic": "t", "_partition": 0, "_offset": n, "_index": 0, "_op": "insert", "_half": 1}
+            )
+        yield pa.RecordBatch.from_pylist(made, arrow_schema(self.table))
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        return spark.createDataFrame(pa.Table.from_batches(self.batches()))
+
+
+def sorted_rows(rows: Sequence[Row]) -> list[Row]:
+    """The rows without metadata columns, in an order that does not depend on the sink."""
+    plain = [{name: value for name, value in row.items() if name not in METADATA_COLUMNS} for row in rows]
+    return sorted(plain, key=repr)
