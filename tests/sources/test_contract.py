@@ -1,0 +1,224 @@
+"""Every source keeps the contract of `changefeed.sources`: what a run relies on when it stops, goes on, and waits for more.
+
+A new source adds its harness to `HARNESSES`.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from changefeed import record_log
+from changefeed.model.batch import record_batch
+from changefeed.pipeline.run import batch_token, token_text
+from changefeed.sources import Source
+from changefeed.sources.decoded import Decoded
+from changefeed.sources.files import Folder
+from changefeed.sources.kafka import KafkaTopics
+from tests.pipeline.history import small_history
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tests.services.kafka import KafkaBroker
+
+Row = dict[str, Any]
+FIRST = 25  # records that are there at first
+
+
+class Harness(Protocol):
+    """Changes that arrive in two parts."""
+
+    def arrive(self, records: list[Row]) -> None:
+        """Adds records to what the source reads."""
+        ...
+
+    def source(self, limit: int = 100_000) -> Source:
+        """The source, opened anew, which reads at most so many records in a batch."""
+        ...
+
+
+@dataclass
+class Files:
+    """A log that grows."""
+
+    log: Path
+    records: list[Row] = field(default_factory=list)
+
+    def arrive(self, records: list[Row]) -> None:
+        self.records += records
+        whole = self.log.with_name("whole.jsonl")
+        record_log.write(whole, [record_batch(self.records)])
+        with self.log.open("ab") as out:
+            out.write(whole.read_bytes()[self.log.stat().st_size if self.log.exists() else 0 :])
+        whole.unlink()
+
+    def source(self, limit: int = 100_000) -> Source:
+        return Decoded(Folder(str(self.log), limit), "ticdc-open", {})
+
+
+@dataclass
+class Kafka:
+    """A topic."""
+
+    broker: KafkaBroker
+    topic: str
+
+    def arrive(self, records: list[Row]) -> None:
+        self.broker.produce(self.topic, [(row["key"], row["value"], [], row["partition"]) for row in records])
+
+    def source(self, limit: int = 100_000) -> Source:
+        options = {
+            "kafka.bootstrap.servers": self.broker.bootstrap, "startingOffsets": "earliest", "includeHeaders": "true",
+            "failOnDataLoss": "true", "maxOffsetsPerTrigger": str(limit),
+        }  # fmt: skip
+        return Decoded(KafkaTopics(options, (self.topic,), None), "ticdc-open", {})
+
+
+HARNESSES = [
+    pytest.param("files", marks=pytest.mark.xdist_group("jvm")), pytest.param("kafka", marks=pytest.mark.xdist_group("jvm")),
+]  # fmt: skip
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> list[Row]:
+    log, _ = small_history(tmp_path / "history.jsonl")
+    return [row for batch in record_log.read(log) for row in batch.to_pylist()]
+
+
+@pytest.fixture(params=HARNESSES)
+def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
+    if request.param == "files":
+        (tmp_path / "logs").mkdir()
+        return Files(tmp_path / "logs" / "app.jsonl")
+    broker, topic = request.getfixturevalue("kafka"), f"contract-{uuid.uuid4().hex}"
+    broker.create_topic(topic, partitions=2)
+    return Kafka(broker, topic)
+
+
+@dataclass
+class Read:
+    """One batch: its chunks' plain columns, and the token that it ends with."""
+
+    chunks: list[Row]
+    token: str
+    drained: bool
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """Partition and first offset of the chunks that say what was read."""
+        return [(c["partition"], c["first_offset"]) for c in self.chunks if c["kind"] == "read"]
+
+
+@pytest.fixture
+def follow(spark: SparkSession, tmp_path: Path) -> Callable[..., list[Read]]:
+    """Reads a source from a token to its present end, as a run does."""
+
+    def follow(source: Source, token: str | None = None) -> list[Read]:
+        found: list[Read] = []
+        checkpoint, before = f"{tmp_path}/checkpoint-{uuid.uuid4().hex}", token or source.start
+        end = source.end(spark, before)
+
+        def on_batch(batch: DataFrame, number: int) -> None:
+            last = found[-1].token if found else before
+            now = token_text(source.token(spark, last, batch_token(checkpoint, number)))
+            chunks = source.chunks(batch, {}, None).drop("payload").collect()
+            found.append(Read([row.asDict() for row in chunks], now, source.drained(last, now)))
+
+        if end is not None and before is not None and token_text(end) == token_text(before):
+            return []
+        writer = source.stream(spark, before, end).writeStream.foreachBatch(on_batch)
+        writer = writer.option("checkpointLocation", checkpoint)
+        if source.available_now:
+            query = writer.trigger(availableNow=True).start()
+            query.awaitTermination(120)
+        else:
+            query = writer.trigger(processingTime="0 seconds").start()
+            while query.isActive and not (found and found[-1].token == token_text(end or "null")):
+                query.awaitTermination(0.2)
+            query.stop()
+        assert query.exception() is None, query.exception()
+        source.close()
+        return found
+
+    return follow
+
+
+def _rows(batches: list[Read]) -> int:
+    return sum(c["rows"] for batch in batches for c in batch.chunks if c["kind"] == "rows")
+
+
+def test_everything_comes_once_however_it_is_cut(
+    harness: Harness, records: list[Row], follow: Callable[..., list[Read]]
+) -> None:
+    harness.arrive(records)
+    whole, pieces = follow(harness.source()), follow(harness.source(limit=12))
+    assert len(whole) == 1 < len(pieces)
+    assert _rows(whole) == _rows(pieces) > 0
+    assert sum(c["rows"] for c in whole[0].chunks if c["kind"] == "read") == len(records)
+    places = [place for batch in pieces for place in batch.places]
+    assert len(set(places)) == len(places)
+    assert pieces[-1].token == whole[-1].token
+
+
+def test_a_run_goes_on_from_any_token(harness: Harness, records: list[Row], follow: Callable[..., list[Read]]) -> None:
+    harness.arrive(records)
+    pieces = follow(harness.source(limit=12))
+    later = follow(harness.source(), pieces[0].token)
+    assert _rows(pieces[:1]) + _rows(later) == _rows(pieces)
+    assert later[-1].token == pieces[-1].token
+    assert follow(harness.source(), pieces[-1].token) == []
+
+
+def test_what_arrives_later_comes_from_the_same_token(
+    harness: Harness, records: list[Row], follow: Callable[..., list[Read]]
+) -> None:
+    harness.arrive(records[:FIRST])
+    first = follow(harness.source())
+    harness.arrive(records[FIRST:])
+    second = follow(harness.source(), first[-1].token)
+    read = [sum(c["rows"] for b in part for c in b.chunks if c["kind"] == "read") for part in (first, second)]
+    assert read == [FIRST, len(records) - FIRST]
+
+
+def test_partitions_are_known_with_the_token(
+    harness: Harness, records: list[Row], follow: Callable[..., list[Read]]
+) -> None:
+    """Each must show a mark before a barrier moves, so none may be missing."""
+    harness.arrive(records)
+    source = harness.source(limit=12)
+    [first, *_] = follow(source)
+    assert {partition for _, partition in source.partitions(first.token)} == {0, 1}
+
+
+def test_a_batch_that_is_drained_was_the_last(
+    harness: Harness, records: list[Row], follow: Callable[..., list[Read]]
+) -> None:
+    harness.arrive(records)
+    assert not any(batch.drained for batch in follow(harness.source(limit=12))[:-1])
+
+
+def test_a_token_is_text_that_a_ledger_can_keep(
+    harness: Harness, records: list[Row], follow: Callable[..., list[Read]], spark: SparkSession
+) -> None:
+    harness.arrive(records)
+    [batch] = follow(harness.source())
+    assert json.loads(batch.token)
+    compared = harness.source().compared(spark, batch.token)
+    assert (token_text(compared.token), compared.removed, compared.notes) == (batch.token, frozenset(), ())
+
+
+def test_a_sample_needs_no_spark(harness: Harness, records: list[Row]) -> None:
+    harness.arrive(records)
+    source = harness.source()
+    assert source.missing() is None
+    kinds = {row["kind"] for chunks in source.sample_chunks(10) for row in chunks.to_pylist()}
+    assert {"read", "schema"} <= kinds
+    assert source.capabilities.cuts == "marks"
+    assert source.title == "TiCDC Open Protocol"
