@@ -23,14 +23,15 @@ from changefeed.pipeline.counting import Windows, check_counts, rows_within
 from changefeed.pipeline.dead_letters import DeadLetters
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.executor import Executor
+from changefeed.pipeline.expired import wait_for_expiry
 from changefeed.pipeline.failpoint import failpoint
-from changefeed.pipeline.ledger import Ledger
 from changefeed.pipeline.pending import ChunkInfo, PendingStore
 from changefeed.pipeline.plan import Planned, make
 from changefeed.pipeline.resent import sendings, still_needed
 from changefeed.pipeline.rules import rules_of
 from changefeed.pipeline.schema_changes import PASSED
 from changefeed.pipeline.state import State, counted
+from changefeed.pipeline.store.base import StateStore
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Capabilities
 from changefeed.stages.changes import Window
@@ -51,7 +52,7 @@ class Flow:
     """The parts of one run, wired."""
 
     definition: Definition
-    ledger: Ledger
+    ledger: StateStore
     pending: PendingStore
     letters: DeadLetters
     executor: Executor
@@ -202,6 +203,7 @@ class Flow:
     def _finish(self, plan: Plan) -> None:
         """Does what a begun step still lacks, and publishes its cut."""
         with self._fenced_first():
+            wait_for_expiry(self.definition, self.pending.spark, plan, self.ledger.state)
             state = self.executor.carry_out(plan)
         self.ledger.finish(state)
         for note in plan.notes:

@@ -34,10 +34,10 @@ from changefeed.pipeline.counting import rows_between
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.guard import WAY_OUT, Guard, Here
-from changefeed.pipeline.ledger import Ledger
 from changefeed.pipeline.pending import PendingStore
 from changefeed.pipeline.resent import once
 from changefeed.pipeline.state import State, Written
+from changefeed.pipeline.store.base import StateStore
 from changefeed.sinks.delta.log import Snapshot, Stamp
 from changefeed.sinks.delta.table import Writer
 from changefeed.spark.session import compiled
@@ -60,7 +60,7 @@ class Executor:
     """
 
     definition: Definition
-    ledger: Ledger
+    ledger: StateStore
     pending: PendingStore
     writer: Writer
     root: str
@@ -68,7 +68,7 @@ class Executor:
 
     def take_name(self) -> None:
         """Takes the ledger's name for the pipeline, once it is claimed."""
-        self.writer = replace(self.writer, application=self.ledger.application)
+        self.writer = replace(self.writer, application=self.ledger.owner)
 
     def begin(self) -> None:
         """Looks at every table of the ledger's last cut, once it is claimed.

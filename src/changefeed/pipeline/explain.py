@@ -13,8 +13,8 @@ from changefeed.errors import ConfigError
 from changefeed.frames.types import sink_type
 from changefeed.pipeline.barrier import absorbed
 from changefeed.pipeline.definition import Definition
-from changefeed.pipeline.ledger import cuts, strangers
-from changefeed.pipeline.paths import ledger_folder, tables_folder
+from changefeed.pipeline.ledger import read_ledger, strangers
+from changefeed.pipeline.paths import tables_folder
 from changefeed.pipeline.pending import ChunkInfo, chunk_info
 from changefeed.pipeline.plan import make
 from changefeed.pipeline.rules import rules_of
@@ -63,8 +63,8 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
     """
     chunks = list(_chunks(definition, limit))
     behaviour = definition.pipeline
-    found = cuts(ledger_folder(definition))
-    state = found[-1].state if found else State()
+    latest = read_ledger(definition).latest()
+    state = latest.state if latest else State()
     planned = make(State(), chunks, None, None, rules_of(definition))
     if found_there := strangers(definition, {name: table.path for name, table in planned.tables.items()}):
         raise ConfigError(

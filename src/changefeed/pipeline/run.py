@@ -21,7 +21,7 @@ from changefeed.pipeline.dead_letters import DeadLetters
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.edge import as_ours
 from changefeed.pipeline.executor import Executor
-from changefeed.pipeline.ledger import Ledger
+from changefeed.pipeline.ledger import open_ledger
 from changefeed.pipeline.paths import own_folder, tables_folder
 from changefeed.pipeline.pending import PendingStore
 from changefeed.pipeline.retry import Retries, Retry, seconds
@@ -105,10 +105,10 @@ def run(
 def open_flow(definition: Definition, spark: SparkSession) -> Flow:
     """The parts of one run, wired; its ledger is not claimed yet."""
     own = own_folder(definition)
-    ledger = Ledger(spark, f"{own}/ledger", definition.pipeline.name)
+    ledger = open_ledger(definition, spark)
     pending = PendingStore(spark, f"{own}/pending")
     letters = DeadLetters(spark, f"{own}/dead_letters", definition.pipeline.dead_letters, definition.pipeline.name)
-    writer = Writer(spark, ledger.application, metadata_columns(definition.sink))
+    writer = Writer(spark, ledger.owner, metadata_columns(definition.sink))
     executor = Executor(definition, ledger, pending, writer, tables_folder(definition))
     return Flow(definition, ledger, pending, letters, executor, source(definition.source).whole)
 
