@@ -41,8 +41,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench.memory import tree
 from changefeed.errors import ChangefeedError
 from changefeed.pipeline.definition import Definition
-from changefeed.pipeline.paths import own_folder
-from changefeed.sinks.delta.read import query
+from changefeed.pipeline.paths import ledger_folder
+from changefeed.pipeline.store.reading import FileReader, folder_at
 from tests.pipeline.random_log import Faults, RandomLog, random_log
 from tests.pipeline.running import definition
 
@@ -115,23 +115,20 @@ class Pipeline:
         return lines[-1][:160] if lines else ""
 
     def commits(self) -> int:
-        """Commits of the ledger so far."""
-        with suppress(FileNotFoundError):
-            names = os.listdir(self.folder / "lake" / "_changefeed" / "ledger" / "_delta_log")
-            return sum(name.endswith(".json") and not name.startswith(".") for name in names)
-        return 0
+        """Entries of the ledger so far: the number of the newest."""
+        return max(self._reader().numbers(), default=0)
 
     def phase(self) -> str:
         """Where the ledger says that the pipeline is."""
         try:
-            rows = query(
-                f"{own_folder(self.definition)}/ledger",
-                "SELECT epoch, step, status FROM t ORDER BY epoch DESC, step DESC, CASE status WHEN 'done' THEN 2 "
-                "WHEN 'begun' THEN 1 ELSE 0 END DESC LIMIT 1",
-            )
+            reader = self._reader()
+            head = reader.steady(reader.head)
         except ChangefeedError as error:
             return f"? {error}"
-        return f"{rows[0]['status']} {rows[0]['step']}" if rows else "nothing"
+        return f"{head[0].status} {head[0].step}" if head else "nothing"
+
+    def _reader(self) -> FileReader:
+        return FileReader(folder_at(ledger_folder(self.definition)), self.definition.pipeline.name)
 
     def wait_for(self, process: subprocess.Popen[str], commits: int) -> bool:
         """Waits until the ledger has so many commits; False when the run has ended before."""

@@ -8,10 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, Transaction, write_deltalake
+from deltalake import write_deltalake
 
 from changefeed.cli import run
+from changefeed.pipeline.state import State
+from changefeed.pipeline.store.files import FileStore
+from changefeed.pipeline.store.folder import LocalFolder
 from changefeed.record_log import read, write
+from tests.pipeline.store.places import Files
 
 CLASSIC = Path(__file__).parent.parent / "data" / "shop" / "ticdc-open" / "open-1.classic.jsonl.gz"
 YAML = """
@@ -117,16 +121,24 @@ def test_the_ledger_of_another_pipeline(
     owner: str, code: int, pipeline: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ledger = pipeline.parent / "lake" / "_changefeed" / "ledger"
-    rows = pa.table(
-        {"epoch": [1], "step": [0], "status": ["epoch"], "at": [None], "state": pa.array([None], pa.string())}
-    )
-    rows = rows.set_column(3, "at", pa.array([0], pa.timestamp("us", "UTC")))
-    write_deltalake(ledger, rows)
-    owned = f'"configuration":{{"changefeed.pipeline":"{owner}","changefeed.ledger":"0"}}'
-    log = ledger / "_delta_log" / f"{0:020d}.json"
-    log.write_text(log.read_text().replace('"configuration":{}', owned))
+    FileStore(LocalFolder(str(ledger)), owner).claim()
     said = _check(pipeline, capsys, code)["ledger"]["message"]
     assert said == (f"{ledger} belongs to another pipeline than shop" if code else "epoch 1, no step done")
+
+
+def test_the_ledger_of_a_newer_changefeed(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = Files(pipeline.parent / "lake" / "_changefeed")
+    place.store().claim()
+    place.make_newer()
+    found = _check(pipeline, capsys, 2)["ledger"]
+    assert found["message"].startswith(f"{place.path} is in format 99, written by changefeed 7.0.0; this is changefeed")
+
+
+def test_how_far_the_ledger_is(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ledger = FileStore(LocalFolder(str(pipeline.parent / "lake" / "_changefeed" / "ledger")), "shop")
+    ledger.claim()
+    ledger.finish(State(barrier=7))
+    assert _check(pipeline, capsys, 0)["ledger"]["message"] == "epoch 1, 1 steps done, up to 7"
 
 
 def test_a_sink_that_takes_no_files(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,24 +171,32 @@ def test_a_sink_in_an_object_store_is_a_sentence(
     assert len(lines) == 4
 
 
-@pytest.mark.parametrize("cut", [False, True])
+@pytest.mark.parametrize("how", ["cut", "gone", "a Delta table"])
 def test_a_damaged_ledger_is_a_sentence_with_the_way_out(
-    cut: bool, pipeline: Path, capsys: pytest.CaptureFixture[str]
+    how: str, pipeline: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ledger = pipeline.parent / "lake" / "_changefeed" / "ledger"
-    for number in range(3):
-        mine = CommitProperties(app_transactions=[Transaction("changefeed:shop", number)])
-        write_deltalake(ledger, pa.table({"epoch": [number]}), mode="append", commit_properties=mine)
-    commit = ledger / "_delta_log" / f"{1:020}.json"
-    if cut:
-        commit.write_bytes(commit.read_bytes()[:50])
+    place = Files(pipeline.parent / "lake" / "_changefeed")
+    if how == "a Delta table":
+        write_deltalake(place.path, pa.table({"epoch": [1]}))
     else:
-        commit.unlink()
+        for _ in range(3):
+            place.store().claim()
+    match how:
+        case "cut":
+            newest = place.entries()[-1]
+            newest.write_bytes(newest.read_bytes()[:50])
+            said = "log/00000000000000000004.json cannot be read: Input data was truncated"
+        case "gone":
+            place.entries()[1].unlink()
+            said = "log/00000000000000000002.json is missing"
     found = _check(pipeline, capsys, 2)["ledger"]
-    assert found["message"].startswith(f"{ledger} is not a Delta table, or was damaged: Kernel error: ")
-    assert len(found["message"].splitlines()) == 1
-    assert "unknown>" not in found["message"]
-    assert "ParsedLogPath" not in found["message"]
+    assert found["message"] == (
+        f"{place.path} is a ledger of another kind, a Delta table, as changefeed had before its first release: delete it, and "
+        "build all tables anew: changefeed repair --rebuild --all"
+        if how == "a Delta table"
+        else f"{place.path}: the ledger is damaged: {said}. Restore it together with the tables and _changefeed/pending, or "
+        "delete it and build all tables anew: changefeed repair --rebuild --all"
+    )
     assert found["fix"] == "restore it from a copy, or begin again with a sink.path where nothing lies"
 
 

@@ -103,7 +103,7 @@ class Pipeline:
         states = self.storage.published()
         barriers = [state.barrier for state in states if state.barrier is not None]
         assert barriers == sorted(barriers)
-        steps = [(epoch, step) for epoch, step, kind, _, _ in self.storage.ledger.entries if kind == "done"]
+        steps = [(cut.epoch, cut.step) for cut in self.storage.ledger.cuts]
         assert [step for _, step in steps] == list(range(1, len(steps) + 1)), "a step twice, or one missing"
         assert [epoch for epoch, _ in steps] == sorted(epoch for epoch, _ in steps)
         for state in states if self.consistency == "transaction" else states[-1:]:

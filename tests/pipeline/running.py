@@ -5,13 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from changefeed.pipeline.definition import Definition
-from changefeed.pipeline.ledger import Cut, cuts
-from changefeed.pipeline.load import read
-from changefeed.pipeline.paths import own_folder
+from changefeed.pipeline.ledger import read_ledger
+from changefeed.pipeline.load import read as definition_of
+from changefeed.pipeline.paths import ledger_folder
+from changefeed.pipeline.state import State
+from changefeed.pipeline.store.reading import FileReader, folder_at
 from tests.pipeline.oracle import History, same_rows
 from tests.pipeline.tables import rows
 
@@ -22,7 +25,7 @@ def definition(
     log: Path | str, lake: Path, *, limit: int = 100_000, protocol: str | dict[str, Any] = "ticdc-open", **pipeline: Any
 ) -> Definition:
     """A pipeline of files into Delta tables."""
-    return read(
+    return definition_of(
         {
             "source": {"type": "files", "path": str(log), "protocol": protocol, "max-records-per-batch": limit},
             "sink": {"type": "delta", "path": str(lake)},
@@ -65,15 +68,31 @@ def _expected(cut: str, table: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
-def published(pipeline: Definition) -> list[Cut]:
-    """The cuts of the ledger."""
-    return cuts(f"{own_folder(pipeline)}/ledger")
+@dataclass(frozen=True)
+class Published:
+    """A cut with its whole state."""
+
+    epoch: int
+    step: int
+    state: State
+
+
+def published(pipeline: Definition) -> list[Published]:
+    """The cuts of the ledger that are not packed: the last hundred and more."""
+    reader = FileReader(folder_at(ledger_folder(pipeline)), pipeline.pipeline.name)
+
+    def read() -> list[Published]:
+        head = reader.head()
+        entries = [entry for entry, _ in reader.live(head)] if head else []
+        return [Published(e.epoch, e.step, reader.state(e)) for e in entries if e.status == "done"]
+
+    return reader.steady(read)
 
 
 def check_cuts(pipeline: Definition, history: History) -> None:
     """Every published cut is the history's exact state at its commit_ts, and they only go forward."""
     found = published(pipeline)
-    steps = [(cut.step, cut.epoch) for cut in found]
+    steps = [(cut.step, cut.epoch) for cut in read_ledger(pipeline).history()]
     assert [step for step, _ in steps] == list(range(1, len(steps) + 1)), "a step twice, or one missing"
     assert [epoch for _, epoch in steps] == sorted(epoch for _, epoch in steps)
     barriers = [cut.state.barrier for cut in found if cut.state.barrier is not None]

@@ -145,8 +145,12 @@ _PENDING = (
     (re.compile(r"[\w-]+/part-[\w.-]+\.parquet"), "part"),
     (re.compile(r"[\w-]+/_SUCCESS"), "success"),
 )
+_LEDGER = (
+    (re.compile(r"log/\d{20}\.json"), "entry"),
+    (re.compile(r"definitions/\d{8}-[0-9a-f]{32}\.json"), "definitions"),
+)
 _AREAS = (
-    ("_changefeed/ledger/", "ledger", _DELTA),
+    ("_changefeed/ledger/", "ledger", _LEDGER),
     ("_changefeed/dead_letters/", "dead letters", _DELTA),
     ("_changefeed/pending/", "pending", _PENDING),
     (f"{KEYED}/", "table with a key", _DELTA),

@@ -17,19 +17,26 @@ from tests.pipeline.storage import FILE_DAMAGE, KEYED, KEYLESS, MOMENTS, Prepare
 
 OWN = "_changefeed"
 DELTA_FOLDERS = {
-    "ledger": f"{OWN}/ledger",
     "dead letters": f"{OWN}/dead_letters",
     "table with a key": KEYED,
     "table without a key": KEYLESS,
 }
-FOLDERS = DELTA_FOLDERS | {"pending": f"{OWN}/pending", "all of the pipeline's own": OWN}
+FOLDERS = DELTA_FOLDERS | {"ledger": f"{OWN}/ledger", "pending": f"{OWN}/pending", "all of the pipeline's own": OWN}
 _DELTA_KINDS = ("commit", "checkpoint", "last checkpoint", "version checksum", "data", "checksum beside a file")
 ROLES = (
     *(f"{area}: {kind}" for area in DELTA_FOLDERS for kind in _DELTA_KINDS),
+    "ledger: entry",
+    "ledger: definitions",
     *(f"pending: {kind}" for kind in ("part", "success", "checksum beside a file")),
 )
 PICKS = ("newest", "oldest", "any")
-_MANY = (": commit", ": data", ": part")  # files of which the newest and the oldest matter differently
+_MANY = (
+    ": commit",
+    ": data",
+    ": part",
+    ": entry",
+    ": definitions",
+)  # files of which the newest and the oldest matter differently
 _READ = (*_MANY, ": checkpoint", ": last checkpoint")  # and those that a reader reads; the others are beside them
 
 
@@ -63,7 +70,7 @@ def _file_damage(wanted: str, pick: str, how: str) -> Damage:
         found = [path for role, path in files(lake) if role == wanted]
         if wanted.endswith(": data"):
             found = [path for path in found if path in _live(lake / DELTA_FOLDERS[wanted.removesuffix(": data")])]
-        if wanted.endswith((": commit", ": checkpoint", ": version checksum")):
+        if wanted.endswith((": commit", ": checkpoint", ": version checksum", ": entry", ": definitions")):
             found.sort(key=lambda path: path.name)
         if not found:
             raise NotThereError(wanted)
@@ -124,6 +131,22 @@ def _commit_older(prepared: Prepared, lake: Path, folder: str) -> None:
     before, newest = sorted((lake / folder / "_delta_log").glob("*.json"))[-2:]
     shutil.copy(before, newest)
     checksum_of(newest).unlink(missing_ok=True)
+
+
+def _entries_gone(count: int) -> Callable[[Prepared, Path, str], None]:
+    """The newest entries of the ledger as if they had never been."""
+
+    def act(prepared: Prepared, lake: Path, folder: str) -> None:
+        for path in sorted((lake / folder / "log").iterdir())[-count:]:
+            path.unlink()
+
+    return act
+
+
+def _entry_older(prepared: Prepared, lake: Path, folder: str) -> None:
+    """The newest entry with the content of the one before it."""
+    before, newest = sorted((lake / folder / "log").iterdir())[-2:]
+    shutil.copy(before, newest)
 
 
 def _pending_folder_deleted(prepared: Prepared, lake: Path, folder: str) -> None:
@@ -223,6 +246,11 @@ _OF_A_FOLDER: dict[str, Callable[[Prepared, Path, str], None]] = {
     "emptied": _folder_emptied,
     "an older copy put back": _older_copy,
 }
+_OF_THE_LEDGER: dict[str, Callable[[Prepared, Path, str], None]] = {
+    "the last entry gone": _entries_gone(1),
+    "the last two entries gone": _entries_gone(2),
+    "the last entry as the one before": _entry_older,
+}
 _OF_PENDING: dict[str, Callable[[Prepared, Path, str], None]] = {
     "the last folder deleted": _pending_folder_deleted,
     "the largest part deleted": _largest_part_deleted,
@@ -246,6 +274,7 @@ DAMAGES: tuple[Damage, ...] = (
     Damage("the whole sink: an older copy put back", _everything_older),
     *(_folder_damage(area, name, act) for area in FOLDERS for name, act in _OF_A_FOLDER.items()),
     *(_folder_damage(area, name, act) for area in DELTA_FOLDERS for name, act in _OF_A_LOG.items()),
+    *(_folder_damage("ledger", name, act) for name, act in _OF_THE_LEDGER.items()),
     *(_folder_damage("pending", name, act) for name, act in _OF_PENDING.items()),
     *(
         _file_damage(role, pick, how)

@@ -77,7 +77,9 @@ def test_one_pipeline_ended_at_every_point_in_turn(
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("point", [p for p in failpoint.POINTS if not p.startswith(("letters", "fence"))])
+@pytest.mark.parametrize(
+    "point", [p for p in failpoint.POINTS if not p.startswith(("letters", "fence", "pack", "tidy"))]
+)
 def test_a_run_that_ends_there_is_finished_by_the_next(
     point: str, spark: SparkSession, log: tuple[Path, History], kill_at: dict[str, int], tmp_path: Path
 ) -> None:

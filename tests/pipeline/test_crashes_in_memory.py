@@ -12,6 +12,7 @@ import os
 import secrets
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 
 import pytest
@@ -23,7 +24,8 @@ from tests.pipeline.turns import Player, Turns
 
 HISTORIES = int(os.environ.get("CHANGEFEED_HISTORIES", "150"))
 SCHEDULES = int(os.environ.get("CHANGEFEED_SCHEDULES", "300"))
-LETTERS = {"letters.before", "letters.after"}  # without dead letters these are not passed
+# Those of dead letters, which these histories do not have, and of files of the ledger: `test_replay.py`, `store/conformance.py`.
+OTHERS = {point for point in failpoint.POINTS if point.startswith(("letters", "pack", "tidy"))}
 
 
 class Killed(BaseException):
@@ -57,8 +59,9 @@ def test_runs_that_end_anywhere(consistency: str, seed: int, on_pass: Callable[.
     for number in range(HISTORIES):
         random = Random(f"{seed} {consistency} {number}")
         pipeline = _pipeline(random, consistency)
-        for _ in range(random.randint(2, 12)):
-            left, point = random.choice([1, 1, 2, 5, 13, 34]), random.choice(["any", *failpoint.POINTS])
+        for _ in range(random.randint(4, 16)):
+            point = random.choice(["any", *failpoint.POINTS])
+            left = random.choice([1, 2, 3, 5, 8, 13, 21, 34]) if point == "any" else 1
 
             def passed(name: str) -> None:
                 nonlocal left
@@ -68,17 +71,15 @@ def test_runs_that_end_anywhere(consistency: str, seed: int, on_pass: Callable[.
                     raise Killed(name)
 
             on_pass(passed)
-            try:
+            with suppress(Killed):
                 pipeline.run(random)
-            except Killed:
-                continue
-            break
+                break
         on_pass(None)
         pipeline.run(random)
         pipeline.check()
         kinds.update(version.operation for table in pipeline.storage.tables.tables.values() for version in table)
     print(f"{sum(ended.values()):,} crashes: {dict(ended)}; writes: {dict(kinds)}")
-    missed = set(failpoint.POINTS) - LETTERS - set(ended)
+    missed = set(failpoint.POINTS) - OTHERS - set(ended)
     assert not missed, f"never passed with {HISTORIES} histories: {sorted(missed)}"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,37 +15,37 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 from changefeed.cli import run
 from changefeed.errors import ConfigError
 from changefeed.model.definition import Table
-from changefeed.pipeline.actions import Create, Plan, write_plan
+from changefeed.pipeline.actions import Create, Plan
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.expire import Expiry, expire
 from changefeed.pipeline.expired import Note, Notes
-from changefeed.pipeline.state import State, TableState, Written, write_state
+from changefeed.pipeline.state import State, TableState, Written
 from changefeed.pipeline.status import status
+from changefeed.pipeline.store.files import FileStore
+from changefeed.pipeline.store.folder import LocalFolder
 from tests.pipeline.running import definition
 
-OWNER = "changefeed:test:0"
-PROPERTIES = {"changefeed.pipeline": "test", "changefeed.ledger": "0"}
 WEEK, DAY = timedelta(days=7), timedelta(days=1)
-SCHEMA = pa.schema(
-    [("epoch", pa.int64()), ("step", pa.int64()), ("status", pa.string()), ("at", pa.timestamp("us", "UTC")),
-     ("state", pa.string()), ("plan", pa.string())]
-)  # fmt: skip
 
 
-@dataclass
 class Lake:
-    """A sink with a ledger, row by row."""
+    """A sink with a ledger, step by step, some of them long ago."""
 
-    root: Path
-    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    def __init__(self, root: Path) -> None:
+        self.root, self.now, self.days_ago = root, datetime.now(UTC), 1000.0
+        self.written: dict[str, Written] = {}  # by the step that is begun
+        self.ledger = FileStore(
+            LocalFolder(f"{root}/_changefeed/ledger"), "test", now=lambda: self.now - self.days_ago * DAY
+        )
+        self.ledger.claim()
 
     @property
     def definition(self) -> Definition:
         return definition(self.root / "none.jsonl", self.root)
 
-    def folder(self, path: str, owner: str | None = OWNER) -> Path:
-        """A table with a row."""
-        stamps = [Transaction(owner, 1)] if owner else []
+    def folder(self, path: str, owner: str | None = "") -> Path:
+        """A table with a row, of this pipeline unless an owner is given."""
+        stamps = [Transaction(owner or self.ledger.owner, 1)] if owner is not None else []
         write_deltalake(
             self.root / path, pa.table({"a": [1]}), commit_properties=CommitProperties(app_transactions=stamps)
         )
@@ -54,13 +53,16 @@ class Lake:
 
     def cut(self, step: int, days_ago: float, *paths: str) -> None:
         """A step that is done: the tables lie at these paths."""
-        self._row(step, "done", days_ago, state=write_state(self._state(step, paths)))
+        assert self.ledger.step == step - 1
+        self.days_ago = days_ago
+        self.ledger.finish(self._state(step, paths))
 
     def begun(self, step: int, *paths: str, ends: tuple[str, ...] = ()) -> None:
         """A step that is begun, and writes to these paths."""
+        assert self.ledger.step == step - 1
         actions = [Create(path=path, number=1, table=Table("app", "t", (), ())) for path in paths]
-        plan = Plan(actions=list(actions), folders=(), sums={}, state=self._state(step, ends), notes=[])
-        self._row(step, "begun", 0, plan=write_plan(plan))
+        self.written = {path: Written(0, 1, step, 1) for path in paths}
+        self.ledger.begin(Plan(actions=list(actions), folders=(), sums={}, state=self._state(step, ends), notes=[]))
 
     def expire(self, age: timedelta = WEEK, *, dry_run: bool = False) -> Expiry:
         return expire(self.definition, age, dry_run=dry_run)
@@ -70,29 +72,17 @@ class Lake:
         return [cut["commit_ts"] for cut in status(self.definition)["cuts"]]
 
     def _state(self, step: int, paths: tuple[str, ...]) -> State:
+        """The state after a step, with all that was written before, as a run keeps it."""
+        known = self.ledger.state.known() | self.written
+        here = {path: known.get(path) or Written(0, 1, step, 1) for path in paths}
+        for path in paths:
+            if path in self.ledger.state.left:
+                here[path] = Written(0, 1, step, 1)
         tables = {
-            path.replace("/", "."): TableState(Table(*path.split("/"), (), ()), path, True, Written(0, 1, 1, 1))
-            for path in paths
+            path.replace("/", "."): TableState(Table(*path.split("/"), (), ()), path, True, written)
+            for path, written in here.items()
         }
-        return State(barrier=step, tables=tables)
-
-    def _row(self, step: int, status: str, days_ago: float, state: str | None = None, plan: str | None = None) -> None:
-        row = {
-            "epoch": 1,
-            "step": step,
-            "status": status,
-            "at": self.now - days_ago * DAY,
-            "state": state,
-            "plan": plan,
-        }
-        rows = pa.Table.from_pylist([row], schema=SCHEMA)
-        ours = CommitProperties(app_transactions=[Transaction(OWNER, step)])
-        ledger = self.root / "_changefeed" / "ledger"
-        first = not ledger.exists()
-        write_deltalake(ledger, rows, mode="append", commit_properties=ours)
-        if first:  # names its owner, with properties that this writer refuses
-            log = ledger / "_delta_log" / f"{0:020d}.json"
-            log.write_text(log.read_text().replace('"configuration":{}', f'"configuration":{json.dumps(PROPERTIES)}'))
+        return State(barrier=step, tables=tables, left={p: w for p, w in known.items() if p not in here})
 
 
 @pytest.fixture
@@ -171,10 +161,16 @@ def test_a_step_that_begins_meanwhile_keeps_its_path(lake: Lake, monkeypatch: py
     assert lake.offered() == [4]  # the old ones pinned what was dropped too
 
 
-def test_a_path_that_only_a_plan_names_goes_with_its_step(lake: Lake) -> None:
+def test_a_path_that_only_a_plan_names_goes_with_its_step(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    for path in ("app/old", "app/between", "app/new"):
+        lake.folder(path)
+    lake.cut(1, 30, "app/old")
+    lake.cut(2, 20, "app/old")
     lake.begun(3, "app/between", "app/new", ends=("app/new",))
-    lake.folder("app/between")
-    assert lake.expire().deleted == ("app/between", "app/old")
+    lake.cut(3, 5, "app/new")
+    assert sorted(lake.expire().kept) == ["app/between", "app/old"]
+    assert lake.expire(4 * DAY).deleted == ("app/between", "app/old")
 
 
 def test_a_table_that_comes_again_has_cuts_of_its_own(lake: Lake) -> None:

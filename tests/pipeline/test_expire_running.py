@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from changefeed.errors import SinkError
-from changefeed.pipeline import ledger
+from changefeed.pipeline import expired
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.expire import expire
 from changefeed.pipeline.expired import Notes
-from changefeed.pipeline.ledger import plans
+from changefeed.pipeline.ledger import read_ledger
 from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.run import run
 from changefeed.pipeline.status import status
@@ -68,7 +68,8 @@ def test_a_dropped_table_comes_again_while_its_old_folder_goes(spark: SparkSessi
     waited: list[bool] = []
 
     def begun() -> bool:
-        return max(plans(f"{own_folder(pipeline)}/ledger")) > published(pipeline)[-1].step
+        latest = read_ledger(pipeline).latest()
+        return latest is not None and latest.unfinished is not None
 
     def finish() -> None:
         until = time.monotonic() + 300
@@ -91,7 +92,7 @@ def test_a_dropped_table_comes_again_while_its_old_folder_goes(spark: SparkSessi
 
 
 def test_a_run_does_not_wait_for_ever(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger, "_PATIENCE", 0.5)
+    monkeypatch.setattr(expired, "_PATIENCE", 0.5)
     pipeline, half, whole = _history(tmp_path)
     pipeline = pipeline.model_copy(update={"pipeline": pipeline.pipeline.model_copy(update={"max_retries": 0})})
     half.rename(tmp_path / "app.jsonl")

@@ -249,21 +249,21 @@ def test_a_topic_that_was_created_again_between_two_runs(spark: SparkSession, cl
 def test_ids_are_taken_over_by_a_ledger_that_has_none(
     spark: SparkSession, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from changefeed.pipeline.ledger import Ledger
+    from changefeed.pipeline.store.files import FileStore
 
     cluster.create("a", records=[row(10, 1), *mark(11)])
     pipeline = cluster.pipeline("a")
     run(pipeline, spark, once=True)
-    load = Ledger._load
+    load = FileStore._load
 
-    def as_before(ledger: Ledger) -> None:
-        load(ledger)
+    def as_before(ledger: FileStore, live: Any) -> None:
+        load(ledger, live)
         offsets = json.dumps({cluster.name("a"): {"0": 2}})
         ledger.state = replace(ledger.state, source=offsets)
 
     cluster.send("a", row(20, 2), *mark(21))
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "_load", as_before)
+        patch.setattr(FileStore, "_load", as_before)
         run(pipeline, spark, once=True)
     assert ids(spark, pipeline) == [1, 2]
     token = json.loads(published(pipeline)[-1].state.source or "")

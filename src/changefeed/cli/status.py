@@ -12,33 +12,46 @@ from changefeed.cli.options import common, example, pipeline
 from changefeed.cli.output import Output, many
 
 
-@click.command(epilog=example("changefeed status pipeline.yaml", "changefeed status pipeline.yaml --json --cuts 1"))
+def _cuts(ctx: click.Context, param: click.Parameter, value: str | None) -> int | str | None:
+    if value is None or value == "all":
+        return value
+    if not (value.isascii() and value.isdecimal() and int(value)):
+        raise click.BadParameter(f"{value!r} is neither a number of cuts nor `all`", ctx, param)
+    return int(value)
+
+
+@click.command(epilog=example("changefeed status pipeline.yaml", "changefeed status pipeline.yaml --json --cuts all"))
 @pipeline
 @click.option(
     "--cuts",
-    type=click.IntRange(min=1),
-    help="How many of the newest cuts to show; left out, one for people and all with --json.",
+    metavar="NUMBER|all",
+    callback=_cuts,
+    help="How many of the newest cuts to show; left out, one for people and a hundred with --json.",
 )
 @common
 @click.pass_obj
-def status(output: Output, path: Path, cuts: int | None) -> None:
+def status(output: Output, path: Path, cuts: int | str | None) -> None:
     """Show how far a pipeline is, from its ledger.
 
     A cut is a version of every table that belong together: read at these versions, the tables are in one state that the
     upstream had.
     """
     from changefeed.pipeline.load import load
+    from changefeed.pipeline.status import NEWEST
     from changefeed.pipeline.status import status as status_of
 
-    found = status_of(load(path))
+    number = NEWEST if output.json else 1
+    wanted = None if isinstance(cuts, str) else cuts or number
+    found = status_of(load(path), wanted)
     if output.json:
-        output.document(found if cuts is None else {**found, "cuts": found["cuts"][-cuts:]})
+        output.document(found)
         return
     if not found["epoch"]:
         output.lines([f"{found['pipeline']} has not run yet"])
         return
-    newest = found["cuts"][-(cuts or 1) :]
-    rows = [(shown(cut["commit_ts"]), name, str(v)) for cut in newest for name, v in sorted(cut["tables"].items())]
+    rows = [
+        (shown(cut["commit_ts"]), name, str(v)) for cut in found["cuts"] for name, v in sorted(cut["tables"].items())
+    ]
     if rows:
         output.table(("cut", "table", "version"), rows)
         output.lines([""])

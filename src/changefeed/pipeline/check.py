@@ -21,9 +21,10 @@ from changefeed.model.event import Resolved, SchemaChange, TransactionMark
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.detect import Topic, detect
 from changefeed.pipeline.explain import TELLING
-from changefeed.pipeline.ledger import cuts, epoch, owner, strangers
+from changefeed.pipeline.ledger import read_ledger, strangers
 from changefeed.pipeline.load import load
 from changefeed.pipeline.paths import ledger_folder, tables_folder
+from changefeed.pipeline.store.base import foreign
 from changefeed.pipeline.table_path import table_path
 from changefeed.protocols import protocol
 from changefeed.redaction import redact
@@ -271,20 +272,17 @@ def _ledger(definition: Definition) -> Check:
     path = ledger_folder(definition)
     name = definition.pipeline.name
     try:
-        if owner(definition) is None:
-            return Check("ledger", OK, "none yet: the first run begins it")
-        found = cuts(path)
-        steps = f"{found[-1].step:,} steps done, up to {found[-1].state.barrier}" if found else "no step done"
-        return Check("ledger", OK, f"epoch {epoch(path)}, {steps}")
-    except MissingExtraError as error:
-        return Check("ledger", WARN, f"not looked at: {error}", "the message is the command; a run does without")
-    except ConfigError:
+        latest = read_ledger(definition).latest()
+    except ConfigError as error:
+        if str(error) != str(foreign(path)):
+            return Check("ledger", FAIL, str(error), "the message says what is needed")
         fix = f"give each pipeline a sink.path of its own, or set pipeline.name to the one that began {path}"
         return Check("ledger", FAIL, f"{path} belongs to another pipeline than {name}", fix)
     except SinkError as error:
         away = "see that it can be reached, with the credentials that this user has"
         damaged = "restore it from a copy, or begin again with a sink.path where nothing lies"
         return Check("ledger", FAIL, str(error), away if error.transient else damaged)
-    except (ValueError, KeyError, TypeError, ArithmeticError) as error:  # of a ledger that holds something else
-        what = f"{path} is not a ledger, or was damaged: {type(error).__name__} while it was read"
-        return Check("ledger", FAIL, what, "restore it from a copy, or begin again with a sink.path where nothing lies")
+    if latest is None:
+        return Check("ledger", OK, "none yet: the first run begins it")
+    steps = f"{latest.step:,} steps done, up to {latest.state.barrier}" if latest.step else "no step done"
+    return Check("ledger", OK, f"epoch {latest.epoch}, {steps}")

@@ -1,6 +1,6 @@
-"""What a step needs of the pipeline's own storage: the ledger, the pending store and the dead letters.
+"""What a step needs of the pipeline's own storage beside the ledger (`store/base.py`): pending store and dead letters.
 
-On Spark they are `ledger.py`, `pending.py` and `dead_letters.py`; in memory, for tests, they are in `store/`.
+On Spark they are `pending.py` and `dead_letters.py`; in memory, for tests, they are in `store/`.
 """
 
 from __future__ import annotations
@@ -12,86 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from changefeed.model.definition import Table
 from changefeed.pipeline.actions import Plan, Selection
 from changefeed.pipeline.pending import ChunkInfo
-from changefeed.pipeline.state import FolderSum, Positions, State
+from changefeed.pipeline.state import FolderSum, Positions
 from changefeed.sinks.base import Changes
 
 if TYPE_CHECKING:
     from changefeed.pipeline.changes import Options
     from changefeed.pipeline.counting import Across
-
-
-class Store(Protocol):
-    """The ledger, as one run holds it: epochs, plans, states. One run at a time writes it."""
-
-    @property
-    def path(self) -> str:
-        """Where it lies, for messages."""
-        ...
-
-    @property
-    def pipeline(self) -> str:
-        """The pipeline's name."""
-        ...
-
-    @property
-    def application(self) -> str:
-        """The owner text of the pipeline's writes; empty until `claim`."""
-        ...
-
-    @property
-    def epoch(self) -> int:
-        """Of this run; 0 until `claim`."""
-        ...
-
-    @property
-    def step(self) -> int:
-        """The last step that is done."""
-        ...
-
-    @property
-    def state(self) -> State:
-        """After that step."""
-        ...
-
-    @property
-    def unfinished(self) -> Plan | None:
-        """A plan that was begun and not done, for this run to finish; its step is `step + 1`."""
-        ...
-
-    @property
-    def begun_by(self) -> range:
-        """The epochs that have begun it, or gone on with it."""
-        ...
-
-    def claim(self) -> None:
-        """Takes the next epoch and reads what was applied; older runs of the pipeline are fenced from here on.
-
-        Raises:
-            ConfigError: the ledger is another pipeline's.
-            FencedError: another run has taken the epoch at the same moment.
-            SinkError: the ledger is damaged.
-        """
-        ...
-
-    def is_fenced(self) -> bool:
-        """Whether a newer run has taken the pipeline over."""
-        ...
-
-    def begin(self, plan: Plan) -> None:
-        """Writes down what the next step will do.
-
-        Raises:
-            FencedError: a newer run has taken over.
-        """
-        ...
-
-    def finish(self, state: State) -> None:
-        """Publishes the state after the next step, begun or not.
-
-        Raises:
-            FencedError: a newer run has taken over.
-        """
-        ...
 
 
 class CountedChanges(Changes, Protocol):

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from changefeed.errors import ConfigError
+from changefeed.pipeline.store.base import Keep
 from changefeed.sources.kafka.pattern import topics_pattern
 from changefeed.sources.kafka.properties import wrong_offsets
 from changefeed.sources.kafka.uri import read_uri
@@ -219,6 +221,33 @@ class Behaviour(Section):
         default="1 second",
         description="How long to wait before the first of these; the wait doubles with each, up to a minute.",
     )
+
+    keep_cuts: str = Field(
+        default="all",
+        description="Which cuts the ledger keeps, at least: `all`; a number of the newest, as `10000`; or those of a time, as "
+        "`30 days`. Older ones are deleted a hundred at a time, and are not offered by `status` any more.",
+    )
+
+    @property
+    def kept(self) -> Keep:
+        """Which cuts the ledger keeps."""
+        number, _, unit = self.keep_cuts.partition(" ")
+        if self.keep_cuts == "all":
+            return Keep()
+        return Keep(age=timedelta(**{f"{unit.rstrip('s')}s": int(number)})) if unit else Keep(cuts=int(number))
+
+    @field_validator("keep_cuts", mode="before", json_schema_input_type=str | int)
+    @classmethod
+    def _cuts(cls, value: Any) -> Any:
+        """A number as YAML has it, too."""
+        return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+    @field_validator("keep_cuts")
+    @classmethod
+    def _all_or_some(cls, value: str) -> str:
+        if not re.fullmatch(r"all|[1-9]\d{0,8}( (second|minute|hour|day)s?)?", value):
+            raise ValueError(f"expected `all`, a number of cuts, or a time, as `30 days`, not {value!r}")
+        return value
 
     def excludes(self, table: str) -> bool:
         """Whether a table, by `database.table`, is passed over."""

@@ -21,11 +21,12 @@ from changefeed.errors import SinkError
 from changefeed.model.definition import Table
 from changefeed.pipeline.actions import Action, Plan, PlannedWrite, chains, touched, without
 from changefeed.pipeline.changes import Options
-from changefeed.pipeline.contracts import Pending, Store
+from changefeed.pipeline.contracts import Pending
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.guard import WAY_OUT, Guard, Here
 from changefeed.pipeline.state import State, Written
+from changefeed.pipeline.store.base import StateStore
 from changefeed.sinks.base import Append, Create, Load, TableSink, Touch, Upsert, Write, WriteId
 
 _LOOKING = 8  # tables looked at at the same time when a run begins
@@ -40,7 +41,7 @@ class Executor:
     """
 
     definition: Definition
-    ledger: Store
+    ledger: StateStore
     pending: Pending
     sink: TableSink
     options: Options
@@ -48,7 +49,7 @@ class Executor:
 
     def take_name(self) -> None:
         """Writes as the ledger's owner from here on, once it is claimed."""
-        self.sink = self.sink.owned_by(self.ledger.application)
+        self.sink = self.sink.owned_by(self.ledger.owner)
 
     def begin(self) -> None:
         """Looks at every table of the ledger's last cut, once it is claimed.

@@ -3,24 +3,35 @@
     _changefeed/expiring/<name>.json   what one expiry is about to delete; a run that needs one of the folders waits
     _changefeed/expired                a Delta table: folders that are gone; cuts up to `step` that pin one cannot be read
 
-No Spark: a command deletes while a pipeline may be running, and `status` reads what is gone as it reads the ledger.
+A command deletes while a pipeline may be running, without Spark, and `status` reads what is gone as it reads the ledger.
+`wait_for_expiry` is the run's side of it.
 """
 
 from __future__ import annotations
 
 import os
 import socket
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from changefeed.errors import ConfigError, MissingExtraError, SinkError
+from changefeed.pipeline.actions import Plan, paths_of
+from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.paths import own_folder
+from changefeed.pipeline.state import State
 from changefeed.sinks.delta.read import append, query
+from changefeed.spark.files import file_system
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PATIENCE = 60.0  # seconds that a run waits for folders to be deleted
 _ALIVE = timedelta(hours=1)  # how long an expiry of another machine is believed to be at work
 
 
@@ -71,6 +82,31 @@ def gone(own: str) -> list[Gone]:
         SinkError: they cannot be read.
     """
     return [Gone(row["path"], row["step"]) for row in query(f"{own}/expired", "SELECT path, step FROM t")]
+
+
+def wait_for_expiry(definition: Definition, spark: SparkSession, plan: Plan, state: State) -> None:
+    """Lets `changefeed expire` end before a path is used that the tables do not use; see rule 3 of `expire.py`.
+
+    Args:
+        definition: the pipeline.
+        spark: a session that can read its sink.
+        plan: that is begun, and is about to be carried out.
+        state: before it.
+
+    Raises:
+        SinkError: it does not end.
+    """
+    if paths_of(plan) <= {table.path for table in state.tables.values()}:
+        return
+    folder, files = file_system(spark, f"{own_folder(definition)}/expiring")
+    until = time.monotonic() + _PATIENCE
+    while files.exists(folder) and len(files.listStatus(folder)):
+        if time.monotonic() > until:
+            raise SinkError(
+                f"{folder}: `changefeed expire` is deleting folders, or died at it. Run it again, and then this",
+                transient=True,
+            )
+        time.sleep(0.2)
 
 
 @dataclass(frozen=True, slots=True)

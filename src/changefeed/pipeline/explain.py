@@ -14,8 +14,7 @@ from changefeed.pipeline.absorb import absorbed
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.frontier.cut import Cut
 from changefeed.pipeline.frontier.ends import is_waiting
-from changefeed.pipeline.ledger import cuts, strangers
-from changefeed.pipeline.paths import ledger_folder
+from changefeed.pipeline.ledger import read_ledger, strangers
 from changefeed.pipeline.pending import ChunkInfo, chunk_info
 from changefeed.pipeline.plan import make
 from changefeed.pipeline.rules import rules_of
@@ -65,8 +64,8 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
     opened, target = source(definition.source), sink(definition.sink)
     chunks = list(_chunks(opened, limit))
     behaviour = definition.pipeline
-    found = cuts(ledger_folder(definition))
-    state = found[-1].state if found else State()
+    latest = read_ledger(definition).latest()
+    state = latest.state if latest else State()
     planned = make(Cut(State(), None), chunks, rules_of(definition, opened.capabilities), target)
     if found_there := strangers(definition, {name: table.path for name, table in planned.tables.items()}):
         raise ConfigError(

@@ -27,6 +27,8 @@ POINTS = (
     "copy.before", "copy.after",
     "done.before", "done.after",
     "cleanup.before", "cleanup.after",
+    "pack.before", "pack.after",
+    "tidy.before", "tidy.between", "tidy.after",
 )  # fmt: skip
 """Every failpoint there is, in the order in which a run passes them."""
 

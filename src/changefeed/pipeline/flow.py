@@ -19,7 +19,7 @@ from changefeed.errors import FencedError
 from changefeed.pipeline.absorb import absorbed
 from changefeed.pipeline.actions import Plan
 from changefeed.pipeline.begun import check_columns, check_consistency
-from changefeed.pipeline.contracts import Letters, Pending, Store
+from changefeed.pipeline.contracts import Letters, Pending
 from changefeed.pipeline.counting import check_counts, rows_within
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.executor import Executor
@@ -31,6 +31,7 @@ from changefeed.pipeline.resent import sendings, still_needed
 from changefeed.pipeline.rules import Rules
 from changefeed.pipeline.schema_changes import PASSED
 from changefeed.pipeline.state import Positions, State, counted
+from changefeed.pipeline.store.base import StateStore
 from changefeed.stages.changes import Window
 
 _log = logging.getLogger(__name__)
@@ -56,15 +57,20 @@ class Batch:
 
 @dataclass(slots=True)
 class Flow:
-    """The parts of one run, wired."""
+    """The parts of one run, wired.
+
+    Attributes:
+        wait_for_paths: called with a begun plan and the state before it; returns when nobody deletes the plan's paths.
+    """
 
     definition: Definition
     rules: Rules
     strategy: FrontierStrategy
-    ledger: Store
+    ledger: StateStore
     pending: Pending
     letters: Letters
     executor: Executor
+    wait_for_paths: Callable[[Plan, State], None] = lambda plan, state: None
 
     def begin(self) -> None:
         """Takes the pipeline over.
@@ -174,6 +180,7 @@ class Flow:
     def _carry_out(self, plan: Plan) -> None:
         """Makes the writes of a begun step that are not there yet, and publishes its cut."""
         with self._fenced_first():
+            self.wait_for_paths(plan, self.ledger.state)
             state = self.executor.carry_out(plan)
         self.ledger.finish(state)
         for note in plan.notes:

@@ -33,8 +33,8 @@ from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.edge import as_ours
 from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.flow import Flow
-from changefeed.pipeline.ledger import cuts
-from changefeed.pipeline.paths import ledger_folder, own_folder
+from changefeed.pipeline.ledger import read_ledger
+from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.run import open_flow
 from changefeed.pipeline.state import State
 from changefeed.sinks.delta.read import query
@@ -95,8 +95,8 @@ def look(definition: Definition, positions: Sequence[str] = (), state: State | N
         SinkError: ledger or letters cannot be read.
     """
     if state is None:
-        published = cuts(ledger_folder(definition))
-        state = published[-1].state if published else State()
+        published = read_ledger(definition).latest()
+        state = published.state if published else State()
     done = set(state.replayed)
     waiting = [letter for letter in letters(definition) if position(letter) not in done]
     chosen = _chosen(waiting, positions)

@@ -22,9 +22,10 @@ from changefeed.pipeline.dead_letters import DeadLetters
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.edge import as_ours
 from changefeed.pipeline.executor import Executor
+from changefeed.pipeline.expired import wait_for_expiry
 from changefeed.pipeline.flow import Batch, Flow
 from changefeed.pipeline.frontier import Until, strategy
-from changefeed.pipeline.ledger import Ledger
+from changefeed.pipeline.ledger import open_ledger
 from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.pending import PendingStore
 from changefeed.pipeline.retry import Retries, Retry, seconds
@@ -109,14 +110,15 @@ def open_flow(definition: Definition, spark: SparkSession, opened: Source | None
     """The parts of one run, wired; its ledger is not claimed yet."""
     opened = opened or source(definition.source)
     own, behaviour = own_folder(definition), definition.pipeline
-    ledger = Ledger(spark, f"{own}/ledger", behaviour.name)
+    ledger = open_ledger(definition, spark)
     pending = PendingStore(spark, f"{own}/pending")
     letters = DeadLetters(spark, f"{own}/dead_letters", behaviour.dead_letters, behaviour.name)
     options = Options(definition.sink.irregular, behaviour.keyless == "inserts", opened.told)
     executor = Executor(definition, ledger, pending, sink(definition.sink, spark), options)
     rules = rules_of(definition, opened.capabilities)
     frontier = strategy(behaviour.consistency, opened.capabilities, rules)
-    return Flow(definition, rules, frontier, ledger, pending, letters, executor)
+    expiry = partial(wait_for_expiry, definition, spark)
+    return Flow(definition, rules, frontier, ledger, pending, letters, executor, expiry)
 
 
 class _Runner:

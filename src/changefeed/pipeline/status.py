@@ -2,48 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.expire import readable
 from changefeed.pipeline.expired import gone
-from changefeed.pipeline.ledger import cuts, epoch, owner
+from changefeed.pipeline.ledger import read_ledger
 from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.state import State
+from changefeed.pipeline.store.base import Reading
 from changefeed.sinks.delta.read import query
 
+NEWEST = 100  # cuts that are shown unless more are asked for
 
-def status(definition: Definition) -> dict[str, Any]:
+
+def status(definition: Definition, cuts: int | None = NEWEST) -> dict[str, Any]:
     """Positions, cuts, and where everything that was read has gone, as JSON values.
 
     `cuts` has one entry a barrier, oldest first: its commit_ts, its name (the last transaction's GTID, or a checkpoint's GTID
     set) where the upstream has names instead, and the version of every table that belongs to it. Cuts whose tables have
-    expired are left out.
+    expired are left out. `older_cuts` is there, and true, where older ones are left out because of the number asked for.
     `counts` adds up: rows = applied + repeated + pending.
+
+    Args:
+        definition: the pipeline.
+        cuts: how many of the newest; None: all.
 
     Raises:
         ConfigError: the ledger is another pipeline's.
         SinkError: the ledger cannot be read.
     """
-    folder = own_folder(definition)
-    owner(definition)
-    found = cuts(f"{folder}/ledger")
-    state = found[-1].state if found else State()
-    letters = query(f"{folder}/dead_letters", "SELECT count(*) AS n FROM t WHERE replayed IS NULL")
-    expired = gone(folder)
-    published: dict[int | None, dict[str, Any]] = {}
-    for cut in (cut for cut in found if readable(cut, expired)):
-        if cut.state.barrier is not None or cut.state.tables:
-            key = cut.state.barrier if cut.state.barrier is not None else cut.step
-            name = {"name": cut.state.mark} if cut.state.mark else {}
-            published[key] = {"commit_ts": cut.state.barrier, **name, "tables": cut.state.versions()}
+    ledger = read_ledger(definition)
+    latest = ledger.latest()
+    state = latest.state if latest else State()
+    letters = query(f"{own_folder(definition)}/dead_letters", "SELECT count(*) AS n FROM t WHERE replayed IS NULL")
+    published = list(islice(_published(ledger, definition), None if cuts is None else cuts + 1))
     return {
         "pipeline": definition.pipeline.name,
-        "epoch": epoch(f"{folder}/ledger"),
+        "epoch": latest.epoch if latest else 0,
         "positions": {t: {str(p): n for p, n in sorted(of.items())} for t, of in sorted(state.positions.items())},
-        "cuts": list(published.values()),
+        "cuts": published[:cuts][::-1],
+        **({"older_cuts": True} if cuts is not None and len(published) > cuts else {}),
         "pending": state.counts.pending,
         "dead_letters": letters[0]["n"] if letters else 0,
         "counts": asdict(state.counts),
     }
+
+
+def _published(ledger: Reading, definition: Definition) -> Iterator[dict[str, Any]]:
+    """The cuts that can be read, the newest of each barrier, newest first."""
+    expired, seen = gone(own_folder(definition)), set[tuple[str, int]]()
+    for cut in ledger.history(newest_first=True):
+        if not readable(cut, expired) or (cut.commit_ts is None and not cut.tables):
+            continue
+        key = ("step", cut.step) if cut.commit_ts is None else ("commit_ts", cut.commit_ts)
+        if key not in seen:
+            seen.add(key)
+            name = {"name": cut.mark} if cut.mark else {}
+            yield {"commit_ts": cut.commit_ts, **name, "tables": cut.versions()}

@@ -1,0 +1,151 @@
+"""What a ledger costs: a step, the newest state, `status`; after one step, after a thousand, after a hundred thousand.
+
+    python bench/ledger.py [--tables 1000] [--partitions 64] [--steps 100000] [--out FILE]
+
+The state has `--tables` tables of ten columns and `--partitions` partitions. Each step writes one table in ten and begins
+with a plan. Timed steps make their files durable (fsync); between them, steps are done through the same store without it,
+with a state of `--few` tables, so that a hundred thousand do not take hours. Each figure is the median of `--repeat`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from changefeed.model.definition import Table
+from changefeed.model.table import Column
+from changefeed.model.types import ColumnType
+from changefeed.pipeline.actions import Action, Plan, Selection
+from changefeed.pipeline.state import Counts, State, TableState, Written
+from changefeed.pipeline.status import status
+from changefeed.pipeline.store.files import FileStore
+from changefeed.pipeline.store.folder import LocalFolder
+from changefeed.pipeline.store.reading import FileReader
+from changefeed.sinks.base import Upsert
+from tests.pipeline.running import definition
+
+
+def _state(step: int, tables: list[Table], partitions: int, before: State) -> State:
+    """The state after a step that has written every tenth table."""
+    here = before.tables or {f"{t.database}.{t.name}": TableState(t, f"shop/{t.name}", True) for t in tables}
+    here = {
+        name: replace(table, written=Written(step, 1, step, 1)) if n % 10 == step % 10 else table
+        for n, (name, table) in enumerate(here.items())
+    }
+    offsets = {"topic": {p: step * 100 + p for p in range(partitions)}}
+    counts = Counts(step * 100, step * 90, step * 90, 0, 0, 0)
+    return State(
+        barrier=step, resolved=offsets, marks=offsets, latest=offsets, positions=offsets, tables=here, counts=counts
+    )
+
+
+def _plan(step: int, state: State) -> Plan:
+    written = [t for t in state.tables.values() if t.written and t.written.step == step]
+    merges = [
+        Action(
+            write=Upsert(path=t.path, number=1, table=t.table),
+            changes=Selection(source=(t.table.database, t.table.name), after=step - 1, through=step),
+        )
+        for t in written
+    ]
+    return Plan(actions=list(merges), folders=("000001-0",), sums={}, state=state, notes=[])
+
+
+def _step(store: FileStore, tables: list[Table], partitions: int) -> None:
+    state = _state(store.step + 1, tables, partitions, store.state)
+    store.begin(_plan(store.step + 1, state))
+    store.finish(state)
+
+
+def _median(work: Callable[[], object], repeat: int) -> float:
+    """Milliseconds."""
+    times = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times) * 1000
+
+
+def _size(folder: Path) -> str:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return f"{len(files)} files, {sum(path.stat().st_size for path in files) / 2**20:.1f} MiB"
+
+
+def main() -> None:
+    """Makes a ledger, step by step, and measures on the way."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tables", type=int, default=1000)
+    parser.add_argument("--few", type=int, default=10)
+    parser.add_argument("--partitions", type=int, default=64)
+    parser.add_argument("--steps", type=int, default=100_000)
+    parser.add_argument("--repeat", type=int, default=15)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    columns = tuple(Column(f"column_{n}", ColumnType("bigint"), nullable=n > 0, key=n == 0) for n in range(10))
+    tables = [Table("shop", f"table_{n:04}", columns, ("column_0",)) for n in range(options.tables)]
+    lines = [
+        f"{options.tables} tables, {options.partitions} partitions; medians of {options.repeat}, in milliseconds",
+        f"{'steps done':>10} {'begin+finish':>13} {'claim':>8} {'latest()':>9} {'status':>8} {'`status`':>9}   ledger",
+    ]
+    lake = Path(tempfile.mkdtemp(prefix="changefeed-bench-ledger-"))
+    pipeline, folder = definition(lake / "none.jsonl", lake), lake / "_changefeed" / "ledger"
+    try:
+        store = FileStore(LocalFolder(str(folder)), "test")
+        store.claim()
+        for wanted in sorted({1, 1000, options.steps}):
+            _go_on(store, wanted - store.step, tables[: options.few], options.partitions)
+            lines.append(_measured(store, pipeline, folder, tables, options))
+            print(lines[-1], flush=True)
+    finally:
+        shutil.rmtree(lake)
+    if options.out:
+        options.out.write_text("\n".join(lines) + "\n")
+
+
+def _go_on(store: FileStore, steps: int, tables: list[Table], partitions: int) -> None:
+    """Steps of a small state, which need not survive this machine."""
+    sync, os.fsync = os.fsync, lambda handle: None  # type: ignore[assignment]
+    try:
+        store.state = replace(store.state, tables={})
+        for _ in range(steps):
+            _step(store, tables, partitions)
+    finally:
+        os.fsync = sync
+
+
+def _measured(
+    store: FileStore, pipeline: object, folder: Path, tables: list[Table], options: argparse.Namespace
+) -> str:
+    done = store.step
+    store.state = replace(store.state, tables={})
+    _step(store, tables, options.partitions)  # writes the definitions
+    step = _median(lambda: _step(store, tables, options.partitions), options.repeat)
+    claim = _median(lambda: FileStore(LocalFolder(str(folder)), "test").claim(), 3)
+    again = FileStore(LocalFolder(str(folder)), "test")
+    again.claim()
+    store.__dict__.update(again.__dict__)
+    latest = _median(FileReader(LocalFolder(str(folder)), "test").latest, options.repeat)
+    own = _median(lambda: status(pipeline, 1), options.repeat)  # type: ignore[arg-type]
+    yaml = folder.parents[1] / "pipeline.yaml"
+    yaml.write_text(
+        "source: {type: files, path: x, protocol: ticdc-open}\nsink: {type: delta, path: .}\npipeline: {name: test}\n"
+    )
+    command = [sys.executable, "-m", "changefeed.cli", "status", str(yaml)]
+    whole = _median(lambda: subprocess.run(command, check=True, capture_output=True), 3)
+    return f"{done:>10} {step:>13.1f} {claim:>8.1f} {latest:>9.1f} {own:>8.1f} {whole:>9.0f}   {_size(folder)}"
+
+
+if __name__ == "__main__":
+    main()

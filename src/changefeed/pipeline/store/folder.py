@@ -1,0 +1,165 @@
+"""Folders of small files that are written once: what `files.py` asks of a file system, and local disks.
+
+The one thing that must hold: of two `put`s of one name, by whichever processes, exactly one succeeds, and a reader sees
+all of its bytes or no file. On a local disk a file gets its name by link(2), which fails when the name is taken, after its
+bytes are on the disk. `hadoop.py` has the other file systems.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from changefeed.errors import SinkError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_PASSING = (errno.EAGAIN, errno.EBUSY, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+_UNFINISHED = ".tmp"  # files that have no name yet
+_STALE = 24 * 3600.0  # seconds after which nobody is at work on one of these
+
+
+class Folder(Protocol):
+    """Files below one path, by relative names such as `log/00000000000000000001.json`."""
+
+    @property
+    def path(self) -> str:
+        """Where the folder lies, as the user named it; for messages."""
+
+    def names(self, below: str) -> list[str]:
+        """The names of the files in a folder below, without those that begin with a dot; none when there is no folder.
+
+        Files that are there before the call, and stay, are named.
+        """
+
+    def read(self, name: str) -> bytes | None:
+        """A file's bytes; None when there is no such file."""
+
+
+class WritableFolder(Folder, Protocol):
+    """A folder that can be written, too."""
+
+    def put(self, name: str, data: bytes) -> bool:
+        """Makes a file, durable when this returns. False: there is one of this name already, and it is as it was.
+
+        `data` is UTF-8 text that ends with a newline and has no other. An error does not say that the file was not made.
+        """
+
+    def delete(self, name: str) -> None:
+        """Deletes a file; one that is gone is fine."""
+
+    def tidy(self) -> None:
+        """Deletes what writers that died have left."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFolder:
+    """A folder of this machine."""
+
+    path: str
+
+    def names(self, below: str) -> list[str]:
+        """See `Folder`."""
+        with _told(f"{self.path}/{below}"):
+            try:
+                return [name for name in os.listdir(f"{self.path}/{below}") if not name.startswith(".")]
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+
+    def read(self, name: str) -> bytes | None:
+        """See `Folder`."""
+        with _told(f"{self.path}/{name}"):
+            try:
+                with open(f"{self.path}/{name}", "rb") as file:
+                    return file.read()
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    def put(self, name: str, data: bytes) -> bool:
+        """See `WritableFolder`."""
+        path = f"{self.path}/{name}"
+        unfinished = f"{self.path}/{_UNFINISHED}/{uuid.uuid4().hex}"
+        with _told(path):
+            _make(os.path.dirname(path))
+            _make(os.path.dirname(unfinished))
+            try:
+                with open(unfinished, "xb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.link(unfinished, path)
+            except FileExistsError:
+                return False
+            except OSError as error:
+                if error.errno in _NO_LINKS:
+                    raise SinkError(
+                        f"{self.path}: this file system has no hard links ({error.strerror}), by which a run is kept from "
+                        "writing over another's: choose a sink.path on another one"
+                    ) from error
+                raise
+            finally:
+                with suppress(OSError):
+                    os.unlink(unfinished)
+            _sync(os.path.dirname(path))
+        return True
+
+    def delete(self, name: str) -> None:
+        """See `WritableFolder`."""
+        with _told(f"{self.path}/{name}"), suppress(FileNotFoundError):
+            os.unlink(f"{self.path}/{name}")
+
+    def tidy(self) -> None:
+        """See `WritableFolder`."""
+        folder = f"{self.path}/{_UNFINISHED}"
+        with _told(folder), suppress(FileNotFoundError):
+            for name in os.listdir(folder):
+                with suppress(FileNotFoundError):
+                    if os.stat(f"{folder}/{name}").st_mtime < time.time() - _STALE:
+                        os.unlink(f"{folder}/{name}")
+
+
+def _make(folder: str) -> None:
+    """Makes a folder, and its name durable."""
+    if os.path.isdir(folder):
+        return
+    parent = os.path.dirname(folder)
+    if parent and parent != folder:
+        _make(parent)
+    with suppress(FileExistsError):
+        os.mkdir(folder)
+    _sync(parent or ".")
+
+
+def _sync(folder: str) -> None:
+    """Makes the names in a folder durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some file systems have nothing to do, and say so by an error
+            os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _told(path: str) -> Iterator[None]:
+    """An error of the system as one that names the file; of a full disk `edge.py` tells."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise OSError(error.errno, error.strerror) from error
+        raise SinkError(f"{path}: {error.strerror or error}", transient=error.errno in _PASSING) from error
+
+
+def local_path(path: str) -> str | None:
+    """The path on this machine that a path or `file:` URL names; None for another URL."""
+    for prefix in ("file://", "file:"):
+        if path.startswith(prefix):
+            return path.removeprefix(prefix)
+    return None if "://" in path else path

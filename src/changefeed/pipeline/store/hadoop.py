@@ -1,0 +1,82 @@
+"""A folder on any file system that Spark can write to, through the session's JVM.
+
+Files are made by Delta's `LogStore`, which knows for each file system how a commit of a table's log is made so that of two
+at once only one succeeds: by rename on HDFS and Azure, by conditional writes or its own rules on S3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from changefeed.pipeline.store.folder import LocalFolder, WritableFolder, local_path
+from changefeed.sinks.delta.log import read_text
+from changefeed.spark.files import file_system
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class HadoopFolder:
+    """A folder at a path or URL of Hadoop's."""
+
+    spark: SparkSession
+    path: str
+
+    def names(self, below: str) -> list[str]:
+        """See `Folder`."""
+        folder, files = file_system(self.spark, f"{self.path}/{below}")
+        if not files.exists(folder):
+            return []
+        jvm: Any = self.spark._jvm
+        paths = jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(files.listStatus(folder))
+        # as one text: each call into the JVM takes longer than the text of a hundred paths
+        text = str(jvm.java.util.Arrays.toString(paths))[1:-1]
+        names = [path.rpartition("/")[2] for path in text.split(", ")] if text else []
+        return [name for name in names if not name.startswith(".")]
+
+    def read(self, name: str) -> bytes | None:
+        """See `Folder`."""
+        text = read_text(self.spark, f"{self.path}/{name}")
+        return None if text is None else text.encode()
+
+    def put(self, name: str, data: bytes) -> bool:
+        """See `WritableFolder`."""
+        from py4j.protocol import Py4JJavaError
+
+        jvm: Any = self.spark._jvm
+        path, files = file_system(self.spark, f"{self.path}/{name}")
+        files.mkdirs(path.getParent())
+        lines = jvm.java.util.ArrayList()
+        lines.add(data.decode().removesuffix("\n"))
+        iterator = jvm.scala.jdk.javaapi.CollectionConverters.asScala(lines).iterator()
+        configuration = self.spark._jsparkSession.sessionState().newHadoopConf()
+        try:
+            self._log_store().write(path, iterator, False, configuration)
+        except Py4JJavaError as error:
+            if "FileAlreadyExistsException" in str(error.java_exception.getClass().getName()):
+                return False
+            raise
+        return True
+
+    def delete(self, name: str) -> None:
+        """See `WritableFolder`."""
+        path, files = file_system(self.spark, f"{self.path}/{name}")
+        files.delete(path, False)
+
+    def tidy(self) -> None:
+        """See `WritableFolder`; what Delta's `LogStore` leaves is small, and Hadoop's to clean."""
+
+    def _log_store(self) -> Any:
+        jvm: Any = self.spark._jvm
+        stores = getattr(jvm.org.apache.spark.sql.delta.storage, "LogStore$")
+        return getattr(stores, "MODULE$").apply(self.spark._jsparkSession)
+
+
+def folder_of_session(spark: SparkSession, path: str) -> WritableFolder:
+    """The folder at a path, as Spark understands it: without a scheme it lies on Spark's default file system."""
+    found, files = file_system(spark, path)
+    if str(files.getUri().getScheme()) == "file":
+        return LocalFolder(local_path(path) or str(found.toUri().getPath()))
+    return HadoopFolder(spark, path)

@@ -1,0 +1,343 @@
+"""Reading a ledger of files (`files.py` has its rules), beside whatever run may be writing it; no Spark.
+
+What is read may be packed and deleted meanwhile by a run. So a file that is missing is asked for again in a fresh listing;
+it counts as missing when the ledger has not moved on since.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, TypeVar
+
+from changefeed.errors import ConfigError, SinkError
+from changefeed.model.definition import Table
+from changefeed.pipeline.actions import Plan
+from changefeed.pipeline.state import State
+from changefeed.pipeline.store.base import Cut, Latest, Reading, damaged, foreign, owner_of
+from changefeed.pipeline.store.entries import (
+    Entry,
+    PackedState,
+    Ref,
+    cut_in,
+    decoded,
+    opened,
+    unpack_plan,
+    unpack_state,
+)
+from changefeed.pipeline.store.folder import Folder, LocalFolder, local_path
+from changefeed.pipeline.store.pages import HISTORY, Content, Page, content_of, pages_of
+
+LOG, DEFINITIONS = "log", "definitions"
+_NAME = re.compile(r"(\d{20})\.json")
+_T = TypeVar("_T")
+
+Sealed = tuple[Entry, str]  # an entry and its checksum
+
+
+class MissingError(Exception):
+    """A file that should be there is not: it has just been packed, or the ledger is damaged."""
+
+
+def entry_name(number: int) -> str:
+    """The file of an entry, below the ledger's folder."""
+    return f"{LOG}/{number:020d}.json"
+
+
+@dataclass(frozen=True, slots=True)
+class FileReader(Reading):
+    """A ledger of files, as anybody may read it.
+
+    Attributes:
+        folder: where it lies.
+        pipeline: whose it must be.
+    """
+
+    folder: Folder
+    pipeline: str
+
+    def latest(self) -> Latest | None:
+        """See `Reading`."""
+        return self.steady(self._latest)
+
+    def history(self, after: int = 0, *, newest_first: bool = False) -> Iterator[Cut]:
+        """See `Reading`."""
+        reached: int | None = None  # the step of the last cut that was given
+        failed: tuple[int, str] | None = None
+        while True:
+            head: Sealed | None = None
+            try:
+                head = self.head()
+                if head is None:
+                    return
+                walk = self._back(head, after, reached) if newest_first else self._forth(head, reached or after)
+                for cut in walk:
+                    yield cut
+                    reached = cut.step
+            except MissingError as error:
+                failed = self._again(error, failed, head)
+            else:
+                return
+
+    # What `files.py` reads by, too.
+
+    def steady(self, read: Callable[[], _T]) -> _T:
+        """What `read` returns at a moment when nothing that it needs is packed under its hands."""
+        failed: tuple[int, str] | None = None
+        while True:
+            try:
+                return read()
+            except MissingError as error:
+                failed = self._again(error, failed, None)
+
+    def numbers(self) -> list[int]:
+        """The numbers of the entries that are there, lowest first."""
+        return sorted(int(match[1]) for name in self.folder.names(LOG) if (match := _NAME.fullmatch(name)))
+
+    def head(self) -> Sealed | None:
+        """The newest entry; None when there is no ledger.
+
+        Raises:
+            MissingError: an entry that should be there is not.
+        """
+        numbers = self.numbers()
+        if not numbers:
+            self._check_nothing()
+            return None
+        entry, sum = self.entry(numbers[-1])
+        if entry.pipeline != self.pipeline:
+            raise foreign(self.folder.path)
+        if missing := set(range(entry.base + 1, entry.number)).difference(numbers):
+            raise MissingError(entry_name(min(missing)))
+        return entry, sum
+
+    def live(self, head: Sealed) -> list[Sealed]:
+        """The entries that are not packed, oldest first, each compared with the one behind it."""
+        return [head, *self.before(head)][::-1]
+
+    def before(self, head: Sealed) -> Iterator[Sealed]:
+        """The entries before the newest that are not packed, newest first."""
+        entry = head[0]
+        for number in range(entry.number - 1, head[0].base, -1):
+            found = self.entry(number, entry.before)
+            yield found
+            entry = found[0]
+
+    def entry(self, number: int, sum: str | None = None) -> Sealed:
+        """An entry; `sum` is the checksum that another entry has for it.
+
+        Raises:
+            MissingError: it is not there.
+        """
+        name, path = entry_name(number), self.folder.path
+        body, own = opened(self._bytes(name), path, name)
+        entry = decoded(body, Entry, path, name)
+        if entry.number != number:
+            raise damaged(path, f"{name} is entry {entry.number}")
+        if sum is not None and own != sum:
+            raise damaged(path, f"{name} is not the one that later entries name: was an older copy put back?")
+        return entry, own
+
+    def at(self, ref: Ref) -> Sealed:
+        """The entry that another one names."""
+        return self.entry(ref.number, ref.sum)
+
+    def state(self, entry: Entry) -> State:
+        """The state of an entry that has one."""
+        name = entry_name(entry.number)
+        packed = decoded(entry.state, PackedState, self.folder.path, name)
+        tables = self._tables(entry.definitions)
+        return self._complete(entry, lambda: unpack_state(packed, tables))
+
+    def plan(self, entry: Entry) -> Plan:
+        """The plan of an entry that has one."""
+        tables = self._tables(entry.definitions)
+        name = entry_name(entry.number)
+        return self._complete(entry, lambda: unpack_plan(entry.plan, tables, self.folder.path, name))
+
+    def cut(self, entry: Entry) -> Cut:
+        """The cut of an entry that has a state."""
+        return cut_in(entry, self.folder.path, entry_name(entry.number))
+
+    def page(self, page: Page, id: str, sum: str | None = None) -> Content:
+        """A page; `sum` is the checksum that the one behind it has for it.
+
+        Raises:
+            MissingError: it is not there.
+        """
+        content = content_of(self._bytes(page.name), id, page, self.folder.path)
+        if sum is not None and content.sum != sum:
+            raise damaged(self.folder.path, f"{page.name} is not the one that was written: was an older copy put back?")
+        return content
+
+    def pages(self) -> list[Page]:
+        """The pages that are there, oldest first."""
+        return pages_of(self.folder.names(HISTORY))
+
+    def texts(self, name: str) -> bytes:
+        """The JSON of a file of definitions.
+
+        Raises:
+            MissingError: it is not there.
+        """
+        name = f"{DEFINITIONS}/{name}"
+        return opened(self._bytes(name), self.folder.path, name)[0]
+
+    def _latest(self) -> Latest | None:
+        head = self.head()
+        if head is None:
+            return None
+        newest, _ = head
+        done = newest if newest.status == "done" else self.at(newest.done)[0] if newest.done else None
+        begun = newest if newest.status == "begun" else self.at(newest.begun)[0] if newest.begun else None
+        return Latest(
+            owner_of(newest.pipeline, newest.id),
+            newest.epoch,
+            done.step if done else 0,
+            done.at if done else None,
+            self.state(done) if done else State(),
+            self.plan(begun) if begun else None,
+        )
+
+    def _forth(self, head: Sealed, after: int) -> Iterator[Cut]:
+        newest, _ = head
+        live = [self.cut(entry) for entry, _ in self.live(head) if entry.status == "done"]
+        for content in self._checked(newest, self._needed(newest, after)):
+            yield from (cut for cut in content.cuts if cut.step > after)
+        yield from (cut for cut in live if cut.step > after)
+
+    def _checked(self, newest: Entry, pages: list[Page]) -> Iterator[Content]:
+        """The pages, each when the one behind it is read and says that it is the right one."""
+        read: Content | None = None
+        for page in pages:
+            before, read = read, self.page(page, newest.id, newest.page if page is pages[-1] else None)
+            if before is not None:
+                if before.sum != read.before:
+                    raise damaged(self.folder.path, f"{HISTORY} has a page from another time, before {page.name}")
+                yield before
+        if read is not None:
+            yield read
+
+    def _back(self, head: Sealed, after: int, below: int | None) -> Iterator[Cut]:
+        def wanted(step: int) -> bool:
+            return after < step and (below is None or step < below)
+
+        newest, _ = head
+        if below is None or below > newest.packed + 1:
+            for entry, _ in chain([head], self.before(head)):
+                if entry.status == "done" and wanted(entry.step):
+                    yield self.cut(entry)
+                if entry.status == "done" and entry.step <= after:
+                    return
+        sum = newest.page
+        for page in reversed(self._needed(newest, after)):
+            content = self.page(page, newest.id, sum)
+            sum = content.before
+            yield from (cut for cut in reversed(content.cuts) if wanted(cut.step))
+
+    def _needed(self, newest: Entry, after: int) -> list[Page]:
+        """The pages with the steps above `after`, oldest first; none of them is missing."""
+        step, found = max(newest.first, after + 1), list[Page]()
+        for page in self.pages():
+            if page.first <= step <= page.last:
+                found.append(page)
+                step = page.last + 1
+        if step <= newest.packed:
+            raise MissingError(f"the page of step {step} in {HISTORY}")
+        return [page for page in found if page.first <= newest.packed]
+
+    def _tables(self, name: str | None) -> list[Table]:
+        return decoded(self.texts(name), list[Table], self.folder.path, f"{DEFINITIONS}/{name}") if name else []
+
+    def _complete(self, entry: Entry, read: Callable[[], _T]) -> _T:
+        try:
+            return read()
+        except IndexError as error:
+            raise damaged(self.folder.path, f"{DEFINITIONS}/{entry.definitions} lacks a definition") from error
+
+    def _bytes(self, name: str) -> bytes:
+        data = self.folder.read(name)
+        if data is None:
+            raise MissingError(name)
+        return data
+
+    def _again(self, error: MissingError, failed: tuple[int, str] | None, head: Sealed | None) -> tuple[int, str]:
+        """What was missing in which ledger; if it was so before, the ledger is damaged."""
+        newest = head[0].number if head else max(self.numbers(), default=0)
+        if failed == (newest, str(error)):
+            raise damaged(self.folder.path, f"{error} is missing") from error
+        return newest, str(error)
+
+    def _check_nothing(self) -> None:
+        """Refuses a folder in which there is no log and something else.
+
+        Raises:
+            SinkError: the ledger is damaged, or of another kind.
+        """
+        path = self.folder.path
+        if self.folder.names("_delta_log"):
+            raise SinkError(
+                f"{path} is a ledger of another kind, a Delta table, as changefeed had before its first release: delete it, "
+                "and build all tables anew: changefeed repair --rebuild --all"
+            )
+        if self.folder.names(HISTORY) or self.folder.names(DEFINITIONS):
+            raise damaged(path, f"{LOG} is empty or missing, and other files of the ledger are there")
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowFolder:
+    """A folder at a URL, to read, by Arrow's file systems."""
+
+    path: str
+    system: Any
+    root: str
+
+    def names(self, below: str) -> list[str]:
+        """See `Folder`."""
+        from pyarrow.fs import FileSelector, FileType
+
+        with _reached(self.path):
+            found = self.system.get_file_info(FileSelector(f"{self.root}/{below}", allow_not_found=True))
+        return [info.base_name for info in found if info.type == FileType.File and not info.base_name.startswith(".")]
+
+    def read(self, name: str) -> bytes | None:
+        """See `Folder`."""
+        with _reached(self.path):
+            try:
+                with self.system.open_input_file(f"{self.root}/{name}") as file:
+                    return bytes(file.read())
+            except FileNotFoundError:
+                return None
+
+
+@contextmanager
+def _reached(path: str) -> Iterator[None]:
+    """An error of Arrow's file systems as one that names the ledger."""
+    try:
+        yield
+    except OSError as error:
+        why = " ".join(str(error).split())
+        raise SinkError(f"{path} cannot be reached: {why:.300}", transient=True) from error
+
+
+def folder_at(path: str) -> Folder:
+    """The folder at a path or URL, to read without Spark.
+
+    Raises:
+        ConfigError: nothing here can read such a URL.
+    """
+    local = local_path(path)
+    if local is not None:
+        return LocalFolder(local)
+    from pyarrow import ArrowException, fs
+
+    url = path.replace("s3a://", "s3://", 1).replace("s3n://", "s3://", 1)
+    try:
+        with _reached(path):
+            system, root = fs.FileSystem.from_uri(url)
+    except (ArrowException, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read without Spark: {' '.join(str(error).split()):.300}") from error
+    return ArrowFolder(path, system, root.rstrip("/"))

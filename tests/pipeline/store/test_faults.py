@@ -1,0 +1,291 @@
+"""The store of files on a disk that loses answers, is full, or is used by several processes at once."""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from changefeed.errors import ChangefeedError, FencedError, SinkError
+from changefeed.pipeline.state import State
+from changefeed.pipeline.store import files
+from changefeed.pipeline.store.files import FileStore
+from changefeed.pipeline.store.folder import LocalFolder, local_path
+from tests.pipeline.store.conformance import check, claimed, go
+from tests.pipeline.store.places import Files
+from tests.pipeline.store.values import plan, state
+
+
+class Faulty(LocalFolder):
+    """A folder that fails at chosen puts; `fault` is called with the name and with what makes the file."""
+
+    fault: Callable[[str, Callable[[], bool]], bool] | None = None
+
+    def put(self, name: str, data: bytes) -> bool:
+        if Faulty.fault is None:
+            return LocalFolder.put(self, name, data)
+        return Faulty.fault(name, lambda: LocalFolder.put(self, name, data))
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
+    monkeypatch.setattr(files, "_PAGE", 5)
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    monkeypatch.setattr(Faulty, "fault", None)
+    place = Files(tmp_path)
+    place.folder = Faulty(str(place.path))
+    return place
+
+
+def _lost(name: str, put: Callable[[], bool]) -> bool:
+    """The file is made, and nobody is told."""
+    put()
+    raise SinkError("the connection was reset", transient=True)
+
+
+def _twice(name: str, put: Callable[[], bool]) -> bool:
+    """The client tries again by itself, and finds its own file."""
+    put()
+    return put()
+
+
+@pytest.mark.parametrize("fault", [_lost, _twice])
+def test_an_answer_that_is_lost(place: Files, monkeypatch: pytest.MonkeyPatch, fault: Any) -> None:
+    """Of every file that is ever made: entries, definitions, pages."""
+    monkeypatch.setattr(Faulty, "fault", staticmethod(fault))
+    go(claimed(place), 13)
+    go(claimed(place), 24)
+    check(place, 24)
+
+
+@pytest.mark.parametrize("number", range(1, 31))
+def test_a_put_that_fails_is_an_error_and_nothing_has_happened(
+    place: Files, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    left = [number]
+
+    def fail(name: str, put: Callable[[], bool]) -> bool:
+        left[0] -= 1
+        if not left[0]:
+            raise SinkError("the storage is away", transient=True)
+        return put()
+
+    monkeypatch.setattr(Faulty, "fault", staticmethod(fail))
+    with pytest.raises(SinkError, match="the storage is away"):
+        go(claimed(place), 20)
+    latest = place.reading().latest()
+    if latest:
+        check(place, latest.step)
+    go(claimed(place), 20)
+    check(place, 20)
+
+
+def test_a_write_that_failed_and_landed_stops_the_run(place: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asking fails, too: the run cannot know. One that goes on all the same does not write the step twice."""
+    store = claimed(place)
+    go(store, 2)
+    monkeypatch.setattr(Faulty, "fault", staticmethod(_lost))
+    monkeypatch.setattr(Faulty, "read", lambda self, name: (_ for _ in ()).throw(SinkError("away", transient=True)))
+    with pytest.raises(SinkError, match="the connection was reset"):
+        store.finish(state(3))
+    monkeypatch.undo()
+    with pytest.raises(SinkError, match=r"a write that failed before has landed\. Run again") as caught:
+        store.finish(state(3))
+    assert caught.value.transient
+    check(place, 3)
+    assert claimed(place).step == 3
+
+
+def _claim_and_go(path: str, go_on: Any, results: Any) -> None:
+    """In a process of its own: claims, goes on until it is fenced, and tells which steps it has done."""
+    store, done = FileStore(LocalFolder(path), "shop"), []
+    go_on.wait(60)
+    try:
+        store.claim()
+        for _ in range(25):
+            if store.unfinished is None:
+                store.begin(plan(store.step + 1))
+            store.finish(state(store.step + 1))
+            done.append(store.step)
+        results.put((store.epoch, done, ""))
+    except FencedError:
+        results.put((store.epoch, done, "fenced"))
+    except BaseException as error:
+        results.put((store.epoch, done, repr(error)))
+
+
+def test_processes_that_fence_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six at once on a real disk: no step is done twice, and none that was answered is lost."""
+    monkeypatch.setattr(files, "_PAGE", 5)  # the children are forked
+    place, context = Files(tmp_path), multiprocessing.get_context("fork")
+    go_on, results = context.Event(), context.Queue()
+    processes = [context.Process(target=_claim_and_go, args=(str(place.path), go_on, results)) for _ in range(6)]
+    for process in processes:
+        process.start()
+    go_on.set()
+    found = [results.get(timeout=300) for _ in processes]
+    for process in processes:
+        process.join()
+    assert {error for _, _, error in found} <= {"", "fenced"}
+    done = [(step, epoch) for epoch, steps, _ in found for step in steps]
+    assert len({step for step, _ in done}) == len(done), "a step was done by two"
+    cuts = {cut.step: cut.epoch for cut in place.reading().history()}
+    assert all(cuts[step] == epoch for step, epoch in done)
+    check(place, max(cuts))
+
+
+def test_a_full_disk_is_told_by_the_system_and_leaves_nothing(place: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = claimed(place)
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        store.finish(state(1))
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, None)
+    assert not [path for path in place.files() if ".tmp" in path.parts]
+    check(place, 0)
+
+
+def test_a_file_system_without_hard_links_is_a_sentence(place: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_links(*names: str) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    with pytest.raises(SinkError) as caught:
+        claimed(place)
+    assert str(caught.value) == (
+        f"{place.path}: this file system has no hard links (Operation not permitted), by which a run is kept from writing over "
+        "another's: choose a sink.path on another one"
+    )
+
+
+def test_what_a_writer_left_that_died_is_deleted_a_day_later(place: Files) -> None:
+    store = claimed(place)
+    old, new = (place.path / ".tmp" / name for name in ("old", "new"))
+    for path in (old, new):
+        path.write_text("half")
+    os.utime(old, (time.time() - 90_000,) * 2)
+    go(store, 6)
+    assert (old.exists(), new.exists()) == (False, True)
+
+
+def test_the_log_stays_short_and_definitions_are_written_when_they_change(place: Files) -> None:
+    store = claimed(place)
+    for upto in range(7, 200, 7):
+        go(store, upto)
+        assert len(place.entries()) <= 5 * 2 + 3
+        assert len(list((place.path / "definitions").iterdir())) <= 5
+    constant = state(1, 2)
+    for _ in range(6):
+        store.finish(constant)
+    before = sorted((place.path / "definitions").iterdir())
+    assert len(before) == 1
+    for _ in range(30):
+        store.finish(constant)
+    assert sorted((place.path / "definitions").iterdir()) == before
+
+
+def test_a_run_that_is_behind_deletes_nothing_that_a_newer_one_needs(place: Files) -> None:
+    """It stands before its deletions while the newer one writes definitions of its own."""
+    from changefeed.pipeline import failpoint
+
+    older, newer = claimed(place), place.store()
+    go(older, 5)
+
+    def on_pass(name: str) -> None:
+        if name == "tidy.before" and not newer.epoch:
+            newer.claim()
+            newer.finish(state(40, 6))
+
+    failpoint.on_pass = on_pass
+    try:
+        go(older, 6)
+    finally:
+        failpoint.on_pass = None
+    assert newer.epoch == 2
+    latest = place.reading().latest()
+    assert latest is not None
+    assert latest.state == state(40, 6)
+    assert claimed(place).state == state(40, 6)
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_packed_under_a_readers_hands(place: Files, newest_first: bool) -> None:
+    """Each read of the reader's is preceded by steps of a run, for a while."""
+    store, steps = claimed(place), [0]
+    go(store, 12)
+    reader = place.reading()
+
+    class Moving(LocalFolder):
+        def read(self, name: str) -> bytes | None:
+            if steps[0] < 40:
+                steps[0] += 1
+                go(store, store.step + 3)
+            return LocalFolder.read(self, name)
+
+    object.__setattr__(reader, "folder", Moving(str(place.path)))
+    latest = reader.latest()
+    assert latest is not None
+    assert latest.state == (state(latest.step) if latest.step else State())
+    found = [cut.step for cut in reader.history(newest_first=newest_first)]
+    assert sorted(found) == list(range(1, len(found) + 1))
+    assert len(found) >= 12
+
+
+def test_what_is_read_does_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files listed and read for the newest state and the newest cut, after 30 and after 3 000 steps."""
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    reads: list[str] = []
+
+    class Counting(LocalFolder):
+        def names(self, below: str) -> list[str]:
+            found = LocalFolder.names(self, below)
+            reads.extend([below] * (len(found) // 250 + 1))
+            return found
+
+        def read(self, name: str) -> bytes | None:
+            reads.append(name)
+            return LocalFolder.read(self, name)
+
+    place, counted = Files(tmp_path), {}
+    reader = place.reading()
+    object.__setattr__(reader, "folder", Counting(str(place.path)))
+    store = claimed(place)
+    for upto in (30, 3000):
+        for step in range(store.step + 1, upto + 1):
+            store.finish(state(1) if step < upto else state(step))
+        for what, ask in (("latest", reader.latest), ("newest", lambda: next(iter(reader.history(newest_first=True))))):
+            reads.clear()
+            ask()
+            counted[upto, what] = len(reads)
+    assert counted[3000, "latest"] == counted[30, "latest"] <= 4
+    assert counted[3000, "newest"] == counted[30, "newest"] <= 3
+
+
+@pytest.mark.parametrize(
+    "path, local",
+    [("/a b/c", "/a b/c"), ("file:///a/b", "/a/b"), ("file:/a", "/a"), ("s3a://b/c", None), ("/a:b/#?", "/a:b/#?")],
+)
+def test_what_lies_on_this_machine(path: str, local: str | None) -> None:
+    assert local_path(path) == local
+
+
+def test_a_folder_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Files(tmp_path)
+    claimed(place)
+
+    def refused(*args: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "listdir", refused)
+    with pytest.raises(ChangefeedError) as caught:
+        place.reading().latest()
+    assert str(caught.value) == f"{place.path}/log: Permission denied"
