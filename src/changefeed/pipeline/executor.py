@@ -104,7 +104,8 @@ class Executor:
                 if here.version >= 0:
                     self._check_files(path, here.version)
         done = self._write_all(plan)
-        written = {p: guard.check_after(p, self.here[p], done[p]) for p in {action.path for action in plan.actions}}
+        touched = paths if self.ledger.begun_by else {action.path for action in plan.actions}
+        written = {path: guard.check_after(path, self.here[path], done[path]) for path in touched}
         known = self.ledger.state.known() | written
         tables = {name: replace(here, written=known.get(here.path)) for name, here in plan.state.tables.items()}
         used = {here.path for here in tables.values()}
