@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -291,3 +292,30 @@ def test_a_folder_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(ChangefeedError) as caught:
         place.reading().latest()
     assert str(caught.value) == f"{place.path}/log: Permission denied"
+
+
+def test_a_small_disk(tmp_path: Path) -> None:
+    """A real one, which is full at some step; nothing is lost, and more room is enough."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("a small disk can be mounted by root alone")
+    try:
+        place = Files(folder)
+        store = claimed(place)
+        with pytest.raises(OSError, match="No space left") as caught:
+            go(store, 1000)
+        assert caught.value.errno == errno.ENOSPC
+        done = store.step
+        assert done > 5
+        check(place, done)
+        with pytest.raises(OSError, match="No space left"):
+            go(claimed(place), 1000)
+        subprocess.run(["mount", "-o", "remount,size=100m", str(folder)], check=True)
+        store = claimed(place)
+        assert store.step == done
+        go(store, done + 120)
+        check(place, done + 120)
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
