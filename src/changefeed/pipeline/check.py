@@ -272,7 +272,13 @@ def _ledger(definition: Definition) -> Check:
     path = ledger_folder(definition)
     name = definition.pipeline.name
     try:
-        latest = read_ledger(definition).latest()
+        ledger = read_ledger(definition)
+    except ConfigError as error:
+        return Check("ledger", WARN, f"not looked at: {error}", "a run uses Spark's own file system")
+    except SinkError as error:
+        return Check("ledger", FAIL, str(error), "see that it can be reached, with the credentials that this user has")
+    try:
+        latest = ledger.latest()
     except ConfigError as error:
         if str(error) != str(foreign(path)):
             return Check("ledger", FAIL, str(error), "the message says what is needed")

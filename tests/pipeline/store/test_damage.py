@@ -157,6 +157,9 @@ def test_files_from_another_time_are_named(place: Files, tmp_path: Path) -> None
         path.write_bytes(foreign)
         with pytest.raises(SinkError, match="the ledger is damaged: "):
             _read(place, tmp_path / "copy")
+        for newest_first in (False, True):
+            with pytest.raises(SinkError, match="the ledger is damaged: "):
+                list(place.reading().history(newest_first=newest_first))
         path.write_bytes(data)
     assert tried >= 6
     assert _read(place, tmp_path / "copy") == wanted

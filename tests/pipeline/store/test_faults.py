@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -104,8 +105,10 @@ def test_a_write_that_failed_and_landed_stops_the_run(place: Files, monkeypatch:
 
 def _claim_and_go(path: str, go_on: Any, results: Any) -> None:
     """In a process of its own: claims, goes on until it is fenced, and tells which steps it has done."""
+    files._PAGE = 5
     store, done = FileStore(LocalFolder(path), "shop"), []
-    go_on.wait(60)
+    results.put("here")
+    go_on.wait(300)
     try:
         store.claim()
         for _ in range(25):
@@ -120,14 +123,14 @@ def _claim_and_go(path: str, go_on: Any, results: Any) -> None:
         results.put((store.epoch, done, repr(error)))
 
 
-def test_processes_that_fence_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Six at once on a real disk: no step is done twice, and none that was answered is lost."""
-    monkeypatch.setattr(files, "_PAGE", 5)  # the children are forked
-    place, context = Files(tmp_path), multiprocessing.get_context("fork")
+def test_processes_that_fence_each_other(tmp_path: Path) -> None:
+    """Four at once on a real disk: no step is done twice, and none that was answered is lost."""
+    place, context = Files(tmp_path), multiprocessing.get_context("spawn")
     go_on, results = context.Event(), context.Queue()
-    processes = [context.Process(target=_claim_and_go, args=(str(place.path), go_on, results)) for _ in range(6)]
+    processes = [context.Process(target=_claim_and_go, args=(str(place.path), go_on, results)) for _ in range(4)]
     for process in processes:
         process.start()
+    assert [results.get(timeout=300) for _ in processes] == ["here"] * 4
     go_on.set()
     found = [results.get(timeout=300) for _ in processes]
     for process in processes:
@@ -289,3 +292,30 @@ def test_a_folder_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(ChangefeedError) as caught:
         place.reading().latest()
     assert str(caught.value) == f"{place.path}/log: Permission denied"
+
+
+def test_a_small_disk(tmp_path: Path) -> None:
+    """A real one, which is full at some step; nothing is lost, and more room is enough."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("a small disk can be mounted by root alone")
+    try:
+        place = Files(folder)
+        store = claimed(place)
+        with pytest.raises(OSError, match="No space left") as caught:
+            go(store, 1000)
+        assert caught.value.errno == errno.ENOSPC
+        done = store.step
+        assert done > 5
+        check(place, done)
+        with pytest.raises(OSError, match="No space left"):
+            go(claimed(place), 1000)
+        subprocess.run(["mount", "-o", "remount,size=100m", str(folder)], check=True)
+        store = claimed(place)
+        assert store.step == done
+        go(store, done + 120)
+        check(place, done + 120)
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)

@@ -10,8 +10,8 @@ Rule 1. An entry is made by put-if-absent and never written again. A run appends
         If n + 1 is there, another run has written it. After its first entry, a claim, that can only be a newer claim or
         what came behind one: the run is fenced. Only a claim may find an older run's entry in its way; it reads that and
         tries the next number.
-Rule 2. An entry carries its run's random token and is read back when the answer to its put was lost: it has landed if the file
-        has these very bytes.
+Rule 2. An entry carries its run's random token and is read back, whatever the answer to its put was: it has landed if the
+        file has these very bytes.
 Rule 3. An entry has a checksum, and that of the entry before. It names the newest entry with a state and the one with the plan
         that is not done, so the newest state is two or three small reads away. A claim reads and compares the whole log.
 Rule 4. Every `_PAGE` steps the cuts of old steps are packed: first the page is written; then an entry has `base`, the number
@@ -287,10 +287,9 @@ class FileStore(StateStore):
             self._named[entry.number] = entry.definitions
 
     def _put(self, name: str, data: bytes) -> bytes | None:
-        """Makes a file if it is not there; what is there afterwards. An answer that was lost is asked for again."""
+        """Makes a file if it is not there; what is there afterwards. No answer is believed: the file is read back."""
         try:
-            if self.folder.put(name, data):
-                return data
+            self.folder.put(name, data)
         except Exception:
             with suppress(Exception):  # whatever asking meets, the error at hand came first
                 if self.folder.read(name) == data:

@@ -31,9 +31,9 @@ class HadoopFolder:
             return []
         jvm: Any = self.spark._jvm
         paths = jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(files.listStatus(folder))
-        # as one text: each call into the JVM takes longer than the text of a hundred paths
-        text = str(jvm.java.util.Arrays.toString(paths))[1:-1]
-        names = [path.rpartition("/")[2] for path in text.split(", ")] if text else []
+        # as one text, {path,path}: each call into the JVM takes longer than the text of a hundred paths
+        text = str(jvm.org.apache.commons.lang3.ArrayUtils.toString(paths))[1:-1]
+        names = [path.rpartition("/")[2] for path in text.split(",")] if text else []
         return [name for name in names if not name.startswith(".")]
 
     def read(self, name: str) -> bytes | None:

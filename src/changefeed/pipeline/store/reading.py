@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, TypeVar
 
 from changefeed.errors import ConfigError, SinkError
@@ -33,6 +34,7 @@ from changefeed.pipeline.store.pages import HISTORY, Content, Page, content_of, 
 
 LOG, DEFINITIONS = "log", "definitions"
 _NAME = re.compile(r"(\d{20})\.json")
+_AT_ONCE = 8  # entries that are read at the same time
 _T = TypeVar("_T")
 
 Sealed = tuple[Entry, str]  # an entry and its checksum
@@ -116,7 +118,12 @@ class FileReader(Reading):
 
     def live(self, head: Sealed) -> list[Sealed]:
         """The entries that are not packed, oldest first, each compared with the one behind it."""
-        return [head, *self.before(head)][::-1]
+        newest = head[0]
+        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="ledger") as pool:  # each read may be a request
+            found = [*pool.map(self.entry, range(newest.base + 1, newest.number)), head]
+        for (entry, sum), (behind, _) in pairwise(found):
+            self._check_sum(entry.number, sum, behind.before)
+        return found
 
     def before(self, head: Sealed) -> Iterator[Sealed]:
         """The entries before the newest that are not packed, newest first."""
@@ -137,9 +144,16 @@ class FileReader(Reading):
         entry = decoded(body, Entry, path, name)
         if entry.number != number:
             raise damaged(path, f"{name} is entry {entry.number}")
-        if sum is not None and own != sum:
-            raise damaged(path, f"{name} is not the one that later entries name: was an older copy put back?")
+        if sum is not None:
+            self._check_sum(number, own, sum)
         return entry, own
+
+    def _check_sum(self, number: int, own: str, sum: str) -> None:
+        if own != sum:
+            name = entry_name(number)
+            raise damaged(
+                self.folder.path, f"{name} is not the one that later entries name: was an older copy put back?"
+            )
 
     def at(self, ref: Ref) -> Sealed:
         """The entry that another one names."""

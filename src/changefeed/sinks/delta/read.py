@@ -1,4 +1,4 @@
-"""Small Delta tables without Spark, for commands that should answer at once: the ledger, the dead letters, what expired."""
+"""Small Delta tables without Spark, for commands that should answer at once: the dead letters, what expired."""
 
 from __future__ import annotations
 

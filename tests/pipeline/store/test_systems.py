@@ -1,0 +1,92 @@
+"""The store of files by Hadoop's file systems, through the JVM, and read by Arrow's; here both on this machine's disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyarrow.fs import LocalFileSystem
+
+from changefeed.errors import ConfigError, FencedError, SinkError
+from changefeed.pipeline.store import files
+from changefeed.pipeline.store.base import Keep
+from changefeed.pipeline.store.files import FileStore
+from changefeed.pipeline.store.folder import LocalFolder
+from changefeed.pipeline.store.hadoop import HadoopFolder, folder_of_session
+from changefeed.pipeline.store.reading import ArrowFolder, FileReader, folder_at
+from tests.pipeline.store.conformance import check, claimed, go
+from tests.pipeline.store.places import Files
+from tests.pipeline.store.values import plan, state
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class OnHadoop(Files):
+    """A folder that is written through Spark's JVM."""
+
+    def __init__(self, path: Path, spark: SparkSession) -> None:
+        super().__init__(path)
+        self.folder: Any = HadoopFolder(spark, f"file://{self.path}")
+
+
+@pytest.fixture
+def hadoop(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OnHadoop:
+    monkeypatch.setattr(files, "_PAGE", 5)
+    return OnHadoop(tmp_path, spark)
+
+
+def test_steps_through_the_jvm(hadoop: OnHadoop) -> None:
+    """What one implementation writes the other reads, byte by byte."""
+    older = claimed(hadoop)
+    go(older, 7)
+    older.begin(plan(8))
+    newer = FileStore(LocalFolder(str(hadoop.path)), "shop", Keep(cuts=100))
+    newer.claim()
+    assert (newer.step, newer.state, newer.unfinished) == (7, state(7), plan(8))
+    with pytest.raises(FencedError):
+        older.finish(state(8))
+    go(newer, 12)
+    again = claimed(hadoop)
+    go(again, 24)
+    check(hadoop, 24)
+    assert [cut.step for cut in again.history(newest_first=True)] == list(range(24, 0, -1))
+    assert len([path for path in hadoop.entries() if not path.name.startswith(".")]) <= 13
+
+
+def test_a_file_is_made_once(hadoop: OnHadoop) -> None:
+    folder = hadoop.folder
+    assert (folder.names("log"), folder.read("log/a.json")) == ([], None)
+    text = '{"é":"\\u2028"}\n'.encode()
+    assert folder.put("log/a.json", text)
+    assert not folder.put("log/a.json", b"other\n")
+    assert folder.read("log/a.json") == text == LocalFolder(str(hadoop.path)).read("log/a.json")
+    assert folder.put("log/b.json", b"b\n")
+    assert sorted(folder.names("log")) == ["a.json", "b.json"]
+    folder.delete("log/a.json")
+    folder.delete("log/a.json")
+    assert folder.names("log") == ["b.json"]
+
+
+def test_a_path_of_this_machine_needs_no_jvm(spark: SparkSession, tmp_path: Path) -> None:
+    for path in (str(tmp_path), f"file://{tmp_path}", f"file:{tmp_path}"):
+        assert folder_of_session(spark, path) == LocalFolder(str(tmp_path))
+
+
+def test_reading_by_arrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_PAGE", 5)
+    place = Files(tmp_path)
+    arrow = FileReader(ArrowFolder("s3://bucket/ledger", LocalFileSystem(), str(place.path)), "shop")
+    assert (arrow.latest(), list(arrow.history())) == (None, [])
+    go(claimed(place), 13)
+    assert arrow.latest() == place.reading().latest()
+    assert list(arrow.history()) == list(place.reading().history())
+    place.entries()[-2].unlink()
+    with pytest.raises(SinkError, match=r"^s3://bucket/ledger: the ledger is damaged: log/.* is missing"):
+        arrow.latest()
+
+
+def test_a_url_that_nothing_here_can_read() -> None:
+    with pytest.raises(ConfigError, match=r"^swift://x/y cannot be read without Spark: "):
+        folder_at("swift://x/y")

@@ -1,0 +1,131 @@
+"""What `status` shows of a long ledger, and what it reads for that. No Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from changefeed.cli import run
+from changefeed.errors import ConfigError
+from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.expire import expire
+from changefeed.pipeline.ledger import owner, read_ledger
+from changefeed.pipeline.state import State, TableState, Written
+from changefeed.pipeline.status import status
+from changefeed.pipeline.store.base import Keep
+from changefeed.pipeline.store.files import FileStore
+from changefeed.pipeline.store.folder import LocalFolder
+from tests.pipeline.running import definition
+from tests.pipeline.store.values import table
+
+STEPS = 350
+
+
+@pytest.fixture(scope="module")
+def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Definition:
+    """A pipeline that has done some hundred steps; the last two have one barrier."""
+    lake = tmp_path_factory.mktemp("lake")
+    store = FileStore(LocalFolder(f"{lake}/_changefeed/ledger"), "test")
+    store.claim()
+    for step in range(1, STEPS + 1):
+        here = {"app.t": TableState(table("t"), "app/t", True, Written(step, 1, step, 1))}
+        store.finish(State(barrier=min(step, STEPS - 1), tables=here, mark=f"gtid:{step}"))
+    (lake / "pipeline.yaml").write_text(
+        "source: {type: files, path: x.jsonl, protocol: ticdc-open}\nsink: {type: delta, path: .}\npipeline: {name: test}\n"
+    )
+    return definition(lake / "x.jsonl", lake)
+
+
+def _entry(step: int) -> dict[str, Any]:
+    return {"commit_ts": min(step, STEPS - 1), "name": f"gtid:{step}", "tables": {"app.t": step}}
+
+
+NEWEST = [_entry(step) for step in range(1, STEPS + 1) if step != STEPS - 1]  # of each barrier
+
+
+@pytest.mark.parametrize("cuts", [1, 2, 100, STEPS - 2, STEPS - 1, STEPS, None])
+def test_the_newest_cuts(pipeline: Definition, cuts: int | None) -> None:
+    said = status(pipeline, cuts)
+    assert said["cuts"] == (NEWEST if cuts is None else NEWEST[-cuts:])
+    assert said.get("older_cuts") == (True if cuts and cuts < len(NEWEST) else None)
+    assert said["epoch"] == 1
+
+
+def test_on_the_command_line(pipeline: Definition, capsys: pytest.CaptureFixture[str]) -> None:
+    path = f"{pipeline.sink.path}/pipeline.yaml"
+
+    def said(*arguments: str) -> dict[str, Any]:
+        assert run(["status", path, "--json", *arguments]) == 0
+        found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return found
+
+    assert (len(said()["cuts"]), said()["older_cuts"]) == (100, True)
+    assert (len(said("--cuts", "all")["cuts"]), said("--cuts", "all").get("older_cuts")) == (len(NEWEST), None)
+    assert [cut["commit_ts"] for cut in said("--cuts", "2")["cuts"]] == [str(STEPS - 2), str(STEPS - 1)]
+    for wrong in ("0", "-1", "many", "²"):
+        assert run(["status", path, "--cuts", wrong]) == 2
+        assert f"{wrong!r} is neither a number of cuts nor `all`" in capsys.readouterr().err
+    assert run(["status", path, "--cuts", "2"]) == 0
+    assert [line.split()[1:] for line in capsys.readouterr().out.splitlines()[1:3]] == [
+        ["app.t", f"{STEPS - 2}"], ["app.t", f"{STEPS}"]
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files of the ledger that were read."""
+    names: list[str] = []
+    read = LocalFolder.read
+
+    def noted(folder: LocalFolder, name: str) -> bytes | None:
+        names.append(name)
+        return read(folder, name)
+
+    monkeypatch.setattr(LocalFolder, "read", noted)
+    return names
+
+
+def _expire(pipeline: Definition) -> None:
+    expire(pipeline, timedelta(), dry_run=True)
+
+
+@pytest.mark.parametrize("ask", [lambda pipeline: status(pipeline, 3), _expire, owner])
+def test_no_page_is_read_for_what_is_new(pipeline: Definition, reads: list[str], ask: Callable[..., object]) -> None:
+    ask(pipeline)
+    assert reads
+    assert not [name for name in reads if name.startswith("history/")]
+    assert len(reads) < 10
+
+
+def test_the_ledger_of_another_pipeline(pipeline: Definition) -> None:
+    other = pipeline.model_copy(update={"pipeline": pipeline.pipeline.model_copy(update={"name": "other"})})
+    with pytest.raises(ConfigError, match="is the ledger of another pipeline"):
+        status(other)
+    latest = read_ledger(pipeline).latest()
+    assert latest is not None
+    assert (latest.step, latest.state.barrier) == (STEPS, STEPS - 1)
+
+
+@pytest.mark.parametrize(
+    "said, keep",
+    [
+        ("all", Keep()),
+        (1000, Keep(cuts=1000)),
+        ("1000", Keep(cuts=1000)),
+        ("30 days", Keep(age=timedelta(days=30))),
+        ("1 hour", Keep(age=timedelta(hours=1))),
+    ],
+)
+def test_what_is_kept(said: Any, keep: Keep, tmp_path: Path) -> None:
+    assert definition("x", tmp_path, **{"keep-cuts": said}).pipeline.kept == keep
+
+
+@pytest.mark.parametrize("said", ["none", "0", 0, -5, "30 weeks", "30days", "", "1e3", True])
+def test_what_cannot_be_kept(said: Any, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="keep-cuts"):
+        definition("x", tmp_path, **{"keep-cuts": said})
