@@ -15,7 +15,7 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 from changefeed.cli import run
 from changefeed.errors import ConfigError
 from changefeed.model.definition import Table
-from changefeed.pipeline.actions import Create, Plan
+from changefeed.pipeline.actions import Action, Plan
 from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.expire import Expiry, expire
 from changefeed.pipeline.expired import Note, Notes
@@ -23,6 +23,7 @@ from changefeed.pipeline.state import State, TableState, Written
 from changefeed.pipeline.status import status
 from changefeed.pipeline.store.files import FileStore
 from changefeed.pipeline.store.folder import LocalFolder
+from changefeed.sinks.base import Create
 from tests.pipeline.running import definition
 
 WEEK, DAY = timedelta(days=7), timedelta(days=1)
@@ -60,9 +61,10 @@ class Lake:
     def begun(self, step: int, *paths: str, ends: tuple[str, ...] = ()) -> None:
         """A step that is begun, and writes to these paths."""
         assert self.ledger.step == step - 1
-        actions = [Create(path=path, number=1, table=Table("app", "t", (), ())) for path in paths]
+        writes = [Create(path=path, number=1, table=Table("app", "t", (), ())) for path in paths]
+        actions = [Action(write=write) for write in writes]
         self.written = {path: Written(0, 1, step, 1) for path in paths}
-        self.ledger.begin(Plan(actions=list(actions), folders=(), sums={}, state=self._state(step, ends), notes=[]))
+        self.ledger.begin(Plan(actions=actions, folders=(), sums={}, state=self._state(step, ends), notes=[]))
 
     def expire(self, age: timedelta = WEEK, *, dry_run: bool = False) -> Expiry:
         return expire(self.definition, age, dry_run=dry_run)

@@ -29,7 +29,7 @@ REFUSED = {
     SOURCE
     + SINK
     + "pipeline: {schema.change.behaviour: ignore}": 'unknown name in pipeline "schema.change.behaviour". Did you '
-    'mean "schema.change.behavior"? Known: consistency, dead-letters, exclude, keyless, max-retries, name, parallelism, '
+    'mean "schema.change.behavior"? Known: consistency, dead-letters, exclude, keep-cuts, keyless, max-retries, name, parallelism, '
     "retry-backoff, "
     "schema.change.behavior, trigger-interval",
     SOURCE.replace("type: files, ", "") + SINK: "source.type is missing",

@@ -123,7 +123,7 @@ class Guard:
         known = self.tables.get(path) or self.left.get(path)
         if known is not None and known.epoch == 0:  # `changefeed repair` has given it to this ledger
             return Here(version, done=self._done(path, version)[0])
-        if known and write_id.number == REPAIRED and write_id.step == self.step - 1 and write_id.epoch > known.epoch:
+        if known and self._is_repair(write_id, known):
             self._check_commits(path, self._version_of(path, found, write_id), version, self.epochs)
             return Here(version)
         if not (write_id.step == self.step and write_id.epoch in self.epochs):
@@ -140,8 +140,18 @@ class Guard:
             return Here(version, adopted=before >= 0 and not done, done=done)
         if version < known.version:
             raise self._missing(path)
-        self._check_commits(path, known.version, version, self.epochs)
+        self._check_commits(path, self._repaired(path, known, before) or known.version, version, self.epochs)
         return Here(version, done=done)
+
+    def _repaired(self, path: str, known: Written, version: int) -> int | None:
+        """The version, if `changefeed repair` has made it since the ledger's last write."""
+        if version <= known.version:
+            return None
+        write_id = next(iter(self.sink.commits(path, version - 1, version))).write_id
+        return version if write_id is not None and self._is_repair(write_id, known) else None
+
+    def _is_repair(self, write_id: WriteId, known: Written) -> bool:
+        return write_id.number == REPAIRED and write_id.step == self.step - 1 and write_id.epoch > known.epoch
 
     def _done(self, path: str, version: int) -> tuple[int, int]:
         """Number of the newest write of this step up to a version, and the version before its first write.
