@@ -45,6 +45,7 @@ pipeline:
   # trigger-interval: 1 second     # how often to look for new records when following
   # max-retries: 5                 # how often to try again, from the ledger, after an error that may pass
   # retry-backoff: 1 second        # before the first try again; it doubles up to a minute
+  # keep-cuts: all                 # how many cuts the ledger keeps: all, a number, or those of a time, as `30 days`
 
 # Spark configuration, passed on as it is.
 # spark: {spark.driver.memory: 4g}
