@@ -103,6 +103,7 @@ def test_two_or_three_runs_at_once(consistency: str, seed: int, on_pass: Callabl
             fenced += isinstance(player.error, FencedError)
         pipeline.run(random)
         pipeline.check()
+    print("fenced", fenced, "of", SCHEDULES)
     assert fenced > SCHEDULES // 4
 
 
