@@ -15,6 +15,7 @@ PROTOCOLS: dict[str, str] = {
     "ticdc-debezium": "changefeed.protocols.ticdc_debezium",
     "debezium-mysql": "changefeed.protocols.debezium_mysql",
     "tencent-dts": "changefeed.protocols.tencent_dts",
+    "canal-json": "changefeed.protocols.canal_json",
 }
 
 
