@@ -61,6 +61,7 @@ class Sent:
         image: the row of `data`.
         prefix: of its names in what the row has by name.
         columns: those of `data`.
+        whole: they are all that the row has.
     """
 
     row: Row
@@ -68,6 +69,7 @@ class Sent:
     image: Values
     prefix: str
     columns: Sequence[ColumnWriter]
+    whole: bool
 
 
 class RowWriter:
@@ -152,10 +154,12 @@ class RowWriter:
             columns = [writers.columns[c.name] for c in names]
         if not columns:
             raise UnsupportedError(f"{row}: only handle-key columns are to be sent, but the table has none")
-        return Sent(row, writers, image, "", columns)
+        return Sent(row, writers, image, "", columns, len(columns) == len(names))
 
     def _types(self, sent: Sent, origin: Mapping[str, Any]) -> dict[str, str]:
         by_name = {c.column.name: c for c in sent.columns}
+        if not sent.whole:
+            origin = {}  # what was kept is of all columns
         names, others = list(by_name), {}
         kept = origin.get("mysqlType")
         if isinstance(kept, dict):

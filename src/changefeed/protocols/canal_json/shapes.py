@@ -111,7 +111,19 @@ def _compiled(name: str, text: str, key: bool | None, zone: tzinfo) -> Compiled:
         raise ProtocolError(f"{error} - at `mysqlType.{name}`", reason=error.reason) from error
     bare = t.name in TEMPORAL and t.length is None
     write = writer(t, zone) if t.name in _SEVERAL_TEXTS and not bare else None
+    if t.name == "decimal" and t.length is not None:
+        write = _fixed(t.scale or 0)
     return Compiled(Column(name, t, None, key), reader(t, zone), bare, write)
+
+
+def _fixed(scale: int) -> Write:
+    """The text of a decimal with that many digits, as it is in Arrow."""
+
+    def write(value: Any) -> str:
+        whole, point, fraction = format(value, "f").partition(".")
+        return f"{whole}.{fraction.ljust(scale, '0')}" if scale else whole + point + fraction
+
+    return write
 
 
 def describe(
