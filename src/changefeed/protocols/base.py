@@ -218,8 +218,8 @@ class Capabilities:
         headers: whether the protocol says something in record headers.
         fragments: an event may lie in several records; the decoder is a `FragmentDecoder`.
         key_only: a row that is too large may come with its key alone, and `ohk` in its origin.
-        everywhere: a schema change is sent to every partition of its topic, behind the rows of its tables before it. Without
-            that, what a partition has is in its order.
+        everywhere: a schema change, or a mark at or above it, is sent to every partition of its topic, behind the rows of its
+            tables before it. Without that, what a partition has is in its order.
         restored_ddl: TiDB wrote the text of the schema changes, from what it had parsed; see `wire.ddl.parse`.
     """
 

@@ -9,7 +9,6 @@ from changefeed.protocols.base import Record
 
 # name -> members that an object of this format has
 _FORMATS: dict[str, frozenset[str]] = {
-    "Canal-JSON": frozenset({"isDdl", "database", "table", "type", "data"}),
     "Tencent DTS in JSON": frozenset({"messageType", "fileName", "position", "sourceType"}),
     "Maxwell": frozenset({"database", "table", "type", "ts", "data"}),
     "TiCDC Simple Protocol": frozenset({"version", "type", "commitTs", "buildTs"}),

@@ -47,6 +47,8 @@ PROTOCOL = Protocol(
         cuts="marks",
         undated=True,
         key_only=True,
+        everywhere=True,  # TiCDC sends DDL to partition 0 alone, and watermarks to all: these tell the others
+        restored_ddl=True,
     ),
     options=Options,
     decoder=Decoder,
