@@ -29,6 +29,7 @@ from changefeed.protocols.canal_json.message import LAST_MS, WATERMARK, write
 from changefeed.protocols.canal_json.options import NAME, Options
 from changefeed.protocols.canal_json.rows import TYPES, RowWriter
 from changefeed.wire import compression, tso
+from changefeed.wire.claim_check import new_file_name
 from changefeed.wire.events import Row, in_order, naming, needed_ts
 from changefeed.wire.routing import Offsets, Router
 from changefeed.wire.strict_json import marked
@@ -149,7 +150,7 @@ class Encoder:
         value = compression.deflate(text.encoded(said), options.large_message_handle_compression)
         content = claim_check.body(value, raw=options.claim_check_raw_value)
         if location is None:
-            location = f"{(options.claim_check_storage_uri or '').rstrip('/')}/{claim_check.new_file_name(content)}"
+            location = f"{(options.claim_check_storage_uri or '').rstrip('/')}/{new_file_name(content)}"
         self._stores.put_body(claim_check.file_name(location), content)
         return self._within(rows, self._rows.message(rows, es, ts, handle_only=True, ccl=location))
 
