@@ -23,8 +23,8 @@ _PRODUCER_ONLY = frozenset(
         "max-retry", "dial-timeout", "read-timeout", "write-timeout", "encoder-concurrency",
     }
 )  # fmt: skip
-# Of codecs that no protocol here is: simple, and those of protocols that may come.
-_OF_OTHER_CODECS = frozenset({"encoding-format", "content-compatible", "output-row-key"})
+# Of the codec `simple`, which no protocol here is, and what of `canal-json` a reader need not know.
+_OF_OTHER_CODECS = frozenset({"encoding-format", "output-row-key"})
 _CONNECTION = frozenset(
     {"sasl-mechanism", "sasl-user", "sasl-password", "enable-tls", "ca", "cert", "key", "insecure-skip-verify"}
 )
