@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Documentation that is true: `check_docs.py` fails when it is not, `check_docs.py --write` writes the reference pages.
+"""Documentation that is true: `check_docs.py` fails when it is not, `check_docs.py --write` writes what is made from the code.
 
-Rule 1. A page under docs/reference is what the code says (reference_pages.py), no more and no fewer pages.
+Rule 1. A page under docs/reference is what the code says (reference_pages.py), no more and no fewer pages. So is a table of
+        another page that stands between `<!-- made: NAME -->` and `<!-- end -->`.
 Rule 2. Every command, option, definition field and error says what it is; so does every reason of a dead letter.
-Rule 3. The README's table names every protocol, source and sink; every protocol has its README.
+Rule 3. The README names every source and sink; every protocol has its README.
 Rule 4. A link to a file or a heading leads somewhere; every page can be reached from docs/README.md.
 Rule 5. A command or option that a page shows is there.
 """
@@ -31,6 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 REFERENCE = DOCS / "reference"
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+_MADE = re.compile(r"(?<=<!-- made: )([a-z]+)( -->\n\n)(.*?)(?=\n<!-- end -->)", re.DOTALL)
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _SHOWN = re.compile(
     r"^(?:\$ )?changefeed ((?:[a-z]+(?![\w.]) ?)+)(.*)|`changefeed ((?:[a-z]+(?![\w.]) ?)+)([^`]*)`", re.MULTILINE
@@ -52,7 +54,7 @@ def main(args: list[str]) -> int:
 
 
 def write() -> None:
-    """Writes the reference pages, and removes those that nothing in the code stands for any more."""
+    """Writes the reference pages and the tables, and removes pages that nothing in the code stands for any more."""
     REFERENCE.mkdir(parents=True, exist_ok=True)
     wanted = reference.pages()
     for path in REFERENCE.iterdir():
@@ -60,6 +62,15 @@ def write() -> None:
             path.unlink()
     for name, text in wanted.items():
         (REFERENCE / name).write_text(text, encoding="utf-8")
+    for page in documents():
+        text = page.read_text(encoding="utf-8")
+        if (now := with_tables(text)) != text:
+            page.write_text(now, encoding="utf-8")
+
+
+def with_tables(text: str) -> str:
+    """The text of a page, with the tables that the code says now."""
+    return _MADE.sub(lambda found: found[1] + found[2] + reference.TABLES[found[1]](), text)
 
 
 def stale() -> Iterator[str]:
@@ -70,6 +81,10 @@ def stale() -> Iterator[str]:
         if wanted.get(name) != there.get(name):
             what = "is missing" if name not in there else "stands for nothing" if name not in wanted else "is stale"
             yield f"docs/reference/{name} {what}: run tools/check_docs.py --write"
+    for page in documents():
+        text = page.read_text(encoding="utf-8")
+        if with_tables(text) != text:
+            yield f"{page.relative_to(ROOT)} has a stale table: run tools/check_docs.py --write"
 
 
 def undescribed() -> Iterator[str]:
@@ -91,14 +106,17 @@ def undescribed() -> Iterator[str]:
     for name, kind in inspect.getmembers(errors, inspect.isclass):
         if issubclass(kind, errors.ChangefeedError) and not name.startswith("_") and name not in tree:
             yield f"errors.{name} is not in the tree at the top of errors.py"
-    for reason in sorted(reference.reasons_in_code() ^ reference.REASONS.keys()):
-        yield f"dead letter reason {reason!r} is in the code or in REASONS of tools/reference_pages.py, but not in both"
+    for reason in sorted(reference.reasons_in_code() ^ reference.reasons().keys()):
+        yield (
+            f"dead letter reason {reason!r} is in the code, or in REASONS of tools/reference_pages.py and `reasons` of the "
+            "protocols, but not in both"
+        )
 
 
 def unlisted() -> Iterator[str]:
     """Rule 3."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for kind, names in (("protocol", PROTOCOLS), ("source", SOURCES), ("sink", SINKS)):
+    for kind, names in (("source", SOURCES), ("sink", SINKS)):
         yield from (f"README.md does not name the {kind} `{n}`" for n in names if f"`{n}`" not in readme)
     for name in PROTOCOLS:
         folder = Path(inspect.getfile(protocol(name).options)).parent

@@ -8,10 +8,10 @@ from __future__ import annotations
 import ast
 import inspect
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 import msgspec
@@ -19,16 +19,20 @@ import msgspec
 from changefeed import errors
 from changefeed.cli import COMMANDS, failure
 from changefeed.frames.types import sink_type
+from changefeed.kernel import _KERNELS
 from changefeed.model.types import BINARIES, GEOMETRIES, INTEGERS, TEXTS, ColumnType
 from changefeed.pipeline.definition import Definition
 from changefeed.protocols import PROTOCOLS, protocol
+from changefeed.protocols.base import Protocol
+from changefeed.protocols.by_columns import ColumnEncoder
+from changefeed.protocols.loss import fewest
 from tools import loss_page
 from tools.markdown import table as _table
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "changefeed"
 MADE = "<!-- Made by tools/check_docs.py --write; do not edit. -->\n\n"
 
-# reason -> what it means, and what helps
+# reason -> what it means, and what helps; a protocol lists those that it alone gives
 REASONS = {
     "bad-compression": "A compressed value does not inflate. Is `large-message-handle-compression` right?",
     "bad-json": "A message is not JSON, or not strict JSON. Is the protocol right?",
@@ -38,15 +42,11 @@ REASONS = {
     "bad-schema": "The schema behind the record's schema id is no schema of this protocol, or one beyond all bounds.",
     "bad-utf8": "A text in the record is not UTF-8.",
     "bad-varint": "An integer does not have its shortest form, or has too many bits. Is the schema registry the right one?",
-    "checksum": "The row is damaged, or does not match its checksum; `corruption-handle-level` says to refuse it.",
     "claim-check": "The row lies in a file that is missing, too large, or not said where: `claim-check-storage-uri`.",
     "defect": "changefeed failed at this record, and not by its design: the error has the trace. The others go on. Please report it, with what `changefeed dlq show` prints of the record; a version that can read it replays it.",
     "handle-key-only": "The producer found the row too large and sent its key alone. Raise its `max-message-bytes`, or let it use `claim-check`.",
     "incomplete-group": "An event lies in several records, and these are not all of them: the log begins or ends inside, one is missing, or one of its entries is a dead letter. Read the records again from the first one.",
-    "no-key": "A delete tells its row by the key alone, and there is none.",
     "protocol": "The record contradicts the protocol in a way that has no code of its own; the error says how.",
-    "ps": "The header `ps` is missing, twice there, or not a number.",
-    "ps-gap": "Records are missing in front of this one, by its header `ps`. Read again from before the gap, or go on with `on_gap=warn`.",
     "schema": "A message contradicts what the protocol says of its members, or a value its column's type.",
     "too-large": "A value inflates beyond `max-inflated-bytes`, a group of records grows beyond `max_group_bytes`, or there is more of something than a record may hold.",
     "trailing-bytes": "The record goes on after its last message.",
@@ -57,6 +57,43 @@ REASONS = {
     "version": "The record's version is not 1. Is the protocol right?",
 }
 NO_LETTER = {"dead-letters"}  # reasons of errors that are about letters, not in them
+
+
+def protocols() -> str:
+    """The table of the protocols: who reads and writes the rows, and what cuts rest on."""
+    rows = []
+    for name in PROTOCOLS:
+        known = protocol(name)
+        reads = "Rust" if name in _KERNELS else "Python"
+        writes = "Rust" if issubclass(cast(type, known.encoder), ColumnEncoder) else "Python"
+        folder = f"src/changefeed/protocols/{name.replace('-', '_')}"
+        rows.append((f"[`{name}`]({folder}/README.md): {known.title}", reads, writes, _cut(known)))
+    return _table(("protocol", "decode", "encode", "into Delta tables, cut by"), rows)
+
+
+def _cut(known: Protocol) -> str:
+    """What cuts rest on, and the options that it needs."""
+    key = known.capabilities.cut_key
+    if key is None:
+        return "nothing: `consistency: key` alone"
+    names = {"resolved": "resolved marks", "checkpoint": "checkpoints", "transaction-mark": "whole transactions"}
+
+    def has(given: Mapping[str, str]) -> bool:
+        return key in known.capabilities_of(known.read_options(given)).carries
+
+    needed = {} if has({}) else fewest(next(variant for variant in known.variants if has(variant)), has)
+    options = " and ".join(f"`{n}`" if v == "true" else f"`{n}={v}`" for n, v in needed.items())
+    return f"{names[key]}, with {options}" if options else names[key]
+
+
+def option_pages() -> str:
+    """The table of contents of the options' pages."""
+    rows = [(f"[Options of {name}](reference/options-{name}.md)", protocol(name).title) for name in PROTOCOLS]
+    return _table(("options of a protocol", "by the producer's own names"), rows)
+
+
+# Tables in pages that are written by hand.
+TABLES: dict[str, Callable[[], str]] = {"protocols": protocols, "options": option_pages}
 
 
 def pages() -> dict[str, str]:
@@ -211,12 +248,17 @@ def _literal(value: Any) -> str:
 def error_page() -> str:
     """The error tree and the reasons of dead letters."""
     text = inspect.cleandoc(errors.__doc__ or "")
-    rows = [(f"`{reason}`", REASONS[reason]) for reason in sorted(REASONS)]
+    rows = [(f"`{reason}`", meaning) for reason, meaning in sorted(reasons().items())]
     return (
         f"# Errors\n\n{text}\n\n## Reasons of dead letters\n\n"
         "What to do with them: [recovery](../guides/recovery.md#dead-letters).\n\n"
         + _table(("reason", "meaning"), rows)
     )
+
+
+def reasons() -> dict[str, str]:
+    """Every reason of a dead letter -> what it means."""
+    return REASONS | {reason: text for name in PROTOCOLS for reason, text in protocol(name).reasons.items()}
 
 
 def reasons_in_code() -> set[str]:

@@ -8,9 +8,8 @@ import secrets
 
 import pytest
 
-from changefeed.kernel import decoder
+from changefeed.kernel import _KERNELS, decoder
 from changefeed.model.batch import Decoded
-from changefeed.protocols import PROTOCOLS
 from tests.kernel.agreement import made
 from tests.kernel.mutants import compare, difference
 
@@ -18,7 +17,7 @@ SEED = int(os.environ.get("CHANGEFEED_SEED") or secrets.randbelow(1 << 40))
 RECORDS = int(os.environ.get("CHANGEFEED_MUTANTS", "3000"))
 
 
-@pytest.mark.parametrize("protocol", sorted(PROTOCOLS))
+@pytest.mark.parametrize("protocol", sorted(_KERNELS))
 def test_kernel_and_reference_say_the_same_of_mutants(protocol: str) -> None:
     print(f"CHANGEFEED_SEED={SEED}")
     found = compare(protocol, SEED, RECORDS)

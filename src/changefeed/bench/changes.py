@@ -19,8 +19,8 @@ from changefeed.model.batch import BatchBuilder, Decoded
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
-from changefeed.protocols import protocol
-from changefeed.protocols.base import ClosingEncoder, Stores
+from changefeed.protocols import PROTOCOLS, protocol
+from changefeed.protocols.base import ClosingEncoder, Form, Stores
 
 _AT_ONCE = 4_000
 _FIRST_TS = 463_267_594_595_935_302
@@ -41,16 +41,9 @@ SHAPE = TableShape(
     "orders",
     tuple(Column(name, ColumnType.parse(text), name != "id", name == "id") for name, text in _TYPES.items()),
 )
-# What is measured: its protocol, and the options of those who send many rows; the others are the defaults.
-FORMS: dict[str, tuple[str, dict[str, str]]] = {
-    "ticdc-open": ("ticdc-open", {"max-batch-size": "1"}),
-    "ticdc-avro": ("ticdc-avro", {"enable-tidb-extension": "true"}),
-    "ticdc-debezium": ("ticdc-debezium", {"debezium-disable-schema": "true"}),
-    "ticdc-debezium, schema": ("ticdc-debezium", {}),
-    "debezium-mysql": ("debezium-mysql", {"schemas.enable": "false"}),
-    "debezium-mysql, schema": ("debezium-mysql", {}),
-    "debezium-mysql, avro": ("debezium-mysql", {"converter": "avro"}),
-    "tencent-dts": ("tencent-dts", {}),
+# What is measured: a form of a protocol's values, by the protocol's name and the form's.
+FORMS: dict[str, tuple[str, Form]] = {
+    ", ".join(filter(None, (name, form.name))): (name, form) for name in PROTOCOLS for form in protocol(name).forms
 }
 
 
@@ -80,7 +73,7 @@ class Workload:
 
 def workload(form: str, rows: int, *, seed: int = 1) -> Workload:
     """The records in which the protocol's encoder says `rows` changes in this form."""
-    (name, options), schemas, ids = FORMS[form], dict[int, str](), dict[str, int]()
+    (name, chosen), schemas, ids = FORMS[form], dict[int, str](), dict[str, int]()
 
     def register(subject: str, schema: str) -> int:
         schemas.setdefault(ids.setdefault(schema, len(ids) + 1), schema)
@@ -88,12 +81,12 @@ def workload(form: str, rows: int, *, seed: int = 1) -> Workload:
 
     known = protocol(name)
     encoder = known.encoder(
-        known.read_options(options), Stores(get_schema=schemas.__getitem__, register_schema=register)
+        known.read_options(chosen.options), Stores(get_schema=schemas.__getitem__, register_schema=register)
     )
     batches = [encoder.encode(made) for made in changes(rows, random.Random(seed))]
     if isinstance(encoder, ClosingEncoder):
         batches.append(encoder.finish())
-    return Workload(form, name, options, [batch for batch in batches if len(batch)], schemas, rows)
+    return Workload(form, name, chosen.options, [batch for batch in batches if len(batch)], schemas, rows)
 
 
 def changes(rows: int, r: random.Random) -> Iterator[Decoded]:

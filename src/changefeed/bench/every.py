@@ -11,7 +11,7 @@ import json as json_module
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -84,7 +84,7 @@ def measure(work: Workload) -> Iterator[Speed]:
     """The library, the reference, and the kernel where it has a twin; a library that is not installed is left out."""
     values = work.values
     seconds = turns.fastest(dict(_ways(work, values)), once="reference")
-    yield from _speeds(work, "core", seconds, PEERS[work.form][0], times=1)
+    yield from _speeds(work, "core", seconds, _peer(work)[0], times=1)
 
 
 def measure_on_spark(spark: SparkSession, work: Workload) -> Iterator[Speed]:
@@ -118,7 +118,7 @@ def _speeds(work: Workload, where: str, seconds: dict[str, float], usual: str | 
 
 
 def _ways(work: Workload, values: list[bytes]) -> Iterator[tuple[str, Callable[[], Any]]]:
-    name, library = PEERS[work.form]
+    name, library = _peer(work)
     with suppress(MissingExtraError):
         yield name, library(values, work.schemas)
     yield "reference", lambda: decode(work, "off")
@@ -127,6 +127,10 @@ def _ways(work: Workload, values: list[bytes]) -> Iterator[tuple[str, Callable[[
     except ConfigError:
         return
     yield "kernel", lambda: decode(work, "on")
+
+
+def _peer(work: Workload) -> tuple[str, Callable[[Sequence[bytes], Mapping[int, str]], Callable[[], Any]]]:
+    return PEERS[FORMS[work.form][1].values]
 
 
 def _decoder(work: Workload, kernel: Literal["on", "off"]) -> Any:

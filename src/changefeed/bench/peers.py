@@ -123,14 +123,10 @@ def _describe(file: Any, table: Message) -> None:
             _describe(file, inner)
 
 
-# The form of a protocol -> the library's name, and what runs it.
+# What a form's values are -> the library's name, and what runs it.
 PEERS: dict[str, tuple[str, Callable[[Sequence[bytes], Mapping[int, str]], Callable[[], Any]]]] = {
-    "ticdc-open": ("json.loads", framed_json_loads),
-    "ticdc-avro": ("fastavro", fastavro),
-    "ticdc-debezium": ("json.loads", json_loads),
-    "ticdc-debezium, schema": ("json.loads", json_loads),
-    "debezium-mysql": ("json.loads", json_loads),
-    "debezium-mysql, schema": ("json.loads", json_loads),
-    "debezium-mysql, avro": ("fastavro", fastavro),
-    "tencent-dts": ("protobuf", protobuf),
+    "json": ("json.loads", json_loads),
+    "framed json": ("json.loads", framed_json_loads),
+    "avro": ("fastavro", fastavro),
+    "protobuf": ("protobuf", protobuf),
 }

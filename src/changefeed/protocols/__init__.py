@@ -15,15 +15,7 @@ PROTOCOLS: dict[str, str] = {
     "ticdc-debezium": "changefeed.protocols.ticdc_debezium",
     "debezium-mysql": "changefeed.protocols.debezium_mysql",
     "tencent-dts": "changefeed.protocols.tencent_dts",
-}
-
-# As TiCDC and their documentation call them.
-_MEANT = {
-    "open-protocol": "ticdc-open",
-    "open": "ticdc-open",
-    "avro": "ticdc-avro",
-    "flat-avro": "ticdc-avro",
-    "dts": "tencent-dts",
+    "canal-json": "changefeed.protocols.canal_json",
 }
 
 
@@ -35,5 +27,14 @@ def protocol(name: str) -> Protocol:
         ConfigError: there is none; the message has the nearest name and all of them.
     """
     if name not in PROTOCOLS:
-        raise unknown_name("protocol", name, PROTOCOLS, _MEANT)
+        raise unknown_name("protocol", name, PROTOCOLS, _meant())
     return cast(Protocol, import_module(PROTOCOLS[name]).PROTOCOL)
+
+
+def ticdc_names() -> dict[str, str]:
+    """What a TiCDC sink URI calls a protocol -> the protocol's name here."""
+    return {called: name for name in PROTOCOLS for called in protocol(name).ticdc_names}
+
+
+def _meant() -> dict[str, str]:
+    return ticdc_names() | {alias: name for name in PROTOCOLS for alias in protocol(name).aliases}

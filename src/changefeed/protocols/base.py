@@ -218,8 +218,8 @@ class Capabilities:
         headers: whether the protocol says something in record headers.
         fragments: an event may lie in several records; the decoder is a `FragmentDecoder`.
         key_only: a row that is too large may come with its key alone, and `ohk` in its origin.
-        everywhere: a schema change is sent to every partition of its topic, behind the rows of its tables before it. Without
-            that, what a partition has is in its order.
+        everywhere: a schema change, or a mark at or above it, is sent to every partition of its topic, behind the rows of its
+            tables before it. Without that, what a partition has is in its order.
         restored_ddl: TiDB wrote the text of the schema changes, from what it had parsed; see `wire.ddl.parse`.
     """
 
@@ -268,10 +268,29 @@ class Capabilities:
 
 
 @dataclass(frozen=True, slots=True)
+class Form:
+    """What record values look like under some options; the benchmarks measure each form.
+
+    Attributes:
+        name: empty for the usual form.
+        options: those of a producer that sends many rows; the others are the defaults.
+        values: what a value is; it decides which library the decoder is measured against.
+    """
+
+    name: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    values: Literal["json", "framed json", "avro", "protobuf"] = "json"
+
+
+@dataclass(frozen=True, slots=True)
 class Protocol:
     """One of the languages in which changes are spoken.
 
     Attributes:
+        ticdc_names: what a TiCDC sink URI calls it; empty where TiCDC does not write it.
+        aliases: other names that people try; an unknown name is answered with the protocol that was meant.
+        reasons: reason of a dead letter that this protocol alone gives -> what it means, for the page of errors.
+        forms: of its record values.
         capabilities: what it can do at most; `capabilities_of` knows what of it goes with some options.
         redefine: what values are under the types that DDL defines, by the protocol's options; None where records tell
             enough of their own types.
@@ -295,6 +314,10 @@ class Protocol:
     variants: tuple[Mapping[str, str], ...] = ()
     self_telling: bool = False
     as_read: bool = False
+    ticdc_names: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    forms: tuple[Form, ...] = (Form(),)
     recognize: Callable[[Record], str | None] | None = None
     likely: Callable[[Record], Mapping[str, str]] | None = None
 

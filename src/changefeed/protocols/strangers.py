@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import msgspec
 
+from changefeed.protocols import PROTOCOLS
 from changefeed.protocols.base import Record
 
 # name -> members that an object of this format has
-_JSON: dict[str, frozenset[str]] = {
-    "Canal-JSON": frozenset({"isDdl", "database", "table", "type", "data"}),
+_FORMATS: dict[str, frozenset[str]] = {
     "Tencent DTS in JSON": frozenset({"messageType", "fileName", "position", "sourceType"}),
     "Maxwell": frozenset({"database", "table", "type", "ts", "data"}),
     "TiCDC Simple Protocol": frozenset({"version", "type", "commitTs", "buildTs"}),
     "Debezium of another connector": frozenset({"op", "source"}),
 }
+# Without those that have become protocols.
+_JSON = {known: members for known, members in _FORMATS.items() if known.lower().replace(" ", "-") not in PROTOCOLS}
 _ENVELOPES = ("payload",)
 
 

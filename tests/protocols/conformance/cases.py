@@ -3,6 +3,12 @@
     protocols/<name>/vectors/*.json            {"source": …, "cases": [{"name", "options"?, "records", "events", …}]}
     protocols/<name>/vectors/histories.json    {"<file in tests/data>": {"options", "events": {kind: count}, "sha256"}}
 
+and by what its tests say of it, in tests/protocols/<name>/:
+
+    bombs.py       bombs()           records that would cost much if they were believed
+    arriving.py    arriving()        what values arrive as, of a protocol whose types need a definition (`redefine`)
+    silent.py      silent(record)    whether a record may say nothing, if some may
+
 A case's `records` are lines of a record log, its `events` lines of the canonical text. `"encodes": false` says that
 the records are not what a producer writes with these options; `why` tells the reader. The option `schema-registry` is a
 file of schemas beside the vectors, or in tests/data; without it, schemas are kept in memory.
@@ -16,7 +22,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -106,6 +114,13 @@ def _history_records(file: str) -> pa.RecordBatch:
 def folder(name: str) -> Path:
     """The protocol's folder."""
     return Path(str(import_module(PROTOCOLS[name]).__file__)).parent
+
+
+@cache
+def own(name: str, module: str) -> ModuleType | None:
+    """What a protocol's tests say of it: `tests/protocols/<name>/<module>.py`; None where there is no such file."""
+    full = f"tests.protocols.{name.replace('-', '_')}.{module}"
+    return import_module(full) if find_spec(full) is not None else None
 
 
 def cases() -> Iterator[Case]:

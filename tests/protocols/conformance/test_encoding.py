@@ -109,7 +109,7 @@ def test_a_vector_is_written_alike(case: Case) -> None:
 
 
 @pytest.mark.parametrize("name, options", TARGETS)
-@pytest.mark.parametrize("source", ["ticdc-open", "ticdc-avro", "ticdc-debezium", "debezium-mysql", "tencent-dts"])
+@pytest.mark.parametrize("source", PROTOCOLS)
 def test_vectors_of_other_protocols_are_written_alike(name: str, options: dict[str, Any], source: str) -> None:
     for case in cases():
         if case.protocol == source:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from decimal import Decimal
-from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +22,7 @@ from changefeed.protocols import protocol
 from changefeed.protocols.base import Options, Protocol
 from changefeed.wire.events import Row, in_order
 from tests.model.strategies import column_types, decoded, values
-from tests.protocols.conformance.cases import bytes_of, histories, spoken, stores
+from tests.protocols.conformance.cases import bytes_of, histories, own, spoken, stores
 
 # Each protocol with its defaults, and with each set of options that a history was recorded with, whatever its schemas: under
 # CI hypothesis nests a function's settings once for each of its tests, and a thousand are too deep.
@@ -102,9 +101,9 @@ def redefined(redefine: Callable[[Any], Any], value: Any) -> Any:
 
 def arriving(spoken: Protocol) -> Callable[[ColumnType, Any, dict[str, Any]], Any]:
     """(type, ready value, options) -> the canonical value that arrives: `tests/protocols/<name>/arriving.py`."""
-    found: Callable[[ColumnType, Any, dict[str, Any]], Any] = import_module(
-        f"tests.protocols.{spoken.name.replace('-', '_')}.arriving"
-    ).arriving
+    module = own(spoken.name, "arriving")
+    assert module is not None
+    found: Callable[[ColumnType, Any, dict[str, Any]], Any] = module.arriving
     return found
 
 

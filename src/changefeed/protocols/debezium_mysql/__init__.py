@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from changefeed.protocols.base import Capabilities, Protocol
+from changefeed.protocols.base import Capabilities, Form, Protocol
 from changefeed.protocols.debezium_mysql.decoder import NAME, Decoder
 from changefeed.protocols.debezium_mysql.definition import redefine
 from changefeed.protocols.debezium_mysql.encoder import Encoder
@@ -66,6 +66,7 @@ PROTOCOL = Protocol(
     ),
     self_telling=True,
     as_read=True,
+    forms=(Form("", {"schemas.enable": "false"}), Form("schema"), Form("avro", {"converter": "avro"}, "avro")),
     recognize=recognize,
     likely=likely,
 )

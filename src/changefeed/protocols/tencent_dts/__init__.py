@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from changefeed.protocols.base import Capabilities, Protocol
+from changefeed.protocols.base import Capabilities, Form, Protocol
 from changefeed.protocols.tencent_dts.decoder import Decoder
 from changefeed.protocols.tencent_dts.encoder import Encoder
 from changefeed.protocols.tencent_dts.letters import NAME
@@ -30,5 +30,12 @@ PROTOCOL = Protocol(
     options=Options,
     decoder=Decoder,
     encoder=Encoder,
+    aliases=("dts",),
+    reasons={
+        "ps": "The header `ps` is missing, twice there, or not a number.",
+        "ps-gap": "Records are missing in front of this one, by its header `ps`. Read again from before the gap, or go on "
+        "with `on_gap=warn`.",
+    },
+    forms=(Form("", {}, "protobuf"),),
     recognize=recognize,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from changefeed.protocols.base import Capabilities, Protocol
+from changefeed.protocols.base import Capabilities, Form, Protocol
 from changefeed.protocols.ticdc_avro.decoder import Decoder
 from changefeed.protocols.ticdc_avro.encoder import Encoder
 from changefeed.protocols.ticdc_avro.options import NAME, Options
@@ -55,6 +55,12 @@ PROTOCOL = Protocol(
         {**_MARKED, "avro-include-before-value": "true"},
     ),
     self_telling=True,
+    ticdc_names=("avro", "flat-avro"),
+    reasons={
+        "checksum": "The row is damaged, or does not match its checksum; `corruption-handle-level` says to refuse it.",
+        "no-key": "A delete tells its row by the key alone, and there is none.",
+    },
+    forms=(Form("", _EXTENDED, "avro"),),
     recognize=recognize,
     likely=likely,
 )

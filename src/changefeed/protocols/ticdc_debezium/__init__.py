@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from changefeed.protocols.base import Capabilities, Protocol
+from changefeed.protocols.base import Capabilities, Form, Protocol
 from changefeed.protocols.ticdc_debezium.decoder import NAME, Decoder
 from changefeed.protocols.ticdc_debezium.definition import redefine
 from changefeed.protocols.ticdc_debezium.encoder import Encoder
@@ -49,6 +49,8 @@ PROTOCOL = Protocol(
         {"enable-tidb-extension": "true", "debezium-include-start-ts": "true"},
     ),
     self_telling=True,
+    ticdc_names=("debezium",),
+    forms=(Form("", {"debezium-disable-schema": "true"}), Form("schema")),
     recognize=recognize,
     likely=likely,
 )

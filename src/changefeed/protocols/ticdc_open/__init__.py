@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from changefeed.protocols.base import Capabilities, Protocol
+from changefeed.protocols.base import Capabilities, Form, Protocol
 from changefeed.protocols.ticdc_open.decoder import NAME, Decoder
 from changefeed.protocols.ticdc_open.encoder import Encoder
 from changefeed.protocols.ticdc_open.options import Options
@@ -49,6 +49,9 @@ PROTOCOL = Protocol(
         {"delete-only-output-handle-key-columns": "true"},
         {"large-message-handle-option": "handle-key-only"},
     ),
+    ticdc_names=("open-protocol", "default"),
+    aliases=("open",),
+    forms=(Form("", {"max-batch-size": "1"}, "framed json"),),
     recognize=recognize,
     likely=likely,
 )

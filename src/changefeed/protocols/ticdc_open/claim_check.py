@@ -2,24 +2,18 @@
 
     file    {"key":"<base64>","value":"<base64>"}      key and value framed as in a Kafka record of one message
 
-Rule 1. `ccl` comes from outside: only its last part is used, as a plain file name in the configured store.
-Rule 2. The file must tell of the same event as the message: equal ts, schema and table, and no further `ccl`.
+Rule 1. The file must tell of the same event as the message: equal ts, schema and table, and no further `ccl`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import re
-import uuid
 from collections.abc import Callable
 from typing import Any
 
 from changefeed.errors import ProtocolError
 from changefeed.protocols.ticdc_open.envelope import ROW, EventKey
 from changefeed.protocols.ticdc_open.framing import Message, split
-from changefeed.wire import base64_text, strict_json
-
-_FILE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,254}", re.ASCII)
+from changefeed.wire import base64_text, claim_check, strict_json
 
 
 def read(key: EventKey, get: Callable[[str], bytes] | None, limit: int) -> Message:
@@ -29,20 +23,13 @@ def read(key: EventKey, get: Callable[[str], bytes] | None, limit: int) -> Messa
         ProtocolError: reason `claim-check`: no store, no such file, or not what a claim-check file is.
     """
     name = file_name(key.ccl or "")
-    if get is None:
-        raise _failed(f'row lies in the claim-check file {name}: set option "claim-check-storage-uri" to read it')
-    try:
-        body = get(name)
-    except FileNotFoundError as error:
-        raise _failed(f"claim-check file {name} is not in the store") from error
-    if len(body) > limit:
-        raise _failed(f'claim-check file {name} has {len(body)} bytes, above option "claim-check-max-bytes" {limit}')
+    body = claim_check.fetch(name, get, limit)
     try:
         messages = split(*_framed(body))
     except ProtocolError as error:
-        raise _failed(f"claim-check file {name}: {error}") from error
+        raise claim_check.failed(f"claim-check file {name}: {error}") from error
     if len(messages) != 1:
-        raise _failed(f"claim-check file {name} holds {len(messages)} messages, expected 1")
+        raise claim_check.failed(f"claim-check file {name} holds {len(messages)} messages, expected 1")
     return messages[0]
 
 
@@ -52,20 +39,17 @@ def file_name(location: str) -> str:
     Raises:
         ProtocolError: that is no plain file name.
     """
-    name = location.rsplit("/", 1)[-1]
-    if not _FILE.fullmatch(name):
-        raise _failed(f"{name[:60]!r} is no plain name of a claim-check file - at `ccl`")
-    return name
+    return claim_check.file_name(location, "ccl")
 
 
 def check_same(message: EventKey, stored: EventKey) -> None:
     """Checks that the file is about the row that the message announces."""
     if stored.kind != ROW or stored.ccl is not None or stored.ohk:
-        raise _failed("claim-check file does not hold a whole row")
+        raise claim_check.failed("claim-check file does not hold a whole row")
     for what in ("ts", "schema", "table"):
         sent, found = getattr(message, what), getattr(stored, what)
         if sent != found:
-            raise _failed(f"claim-check file has {what} {found!r}, its message {sent!r}")
+            raise claim_check.failed(f"claim-check file has {what} {found!r}, its message {sent!r}")
 
 
 def body(key: bytes, value: bytes) -> bytes:
@@ -73,17 +57,8 @@ def body(key: bytes, value: bytes) -> bytes:
     return f'{{"key":"{base64_text.write(key)}","value":"{base64_text.write(value)}"}}'.encode()
 
 
-def new_file_name(content: bytes) -> str:
-    """`<uuid v4>.json`, made of the content: the same row sent again is the same file."""
-    return f"{uuid.UUID(bytes=hashlib.sha256(content).digest()[:16], version=4)}.json"
-
-
 def _framed(content: bytes) -> tuple[bytes, bytes]:
     found: Any = strict_json.read(content, "content")
     if type(found) is not dict or found.keys() != {"key", "value"} or any(type(v) is not str for v in found.values()):
         raise ProtocolError("content has not exactly the texts key and value")
     return base64_text.read(found["key"]), base64_text.read(found["value"])
-
-
-def _failed(message: str) -> ProtocolError:
-    return ProtocolError(message, reason="claim-check")

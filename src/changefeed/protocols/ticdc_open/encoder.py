@@ -24,6 +24,7 @@ from changefeed.protocols.ticdc_open.options import Options
 from changefeed.protocols.ticdc_open.rows import RowWriter
 from changefeed.protocols.ticdc_open.templates import Templates
 from changefeed.wire import compression, heads
+from changefeed.wire.claim_check import new_file_name
 from changefeed.wire.ddl_actions import CODES
 from changefeed.wire.events import Lines, Row, in_order, naming, needed_ts
 from changefeed.wire.routing import Offsets, Router
@@ -113,7 +114,7 @@ class Encoder:
         content = claim_check.body(*framing.join([message]))
         if location is None:
             uri = (self._options.claim_check_storage_uri or "").rstrip("/")
-            location = f"{uri}/{claim_check.new_file_name(content)}"
+            location = f"{uri}/{new_file_name(content)}"
         self._stores.put_body(claim_check.file_name(location), content)
         return self._within(row, self._rows.message(row, handle_only=True, ccl=location))
 

@@ -15,29 +15,16 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from msgspec.structs import fields
 
 from changefeed.errors import ConfigError, unknown_name
-from changefeed.protocols import protocol
+from changefeed.protocols import protocol, ticdc_names
 
-_PROTOCOLS = {
-    "open-protocol": "ticdc-open",
-    "default": "ticdc-open",
-    "avro": "ticdc-avro",
-    "flat-avro": "ticdc-avro",
-    "debezium": "ticdc-debezium",
-}
 _PRODUCER_ONLY = frozenset(
     {
         "kafka-version", "kafka-client-id", "replication-factor", "auto-create-topic", "required-acks", "compression",
         "max-retry", "dial-timeout", "read-timeout", "write-timeout", "encoder-concurrency",
     }
 )  # fmt: skip
-_OF_ANOTHER_PROTOCOL = frozenset(
-    {
-        "max-message-bytes", "max-batch-size", "enable-tidb-extension", "avro-decimal-handling-mode",
-        "avro-bigint-unsigned-handling-mode", "avro-enable-watermark", "avro-include-before-value", "schema-registry",
-        "only-output-updated-columns", "debezium-disable-schema", "debezium-include-start-ts", "encoding-format",
-        "content-compatible", "output-row-key",
-    }
-)  # fmt: skip
+# Of the codec `simple`, which no protocol here is, and what of `canal-json` a reader need not know.
+_OF_OTHER_CODECS = frozenset({"encoding-format", "output-row-key"})
 _CONNECTION = frozenset(
     {"sasl-mechanism", "sasl-user", "sasl-password", "enable-tls", "ca", "cert", "key", "insecure-skip-verify"}
 )
@@ -59,10 +46,12 @@ def read_uri(uri: str) -> dict[str, Any]:
         raise ConfigError(
             "source.uri: it names no protocol; add `protocol=open-protocol`, or what the changefeed's file says"
         )
-    if name not in _PROTOCOLS:
-        raise unknown_name("protocol of TiCDC", name, _PROTOCOLS)
-    known = {field.encode_name for field in fields(protocol(_PROTOCOLS[name]).options)}
-    unread = (_PRODUCER_ONLY | _CONNECTION | _OF_ANOTHER_PROTOCOL) - known
+    protocols = ticdc_names()
+    if name not in protocols:
+        raise unknown_name("protocol of TiCDC", name, protocols)
+    known = _options(protocols[name])
+    others = set[str]().union(*map(_options, set(protocols.values())))
+    unread = (_PRODUCER_ONLY | _CONNECTION | _OF_OTHER_CODECS | others) - known
     options = {k: v for k, v in said.items() if k not in unread}
     unknown = next((k for k in options if k.startswith("sasl-")), None)
     if unknown is not None:
@@ -73,9 +62,13 @@ def read_uri(uri: str) -> dict[str, Any]:
         "type": "kafka",
         "servers": parts.netloc.rpartition("@")[2],
         "topics": [topic],
-        "protocol": {"name": _PROTOCOLS[name], **options},
+        "protocol": {"name": protocols[name], **options},
         **_connection(said, tls=parts.scheme == "kafka+ssl"),
     }
+
+
+def _options(name: str) -> set[str]:
+    return {field.encode_name for field in fields(protocol(name).options)}
 
 
 def _connection(said: dict[str, str], *, tls: bool) -> dict[str, str]:

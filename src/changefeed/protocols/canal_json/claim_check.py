@@ -1,0 +1,71 @@
+"""Claim checks: a row too large for Kafka lies in a file, its message carries the file's place in `_tidb.claimCheckLocation`.
+
+    message   {… "data":[{<handle key>}],"_tidb":{"commitTs":…,"claimCheckLocation":"s3://bucket/<uuid>.json"}}
+    file      {"key":null,"value":"<base64>"}, or the value alone with claim-check-raw-value
+
+Rule 1. The file must tell of the same event as the message: equal table, type and commit_ts, and be the whole row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from changefeed.errors import ProtocolError
+from changefeed.protocols.canal_json.message import Extension, Message
+from changefeed.protocols.canal_json.options import Options
+from changefeed.wire import base64_text, claim_check, strict_json
+
+
+def read(location: str, get: Callable[[str], bytes] | None, options: Options) -> bytes:
+    """The value that the file at `location` holds.
+
+    Raises:
+        ProtocolError: reason `claim-check`: no store, no such file, or not what a claim-check file is.
+    """
+    name = file_name(location)
+    content = claim_check.fetch(name, get, options.claim_check_max_bytes)
+    try:
+        return content if options.claim_check_raw_value else _value(content)
+    except ProtocolError as error:
+        raise claim_check.failed(f"claim-check file {name}: {error}") from error
+
+
+def _value(content: bytes) -> bytes:
+    found: Any = strict_json.read(content, "content")
+    if type(found) is not dict or found.keys() != {"key", "value"} or type(found["value"]) is not str:
+        raise ProtocolError("content has not exactly the members key and value")
+    return base64_text.read(found["value"])
+
+
+def file_name(location: str) -> str:
+    """The file's name in a location: what follows the last slash.
+
+    Raises:
+        ProtocolError: that is no plain file name.
+    """
+    return claim_check.file_name(location, "_tidb.claimCheckLocation")
+
+
+def check_same(sent: Message, stored: Message) -> None:
+    """Checks that the file is about the row that the message announces.
+
+    Raises:
+        ProtocolError: it is not.
+    """
+    extension = stored.extension or Extension()
+    if stored.is_ddl or extension.claim_check is not None or extension.only_handle_key:
+        raise claim_check.failed("claim-check file does not hold a whole row")
+    for what in ("database", "table", "type", "es"):
+        if getattr(sent, what) != getattr(stored, what):
+            raise claim_check.failed(
+                f"claim-check file has {what} {getattr(stored, what)!r}, its message {getattr(sent, what)!r}"
+            )
+    told, found = (sent.extension or Extension()).commit_ts, extension.commit_ts
+    if told != found:
+        raise claim_check.failed(f"claim-check file has commitTs {found}, its message {told}")
+
+
+def body(value: bytes, *, raw: bool) -> bytes:
+    """The file that holds a value."""
+    return value if raw else f'{{"key":null,"value":"{base64_text.write(value)}"}}'.encode()

@@ -1,0 +1,236 @@
+"""Records to changes: the reference. One message at a time, every check made, nothing guessed.
+
+    value ─ compression ─ message.split ─▶ messages ─ message.read ─▶ rows      images ─▶ shapes ─▶ table batches
+                                              │                    ├▶ DDL       schema change
+                                              │                    └▶ watermark resolved
+                                              └─ whatever fails: a dead letter of the whole record
+
+Rule 1. `data` of an INSERT are new rows, of a DELETE old ones; of an UPDATE new ones, and `old` has their old rows in the same
+        order. Of an UPDATE without `old` the old rows are unknown.
+Rule 2. Columns that `old` leaves out did not change: they have the value of the new row. The origin's `old` names the columns
+        that were sent, so that the same bytes can be written again.
+Rule 3. A record of which one message cannot be read is one dead letter, and nothing of it is a change.
+Rule 4. Keys are not read: no producer writes any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from changefeed.errors import ProtocolError, SchemaError
+from changefeed.model.batch import BatchBuilder, Decoded
+from changefeed.model.event import Control, DeadLetter, Instant, Resolved
+from changefeed.model.position import Place
+from changefeed.model.table import canonical
+from changefeed.protocols.base import Stores
+from changefeed.protocols.canal_json import claim_check, message, schema_changes
+from changefeed.protocols.canal_json.images import BEFORE, Images, Values
+from changefeed.protocols.canal_json.message import Extension, Message
+from changefeed.protocols.canal_json.options import NAME, Options
+from changefeed.protocols.canal_json.shapes import Family, describe, family
+from changefeed.protocols.canal_json.types import sql_type
+from changefeed.wire import compression
+from changefeed.wire.families import Families
+from changefeed.wire.json_form import show
+from changefeed.wire.records import dead_letter, each_record
+from changefeed.wire.zone import zone
+
+_HINT = ' Is "protocol" right for this topic?'
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row that has been read, and waits until all of its record has."""
+
+    family: Family
+    images: Images
+    op: str
+    before: Values | None
+    after: Values | None
+    commit_ts: int | None
+    es: int
+    origin: str
+
+
+class Decoder:
+    """Decodes records of any producer. Remembers the shapes it has seen; not shared between threads."""
+
+    def __init__(self, options: Options, stores: Stores) -> None:
+        compression.check_available(options.large_message_handle_compression)
+        self._options = options
+        self._stores = stores
+        self._zone = zone(options.time_zone)
+        self._families: Families[Family] = Families()
+
+    def decode(self, records: pa.RecordBatch) -> Decoded:
+        """What the records mean; see `protocols.base.Decoder`."""
+        rows = BatchBuilder()
+        control: list[Control] = []
+        dead: list[DeadLetter] = []
+        for place, key, value, headers in each_record(records):
+            try:
+                events = list(self._record(place, value))
+            except ProtocolError as error:
+                hint = _HINT if error.reason in ("bad-json", "unknown-kind") else ""
+                letter = dead_letter(NAME, error, place, key, value, headers, hint)
+                database, table = self._named(value)
+                dead.append(replace(letter, database=database, table=table))
+                continue
+            for index, event in enumerate(events):
+                at = place if len(events) == 1 else replace(place, index=index)
+                if isinstance(event, Row):
+                    _add(rows, event, at)
+                else:
+                    control.append(replace(event, place=at))
+        return Decoded(rows.build(), control, dead)
+
+    def forget(self) -> None:
+        """Lets go of the shapes; see `protocols.base.Decoder`."""
+        self._families.forget()
+
+    def _inflated(self, value: bytes | None) -> bytes:
+        if value is None:
+            raise SchemaError("record has no value")
+        options = self._options
+        return compression.inflate(value, options.large_message_handle_compression, options.max_inflated_bytes)
+
+    def _record(self, place: Place, value: bytes | None) -> Iterator[Row | Control]:
+        parts = message.split(self._inflated(value))
+        for number, (text, end, start) in enumerate(parts):
+            try:
+                yield from self._message(message.read(text), end, place)
+            except ProtocolError as error:
+                several = len(parts) > 1
+                within = f" in message {number + 1} of {len(parts)}" if several else ""
+                byte = start + (error.byte or 0) if several else error.byte
+                raise type(error)(f"{error}{within}", reason=error.reason, byte=byte) from error
+
+    def _message(self, found: Message, end: bytes, place: Place) -> Iterator[Row | Control]:
+        kept: dict[str, Any] = {"id": found.id, "ts": found.ts}
+        if end:
+            kept["end"] = end.decode()
+        if found.gtid is not None:
+            kept["gtid"] = found.gtid
+        if found.type == message.WATERMARK and not found.is_ddl:
+            yield _resolved(found, kept, place)
+        elif found.is_ddl:
+            yield schema_changes.read(found, kept, place)
+        elif found.type in message.OPS:
+            yield from self._rows(*self._whole(found, kept))
+        else:
+            expected = f"expected {', '.join(message.OPS)}, {message.WATERMARK} or a DDL"
+            raise ProtocolError(f"type {found.type!r:.60} is unknown, {expected}", reason="unknown-kind")
+
+    def _whole(self, found: Message, kept: dict[str, Any]) -> tuple[Message, dict[str, Any]]:
+        """The message itself, or the one in the claim-check file that it names."""
+        extension = found.extension or Extension()
+        if extension.claim_check is None:
+            return found, kept
+        data = claim_check.read(extension.claim_check, self._stores.get_body, self._options)
+        stored = message.read(self._inflated(data))
+        claim_check.check_same(found, stored)
+        return stored, {**kept, "ccl": extension.claim_check}
+
+    def _rows(self, found: Message, kept: dict[str, Any]) -> Iterator[Row]:
+        _check_row_message(found)
+        extension = found.extension or Extension()
+        if len(found.data) > 1:
+            kept["rows"] = len(found.data)
+        if extension.only_handle_key:
+            kept["ohk"] = True
+        if extension.row_key is not None:
+            kept["rowkey"] = extension.row_key
+        if found.sql:
+            kept["sql"] = found.sql
+        for place, new in enumerate(found.data):
+            yield self._row(found, kept, new, None if found.old is None else found.old[place], place)
+
+    def _row(
+        self,
+        found: Message,
+        kept: Mapping[str, Any],
+        new: Mapping[str, str | None],
+        old: Mapping[str, str | None] | None,
+        place: int,
+    ) -> Row:
+        described = describe(
+            found.types, tuple(new), None if old is None else tuple(old), found.database, found.table, found.keys
+        )
+        made = self._families.of(described, lambda: family(described, self._zone))
+        images, op = Images(), message.OPS[found.type]
+        origin = dict(kept)
+        after = images.read(made.columns, new, f"data[{place}]", "")
+        before = None
+        if old is not None:
+            before = images.completed(images.read(made.columns, old, f"old[{place}]", BEFORE), after)
+            if tuple(old) != tuple(new):
+                origin["old"] = list(old)
+        if place == 0:
+            _keep_types(found, made, after, origin)
+        if images.replaced:
+            origin["replaced"] = images.replaced
+        if images.sent:
+            origin["sent"] = images.sent
+        if op == "delete":
+            before, after = after, None  # type: ignore[assignment]  # the only image is the old one
+        ts = None if found.extension is None else found.extension.commit_ts
+        return Row(made, images, op, before, after, ts, found.es, canonical(origin))
+
+    def _named(self, value: bytes | None) -> tuple[str | None, str | None]:
+        """The table that a record is about, where its first message can be read."""
+        try:
+            found = message.read(message.split(self._inflated(value))[0][0])
+        except ProtocolError:
+            return None, None
+        return found.database or None, found.table or None
+
+
+def _add(rows: BatchBuilder, row: Row, place: Place) -> None:
+    rows.add(
+        row.family.shape(row.images.digits),
+        place,
+        row.op,
+        before=row.before,
+        after=row.after,
+        commit_ts=row.commit_ts,
+        commit_time=row.es,
+        origin=row.origin,
+        irregular=row.images.irregular,
+    )
+
+
+def _check_row_message(found: Message) -> None:
+    if not (found.database and found.table):
+        raise SchemaError("row without a database or a table")
+    if not found.data or not found.data[0]:
+        raise SchemaError(f"message of type {found.type} has no rows - at `data`")
+    if found.old is not None and found.type != "UPDATE":
+        raise SchemaError(f"message of type {found.type} has old rows - at `old`")
+    if found.old is not None and len(found.old) != len(found.data):
+        raise SchemaError(f"message has {len(found.data)} rows and {len(found.old)} old ones - at `old`")
+    if found.extension is not None and found.extension.commit_ts is None:
+        raise SchemaError("extension of a row has no commitTs - at `_tidb`")
+
+
+def _keep_types(found: Message, made: Family, image: Values, origin: dict[str, Any]) -> None:
+    """Keeps `sqlType` and `mysqlType` where they are not what the writer makes of the columns."""
+    types = [name for name, _ in made.described.columns]
+    if list(found.types or ()) != types:
+        same = sorted(found.types or ()) == sorted(types)
+        origin["mysqlType"] = list(found.types or ()) if same else found.types
+    usual = {name: sql_type(made.columns[name].column.type, image.get(name)) for name in types}
+    if found.numbers is None or list(found.numbers.items()) != list(usual.items()):
+        origin["sqlType"] = found.numbers
+
+
+def _resolved(found: Message, kept: dict[str, Any], place: Place) -> Resolved:
+    ts = None if found.extension is None else found.extension.watermark_ts
+    if ts is None:
+        raise SchemaError("watermark has no watermarkTs - at `_tidb`")
+    if found.data or found.old or found.database or found.table:
+        raise SchemaError(f"watermark of {show(f'{found.database}.{found.table}')} has rows or a table")
+    return Resolved(ts, place, Instant(found.es * 1000, 3), kept)

@@ -1,0 +1,80 @@
+"""The two images of a row while they are read: what its columns hold, and what they could not hold.
+
+A value that its type cannot hold is NULL in its image and kept in `irregular`, under the column's name; names of the old
+row of an update carry `before.`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from changefeed.errors import ProtocolError, SchemaError, UnsupportedError
+from changefeed.protocols.canal_json.shapes import Compiled
+from changefeed.wire.strict_json import REPLACED, unmarked
+from changefeed.wire.texts import Irregular, Moment
+
+Values = dict[str, Any]
+BEFORE = "before."
+
+
+class Images:
+    """Ready values of both images.
+
+    Attributes:
+        irregular: what the types cannot hold, word for word.
+        replaced: by name as in `irregular`, which U+FFFD the producer wrote for a byte that is not UTF-8.
+        sent: by name as in `irregular`, a text that the writer would write otherwise.
+        digits: of the fractions of datetimes and timestamps whose type does not name them, by column.
+    """
+
+    __slots__ = ("digits", "irregular", "replaced", "sent")
+
+    def __init__(self) -> None:
+        self.irregular: dict[str, bytes] = {}
+        self.replaced: dict[str, list[int]] = {}
+        self.sent: dict[str, str] = {}
+        self.digits: dict[str, int] = {}
+
+    def read(self, columns: Mapping[str, Compiled], row: Mapping[str, str | None], where: str, prefix: str) -> Values:
+        """Ready values of one image, by name."""
+        image: Values = {}
+        for name, text in row.items():
+            if text is None:
+                image[name] = None
+                continue
+            if REPLACED in text:
+                text, self.replaced[prefix + name] = unmarked(text)
+            try:
+                image[name] = self._value(columns[name], text, prefix + name)
+            except ProtocolError as error:
+                raise SchemaError(f"{error} - at `{where}.{name}`") from error
+        return image
+
+    def _value(self, column: Compiled, text: str, name: str) -> Any:
+        ready = column.read(text)
+        if type(ready) is Irregular:
+            self.irregular[name] = ready.data
+            return None
+        if type(ready) is Moment:
+            if column.bare and self.digits.setdefault(column.column.name, ready.digits) != ready.digits:
+                known = self.digits[column.column.name]
+                raise SchemaError(f"{known} fraction digits in one image, {ready.digits} in the other")
+            ready = ready.us
+        if column.write is not None and _written(column, ready) != text:
+            self.sent[name] = text
+        return ready
+
+    def completed(self, old: Values, after: Values) -> Values:
+        """The old row: columns that were not sent have the value of the new one."""
+        for name in after.keys() - old.keys():
+            if name in self.irregular:
+                self.irregular[BEFORE + name] = self.irregular[name]
+        return {**{name: old.get(name, value) for name, value in after.items()}, **old}
+
+
+def _written(column: Compiled, ready: Any) -> str | None:
+    try:
+        return None if column.write is None else column.write(ready)
+    except UnsupportedError:
+        return None

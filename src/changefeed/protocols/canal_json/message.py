@@ -1,0 +1,239 @@
+r"""One message: its members, read and written.
+
+    row         {"id":0,"database":"shop","table":"orders","pkNames":["id"],"isDdl":false,"type":"UPDATE","es":…,"ts":…,"sql":"",
+                 "sqlType":{"id":4},"mysqlType":{"id":"int"},"old":[{"id":"1"}],"data":[{"id":"2"}],"_tidb":{"commitTs":…}}
+    DDL         … "isDdl":true,"type":"ALTER", … "sql":"ALTER TABLE …","sqlType":null,"mysqlType":null,"data":null,"old":null
+    watermark   … "type":"TIDB_WATERMARK", … "_tidb":{"watermarkTs":…}
+    Canal       {"data":[…],"database":…,"es":…,"gtid":…,"id":…,"isDdl":…,"mysqlType":…,"old":…,"pkNames":…,"sql":…,"sqlType":…,
+                 "table":…,"ts":…,"type":…}                                       ascending by name
+
+Rule 1. A member that nobody knows is refused: an `onlyHandleKey` of the future passed over would be a row misread. One that
+        stands twice is refused, too.
+Rule 2. A record may hold several messages, one a line: what TiCDC writes into files. They are one text with its line ends;
+        a message that spans lines is read where it is the only one.
+Rule 3. `es` is when it happened and `ts` when the message was made, both in milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from changefeed.errors import ProtocolError, SchemaError
+from changefeed.wire import strict_json
+from changefeed.wire.json_form import INT64, UINT64, integer, mapping, refuse_others, show, string, unicode_name
+from changefeed.wire.mysql import MOST_COLUMNS
+from changefeed.wire.strict_json import unmarked
+
+WATERMARK = "TIDB_WATERMARK"
+OPS = {"INSERT": "insert", "UPDATE": "update", "DELETE": "delete"}
+LAST_MS = 253_402_300_799_999  # of the year 9999
+_MEMBERS = frozenset(
+    {
+        *(
+            "id",
+            "database",
+            "table",
+            "pkNames",
+            "isDdl",
+            "type",
+            "es",
+            "ts",
+            "sql",
+            "sqlType",
+            "mysqlType",
+            "data",
+            "old",
+        ),
+        *("_tidb", "gtid"),
+    }
+)
+_EXTENSION = frozenset({"commitTs", "watermarkTs", "onlyHandleKey", "claimCheckLocation", "rowkey"})
+_INT32 = (-(2**31), 2**31 - 1)
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """The member `_tidb`; members that are absent are None."""
+
+    commit_ts: int | None = None
+    watermark_ts: int | None = None
+    only_handle_key: bool = False
+    claim_check: str | None = None
+    row_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message whose members have the right form; of DDL and watermarks `data` is empty.
+
+    Attributes:
+        data, old: rows, their values text or None; `old` is None where the message has none.
+        types: `mysqlType`, None where the message has none.
+        numbers: `sqlType`, as it came.
+        gtid: None for a message without it.
+        replaced: of `sql`, which of its U+FFFD the producer escaped.
+    """
+
+    id: int
+    database: str
+    table: str
+    keys: tuple[str, ...] | None
+    is_ddl: bool
+    type: str
+    es: int
+    ts: int
+    sql: str
+    replaced: tuple[int, ...]
+    types: Mapping[str, str] | None
+    numbers: Mapping[str, int] | None
+    data: tuple[Mapping[str, str | None], ...]
+    old: tuple[Mapping[str, str | None], ...] | None
+    extension: Extension | None
+    gtid: str | None
+
+
+def split(value: bytes) -> list[tuple[bytes, bytes, int]]:
+    """The messages of a value: text, line end behind it, and where it begins.
+
+    Raises:
+        ProtocolError: the value is empty.
+    """
+    if not value.strip():
+        raise SchemaError("record has no message")
+    lines, at = [], 0
+    for line in value.splitlines(keepends=True) if b"\n" in value else (value,):
+        text = line.rstrip(b"\r\n")
+        lines.append((text, line[len(text) :], at))
+        at += len(line)
+    if len(lines) > 1 and not _is_json(lines[0][0]):
+        return [(value, b"", 0)]
+    return lines
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        strict_json.read(text, "line")
+    except ProtocolError:
+        return False
+    return True
+
+
+def read(text: bytes) -> Message:
+    """The message that `text` holds.
+
+    Raises:
+        ProtocolError: it is not JSON, or not a message.
+    """
+    found = mapping(strict_json.read(text, "message", unique=True), "message")
+    refuse_others(found, _MEMBERS, "message")
+    is_ddl, sql = found.get("isDdl"), found.get("sql", "")
+    if not isinstance(is_ddl, bool):
+        raise SchemaError(f"{show(is_ddl)} is not a boolean - at `isDdl`")
+    if type(sql) is not str and sql is not None:
+        raise SchemaError(f"{show(sql)} is not a string - at `sql`")
+    statement, replaced = unmarked(sql or "")
+    return Message(
+        id=integer(found, "id", INT64) if "id" in found else 0,
+        database=_name(found, "database"),
+        table=_name(found, "table"),
+        keys=_keys(found.get("pkNames")),
+        is_ddl=is_ddl,
+        type=string(found, "type"),
+        es=integer(found, "es", (0, LAST_MS)),
+        ts=integer(found, "ts", INT64) if "ts" in found else 0,
+        sql=statement,
+        replaced=tuple(replaced),
+        types=_types(found.get("mysqlType")),
+        numbers=_numbers(found.get("sqlType")),
+        data=_rows(found.get("data"), "data") or (),
+        old=_rows(found.get("old"), "old"),
+        extension=None if found.get("_tidb") is None else _extension(mapping(found["_tidb"], "extension", "_tidb")),
+        gtid=None if found.get("gtid") is None else string(found, "gtid"),
+    )
+
+
+def _name(found: Json, member: str) -> str:
+    return "" if found.get(member) is None else string(found, member)
+
+
+def _keys(value: Any) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if type(value) is not list or not all(type(name) is str for name in value) or len(set(value)) != len(value):
+        raise SchemaError(f"{show(value)} is not a list of names - at `pkNames`")
+    return tuple(unicode_name(name, "pkNames") for name in value)
+
+
+def _types(value: Any) -> Json | None:
+    if value is None:
+        return None
+    found = _columns(value, "mysqlType")
+    for name, text in found.items():
+        if type(text) is not str:
+            raise SchemaError(f"{show(text)} is not a type - at `mysqlType.{name}`")
+        unicode_name(text, f"mysqlType.{name}")
+    return found
+
+
+def _numbers(value: Any) -> Mapping[str, int] | None:
+    if value is None:
+        return None
+    found = _columns(value, "sqlType")
+    return {name: integer(found, name, _INT32, "sqlType.") for name in found}
+
+
+def _rows(value: Any, where: str) -> tuple[Json, ...] | None:
+    if value is None:
+        return None
+    if type(value) is not list or not value:
+        raise SchemaError(f"{show(value)} is not a list of rows - at `{where}`")
+    for place, row in enumerate(value):
+        for name, text in _columns(row, f"{where}[{place}]").items():
+            if text is not None and type(text) is not str:
+                raise SchemaError(f"{show(text)} is neither a string nor null - at `{where}[{place}].{name}`")
+    return tuple(value)
+
+
+def _columns(value: Any, where: str) -> Json:
+    found = mapping(value, "columns", where)
+    if len(found) > MOST_COLUMNS:
+        raise SchemaError(f"row has {len(found)} columns, expected at most {MOST_COLUMNS} - at `{where}`")
+    for name in found:
+        if not name.isascii():
+            unicode_name(name, where)
+    return found
+
+
+def _extension(found: Json) -> Extension:
+    refuse_others(found, _EXTENSION, "extension", "_tidb")
+    only = found.get("onlyHandleKey", False)
+    if not isinstance(only, bool):
+        raise SchemaError(f"{show(only)} is not a boolean - at `_tidb.onlyHandleKey`")
+    return Extension(
+        integer(found, "commitTs", UINT64, "_tidb.") if "commitTs" in found else None,
+        integer(found, "watermarkTs", UINT64, "_tidb.") if "watermarkTs" in found else None,
+        only,
+        string(found, "claimCheckLocation", "_tidb.") if "claimCheckLocation" in found else None,
+        string(found, "rowkey", "_tidb.") if "rowkey" in found else None,
+    )
+
+
+def write(members: Mapping[str, str], *, canal: bool, marshalled: bool = False) -> str:
+    """The text of a message from its members' texts, in the producer's order.
+
+    Args:
+        members: by name; absent ones are left out.
+        canal: in Canal's order.
+        marshalled: in the order of TiCDC's DDL and watermarks, with `data` in front of `old`.
+    """
+    order: tuple[str, ...] = tuple(sorted(_MEMBERS)) if canal else _MARSHALLED if marshalled else _TICDC
+    return "{" + ",".join(f'"{name}":{members[name]}' for name in order if name in members) + "}"
+
+
+_HEAD = ("id", "database", "table", "pkNames", "isDdl", "type", "es", "ts", "sql", "sqlType", "mysqlType")
+_TICDC = (*_HEAD, "old", "data", "gtid", "_tidb")
+_MARSHALLED = (*_HEAD, "data", "old", "gtid", "_tidb")

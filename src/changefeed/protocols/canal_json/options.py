@@ -1,0 +1,100 @@
+"""Options of `canal-json`. Names and meanings are TiCDC's own; decoder and encoder share them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from changefeed.errors import ConfigError
+from changefeed.protocols import base
+from changefeed.wire.compression import COMPRESSIONS
+from changefeed.wire.dispatch import CaseSensitive, Columns, Dispatching, Index, Partition, PartitionNum, Rules, Topic
+from changefeed.wire.zone import zone
+
+NAME = "canal-json"
+LARGE = ("none", "handle-key-only", "claim-check")
+
+
+class Options(Dispatching, base.Options, frozen=True):
+    """What both directions need to know of the producer."""
+
+    profile: Annotated[
+        Literal["classic", "newarch", "canal"],
+        Meta(description="which producer's bytes to write: TiCDC's or Canal's; all are read"),
+    ] = "newarch"
+    time_zone: Annotated[str, Meta(description="zone of TIMESTAMP text, the TiCDC server's `tz`")] = "UTC"
+    enable_tidb_extension: Annotated[
+        bool, Meta(description="messages carry `_tidb` with the commit_ts; resolved marks are sent as TIDB_WATERMARK")
+    ] = False
+    content_compatible: Annotated[
+        bool, Meta(description="as Canal: `mysqlType` has lengths and members, `old` only the columns that changed")
+    ] = False
+    only_output_updated_columns: Annotated[bool, Meta(description="`old` has only the columns that changed")] = False
+    delete_only_output_handle_key_columns: Annotated[bool, Meta(description="deletes carry the handle key alone")] = (
+        False
+    )
+    max_message_bytes: Annotated[int, Meta(description="limit of one Kafka message")] = 10_485_760
+    max_batch_size: Annotated[int, Meta(description="taken as TiCDC takes it; a message is one row")] = 16
+    large_message_handle_option: Annotated[
+        str, Meta(description="rows beyond the limit: none (an error), handle-key-only, claim-check")
+    ] = "none"
+    large_message_handle_compression: Annotated[str, Meta(description="of each value: none, snappy, lz4")] = "none"
+    claim_check_storage_uri: Annotated[
+        str | None, Meta(description="folder of the claim-check files, a path or any fsspec URL")
+    ] = None
+    claim_check_raw_value: Annotated[
+        bool, Meta(description="claim-check files are the value alone, not JSON with key and value")
+    ] = False
+    claim_check_max_bytes: Annotated[int, Meta(description="claim-check files above this are refused")] = 268_435_456
+    max_inflated_bytes: Annotated[int, Meta(description="compressed values that grow beyond this are refused")] = (
+        268_435_456
+    )
+    bug_compat: Annotated[bool, Meta(description="reproduce the producer's known defects")] = False
+    topic: Topic = None
+    partition_num: PartitionNum = None
+    partition: Partition = "default"
+    index: Index = None
+    columns: Columns = ()
+    dispatchers: Rules = ()
+    case_sensitive: CaseSensitive = False
+
+    def __post_init__(self) -> None:
+        """Checks what a type alone does not.
+
+        Raises:
+            ConfigError: an option cannot work.
+        """
+        zone(self.time_zone)
+        for name in ("max_message_bytes", "max_batch_size", "claim_check_max_bytes", "max_inflated_bytes"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"invalid {name.replace('_', '-')} {getattr(self, name)}")
+        if self.large_message_handle_compression not in COMPRESSIONS:
+            raise ConfigError(
+                "large message handle compression is not supported, got "
+                f"{self.large_message_handle_compression}; known: {', '.join(COMPRESSIONS)}"
+            )
+        if self.large_message_handle_option not in LARGE:
+            raise ConfigError(
+                f"unknown large-message-handle-option {self.large_message_handle_option}; known: {', '.join(LARGE)}"
+            )
+        if self.large_message_handle_option != "none" and not self.enable_tidb_extension:
+            raise ConfigError(
+                f"large message handle is set to {self.large_message_handle_option}, protocol is canal-json, but "
+                "enable-tidb-extension is false"
+            )
+        if self.large_message_handle_option == "claim-check" and not self.claim_check_storage_uri:
+            raise ConfigError(
+                "large-message-handle-option is set to claim-check, but the claim-check-storage-uri is empty"
+            )
+        self.check_dispatching()
+
+    @property
+    def full_types(self) -> bool:
+        """Whether `mysqlType` has lengths, digits and members."""
+        return self.content_compatible or self.profile == "canal"
+
+    @property
+    def changed_only(self) -> bool:
+        """Whether `old` has only the columns that changed."""
+        return self.only_output_updated_columns or self.content_compatible or self.profile == "canal"

@@ -1,0 +1,47 @@
+"""How a record of this protocol looks: JSON that says whether it is DDL, compressed or not."""
+
+from __future__ import annotations
+
+import re
+
+from changefeed.errors import ProtocolError
+from changefeed.protocols.base import Record
+from changefeed.wire import compression
+
+_OPENINGS = {"ticdc": b'{"id":', "canal": b'{"data":'}
+_SEEN = (b'"isDdl":', b'"database":', b'"type":"')
+_FULL_TYPES = re.compile(rb'"mysqlType":\{[^}]*\(')
+_MOST = 1 << 24  # bytes that are worth inflating for a look
+
+
+def recognize(record: Record) -> str | None:
+    """Why the record seems to be of this protocol, or None."""
+    name, text = _inflated(record.value or b"")
+    if not text.startswith(b"{") or not all(seen in text for seen in _SEEN):
+        return None
+    return "the value is JSON with isDdl, database and type" + ("" if name == "none" else f" in {name}")
+
+
+def likely(record: Record) -> dict[str, str]:
+    """Options that the bytes tell."""
+    name, text = _inflated(record.value or b"")
+    found = {} if name == "none" else {"large-message-handle-compression": name}
+    if text.startswith(_OPENINGS["canal"]):
+        found["profile"] = "canal"
+    elif _FULL_TYPES.search(text):
+        found["content-compatible"] = "true"
+    if b'"_tidb":{' in text:
+        found["enable-tidb-extension"] = "true"
+    return found
+
+
+def _inflated(value: bytes) -> tuple[str, bytes]:
+    """How the value is compressed, and its text."""
+    for opening in _OPENINGS.values():
+        name = compression.guessed(value, opening)
+        if name != "none":
+            try:
+                return name, compression.inflate(value, name, _MOST)
+            except ProtocolError:
+                continue
+    return "none", value

@@ -1,0 +1,242 @@
+"""Rows to messages, in the way of the producer that the options name.
+
+                  TiCDC                                       Canal
+    members       id database table pkNames isDdl type …      ascending by name, `gtid` among them
+    mysqlType     bare; with lengths and members when content-compatible, as Canal's
+    old           all columns; those that changed with only-output-updated-columns or content-compatible, as Canal's
+
+Rule 1. A row that was read from this protocol has the types, the key and the columns of `old` that it came with.
+Rule 2. A row from elsewhere gets `mysqlType` from its type, `pkNames` from its handle key (null without one), `ts` from `es`.
+Rule 3. An upsert is an UPDATE without `old`: nobody knows what was there. `read` is an INSERT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from changefeed.errors import UnsupportedError
+from changefeed.model.table import Column, TableShape
+from changefeed.protocols.canal_json import text
+from changefeed.protocols.canal_json.images import BEFORE, Values
+from changefeed.protocols.canal_json.message import write
+from changefeed.protocols.canal_json.options import NAME, Options
+from changefeed.protocols.canal_json.shapes import own
+from changefeed.protocols.canal_json.types import sql_type, type_text
+from changefeed.protocols.canal_json.values import Write, write_irregular, writer
+from changefeed.wire.events import Row
+from changefeed.wire.strict_json import marked
+from changefeed.wire.zone import zone
+
+TYPES = {"insert": "INSERT", "read": "INSERT", "update": "UPDATE", "upsert": "UPDATE", "delete": "DELETE"}
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnWriter:
+    """Writes one column; `name` and `type` are JSON strings."""
+
+    column: Column
+    name: str
+    type: str
+    write: Write
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeWriter:
+    """How a shape is written; `ours`: it was read from this protocol. `keys` is the text of `pkNames`."""
+
+    columns: Mapping[str, ColumnWriter]
+    keys: str
+    handle: frozenset[str]
+    ours: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What is written of a row.
+
+    Attributes:
+        image: the row of `data`.
+        columns: those of `data`.
+        whole: they are all that the row has.
+    """
+
+    row: Row
+    writers: ShapeWriter
+    image: Values
+    columns: Sequence[ColumnWriter]
+    whole: bool
+
+
+class RowWriter:
+    """Writes rows; remembers how each shape is written."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._zone = zone(options.time_zone)
+        self._string = text.canal if options.profile == "canal" else text.ticdc
+        self.shape = lru_cache(4096)(self._shape)
+
+    def _shape(self, shape: TableShape) -> ShapeWriter:
+        wire = own(shape.wire)
+        types = [type_text(c.type, full=self._options.full_types) for c in shape.columns]
+        keys: Sequence[str] | None = shape.keys or None
+        if wire is not None and len(wire["mysqlType"]) == len(types):
+            types, keys = wire["mysqlType"], wire["pkNames"]
+        columns = {c.name: self._column(c, t, shape) for c, t in zip(shape.columns, types, strict=True)}
+        keys_text = "null" if keys is None else "[" + ",".join(map(self._string, keys)) + "]"
+        return ShapeWriter(columns, keys_text, frozenset(shape.keys), wire is not None)
+
+    def _column(self, column: Column, said: str, shape: TableShape) -> ColumnWriter:
+        name = f"{shape.database}.{shape.table}.{column.name}"
+        try:
+            return ColumnWriter(column, self._string(column.name), self._string(said), writer(column.type, self._zone))
+        except UnsupportedError as error:
+            raise UnsupportedError(f"{NAME} cannot carry {name} of type {column.type}") from error
+
+    def message(self, rows: Sequence[Row], es: int, commit_ts: int, *, handle_only: bool = False, ccl: str = "") -> str:
+        """The text of the message that tells these rows, which came in one message or are a single one.
+
+        Args:
+            rows: the rows.
+            es: when they happened, in milliseconds.
+            commit_ts: what the extension says.
+            handle_only: write the columns of the handle key alone.
+            ccl: place of the claim-check file that has the rest.
+
+        Raises:
+            UnsupportedError: the protocol has no words for a row.
+        """
+        sent = [self._sent(row, handle_only) for row in rows]
+        first, origin = sent[0], self.origin(rows[0])
+        old = [self._old(one, handle_only) for one in sent]
+        members = {
+            "id": str(origin.get("id", 0)),
+            "database": self._string(first.row.shape.database),
+            "table": self._string(first.row.shape.table),
+            "pkNames": first.writers.keys,
+            "isDdl": "false",
+            "type": f'"{TYPES[first.row.op]}"',
+            "es": str(es),
+            "ts": str(origin.get("ts", es)),
+            "sql": self._string(origin.get("sql", "")),
+            **self._types(first, origin),
+            "old": "null" if None in old else "[" + ",".join(map(str, old)) + "]",
+            "data": "[" + ",".join(self._image(one, one.columns, one.image, "") for one in sent) + "]",
+            **self.gtid(origin, first.row),
+        }
+        if self._options.enable_tidb_extension:
+            members["_tidb"] = self._extension(origin, commit_ts, handle_only, ccl)
+        return write(members, canal=self._options.profile == "canal")
+
+    def origin(self, row: Row) -> Mapping[str, Any]:
+        """What was kept of the row's message; nothing of a row from elsewhere."""
+        return row.origin if self.shape(row.shape).ours else {}
+
+    def _sent(self, row: Row, handle_only: bool) -> Sent:
+        writers, deleted = self.shape(row.shape), row.op == "delete"
+        image = row.before if deleted else row.after
+        if (
+            image is None
+            or (row.after is not None) == deleted
+            or (row.before is not None and TYPES[row.op] == "INSERT")
+        ):
+            raise UnsupportedError(f"{NAME} has no words for an {row.op} with these images")
+        names = row.shape.before_columns if deleted else row.shape.after_columns
+        only = handle_only or (deleted and self._options.delete_only_output_handle_key_columns)
+        columns = [writers.columns[c.name] for c in names if not only or c.name in writers.handle]
+        if not columns and writers.ours:  # nobody said which columns are the key: all that came
+            columns = [writers.columns[c.name] for c in names]
+        if not columns:
+            raise UnsupportedError(f"{row}: only handle-key columns are to be sent, but the table has none")
+        return Sent(row, writers, image, columns, len(columns) == len(names))
+
+    def _types(self, sent: Sent, origin: Mapping[str, Any]) -> dict[str, str]:
+        by_name = {c.column.name: c for c in sent.columns}
+        if not sent.whole:
+            origin = {}  # what was kept is of all columns
+        names, others = list(by_name), {}
+        kept = origin.get("mysqlType")
+        if isinstance(kept, dict):
+            names, others = list(kept), kept
+        elif isinstance(kept, list):
+            names = [name for name in kept if name in by_name]
+        numbers: dict[str, int] | None = {
+            name: sql_type(c.column.type, sent.image.get(name)) for name, c in by_name.items()
+        }
+        if "sqlType" in origin:
+            numbers = origin["sqlType"]
+        said = "null" if numbers is None else self._object(f"{self._string(n)}:{v}" for n, v in numbers.items())
+        types = (
+            f"{by_name[n].name}:{by_name[n].type}" if n in by_name else f"{self._string(n)}:{self._string(others[n])}"
+            for n in names
+        )
+        return {"sqlType": said, "mysqlType": self._object(types)}
+
+    @staticmethod
+    def _object(members: Any) -> str:
+        return "{" + ",".join(members) + "}"
+
+    def _image(self, sent: Sent, columns: Sequence[ColumnWriter], image: Values, prefix: str) -> str:
+        return self._object(f"{c.name}:{self._value(sent, c, image[c.column.name], prefix)}" for c in columns)
+
+    def _value(self, sent: Sent, column: ColumnWriter, value: Any, prefix: str) -> str:
+        name, row = prefix + column.column.name, sent.row
+        kept = row.origin if sent.writers.ours else {}
+        if value is None and name not in row.irregular:
+            return "null"
+        try:
+            if value is None:
+                said = write_irregular(row.irregular[name], column.column.type, self._zone)
+            else:
+                said = (kept.get("sent") or {}).get(name) or column.write(value)
+        except UnsupportedError as error:
+            raise UnsupportedError(f"{error} - in `{column.column.name}`") from error
+        places = (kept.get("replaced") or {}).get(name)
+        return self._string(marked(said, places) if places else said)
+
+    def _old(self, sent: Sent, handle_only: bool) -> str | None:
+        """The row of `old`, or None for none."""
+        row = sent.row
+        if row.before is None or TYPES[row.op] != "UPDATE":
+            return None
+        kept = row.origin.get("old") if sent.writers.ours else None
+        if kept is not None:
+            columns = [sent.writers.columns[name] for name in kept if name in row.before]
+        else:
+            columns = [sent.writers.columns[c.name] for c in row.shape.before_columns]
+            if self._options.changed_only:
+                columns = [c for c in columns if self._differs(c.column.name, row)]
+        if handle_only:
+            columns = [c for c in columns if c.column.name in sent.writers.handle]
+        return self._image(sent, columns, row.before, BEFORE)
+
+    @staticmethod
+    def _differs(name: str, row: Row) -> bool:
+        before, after = row.before or {}, row.after or {}
+        if name not in after or before[name] != after[name]:
+            return True
+        return row.irregular.get(BEFORE + name) != row.irregular.get(name)
+
+    def gtid(self, origin: Mapping[str, Any], row: Row | None) -> dict[str, str]:
+        """The member `gtid`, which Canal has and TiCDC has not."""
+        if self._options.profile != "canal":
+            return {}
+        if origin:
+            return {"gtid": self._string(origin["gtid"])} if "gtid" in origin else {}
+        if row is None:
+            return {"gtid": '""'}
+        known = row.origin.get("gtid") or (row.transaction or {}).get("id") or ""
+        return {"gtid": self._string(known if isinstance(known, str) and ":" in known else "")}
+
+    def _extension(self, origin: Mapping[str, Any], commit_ts: int, handle_only: bool, ccl: str) -> str:
+        parts = [f'"commitTs":{commit_ts}']
+        if ccl:
+            parts.append(f'"claimCheckLocation":{self._string(ccl)}')
+        elif handle_only or origin.get("ohk"):
+            parts.append('"onlyHandleKey":true')
+        if isinstance(origin.get("rowkey"), str):
+            parts.append(f'"rowkey":{self._string(origin["rowkey"])}')
+        return "{" + ",".join(parts) + "}"

@@ -1,0 +1,89 @@
+"""DDL messages ⇄ schema changes.
+
+    TiCDC, Canal     CREATE  ALTER  ERASE  TRUNCATE  RENAME  CINDEX  DINDEX  QUERY (databases, views, all else)
+
+Rule 1. What a statement does is read from its text; the message's `type` where that says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from changefeed.errors import ProtocolError, SchemaError, UnsupportedError
+from changefeed.model.event import Instant, SchemaChange
+from changefeed.model.position import Place
+from changefeed.protocols.canal_json.message import Message
+from changefeed.protocols.canal_json.options import NAME
+from changefeed.wire.ddl.kind import kind
+
+_ACTIONS = {
+    "CREATE": "create_table",
+    "ERASE": "drop_table",
+    "TRUNCATE": "truncate_table",
+    "RENAME": "rename_table",
+    "CINDEX": "add_index",
+    "DINDEX": "drop_index",
+}
+_KINDS = {action: name for name, action in _ACTIONS.items()} | {
+    "rename_tables": "RENAME",
+    "add_foreign_key": "CINDEX",
+    "add_primary_key": "CINDEX",
+    "drop_foreign_key": "DINDEX",
+    "drop_primary_key": "DINDEX",
+}
+# Those of TiDB's actions on a table that TiCDC calls ALTER; all others are QUERY.
+_ALTERS = frozenset(
+    {
+        *("add_column", "drop_column", "modify_column", "rename_column", "add_columns", "drop_columns"),
+        *("set_default_value", "rebase_auto_id", "modify_table_comment", "rename_index", "modify_table_charset"),
+        *("add_table_partition", "drop_table_partition", "truncate_table_partition", "alter_index_visibility"),
+        *("multi_schema_change", "reorganize_partition", "alter_table_partitioning", "remove_partitioning"),
+        *("alter_table",),
+    }
+)
+
+
+def read(found: Message, kept: dict[str, Any], place: Place) -> SchemaChange:
+    """The schema change that a message tells.
+
+    Raises:
+        SchemaError: it has no statement, or rows.
+    """
+    if not found.sql:
+        raise SchemaError("DDL without a statement - at `sql`")
+    if found.data or found.old:
+        raise SchemaError("DDL with rows - at `data`")
+    if found.extension is not None and found.extension.commit_ts is None:
+        raise SchemaError("extension of a DDL has no commitTs - at `_tidb`")
+    origin = {**kept, "type": found.type}
+    if found.replaced:
+        origin["replaced"] = list(found.replaced)
+    return SchemaChange(
+        _action(found),
+        found.database or None,
+        found.table or None,
+        found.sql,
+        place,
+        commit_ts=None if found.extension is None else found.extension.commit_ts,
+        commit_time=Instant(found.es * 1000, 3),
+        origin=origin,
+    )
+
+
+def _action(found: Message) -> str:
+    try:
+        said = kind(found.sql, found.database or None)
+    except ProtocolError:
+        said = "other"
+    return _ACTIONS.get(found.type, said) if said == "other" else said
+
+
+def message_type(event: SchemaChange, origin: Mapping[str, Any]) -> str:
+    """The `type` of the message that tells a schema change."""
+    sent = origin.get("type")
+    if isinstance(sent, str):
+        return sent
+    if event.ddl is None:
+        raise UnsupportedError(f"{NAME}: {event.type} at {event.place} has no statement to send")
+    return _KINDS.get(event.type, "ALTER" if event.type in _ALTERS else "QUERY")

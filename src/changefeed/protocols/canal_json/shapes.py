@@ -1,0 +1,155 @@
+"""From the columns of a message to table shapes: compiled once, then looked up.
+
+Rule 1. Rows whose messages say the same of the same columns are one family: names in the order of `data`, their `mysqlType`,
+        `pkNames`, and which of them each image carries. Its shapes differ by the fraction digits of datetimes and timestamps
+        whose `mysqlType` is bare: `wire.digits`.
+Rule 2. A column is of the key when `pkNames` names it. Where that is null, nobody said: TiCDC names a primary key alone, and
+        the handle key may be another unique one.
+
+The wire text of a shape is `{"mysqlType":["bigint(20)","text"],"pkNames":["id"]}`, types in the order of the columns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import tzinfo
+from functools import lru_cache
+from typing import Any
+
+from changefeed.errors import ProtocolError, SchemaError
+from changefeed.model.table import Column, TableShape, canonical
+from changefeed.protocols.canal_json.types import column_type
+from changefeed.protocols.canal_json.values import Read, Write, reader, writer
+from changefeed.wire.digits import ShapesByDigits, with_digits
+from changefeed.wire.texts import TEMPORAL
+
+# Whose text may differ for one and the same value: what was sent is kept where the writer's text is another.
+_SEVERAL_TEXTS = frozenset({"float", "double", "decimal", "vector", *TEMPORAL})
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What a message says of its columns; hashable.
+
+    Attributes:
+        columns: name and `mysqlType`, in the order of `data`; columns of `old` alone come last.
+        before: names of the before image's columns, None for all.
+        after: the same of the after image.
+    """
+
+    database: str
+    table: str
+    columns: tuple[tuple[str, str], ...]
+    keys: tuple[str, ...] | None
+    before: tuple[str, ...] | None
+    after: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A column, understood.
+
+    Attributes:
+        bare: a datetime or timestamp whose digits its values alone show.
+        write: back to text, where a value may have had another one; else None.
+    """
+
+    column: Column
+    read: Read
+    bare: bool
+    write: Write | None
+
+
+@dataclass(slots=True)
+class Family:
+    """Rows of which the same is said."""
+
+    described: Described
+    columns: dict[str, Compiled]
+    bare: tuple[str, ...]
+    shapes: ShapesByDigits = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.shapes = ShapesByDigits(self._make)
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether it has made no shape."""
+        return self.shapes.is_empty
+
+    def shape(self, digits: dict[str, int]) -> TableShape:
+        """The shape of a row; `digits` by column, of those that are not NULL."""
+        return self.shapes.shape([digits.get(name) for name in self.bare])
+
+    def _make(self, digits: tuple[int, ...]) -> TableShape:
+        left = iter(digits)
+        columns = tuple(with_digits(c.column, next(left)) if c.bare else c.column for c in self.columns.values())
+        d = self.described
+        wire = {"mysqlType": [text for _, text in d.columns], "pkNames": None if d.keys is None else list(d.keys)}
+        return TableShape(d.database, d.table, columns, d.before, d.after, canonical(wire))
+
+
+def family(described: Described, zone: tzinfo) -> Family:
+    """The family of rows of which this is said.
+
+    Raises:
+        ProtocolError: a type is unknown.
+    """
+    columns = {}
+    for name, text in described.columns:
+        key = None if described.keys is None else name in described.keys
+        columns[name] = _compiled(name, text, key, zone)
+    return Family(described, columns, tuple(name for name, compiled in columns.items() if compiled.bare))
+
+
+def _compiled(name: str, text: str, key: bool | None, zone: tzinfo) -> Compiled:
+    try:
+        t = column_type(text)
+    except ProtocolError as error:
+        raise ProtocolError(f"{error} - at `mysqlType.{name}`", reason=error.reason) from error
+    bare = t.name in TEMPORAL and t.length is None
+    write = writer(t, zone) if t.name in _SEVERAL_TEXTS and not bare else None
+    if t.name == "decimal" and t.length is not None:
+        write = _fixed(t.scale or 0)
+    return Compiled(Column(name, t, None, key), reader(t, zone), bare, write)
+
+
+def _fixed(scale: int) -> Write:
+    """The text of a decimal with that many digits, as it is in Arrow."""
+
+    def write(value: Any) -> str:
+        whole, point, fraction = format(value, "f").partition(".")
+        return f"{whole}.{fraction.ljust(scale, '0')}" if scale else whole + point + fraction
+
+    return write
+
+
+def describe(
+    types: dict[str, str] | Any, names: Sequence[str], old: Sequence[str] | None, database: str, table: str, keys: Any
+) -> Described:
+    """What is said of a row's columns; `names` are those of `data`, `old` those of the old row.
+
+    Raises:
+        SchemaError: a column has no `mysqlType`: nobody knows what its text means.
+    """
+    if types is None:
+        raise SchemaError("message has no mysqlType, which alone says what the values mean")
+    extra = () if old is None else tuple(name for name in old if name not in set(names))
+    missing = next((name for name in (*names, *extra) if name not in types), None)
+    if missing is not None:
+        raise SchemaError(f"column {missing!r:.60} has no type - at `mysqlType`")
+    columns = tuple((name, types[name]) for name in (*names, *extra))
+    return Described(database, table, columns, keys, None, tuple(names) if extra else None)
+
+
+@lru_cache(maxsize=4096)
+def own(wire: str) -> dict[str, Any] | None:
+    """A shape's wire text, if it was read from this protocol: then its rows' origins are this protocol's, too."""
+    if '"mysqlType"' not in wire:
+        return None
+    found = json.loads(wire)
+    if not isinstance(found, dict) or found.keys() != {"mysqlType", "pkNames"}:
+        return None
+    return found if isinstance(found["mysqlType"], list) and isinstance(found["pkNames"], list | None) else None

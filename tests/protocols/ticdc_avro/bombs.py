@@ -1,0 +1,12 @@
+"""Bombs of ticdc-avro."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.protocols.conformance.bombs import Bomb, avro
+
+
+def bombs() -> Iterator[Bomb]:
+    """Those of any Avro."""
+    yield from avro("ticdc-avro")
