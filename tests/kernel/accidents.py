@@ -71,7 +71,8 @@ def in_json(data: bytes, rng: random.Random, times: int = 1) -> bytes:
     if tree is None:
         return in_bytes(data, data, rng)
     edits = sorted(edit for _ in range(times) for edit in _edits(data, tree, rng))
-    out, done = [], 0
+    out: list[bytes] = []
+    done = 0
     for start, end, new in edits:
         if start >= done:  # of two that overlap, the first
             out += data[done:start], new
@@ -163,7 +164,8 @@ def in_fields(data: bytes, rng: random.Random, times: int = 1) -> bytes:
 
 @lru_cache(4096)
 def _fields(data: bytes) -> tuple[Field, ...] | None:
-    found, at = [], 0
+    found: list[Field] = []
+    at = 0
     while at < len(data):
         key, at = _read_varint(data, at)
         if at < 0 or not key >> 3:

@@ -134,8 +134,12 @@ def _plain(records: list[Record]) -> list[Record]:
 
 def _weighed(records: list[Record], case: Case | History) -> Pool:
     """These records, and each event of those that hold several by itself."""
-    single = _SINGLE.get(case.protocol, lambda key, value: [])
-    parts = [{**r, "key": key, "value": value} for r in records for key, value in single(r["key"], r["value"])]
+    single = _SINGLE.get(case.protocol)
+    parts = [
+        {**record, "key": key, "value": value}
+        for record in (records if single else ())
+        for key, value in (single(record["key"], record["value"]) if single else ())
+    ]
     records += parts[:: len(parts) // _MOST_BASES + 1]
     if not records:
         return Pool([], [])
@@ -250,7 +254,8 @@ class Round:
 
     def _compare(self, records: list[Record]) -> Decoded:
         batch, before = _batch(records, self._numbers), self._twin.odd
-        expected, actual = self._reference.decode(batch), self._twin.decode(batch)
+        expected: Decoded = self._reference.decode(batch)
+        actual: Decoded = self._twin.decode(batch)
         count = self._count
         count.compared += len(batch)
         count.taken += len(batch) - (self._twin.odd - before)
@@ -286,15 +291,15 @@ def refused(twin: Any, batch: pa.RecordBatch) -> tuple[list[int], list[int]]:
     return odd.to_pylist(), sorted(set(range(len(batch))).difference(plain))
 
 
-def _caught_by_net(door: Door, raised: Any) -> None:
+def _caught_by_net(door: Any, raised: Callable[[str], None]) -> None:
     """Calls `raised` when the net under a decoder catches something, before it does what it is there for."""
     saved = door._saved
 
-    def told(records: pa.RecordBatch, mark: Any) -> Decoded:
+    def told(records: pa.RecordBatch, mark: Any) -> Any:
         raised(f"a batch of {len(records)} records could not be decoded as a whole")
         return saved(records, mark)
 
-    door._saved = told  # type: ignore[method-assign]
+    door._saved = told
 
 
 def _bases(name: str, file: str, rng: random.Random) -> list[Record]:
