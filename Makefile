@@ -8,16 +8,16 @@ DONE := $(VENV)/.done
 KERNEL := optional
 KERNEL_SOURCES := $(shell find kernel \( -name target -o -name fuzz \) -prune -o -name '*.rs' -print -o -name '*.toml' -print 2>/dev/null)
 
-.PHONY: help install demo test check check-rust unit nightly fmt bench lock clean java
+.PHONY: help install demo test check check-rust unit tests nightly fmt bench lock clean java
 
 help:
 	@echo "make install     everything changefeed needs, into .venv"
 	@echo "make demo        install, then a pipeline from Kafka records to Delta tables, on this machine"
-	@echo "make test        install, then every check and test"
+	@echo "make test        install, then every check, and every test but the nightly ones"
 	@echo "make check       the static checks alone (style, types, layers, docs)"
 	@echo "make check-rust  form, lints and tests of the Rust kernel, where cargo is"
-	@echo "make unit        the tests alone"
-	@echo "make nightly     the long tests: storage faults, random kills, MySQL"
+	@echo "make unit        the tests that need no JVM: decoders, encoders, kernel, options, planner"
+	@echo "make nightly     the long tests: storage faults, random kills, MySQL, a million damaged records of each protocol"
 	@echo "make fmt         put the code into the form that the checks want"
 	@echo "make bench       records decoded per second, on this machine"
 	@echo "make lock        write requirements.lock anew (UPGRADE=1: with the newest versions)"
@@ -31,7 +31,7 @@ demo: install
 
 test: KERNEL := required
 test: install
-	@$(MAKE) --no-print-directory check check-rust unit
+	@$(MAKE) --no-print-directory check check-rust tests
 
 check:
 	$(BIN)/ruff check .
@@ -44,12 +44,17 @@ check:
 check-rust:
 	@tools/check_rust.sh
 
-# Two workers: one has the tests that share a JVM (tests/conftest.py), the other the rest.
 unit:
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not spark and not nightly"
+
+# Two workers: one has the tests that share a JVM (tests/conftest.py), the other the rest.
+tests:
 	$(BIN)/pytest -n 2 --dist loadgroup
 
 nightly: install
 	$(BIN)/pytest -n 2 --dist loadgroup -m nightly
+	CHANGEFEED_EXAMPLES=20 CHANGEFEED_MUTATIONS=1000000 CHANGEFEED_MUTANTS=1000000 $(BIN)/pytest -n 2 --dist loadgroup --timeout 7200 \
+	  tests/protocols/conformance tests/kernel tests/frames tests/wire -m "not spark" -k "mutated or mutants or any or every_type"
 
 fmt: $(DONE)/packages
 	$(BIN)/ruff check --fix .

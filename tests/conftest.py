@@ -2,12 +2,15 @@
 
 A JVM costs seconds and a gigabyte, so tests that need one all run on the same xdist worker, and the other worker has
 the rest: `pytest -n 2 --dist loadgroup`. Those that start processes with JVMs of their own are among the rest, in the
-group `processes`: one after the other.
+group `processes`: one after the other. All of these have the marker `spark`, from the fixtures and the group; `make unit`
+runs the others. One of the others that starts a JVM fails.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from tests.services.registry import SchemaRegistry
 
 _JVM_FIXTURES = {"spark", "kafka", "registry"}
+_JVM_GROUPS = {"jvm", "processes"}
+_jvms: list[str] = []  # commands that have started a JVM, in this process
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the marker in its own hook of this name
@@ -26,6 +31,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _JVM_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.xdist_group("jvm"))
+        if any(group in _JVM_GROUPS for marker in item.iter_markers("xdist_group") for group in marker.args):
+            item.add_marker(pytest.mark.spark)
+
+
+def _note_jvm(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "subprocess.Popen":
+        command = [str(part) for part in (arguments[1] if isinstance(arguments[1], list | tuple) else [arguments[1]])]
+        if Path(command[0]).name in ("java", "spark-submit") and "-version" not in command:
+            _jvms.append(" ".join(command)[:200])
+
+
+sys.addaudithook(_note_jvm)
+
+
+@pytest.fixture(autouse=True)
+def _no_jvm(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fails a test that starts a JVM and has no marker that says so."""
+    before = len(_jvms)
+    yield
+    if len(_jvms) > before and request.node.get_closest_marker("spark") is None:
+        pytest.fail(f"starts a JVM, but is in none of the groups {sorted(_JVM_GROUPS)}: {_jvms[-1]}")
 
 
 @pytest.fixture(scope="session")

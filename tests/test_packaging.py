@@ -23,29 +23,30 @@ def declared() -> Iterator[str]:
         *PROJECT["dependency-groups"].values(),
     ]
     for requirement in (one for group in groups for one in group):
-        name = re.match(r"[A-Za-z0-9._-]+", requirement)[0]
-        yield re.sub(r"[-_.]+", "-", name).lower()
+        name = re.match(r"[A-Za-z0-9._-]+", requirement)
+        assert name is not None
+        yield re.sub(r"[-_.]+", "-", name[0]).lower()
 
 
-def test_every_declared_package_is_locked():
+def test_every_declared_package_is_locked() -> None:
     locked = set(re.findall(r"^([a-z0-9-]+)==", LOCK, re.MULTILINE))
     assert set(declared()) - {"changefeed"} - locked == set(), "run: make lock"
 
 
-def test_every_locked_package_has_hashes():
+def test_every_locked_package_has_hashes() -> None:
     for block in re.split(r"\n(?=[a-z])", LOCK)[1:]:
         assert "--hash=sha256:" in block, block
 
 
-def test_the_lock_names_no_host_and_no_path():
+def test_the_lock_names_no_host_and_no_path() -> None:
     assert re.findall(r"\S*(?:://|file:|@ )\S*", LOCK) == []
     assert not re.search(r"^--?\w", LOCK, re.MULTILINE), "an option line, as --index-url"
 
 
-def test_the_version_is_said_once():
+def test_the_version_is_said_once() -> None:
     assert PROJECT["project"]["version"] == changefeed.__version__
 
 
-def test_data_files_are_part_of_the_package():
+def test_data_files_are_part_of_the_package() -> None:
     for package, name in [("changefeed", "py.typed"), ("changefeed.spark", "log4j2.properties")]:
         assert resources.files(package).joinpath(name).is_file()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from changefeed.errors import SchemaError
@@ -16,6 +16,7 @@ from changefeed.frames.types import sink_type, widen
 from changefeed.model.types import ColumnType
 from changefeed.model.values import reader
 from changefeed.protocols import protocol
+from tests.examples import examples
 from tests.frames.strategies import canonical_values, types
 
 
@@ -32,7 +33,7 @@ def converted(values: list[Any], source: str, target: str) -> tuple[list[Any], d
     return to_canonical(found.array, wanted), found.irregular
 
 
-@settings(max_examples=400, deadline=None)
+@examples(100)
 @given(st.data())
 def test_a_column_of_its_own_type_comes_through_whole(data: st.DataObject) -> None:
     t = data.draw(types())
@@ -43,7 +44,7 @@ def test_a_column_of_its_own_type_comes_through_whole(data: st.DataObject) -> No
     assert to_canonical(found.array, t) == values
 
 
-@settings(max_examples=400, deadline=None)
+@examples(100)
 @given(st.data())
 def test_a_wider_type_holds_every_value_of_both(data: st.DataObject) -> None:
     first, second = data.draw(types()), data.draw(types())
@@ -169,7 +170,7 @@ def test_a_slice_is_converted_by_its_own_rows() -> None:
     assert found.array.to_pylist() == [None, None, Decimal("2.00")]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(100)
 @given(st.data())
 def test_columns_as_other_readers_return_them_have_the_same_values(data: st.DataObject) -> None:
     t = data.draw(types())

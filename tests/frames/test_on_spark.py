@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -52,7 +52,7 @@ def test_every_type_goes_through_spark_and_back(spark: SparkSession) -> None:
     ipc = sent.serialize().to_pybytes()
     schema = sent.schema.serialize().to_pybytes()
 
-    def give(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def give(_: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.ipc.read_record_batch(pa.py_buffer(ipc), pa.ipc.read_schema(pa.py_buffer(schema)))
 
     ddl = ", ".join(f"c{i} {sink_type(t).sql}" for i, t in enumerate(types))

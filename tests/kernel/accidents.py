@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeAlias
 
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _DEEP = b"[" * 60 + b"]" * 60
@@ -24,7 +25,18 @@ VALUES = (
     *(b'"__debezium_unavailable_value"', b'"X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="', b'{"a":{"b":[1,null]}}', b'"naif"'),
 )
 NAMES = (b'"id"', b'"ID"', b'"a"', b'""', b'"op"', b'"v"', b'"t"', b'"h"', b'"f"', b'"\\u0069d"', b'"a\\u0000b"', b'"\xff"', b'"payload"')
-Tree = Any  # bytes for a scalar, ("{", ((name, Tree), …)) or ("[", (Tree, …))
+_COMMA = ord(",")
+_DATA, _EVENT, _DML, _ROW = 4, 2, 2, 3  # fields of tencent-dts: of an envelope, an entry, an event, a DML event
+Field: TypeAlias = tuple[int, int, Any]
+
+
+class Node(NamedTuple):
+    """Where a value of JSON lies; of an object or an array, where its items begin and their names end, and their values."""
+
+    start: int
+    end: int
+    named: bool = False
+    items: tuple[tuple[int, int, Node], ...] = ()
 
 
 def in_bytes(data: bytes, donor: bytes, rng: random.Random) -> bytes:
@@ -53,103 +65,107 @@ def in_bytes(data: bytes, donor: bytes, rng: random.Random) -> bytes:
     return bytes(out)
 
 
-def in_json(data: bytes, rng: random.Random) -> bytes:
-    """A member or an item changed, dropped, doubled, renamed, or moved; bytes where it is not JSON."""
+def in_json(data: bytes, rng: random.Random, times: int = 1) -> bytes:
+    """Members or items changed, dropped, doubled, renamed, or moved; bytes where it is not JSON."""
     tree = _tree(data)
     if tree is None:
         return in_bytes(data, data, rng)
-    return _text(_changed(tree, rng))
+    edits = sorted(edit for _ in range(times) for edit in _edits(data, tree, rng))
+    out: list[bytes] = []
+    done = 0
+    for start, end, new in edits:
+        if start >= done:  # of two that overlap, the first
+            out += data[done:start], new
+            done = end
+    return b"".join((*out, data[done:]))
 
 
 @lru_cache(4096)
-def _tree(data: bytes) -> Tree | None:
-    tokens = _TOKEN.findall(data)
-    if b"".join(tokens) != data:  # white space, or no JSON
-        return None
+def _tree(data: bytes) -> Node | None:
+    tokens = [(found.start(), found.end()) for found in _TOKEN.finditer(data)]
+    if not tokens or tokens[0][0] or tokens[-1][1] < len(data) or any(one[1] != next[0] for one, next in pairwise(tokens)):
+        return None  # white space, or no JSON
     try:
-        tree, at = _parsed(tokens, 0)
+        tree, at = _parsed(data, tokens, 0)
     except (IndexError, RecursionError):
         return None
     return tree if at == len(tokens) else None
 
 
-def _parsed(tokens: list[bytes], at: int) -> tuple[Tree, int]:
-    opening = tokens[at]
+def _parsed(data: bytes, tokens: list[tuple[int, int]], at: int) -> tuple[Node, int]:
+    start, end = tokens[at]
+    opening, items = data[start:end], []
     if opening not in (b"{", b"["):
-        return opening, at + 1
-    items, end, at = [], b"}" if opening == b"{" else b"]", at + 1
-    while tokens[at] != end:
-        if opening == b"{":
-            name = tokens[at]
-            item, at = _parsed(tokens, at + 2)
-            items.append((name, _text(item) if name == b'"schema"' else item))
-        else:
-            item, at = _parsed(tokens, at)
-            items.append(item)
-        at += tokens[at] == b","
-    return (opening, tuple(items)), at + 1
+        return Node(start, end), at + 1
+    closing, at = (b"}" if opening == b"{" else b"]"), at + 1
+    while data[tokens[at][0] : tokens[at][1]] != closing:
+        name = tokens[at]
+        item, at = _parsed(data, tokens, at + 2 if opening == b"{" else at)
+        items.append((name[0], name[1], item))
+        at += data[tokens[at][0]] == _COMMA
+    return Node(start, tokens[at][1], opening == b"{", tuple(items)), at + 1
 
 
-def _text(tree: Tree) -> bytes:
-    if type(tree) is bytes:
-        return tree
-    opening, items = tree
-    if opening == b"{":
-        return b"{" + b",".join(name + b":" + _text(item) for name, item in items) + b"}"
-    return b"[" + b",".join(map(_text, items)) + b"]"
+def _edits(data: bytes, tree: Node, rng: random.Random) -> Iterator[tuple[int, int, bytes]]:
+    """Where bytes are replaced for one accident, and what by; a way down the tree leads to it."""
+    while tree.items and rng.random() >= 0.02:
+        at = rng.randrange(len(tree.items))
+        start, name_end, item = tree.items[at]
+        opaque = tree.named and data[start:name_end] == b'"schema"' and rng.random() < 0.8
+        if (item.items and not opaque and rng.random() < 0.85) or rng.random() < 0.35:
+            tree = item if not opaque else Node(item.start, item.end)
+            continue
+        yield from _edits_of_item(data, tree, at, rng)
+        return
+    yield tree.start, tree.end, _scalar(data[tree.start : tree.end], rng)
 
 
-def _changed(tree: Tree, rng: random.Random) -> Tree:
-    if type(tree) is bytes or not tree[1] or rng.random() < 0.02:
-        return _scalar(tree, rng)
-    opening, items = tree
-    named, at = opening == b"{", rng.randrange(len(items))
-    item = items[at][1] if named else items[at]
-    if (type(item) is not bytes and rng.random() < 0.85) or rng.random() < 0.35:
-        new = _changed(item, rng)
-        return opening, (*items[:at], (items[at][0], new) if named else new, *items[at + 1 :])
-    other = rng.randrange(len(items))
+def _edits_of_item(data: bytes, tree: Node, at: int, rng: random.Random) -> Iterator[tuple[int, int, bytes]]:
+    start, name_end, item = tree.items[at]
+    other_start, other_name_end, other = rng.choice(tree.items)
     match rng.randrange(6):
+        case 0 if at:
+            yield tree.items[at - 1][2].end, item.end, b""
         case 0:
-            return opening, items[:at] + items[at + 1 :]
+            yield start, tree.items[1][0] if len(tree.items) > 1 else item.end, b""
         case 1:
-            return opening, (*items[: at + 1], *items[at:])
+            yield item.end, item.end, b"," + data[start : item.end]
         case 2:
-            moved = list(items)
-            moved[at], moved[other] = moved[other], moved[at]
-            return opening, tuple(moved)
-        case 3 if named:
-            name = rng.choice((*NAMES, items[other][0]))
-            return opening, (*items[:at], (name, item), *items[at + 1 :])
-        case 4 if named:  # the value of another member
-            return opening, (*items[:at], (items[at][0], items[other][1]), *items[at + 1 :])
-        case 5 if named:
-            return opening, (*items[:at], (rng.choice(NAMES), rng.choice(VALUES)), *items[at:])
-    return tree
+            yield start, item.end, data[other_start : other.end]
+            yield other_start, other.end, data[start : item.end]
+        case 3 if tree.named:
+            yield start, name_end, rng.choice((*NAMES, data[other_start:other_name_end]))
+        case 4 if tree.named:  # the value of another member
+            yield item.start, item.end, data[other.start : other.end]
+        case _ if tree.named:
+            yield start, start, rng.choice(NAMES) + b":" + rng.choice(VALUES) + b","
+        case _:
+            yield item.start, item.end, _scalar(data[item.start : item.end], rng)
 
 
-def _scalar(tree: Tree, rng: random.Random) -> Tree:
+def _scalar(old: bytes, rng: random.Random) -> bytes:
     if rng.random() < 0.002:
         return rng.choice((b"9" * 5000, b"1." + b"3" * 5000, b'"' + b"x" * 5000 + b'"', _DEEP))
-    if type(tree) is bytes and tree[:1].isdigit() and rng.random() < 0.3:
-        return b"%d" % rng.choice((int(tree[:15] if tree[:15].isdigit() else 0) + rng.choice((1, -1, 1000)), rng.getrandbits(64)))
+    if old[:1].isdigit() and rng.random() < 0.3:
+        return b"%d" % rng.choice((int(old[:15] if old[:15].isdigit() else 0) + rng.choice((1, -1, 1000)), rng.getrandbits(64)))
     return rng.choice(VALUES)
 
 
 # --- Protocol Buffers: [(number, wire type, int or bytes or list of fields)]
 
 
-def in_fields(data: bytes, rng: random.Random) -> bytes:
-    """A field changed, dropped, doubled, or moved at any depth, with the lengths around it; bytes where there are none."""
-    fields = _fields(data)
-    if not fields:
-        return in_bytes(data, data, rng)
-    return _written(_changed_fields(fields, rng, 0))
+def in_fields(data: bytes, rng: random.Random, times: int = 1) -> bytes:
+    """Fields changed, dropped, doubled, or moved at any depth, with the lengths around; bytes where there are none."""
+    for _ in range(times):
+        fields = _fields(data)
+        data = _written(_changed_fields(fields, rng, 0)) if fields else in_bytes(data, data, rng)
+    return data
 
 
 @lru_cache(4096)
-def _fields(data: bytes) -> tuple[tuple[int, int, Any], ...] | None:
-    found, at = [], 0
+def _fields(data: bytes) -> tuple[Field, ...] | None:
+    found: list[Field] = []
+    at = 0
     while at < len(data):
         key, at = _read_varint(data, at)
         if at < 0 or not key >> 3:
@@ -170,8 +186,9 @@ def _fields(data: bytes) -> tuple[tuple[int, int, Any], ...] | None:
     return tuple(found)
 
 
-def _changed_fields(fields: tuple[tuple[int, int, Any], ...], rng: random.Random, depth: int) -> tuple[Any, ...]:
-    at = rng.randrange(len(fields))
+def _changed_fields(fields: tuple[Field, ...], rng: random.Random, depth: int) -> tuple[Any, ...]:
+    nested = [at for at, (_, kind, value) in enumerate(fields) if kind == 2 and len(value) > 8]
+    at = rng.choice(nested) if nested and rng.random() < 0.7 else rng.randrange(len(fields))
     number, kind, value = fields[at]
     inner = _fields(value) if kind == 2 and depth < 8 else None
     if inner and rng.random() < 0.8:
@@ -197,7 +214,7 @@ def _changed_fields(fields: tuple[tuple[int, int, Any], ...], rng: random.Random
     return (*fields[:at], new, *fields[at + 1 :])
 
 
-def _written(fields: tuple[Any, ...]) -> bytes:
+def _written(fields: Sequence[Field]) -> bytes:
     return b"".join(
         _varint(number << 3 | kind) + (_varint(value) if kind == 0 else _varint(len(value)) + value)
         for number, kind, value in fields
@@ -224,25 +241,77 @@ def _varint(value: int) -> bytes:
     return bytes([*out, value])
 
 
+def in_blob(data: bytes, rng: random.Random, times: int = 1) -> bytes:
+    """Bytes that have no structure of their own."""
+    for _ in range(times):
+        data = in_bytes(data, data, rng)
+    return data
+
+
 # --- what a protocol's records are made of
 
-Change = Callable[[bytes, random.Random], bytes]
+Change: TypeAlias = Callable[[bytes, random.Random, int], bytes]
 
 
 def framed(change: Change) -> Change:
     """The same of one message among those of a key or value in the Open Protocol's frames."""
 
-    def changed(data: bytes, rng: random.Random) -> bytes:
-        head = data[:8] if data[:8] == b"\0\0\0\0\0\0\0\1" else b""
-        parts, at = [], len(head)
-        while at + 8 <= len(data):
-            size = int.from_bytes(data[at : at + 8], "big")
-            parts.append(data[at + 8 : at + 8 + size])
-            at += 8 + size
+    def changed(data: bytes, rng: random.Random, times: int) -> bytes:
+        head, parts = _messages(data)
         if not parts:
             return data
         place = rng.randrange(len(parts))
-        parts[place] = change(parts[place], rng)
-        return head + b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+        return _framed(head, [*parts[:place], change(parts[place], rng, times), *parts[place + 1 :]])
 
     return changed
+
+
+def single_messages(key: bytes | None, value: bytes | None) -> list[tuple[bytes, bytes]]:
+    """Keys and values of Open Protocol records with one message each; none, if there is one only."""
+    (head, keys), (_, values) = _messages(key or b""), _messages(value or b"")
+    return [(_framed(head, [k]), _framed(b"", [v])) for k, v in zip(keys, values, strict=False)] if len(keys) > 1 else []
+
+
+def single_rows(key: bytes | None, value: bytes | None) -> list[tuple[bytes | None, bytes]]:
+    """Keys and values of tencent-dts records with one row or other event each; none, if there is one only."""
+    envelope = _fields(value or b"") or ()
+    entries = [entry for data in _bodies(envelope, _DATA) for entry in _fields(data) or ()]
+    single = [one for _, _, entry in entries if type(entry) is bytes for one in _single_rows(entry)]
+    return [(key, _with(envelope, _DATA, _written([(1, 2, one)]))) for one in single] if len(single) > 1 else []
+
+
+def _single_rows(entry: bytes) -> Iterator[bytes]:
+    """An entry with each of its rows, or as it is."""
+    parts = _fields(entry) or ()
+    events = [_fields(event) or () for event in _bodies(parts, _EVENT)]
+    changes = [_fields(dml) or () for event in events for dml in _bodies(event, _DML)]
+    for event, change in zip(events, changes, strict=False):
+        rows = _bodies(change, _ROW)
+        rest = [field for field in change if field[0] != _ROW]
+        for row in rows:
+            yield _with(parts, _EVENT, _with(event, _DML, _written([*rest, (_ROW, 2, row)])))
+        if rows:
+            return
+    yield entry
+
+
+def _bodies(fields: Sequence[Field], number: int) -> list[bytes]:
+    return [value for found, _, value in fields if found == number and type(value) is bytes]
+
+
+def _with(fields: Sequence[Field], number: int, value: bytes) -> bytes:
+    return _written([(found, kind, value if found == number else old) for found, kind, old in fields])
+
+
+def _messages(data: bytes) -> tuple[bytes, list[bytes]]:
+    head = data[:8] if data[:8] == b"\0\0\0\0\0\0\0\1" else b""
+    parts, at = [], len(head)
+    while at + 8 <= len(data):
+        size = int.from_bytes(data[at : at + 8], "big")
+        parts.append(data[at + 8 : at + 8 + size])
+        at += 8 + size
+    return head, parts
+
+
+def _framed(head: bytes, parts: list[bytes]) -> bytes:
+    return head + b"".join(len(part).to_bytes(8, "big") + part for part in parts)

@@ -1,7 +1,23 @@
 """Mutants: records with accidents, and rows of one table in many shapes, by the kernel and by the reference.
 
-What both say must be the same: tables with their shapes (columns, types, keys, which columns each image carries, wire text),
-rows with all that they have, events, and dead letters with place, reason, and error. NaN is NaN.
+    base records ─▶ small batches ─────────────────────────▶ kernel and reference: the kernel learns shapes
+         ▲                └─ mutants that are rows ─┐
+         └──────────────────────────────────────────┘
+         └─▶ large batches ─▶ the kernel alone ─▶ what it takes, and some of the others ─▶ kernel and reference
+
+Both must say the same: tables with their shapes (columns, types, keys, which columns each image carries, wire text), rows with
+all that they have, events, and dead letters with place, reason, and error.
+
+Rule 1. A record that the kernel does not take is the reference's with the kernel and without: `changefeed.kernel`, rule 2. So
+        of a large batch all records are shown to the kernel, and those that it takes are compared, between one in `_SOME` of
+        the others; it decodes a whole batch of these once more. What it did not take it is shown again with each of the
+        next batches, after it has learned more.
+Rule 2. Small batches are compared as they are. Mutants that are rows become base records, whose mutants the kernel takes
+        in shapes that no sound record has.
+Rule 3. A short record is taken as a base more often than a long one, in which most accidents hit a schema that is written
+        out; rows more often than other events.
+Rule 4. A kernel that panics, or a decoder that raises, is caught by the net under both (`changefeed.kernel_door`): here that
+        counts as raised, even if what the net makes of it is the same.
 
 A seed makes the same batches each time. Every run has a new one; CHANGEFEED_SEED repeats a run.
 """
@@ -9,41 +25,80 @@ A seed makes the same batches each time. Every run has a new one; CHANGEFEED_SEE
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+import pyarrow as pa
+
 from changefeed import kernel
-from changefeed.model.batch import Decoded, record_batch
+from changefeed.kernel_door import Door
+from changefeed.kernel_groups import Grouped
+from changefeed.kernel_tables import headers_of
+from changefeed.model.batch import Decoded, record_batch, record_columns
 from changefeed.protocols import protocol
 from changefeed.protocols.base import FragmentDecoder
 from tests.kernel import accidents
-from tests.protocols.conformance.cases import History, cases, histories, stores
+from tests.kernel.differing import difference
+from tests.protocols.conformance.cases import Case, History, cases, histories, reference, stores
 from tests.protocols.conformance.test_damage import whole_records
 
 Record = dict[str, Any]
-BATCH = 100  # records
-_BATCHES = 12  # that two decoders see, before new ones do
+SMALL, LARGE = 100, 1500  # records
+_SMALL_BATCHES, _LARGE_BATCHES = 2, 4  # that two decoders see, before new ones do
+_SOME, _FEW = 32, 6
+_MOST_BASES = 600  # records of a history
+_MOST_ROWS = 12  # mutants of a small batch that become base records
+_COLUMNS = ("topic", "partition", "offset", "key", "value")
+_PS = "ps"  # the header that counts the records of tencent-dts
+_SINGLE: dict[str, Callable[[bytes | None, bytes | None], Sequence[tuple[bytes | None, bytes | None]]]] = {
+    "tencent-dts": accidents.single_rows,
+    "ticdc-open": accidents.single_messages,
+}
 _STRUCTURE: dict[str, accidents.Change] = {
     "debezium-mysql": accidents.in_json,
     "tencent-dts": accidents.in_fields,
-    "ticdc-avro": lambda data, rng: accidents.in_bytes(data, data, rng),
+    "ticdc-avro": accidents.in_blob,
     "ticdc-debezium": accidents.in_json,
     "ticdc-open": accidents.framed(accidents.in_json),
 }
+_BYTES = _STRUCTURE | dict.fromkeys(("debezium-mysql", "ticdc-debezium"), accidents.in_blob)
+_BYTES["ticdc-open"] = accidents.framed(accidents.in_blob)
 
 
 @dataclass(slots=True)
 class Count:
-    """What came of some records."""
+    """What came of some records.
+
+    Attributes:
+        records: mutants that were shown to the kernel.
+        compared: decoded by both.
+        taken: compared, and decoded by the kernel.
+        rows, dead, shapes: of those that were compared.
+        raised, different: each with the seed that makes it again.
+    """
 
     records: int = 0
+    compared: int = 0
+    taken: int = 0
     rows: int = 0
     dead: int = 0
     shapes: int = 0
     raised: list[str] = field(default_factory=list)
     different: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Sound records, and how often each is taken, added up."""
+
+    records: list[Record]
+    weights: list[float]
+
+    def some(self, rng: random.Random, count: int) -> list[Record]:
+        """So many of them, one more than once perhaps."""
+        return rng.choices(self.records, self.weights, k=count)
 
 
 @cache
@@ -59,92 +114,209 @@ def _has_kernel(history: History) -> bool:
 
 
 @cache
-def _pool(name: str, file: str) -> tuple[list[Record], list[Record]]:
-    """Sound records of a history, and those of the protocol's vectors."""
+def _pool(name: str, file: str) -> Pool:
+    """Sound records of a history."""
     history = next(h for h in sources(name) if h.file == file)
-    others = [record for case in cases() if case.protocol == name for record in whole_records(case)]
-    return whole_records(history)[:600], others
+    return _weighed(_plain(whole_records(history)[:_MOST_BASES]), history)
 
 
-def batches(name: str, file: str, rng: random.Random, count: int) -> Iterator[list[Record]]:
-    """So many batches of records, each of a few tables."""
-    own, others = _pool(name, file)
-    for _ in range(count):
-        few = rng.sample(own, min(len(own), rng.randrange(2, 9)))
-        if others and rng.random() < 0.3:
-            few.append(rng.choice(others))
-        if rng.random() < 0.1:
-            few = own
-        yield [_mutant(name, rng.choice(few), rng.choice(few), rng) for _ in range(BATCH)]
+@cache
+def _vectors(name: str) -> Pool | None:
+    """Sound records of the protocol's vectors."""
+    pools = [_weighed(_plain(whole_records(case)), case) for case in cases() if case.protocol == name]
+    records = [record for pool in pools for record in pool.records]
+    return Pool(records, [weight for pool in pools for weight in pool.weights]) if records else None
+
+
+def _plain(records: list[Record]) -> list[Record]:
+    return [{part: record[part] for part in _COLUMNS} for record in records]
+
+
+def _weighed(records: list[Record], case: Case | History) -> Pool:
+    """These records, and each event of those that hold several by itself."""
+    single = _SINGLE.get(case.protocol)
+    parts = [
+        {**record, "key": key, "value": value}
+        for record in (records if single else ())
+        for key, value in (single(record["key"], record["value"]) if single else ())
+    ]
+    records += parts[:: len(parts) // _MOST_BASES + 1]
+    if not records:
+        return Pool([], [])
+    found = reference(case).decode(record_batch(records))
+    rows = {row for table in found.tables for row in table.rows.column("record").to_pylist()}
+    sizes = [100 + len(record["key"] or b"") + len(record["value"] or b"") for record in records]
+    return Pool(records, [(1.0 if row in rows else 0.1) / size for row, size in enumerate(sizes)])
 
 
 def _mutant(name: str, record: Record, other: Record, rng: random.Random) -> Record:
-    chance, out = rng.random(), {part: record[part] for part in ("topic", "partition", "offset", "key", "value", "headers") if part in record}
-    if chance < 0.25:
-        return out
+    """The record with one to three accidents."""
+    out, structural = dict(record), {"key": 0, "value": 0}
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
-        part = rng.choice(("key", "value", "value", "value"))
+        part = rng.choice(("key", "value", "value", "value")) if record["key"] is not None else "value"
         data = out[part]
         if data is None:
             continue
         match rng.randrange(20):
             case 0:
                 out[part] = other[part]
-            case 1:
-                out["key"] = rng.choice((None, b"", other["key"]))
-            case 2 | 3 | 4 | 5:
+            case 1 if rng.random() < 0.5:
+                out["key"] = rng.choice((None, b"", other["key"] or b"{}"))
+            case 2:
                 out[part] = accidents.in_bytes(data, other[part] or b"", rng)
+            case 3 | 4 | 5:
+                out[part] = _BYTES[name](data, rng, 1)
             case _:
-                out[part] = _STRUCTURE[name](data, rng)
+                structural[part] += 1
+    for part, times in structural.items():
+        if times and out[part] is not None:
+            out[part] = _STRUCTURE[name](out[part], rng, times)
     return out
 
 
-def compare(name: str, seed: int, records: int) -> Count:
-    """Decodes some records that this seed makes, by the kernel and by the reference."""
-    rng, count = random.Random(seed), Count()
+def _mutants(name: str, bases: list[Record], rng: random.Random, count: int, sound: float) -> list[Record]:
+    """Mutants of base records; a part of them is sound."""
+    return [
+        record if rng.random() < sound else _mutant(name, record, other, rng)
+        for record, other in zip(rng.choices(bases, k=count), rng.choices(bases, k=count), strict=True)
+    ]
+
+
+def _batch(records: Sequence[Record], numbers: dict[tuple[str, int], int] | None) -> pa.RecordBatch:
+    """The records; where there are `numbers`, each has a header with the number that follows the last of its partition."""
+    columns = {part: [record[part] for record in records] for part in _COLUMNS}
+    if numbers is not None:
+        lanes = list(zip(columns["topic"], columns["partition"], strict=True))
+        columns["headers"] = []
+        for lane in lanes:
+            numbers[lane] = numbers.get(lane, 0) + 1
+            columns["headers"].append([{"key": _PS, "value": b"%d" % numbers[lane]}])
+    return record_columns(len(records), **columns)
+
+
+class Round:
+    """A reference and a kernel with it that see the same batches, one after the other.
+
+    Args:
+        count: where the results are added.
+        where: what repeats the round, for errors.
+        large: how many records a large batch has.
+    """
+
+    def __init__(self, history: History, count: Count, where: str, large: int = LARGE) -> None:
+        options = protocol(history.protocol).read_options(history.options)
+        given = stores(options)
+        self._name, self._file, self._count, self._where = history.protocol, history.file, count, where
+        self._large = large
+        self._reference: Any = kernel.decoder(history.protocol, options, given, kernel="off")
+        self._twin: Any = kernel.decoder(history.protocol, options, given, kernel="on")
+        self._numbers: dict[tuple[str, int], int] | None = {} if history.protocol == "tencent-dts" else None
+        _caught_by_net(self._reference, self._raised)
+        _caught_by_net(self._twin, self._raised)
+
+    def run(self, rng: random.Random) -> None:
+        """Makes batches and compares them."""
+        bases = _bases(self._name, self._file, rng)
+        grown: list[Record] = []
+        for _ in range(_SMALL_BATCHES):
+            records = _mutants(self._name, bases, rng, SMALL, 0.25)
+            decoded = self._compare(records)
+            self._count.records += sum(not any(record is base for base in bases) for record in records)
+            rows = {row for table in decoded.tables for row in table.rows.column("record").to_pylist()}
+            rows -= {letter.place.record for letter in decoded.dead}
+            grown += [records[row] for row in rng.sample(sorted(rows), min(len(rows), _MOST_ROWS))]
+        left: list[Record] = []
+        for _ in range(_LARGE_BATCHES):
+            records = _mutants(self._name, bases + grown, rng, self._large, 0.0)
+            self._count.records += len(records)
+            left = self._screen(records, left, rng)
+
+    def _screen(self, records: list[Record], again: list[Record], rng: random.Random) -> list[Record]:
+        """Compares what the kernel takes, now or when it is shown it again, and some of the others; returns the rest."""
+        new, records = len(records), records + again
+        refused, unsure = self._refused(_batch(records, None if self._numbers is None else {}))
+        left = [row for row in refused if row >= new or rng.randrange(_SOME)]
+        left += [row for row in unsure if row >= new or rng.randrange(_FEW)]
+        chosen = set(range(len(records))).difference(left)
+        if chosen:
+            self._compare([records[row] for row in sorted(chosen)])
+        return [records[row] for row in left]
+
+    def _refused(self, batch: pa.RecordBatch) -> tuple[list[int], list[int]]:
+        """See `refused`; the same if the kernel raises."""
+        try:
+            return refused(self._twin, batch)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
+                raise
+            self._raised(f"{type(error).__name__}: {error}")
+            return [], []
+
+    def _compare(self, records: list[Record]) -> Decoded:
+        batch, before = _batch(records, self._numbers), self._twin.odd
+        expected: Decoded = self._reference.decode(batch)
+        actual: Decoded = self._twin.decode(batch)
+        count = self._count
+        count.compared += len(batch)
+        count.taken += len(batch) - (self._twin.odd - before)
+        count.rows += sum(map(len, expected.tables))
+        count.dead += len(expected.dead)
+        count.shapes += len(expected.tables)
+        for letter in (*expected.dead, *actual.dead):
+            if letter.reason == "defect":
+                self._raised(letter.error)
+        if why := difference(expected, actual):
+            count.different.append(f"{self._where}: {why}")
+        elif isinstance(self._reference, FragmentDecoder) and not self._reference.waiting().equals(self._twin.waiting()):
+            count.different.append(f"{self._where}: other records wait")
+        return expected
+
+    def _raised(self, why: str) -> None:
+        self._count.raised.append(f"{self._where}: {why}")
+
+
+def refused(twin: Any, batch: pa.RecordBatch) -> tuple[list[int], list[int]]:
+    """The rows of records that the kernel under `twin` does not take with the shapes that it knows now.
+
+    Behind them the rows of those that are perhaps not a group by themselves: what the kernel is given of them the
+    reference decides, and their data is like that of the others.
+    """
+    if not isinstance(twin, Grouped):
+        return twin._run_kernel(batch, None, []).to_pylist(), []
+    headers = headers_of(batch)
+    keys, values, topics = batch.column("key"), batch.column("value"), batch.column("topic").cast(pa.binary())
+    runs = twin._kernel.runs(keys, values, headers, topics, batch.column("partition"))
+    plain = [row for start, count, *_ in runs for row in range(start, start + count)]
+    _, odd, *_ = twin._kernel.decode(keys, values, pa.array(plain, pa.int32()), headers=headers)
+    return odd.to_pylist(), sorted(set(range(len(batch))).difference(plain))
+
+
+def _caught_by_net(door: Any, raised: Callable[[str], None]) -> None:
+    """Calls `raised` when the net under a decoder catches something, before it does what it is there for."""
+    saved = door._saved
+
+    def told(records: pa.RecordBatch, mark: Any) -> Any:
+        raised(f"a batch of {len(records)} records could not be decoded as a whole")
+        return saved(records, mark)
+
+    door._saved = told
+
+
+def _bases(name: str, file: str, rng: random.Random) -> list[Record]:
+    """Records of a few tables, of a history and of vectors."""
+    pool, vectors = _pool(name, file), _vectors(name)
+    few = pool.some(rng, rng.choice((2, 3, 4, 5, 6, 7, 8, 40)))
+    if vectors is not None and rng.random() < 0.3:
+        few += vectors.some(rng, 2)
+    return few
+
+
+def compare(name: str, seed: int, records: int, large: int = LARGE) -> Count:
+    """Makes at least so many mutants from this seed, for the kernel and the reference; see the top of the module."""
+    rng, count, number = random.Random(seed), Count(), 0
     while count.records < records:
         history = rng.choice(sources(name))
-        options = protocol(name).read_options(history.options)
-        given = stores(options)
-        reference = kernel.decoder(name, options, given, kernel="off")
-        twin = kernel.decoder(name, options, given, kernel="on")
-        for number, batch in enumerate(batches(name, history.file, rng, _BATCHES)):
-            where = f"{name} {history.file} seed {seed} batch {count.records // BATCH} ({number} of its decoders)"
-            found = record_batch(batch)
-            expected, actual = reference.decode(found), twin.decode(found)
-            count.records += len(batch)
-            count.rows += sum(map(len, expected.tables))
-            count.dead += len(expected.dead)
-            count.shapes += len(expected.tables)
-            count.raised += [f"{where}: {letter.error}" for letter in (*expected.dead, *actual.dead) if letter.reason == "defect"]
-            if why := difference(expected, actual):
-                count.different.append(f"{where}: {why}")
-            elif isinstance(reference, FragmentDecoder) and isinstance(twin, FragmentDecoder):
-                if not reference.waiting().equals(twin.waiting()):
-                    count.different.append(f"{where}: other records wait")
+        where = f"{name} {history.file} seed {seed} round {number} batches of {large}"
+        Round(history, count, where, large).run(rng)
+        number += 1
     return count
-
-
-def difference(expected: Decoded, actual: Decoded) -> str | None:
-    """The first thing that the kernel says otherwise; None where both say the same."""
-    ours, theirs = [t.shape for t in actual.tables], [t.shape for t in expected.tables]
-    if ours != theirs:
-        odd = [shape for shape in ours if shape not in theirs], [shape for shape in theirs if shape not in ours]
-        return f"shapes {ours!r:.1000}, expected {theirs!r:.1000}; only in one: {odd!r:.2000}"
-    for mine, other in zip(actual.tables, expected.tables, strict=True):
-        name = f"{mine.shape.database}.{mine.shape.table}"
-        if not mine.rows.schema.equals(other.rows.schema, check_metadata=True):
-            return f"{name} has {mine.rows.schema}, expected {other.rows.schema}"
-        if not mine.rows.equals(other.rows):
-            for row, wanted in zip(mine.rows.to_pylist(), other.rows.to_pylist(), strict=False):
-                if repr(row) != repr(wanted):  # repr: NaN is NaN, and -0.0 is not 0.0
-                    return f"{name}: {row!r:.1500}, expected {wanted!r:.1500}"
-            if len(mine) != len(other):
-                return f"{name} has {len(mine)} rows, expected {len(other)}"
-    for kind in ("control", "dead"):
-        for one, wanted_one in zip(getattr(actual, kind), getattr(expected, kind), strict=False):
-            if repr(one) != repr(wanted_one):
-                return f"{kind} {one!r:.1500}, expected {wanted_one!r:.1500}"
-        if len(getattr(actual, kind)) != len(getattr(expected, kind)):
-            return f"{len(getattr(actual, kind))} {kind}, expected {len(getattr(expected, kind))}"
-    return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from changefeed.errors import ProtocolError
@@ -16,6 +16,7 @@ from changefeed.protocols.ticdc_avro.checksum import checksum
 from changefeed.protocols.ticdc_avro.families import Family, Image
 from changefeed.protocols.ticdc_avro.schemas import understand
 from changefeed.wire import avro
+from tests.examples import large_examples
 from tests.kernel.agreement import speaking, topical
 
 KEY, VALUE = 1, 2
@@ -199,7 +200,7 @@ tables = st.builds(
 )
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.data_too_large, HealthCheck.too_slow])
+@large_examples(100)
 @given(data=st.data(), table=tables, odd=st.booleans())
 def test_kernel_and_reference_agree_on_any_row(data: st.DataObject, table: Table, odd: bool) -> None:
     both = speaking(table.texts)

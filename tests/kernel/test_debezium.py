@@ -44,7 +44,7 @@ def _row(headers: list[dict[str, Any]] | None, source: dict[str, Any] = SOURCE, 
     return {"key": b'{"id":7}', "value": value, "topic": "t", "partition": 0, "offset": 0, "headers": headers}
 
 
-def _agree(rows: list[dict[str, Any]], times: int = 2, **options: str) -> kernel.Pair:
+def _agree(rows: list[dict[str, Any]], times: Any = 2, **options: str) -> kernel.Pair:
     named = {name.replace("_", "."): value for name, value in options.items()}
     try:
         twin = kernel.decoder("debezium-mysql", named, kernel="on")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from changefeed import kernel
@@ -15,6 +15,7 @@ from changefeed.model.batch import Decoded, record_batch
 from changefeed.model.table import TableShape
 from changefeed.protocols.base import Stores
 from changefeed.wire import avro
+from tests.examples import large_examples
 from tests.protocols.conformance.cases import lines
 
 KEY, VALUE = 1, 2
@@ -209,7 +210,7 @@ def _source(data: st.DataObject, odd: bool) -> Tree:
 
 def _drawn(data: st.DataObject, table: Table, odd: bool) -> Tree:
     texts, op = table.texts, data.draw(st.sampled_from("crud"))
-    ops = {"c": [None, {}], "r": [None, {}], "u": [{}, {}], "d": [{}, None]}[op]
+    ops: Any = {"c": [None, {}], "r": [None, {}], "u": [{}, {}], "d": [{}, None]}[op]
     before, after = (None if one is None else table.image(data, odd) for one in ops)
     if op == "u" and before and after:  # what tells of the shape is told by both
         before = data.draw(st.sampled_from([before, after, None]))
@@ -218,7 +219,7 @@ def _drawn(data: st.DataObject, table: Table, odd: bool) -> Tree:
     ms = data.draw(st.integers(0, 2**41))
     clock = data.draw(st.sampled_from([(ms, ms * 1000, ms * 1_000_000 + 7), (ms, None, None), (None, ms, -ms)]))
     block = {"id": "g:1", "total_order": 2, "data_collection_order": data.draw(st.sampled_from([None, 3]))}
-    said = {"before": before, "after": after, "source": _source(data, odd), "op": op}
+    said: dict[str, Any] = {"before": before, "after": after, "source": _source(data, odd), "op": op}
     said |= {"transaction": data.draw(st.sampled_from([None, block]))}
     said |= dict(zip(("ts_ms", "ts_us", "ts_ns"), clock, strict=True))
     row = (table.image(data, odd) if odd and data.draw(st.integers(0, 5)) == 0 else None) or after or before or {}
@@ -243,7 +244,7 @@ tables = st.builds(
 )
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.data_too_large, HealthCheck.too_slow])
+@large_examples(100)
 @given(data=st.data(), table=tables, odd=st.booleans())
 def test_kernel_and_reference_agree_on_any_row(data: st.DataObject, table: Table, odd: bool) -> None:
     options, stores = {"unavailable.value.placeholder": "gone"}, Stores(get_schema=table.texts.__getitem__)

@@ -167,6 +167,17 @@ def test_a_null_joins_no_shape_of_dead_rows() -> None:
     assert both.odd == 2
 
 
+def test_column_without_name_and_type_is_a_column() -> None:
+    """Its description has no bytes. Rows of a table without it must not join its shapes."""
+    row = {"newColumns": [number(3, "1"), string(b"x")]}
+    both = Grouping()
+    named, nameless = (plain(dml([ID, *more], row)) for more in ([], [("", "", False)]))
+    both.decode(record_batch(counted([nameless, nameless])))
+    assert both.odd == 1
+    found = both.decode(record_batch(counted([named], first=3)))
+    assert [letter.reason for letter in found.dead] == ["schema"]
+
+
 def test_tables_in_one_envelope_are_read_by_their_own_columns() -> None:
     def of(table: str, columns: list[tuple[str, str, bool]], n: int) -> Any:
         made = dml(columns, {"newColumns": [number(3, str(n))] * len(columns)})

@@ -14,6 +14,7 @@ from changefeed.model.batch import Decoded, record_batch
 from changefeed.protocols.base import FragmentDecoder
 from changefeed.protocols.debezium_mysql import decoder as debezium
 from changefeed.protocols.tencent_dts import decoder as dts
+from changefeed.protocols.tencent_dts import entries
 from tests.kernel.agreement import made
 from tests.kernel.test_shapes import DEBEZIUM
 from tests.protocols.tencent_dts.records import data_of, dml, number, split
@@ -127,7 +128,7 @@ def test_a_tombstone_is_still_that_of_the_delete_before_it(mode: Any, broken: li
 
 @pytest.mark.parametrize("mode", MODES)
 def test_incomplete_groups_wait_on_where_a_record_between_them_raises(mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = dts.read_entry
+    real = entries.read_entry
 
     def read_entry(data: bytes, *span: int) -> Any:
         if b"poison" in data[span[0] : span[1]]:

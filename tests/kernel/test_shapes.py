@@ -23,7 +23,7 @@ DEBEZIUM = (
 
 def keys(decoded: Any) -> list[list[str]]:
     """The handle keys of the rows, in their order."""
-    found = {}
+    found: dict[int, list[str]] = {}
     for table in decoded.tables:
         found |= dict.fromkeys(table.rows.column("record").to_pylist(), list(table.shape.keys))
     return [found[row] for row in sorted(found)]

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from changefeed.wire.go_quote import quote
+from tests.examples import large_examples
 from tests.kernel.agreement import Both, framed, made
 
 JSON = st.SearchStrategy[str]
@@ -155,7 +156,7 @@ def _message(data: st.DataObject, table: Table, odd: bool) -> tuple[bytes, bytes
     return key.encode(), f"{{{value}}}".encode()
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.data_too_large, HealthCheck.too_slow])
+@large_examples(100)
 @given(data=st.data(), table=tables, odd=st.booleans(), upsert=st.booleans())
 def test_kernel_and_reference_agree_on_any_row(data: st.DataObject, table: Table, odd: bool, upsert: bool) -> None:
     both = Both(output_old_value=not upsert)

@@ -6,7 +6,7 @@ import pytest
 
 from changefeed.model.text import describe
 
-ROW = {
+ROW: dict[str, Any] = {
     "kind": "row",
     "op": "update",
     "database": "shop",

@@ -192,7 +192,7 @@ def test_commit_time_keeps_the_digits_that_are_known(unit: str, text: str) -> No
 
 
 def test_irregular_values_of_both_images_are_told_apart() -> None:
-    images = {"before": {"id": 1, "note": None}, "after": {"id": None, "note": None}}
+    images: dict[str, Any] = {"before": {"id": 1, "note": None}, "after": {"id": None, "note": None}}
     kept = {"before.note": b"\xc3\xa9", "note": b"\xe9", "id": b""}
     text = list(lines(_batch(ORDERS, Place("o", 0, 0), "update", **images, irregular=kept)))
     assert text[1].endswith('"irregular":{"before.note":"é","note":"\\udce9","id":""}}')

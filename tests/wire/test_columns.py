@@ -6,12 +6,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from changefeed.model.types import ColumnType
 from changefeed.protocols import protocol
 from changefeed.wire.columns import ByColumn
+from tests.examples import examples
 
 _MS, _US = {"time.precision.mode": "connect"}, {"time.precision.mode": "microseconds"}
 CHANGES = [
@@ -57,7 +58,7 @@ def drawn(told: str) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize("name, told, defined, options", CHANGES, ids=lambda part: str(part) if part else "")
-@settings(max_examples=150, deadline=None)
+@examples(100)
 @given(data=st.data())
 def test_a_column_is_what_its_values_are(
     name: str, told: str, defined: str, options: dict[str, Any], data: st.DataObject

@@ -45,7 +45,7 @@ RULES = [
 
 
 @pytest.mark.parametrize("given, message", RULES, ids=lambda v: str(v)[:30])
-def test_a_rule_that_cannot_work_says_why(given: dict[str, str], message: str) -> None:
+def test_a_rule_that_cannot_work_says_why(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         Rule(matcher=("a.*", "b.*"), **given)
     assert str(caught.value) == message

@@ -78,7 +78,7 @@ impl Shape {
             if described.key {
                 column.extend([0x18, 1]);
             }
-            write_field(0x12, &column, &mut out);
+            write_sized(0x12, &column, &mut out); // also of a column that says nothing
         }
         out
     }
@@ -109,9 +109,13 @@ pub fn write_names((database, table): (&[u8], &[u8]), out: &mut Vec<u8>) {
 
 /// Writes bytes behind a tag and their length, unless there are none.
 fn write_field(tag: u8, bytes: &[u8], out: &mut Vec<u8>) {
-    if bytes.is_empty() {
-        return;
+    if !bytes.is_empty() {
+        write_sized(tag, bytes, out);
     }
+}
+
+/// Writes bytes behind a tag and their length.
+fn write_sized(tag: u8, bytes: &[u8], out: &mut Vec<u8>) {
     out.push(tag);
     let mut length = bytes.len();
     while length >= 0x80 {

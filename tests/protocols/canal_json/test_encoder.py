@@ -89,7 +89,7 @@ def test_a_delete_may_have_its_handle_key_alone() -> None:
 
 def test_a_row_that_is_too_large_has_its_handle_key_alone() -> None:
     large = changed("insert", None, {**NEW, "note": "x" * 200})
-    options = {
+    options: dict[str, Any] = {
         "enable_tidb_extension": True,
         "large_message_handle_option": "handle-key-only",
         "max_message_bytes": 400,

@@ -37,7 +37,14 @@ COLUMNS = [
     {"name": "day", "type": "date", "nullable": True, "key": False},
     {"name": "color", "type": "enum('red','blue')", "nullable": True, "key": False},
 ]
-ROW = {"kind": "row", "database": "shop", "table": "made", "shape": "made", "keys": ["id"], "before": None}
+ROW: dict[str, Any] = {
+    "kind": "row",
+    "database": "shop",
+    "table": "made",
+    "shape": "made",
+    "keys": ["id"],
+    "before": None,
+}
 ROW |= {"after": {"id": 1, "day": "2026-01-02", "color": "red"}, "commit_ts": 463267587983154927}
 ROW |= {"commit_time": "2026-01-01T00:00:01.132Z", "transaction": None, "origin": None, "irregular": {}}
 GTID = "3e11fa47-71ca-11e1-9e33-c80aa9429562:6"

@@ -93,6 +93,9 @@ class Schemas:
 
 
 _schemas = cache(Schemas)
+# By the id of a case, which is kept: its options make it unhashable, and a copy with others must not be taken for it.
+_DECODED: dict[int, tuple[Case | History, Decoded]] = {}
+_EVENTS: dict[int, list[str]] = {}
 
 
 def stores(options: Options) -> Stores:
@@ -123,8 +126,17 @@ def own(name: str, module: str) -> ModuleType | None:
     return import_module(full) if find_spec(full) is not None else None
 
 
-def cases() -> Iterator[Case]:
+def cases() -> tuple[Case, ...]:
     """The vectors of all protocols."""
+    return _cases()
+
+
+@cache
+def _cases() -> tuple[Case, ...]:
+    return tuple(_read_cases())
+
+
+def _read_cases() -> Iterator[Case]:
     for name in PROTOCOLS:
         for path in sorted((folder(name) / "vectors").glob("*.json")):
             if path.name == "histories.json":
@@ -140,8 +152,17 @@ def cases() -> Iterator[Case]:
                 )
 
 
-def histories() -> Iterator[History]:
+def histories() -> tuple[History, ...]:
     """The histories of all protocols."""
+    return _histories()
+
+
+@cache
+def _histories() -> tuple[History, ...]:
+    return tuple(_read_histories())
+
+
+def _read_histories() -> Iterator[History]:
     for name in PROTOCOLS:
         path = folder(name) / "vectors" / "histories.json"
         for file, history in json.loads(path.read_text()).items() if path.exists() else ():
@@ -173,8 +194,12 @@ def reference(case: Case | History) -> Decoder:
 
 
 def decode(case: Case | History, batch: pa.RecordBatch | None = None) -> Decoded:
-    """What a new reference decoder makes of a case's records, or of others."""
-    return reference(case).decode(case.records if batch is None else batch)
+    """What a new reference decoder makes of a case's records, or of others; its own are decoded once a process."""
+    if batch is not None:
+        return reference(case).decode(batch)
+    if id(case) not in _DECODED:
+        _DECODED[id(case)] = case, reference(case).decode(case.records)
+    return _DECODED[id(case)][1]
 
 
 def decode_in_parts(case: Case | History, size: int) -> list[Decoded]:
@@ -209,6 +234,13 @@ def bytes_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     """The part of records that an encoder answers for."""
     rows: list[dict[str, Any]] = batch.select(["topic", "partition", "offset", "key", "value", "headers"]).to_pylist()
     return [{**row, "headers": row["headers"] or []} for row in rows]
+
+
+def events_of(case: Case | History) -> list[str]:
+    """The canonical text of what a case's records mean, written once a process."""
+    if id(case) not in _EVENTS:
+        _EVENTS[id(case)] = lines(decode(case))
+    return _EVENTS[id(case)]
 
 
 def lines(decoded: Decoded) -> list[str]:

@@ -18,6 +18,7 @@ from tests.protocols.conformance.cases import (
     decode,
     decode_in_parts,
     encode,
+    events_of,
     histories,
     lines,
 )
@@ -29,7 +30,7 @@ ENCODED = [case for case in CASES if case.encodes]
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_vector_decodes_to_its_events(case: Case) -> None:
-    assert lines(decode(case)) == list(case.events)
+    assert events_of(case) == list(case.events)
 
 
 @pytest.mark.parametrize("case", ENCODED, ids=str)
@@ -50,7 +51,7 @@ def test_kernel_reads_the_vector_as_the_reference_does(case: Case) -> None:
 
 @pytest.mark.parametrize("history", HISTORIES, ids=str)
 def test_history_decodes_to_its_events(history: History) -> None:
-    events = lines(decode(history))
+    events = events_of(history)
     assert Counter(json.loads(event)["kind"] for event in events) == history.events
     assert hashlib.sha256("".join(event + "\n" for event in events).encode()).hexdigest() == history.sha256
 
@@ -62,7 +63,7 @@ def test_history_is_written_as_it_was_read(history: History) -> None:
 
 @pytest.mark.parametrize("history", HISTORIES, ids=str)
 def test_history_is_written_from_its_canonical_text(history: History) -> None:
-    assert encode(history, list(text.parse(text.lines(decode(history))))) == bytes_of(history.records)
+    assert encode(history, list(text.parse(events_of(history)))) == bytes_of(history.records)
 
 
 @pytest.mark.parametrize("history", HISTORIES, ids=str)
@@ -73,4 +74,4 @@ def test_history_in_small_batches_is_the_same_bytes(history: History) -> None:
 @pytest.mark.parametrize("history", HISTORIES, ids=str)
 def test_kernel_reads_the_history_as_the_reference_does(history: History) -> None:
     twin = compiled(history)
-    assert lines(twin.decode(history.records)) == lines(decode(history))
+    assert lines(twin.decode(history.records)) == events_of(history)

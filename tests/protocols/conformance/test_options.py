@@ -72,9 +72,11 @@ def test_a_value_of_another_type_names_the_option_and_what_it_wants(
 
 @pytest.mark.parametrize("spoken", PROTOCOLS_SPOKEN)
 def test_every_option_says_what_it_is(spoken: Protocol) -> None:
-    for f in msgspec.inspect.type_info(spoken.options).fields:
+    described = msgspec.inspect.type_info(spoken.options)
+    assert isinstance(described, msgspec.inspect.StructType)
+    for f in described.fields:
         assert isinstance(f.type, msgspec.inspect.Metadata), f.encode_name
-        assert f.type.extra_json_schema["description"], f.encode_name
+        assert (f.type.extra_json_schema or {})["description"], f.encode_name
 
 
 @pytest.mark.parametrize("spoken", PROTOCOLS_SPOKEN)

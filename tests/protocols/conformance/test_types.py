@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from changefeed.errors import UnsupportedError
@@ -21,6 +21,7 @@ from changefeed.model.values import IrregularError, writer
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Options, Protocol
 from changefeed.wire.events import Row, in_order
+from tests.examples import large_examples
 from tests.model.strategies import column_types, decoded, values
 from tests.protocols.conformance.cases import bytes_of, histories, own, spoken, stores
 
@@ -29,7 +30,9 @@ from tests.protocols.conformance.cases import bytes_of, histories, own, spoken, 
 SPOKEN = [pytest.param(p, {}, id=f"{p.name}-defaults") for p in spoken()]
 _RECORDED = {(h.protocol, *sorted((h.options | {"schema-registry": ""}).items())): h for h in histories() if h.options}
 SPOKEN += [pytest.param(protocol(h.protocol), h.options, id=str(h)) for h in _RECORDED.values()]
-MORE = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+DEFAULTS, OTHERS = SPOKEN[: len(spoken())], SPOKEN[len(spoken()) :]
+MORE = large_examples(25)
+SOME = large_examples(8)  # of options that change few of the types
 
 
 def as_far_as_told(value: Any, full: ColumnType, told: ColumnType) -> Any:
@@ -53,13 +56,28 @@ def as_far_as_told(value: Any, full: ColumnType, told: ColumnType) -> Any:
     return writer(full)(value)
 
 
-@pytest.mark.parametrize("spoken, given_options", SPOKEN)
+@pytest.mark.parametrize("spoken, given_options", DEFAULTS)
 @pytest.mark.parametrize("name", sorted(NAMES))
 @MORE
 @given(st.data())
 def test_values_of_every_type_come_back(
     spoken: Protocol, given_options: dict[str, Any], name: str, data: st.DataObject
 ) -> None:
+    check_comes_back(spoken, given_options, name, data)
+
+
+@pytest.mark.parametrize("spoken, given_options", OTHERS)
+@pytest.mark.parametrize("name", sorted(NAMES))
+@SOME
+@given(st.data())
+def test_values_of_every_type_come_back_with_options(
+    spoken: Protocol, given_options: dict[str, Any], name: str, data: st.DataObject
+) -> None:
+    check_comes_back(spoken, given_options, name, data)
+
+
+def check_comes_back(spoken: Protocol, given_options: dict[str, Any], name: str, data: st.DataObject) -> None:
+    """Draws an update of a column of this type, writes and reads it, and writes it again."""
     full = data.draw(column_types(name))
     old, new = data.draw(st.none() | values(full)), data.draw(st.none() | values(full))
     if full.members is not None and not fits(full, (old, new)):

@@ -91,12 +91,12 @@ def log(name: str) -> list[dict[str, Any]]:
     return list(_log(name))
 
 
-def decode(*records: Any, stores: Stores | None = None, **options: Any) -> Decoded:
+def decode(*records: Any, stores: Any = None, **options: Any) -> Decoded:
     """What the reference decoder makes of the records."""
     return DEBEZIUM.decoder(DEBEZIUM.read_options(options), stores or Stores()).decode(record_batch(records))
 
 
-def encode(changes: Decoded, stores: Stores | None = None, **options: Any) -> pa.RecordBatch:
+def encode(changes: Decoded, stores: Any = None, **options: Any) -> pa.RecordBatch:
     """What the encoder makes of changes."""
     return DEBEZIUM.encoder(DEBEZIUM.read_options(options), stores or Stores()).encode(changes)
 
@@ -131,7 +131,11 @@ def one_insert(
     builder = BatchBuilder("us")
     image = {"id": 1, column: "x"}
     shape = TableShape("d", table, columns)
-    told = {"commit_time": TIME_US, "transaction": transaction, "origin": canonical(origin) if origin else None}
+    told: dict[str, Any] = {
+        "commit_time": TIME_US,
+        "transaction": transaction,
+        "origin": canonical(origin) if origin else None,
+    }
     builder.add(shape, Place("e", 0, 7), "insert", before=None, after=image, **told)
     return Decoded(builder.build())
 
@@ -142,11 +146,11 @@ def schema(base: str, name: str = "", parameters: str = "", optional: str = "tru
     return f'"type":"{base}","optional":{optional}{more}'
 
 
-def change(t: str, value: Any, *, nullable: bool = True, **options: Any) -> tuple[str, str]:
+def change(t: str, value: Any, *, nullable: Any = True, **options: Any) -> tuple[str, str]:
     """The field's schema and JSON of a value from elsewhere."""
     columns = (Column("v", ColumnType.parse(t), nullable, False),)
     builder = BatchBuilder("us")
-    row = {"before": None, "after": {"v": value}, "commit_time": TIME_US}
+    row: dict[str, Any] = {"before": None, "after": {"v": value}, "commit_time": TIME_US}
     builder.add(TableShape("d", "t", columns), PLACE, "insert", **row)
     (record,) = bytes_of(encode(Decoded(builder.build()), **options))
     text = record["value"].decode()

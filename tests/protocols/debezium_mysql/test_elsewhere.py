@@ -112,7 +112,7 @@ def test_versions_order_the_envelope(version: str, members: list[str]) -> None:
 def moved(**options: Any) -> list[dict[str, Any]]:
     columns = (Column("id", ColumnType("int"), False, True),)
     builder = BatchBuilder("us")
-    images = {"before": {"id": 1003}, "after": {"id": 2003}, "commit_time": TIME_US}
+    images: dict[str, Any] = {"before": {"id": 1003}, "after": {"id": 2003}, "commit_time": TIME_US}
     builder.add(TableShape("inv", "customers", columns), Place("x", 0, 7), "update", **images)
     return bytes_of(encode(Decoded(builder.build()), **{"topic.prefix": "srv1"}, **options))
 

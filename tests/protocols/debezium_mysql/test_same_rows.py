@@ -171,7 +171,9 @@ MODES: dict[str, dict[str, str]] = {
 @cache
 def recorded(mode: str) -> dict[tuple[str, str, str], Any]:
     """Every value of a recording under its DDL, by table, number of the row and column."""
-    to, tables, found = redefining(MODES[mode]), {}, {}
+    to = redefining(MODES[mode])
+    tables: Tables = {}
+    found: dict[tuple[str, str, str], Any] = {}
     numbers: Counter[str] = Counter()
     for event in in_order(decode(FILES[f"debezium-mysql/mariadb-types_{mode}.jsonl.gz"])):
         if isinstance(event, Row):

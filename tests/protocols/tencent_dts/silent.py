@@ -14,4 +14,4 @@ NOTHING = (b"\x08\x01", b"\x08\x01\x10\x01")
 def silent(record: dict[str, Any]) -> bool:
     """A part of an event that lies at another record, or entries without events, as a rollback's."""
     envelope = protobuf.read(dts.ENVELOPE, record["value"])
-    return envelope.get("total", 0) > 1 or record["value"][:2] == b"\x08\x01"
+    return bool(envelope.get("total", 0) > 1) or record["value"][:2] == b"\x08\x01"

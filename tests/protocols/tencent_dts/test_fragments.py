@@ -63,8 +63,10 @@ def test_a_history_in_batches_of_any_size_is_the_same() -> None:
     seen: set[str] = set()
     whole = list(lines(decoder().decode(records), shapes_seen=seen))
     for size in (1, 2, 7, 64):
-        seen, text, waiting, one = set(), [], records.slice(0, 0), decoder()
-        again, seen_again = [], set[str]()
+        seen, waiting, one = set(), records.slice(0, 0), decoder()
+        text: list[str] = []
+        again: list[str] = []
+        seen_again: set[str] = set()
         for at in range(0, len(records), size):
             part = records.slice(at, size)
             text += lines(one.decode(part), shapes_seen=seen)

@@ -43,7 +43,7 @@ NEWER = {"Envelope": {"properties"}}  # fields that the description of 2021 does
 
 def members(table: Message) -> st.SearchStrategy[dict[str, Any]]:
     """Members of a message that are not zero."""
-    optional = {}
+    optional: dict[str, st.SearchStrategy[Any]] = {}
     for f in table.fields:
         if f.name in NEWER.get(table.name, ()):
             continue
@@ -83,7 +83,7 @@ def test_a_history_holds_what_protobuf_finds_in_it() -> None:
         entries = message("Entries")
         entries.ParseFromString(parsed.data)
         found = decode(record(one["value"]))
-        told = [event.origin.get("seqId") for event in found.control]
+        told: list[Any] = [event.origin.get("seqId") for event in found.control]
         told += [seq for table in found.tables for seq in table.rows.column("sequence").to_pylist()]
         expected = [e["header"]["seqId"] for e in MessageToDict(entries)["items"] for _ in range(rows_of(e))]
         assert sorted(map(int, expected)) == sorted(told)

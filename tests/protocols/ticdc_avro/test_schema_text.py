@@ -11,6 +11,7 @@ import pytest
 from changefeed import record_log
 from changefeed.errors import UnsupportedError
 from changefeed.model.definition import Table
+from changefeed.model.event import SchemaChange
 from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
 from changefeed.protocols.ticdc_avro.names import TopicRule, full_namespace, sanitise, subject
@@ -65,7 +66,7 @@ def test_the_ddl_of_a_history_gives_the_schemas_that_its_producer_registered() -
     log = record_log.read(SHOP / "avro-watermark.classic.jsonl.gz")
     schemas = Schemas(str(SHOP / "avro-watermark.classic.schemas.json"))
     control = [c for batch in log for c in decode(schemas, *batch.to_pylist(), **EXTENSION).control]
-    statements = {event.commit_ts: event.ddl for event in control if getattr(event, "ddl", None)}
+    statements = {c.commit_ts or 0: c.ddl for c in control if isinstance(c, SchemaChange) and c.ddl}
     tables: dict[tuple[str, str], Table] = {}
     found = set()
     for _, ddl in sorted(statements.items()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -135,7 +136,11 @@ def test_the_name_of_a_file_is_the_contents_own(tmp_path: Path) -> None:
 
 
 def test_writing_without_a_store_is_a_configuration_error() -> None:
-    options = {"max_message_bytes": 400, "large_message_handle_option": "claim-check", "claim_check_storage_uri": "s"}
+    options: dict[str, Any] = {
+        "max_message_bytes": 400,
+        "large_message_handle_option": "claim-check",
+        "claim_check_storage_uri": "s",
+    }
     with pytest.raises(ConfigError) as caught:
         encode(decode(record((key(), BIG))), **options)
     assert str(caught.value) == "large-message-handle-option claim-check needs a claim-check store to write to"

@@ -8,7 +8,7 @@ import pytest
 
 from changefeed.errors import UnsupportedError
 from changefeed.model.batch import BatchBuilder, Decoded
-from changefeed.model.event import Heartbeat, Instant, Resolved, SchemaChange, TransactionMark
+from changefeed.model.event import Control, Heartbeat, Instant, Resolved, SchemaChange, TransactionMark
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
@@ -167,7 +167,7 @@ def test_what_the_protocol_has_no_words_for_is_refused(type_text: str, value: An
 
 
 def test_what_has_no_place_in_the_protocol_is_left_out() -> None:
-    marks = [Heartbeat(PLACE, Instant(0, 3)), TransactionMark("begin", "1", PLACE)]
+    marks: list[Control] = [Heartbeat(PLACE, Instant(0, 3)), TransactionMark("begin", "1", PLACE)]
     assert encode(Decoded(control=marks)).num_rows == 0
 
 

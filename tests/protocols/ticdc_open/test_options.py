@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from changefeed.errors import ConfigError
+from changefeed.protocols.ticdc_open.options import Options
 from tests.protocols.ticdc_open.messages import OPEN
 
 KNOWN = {field.encode_name for field in msgspec.structs.fields(OPEN.options)}
@@ -81,6 +82,8 @@ def test_texts_become_values() -> None:
             "partition-num": "3",
         }
     )
+    assert isinstance(options, Options)
     dispatcher = options.dispatcher()
+    assert dispatcher is not None
     assert (options.max_batch_size, options.output_old_value) == (32, False)
     assert (dispatcher.partitions, dispatcher.columns) == (3, ("a", "b"))

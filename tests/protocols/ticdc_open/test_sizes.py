@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from changefeed.errors import UnsupportedError
@@ -27,7 +29,7 @@ def inserts(shape: TableShape, *images: tuple[object, object], ts: int = 1) -> D
     return Decoded(rows.build())
 
 
-def sizes(decoded: Decoded, **options: object) -> list[int]:
+def sizes(decoded: Decoded, **options: Any) -> list[int]:
     return [len(record) for record in messages(encode(decoded, **options))]
 
 

@@ -80,9 +80,7 @@ KEYS = [
 def test_keys_follow(text: str, keys: tuple[str, ...], uniques: tuple[tuple[str, ...], ...]) -> None:
     found = altered(text).table
     assert found.keys == keys
-    assert found.uniques == tuple(
-        UniqueKey(name, columns) for name, *columns in uniques for columns in [tuple(columns)]
-    )
+    assert found.uniques == tuple(UniqueKey(name, tuple(columns)) for name, *columns in uniques)
     assert {c.name for c in found.columns if c.key} == set(keys)
 
 

@@ -25,7 +25,7 @@ def follow(tables: Tables, statement: Statement) -> None:
     match statement:
         case CreateTable(database=database, table=table, like=None):
             tables[database, table] = statement.definition
-        case CreateTable(database=database, table=table, like=like):
+        case CreateTable(database=database, table=table, like=(_, _) as like):
             tables[database, table] = replace(tables[like], database=database, name=table)
         case AlterTable(database=database, table=table):
             tables[database, table] = alter(tables[database, table], statement).table
@@ -40,7 +40,7 @@ def follow(tables: Tables, statement: Statement) -> None:
 
 def their_type(column: dict[str, Any]) -> str:
     """The recorded type in our words."""
-    name = column["typeName"].lower().replace(" zerofill", "")
+    name: str = column["typeName"].lower().replace(" zerofill", "")
     if name in ("boolean", "tinyint") and column.get("length", 1) == 1:
         return "tinyint(1)"
     if name == "uuid":

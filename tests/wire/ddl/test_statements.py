@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from changefeed.model.definition import UniqueKey
@@ -55,7 +57,7 @@ ALTERS = [
 
 
 @pytest.mark.parametrize("text, change", ALTERS, ids=lambda v: v if isinstance(v, str) else "")
-def test_part_of_alter_table(text: str, change: object) -> None:
+def test_part_of_alter_table(text: str, change: Any) -> None:
     assert the(f"ALTER TABLE `db`.`t` {text}") == AlterTable("db", "t", (change,))
     twice = the(f"alter table `t` {text}, {text};")
     assert twice == AlterTable("db", "t", (change, change))
@@ -120,7 +122,7 @@ UNAPPLIED_CASES = [
 
 
 @pytest.mark.parametrize("text, kind, tables", UNAPPLIED_CASES, ids=[c[0] for c in UNAPPLIED_CASES])
-def test_what_changes_rows_without_row_events_is_unapplied(text: str, kind: str, tables: object) -> None:
+def test_what_changes_rows_without_row_events_is_unapplied(text: str, kind: str, tables: Any) -> None:
     assert parse(text, "db") == [Unapplied(kind, text, tables)]
 
 
