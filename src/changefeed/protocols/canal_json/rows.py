@@ -59,6 +59,7 @@ class Sent:
 
     Attributes:
         image: the row of `data`.
+        prefix: of its names in what the row has by name.
         columns: those of `data`.
         whole: they are all that the row has.
     """
@@ -66,6 +67,7 @@ class Sent:
     row: Row
     writers: ShapeWriter
     image: Values
+    prefix: str
     columns: Sequence[ColumnWriter]
     whole: bool
 
@@ -124,7 +126,7 @@ class RowWriter:
             "sql": self._string(origin.get("sql", "")),
             **self._types(first, origin),
             "old": "null" if None in old else "[" + ",".join(map(str, old)) + "]",
-            "data": "[" + ",".join(self._image(one, one.columns, one.image, "") for one in sent) + "]",
+            "data": "[" + ",".join(self._image(one, one.columns, one.image, one.prefix) for one in sent) + "]",
             **self.gtid(origin, first.row),
         }
         if self._options.enable_tidb_extension:
@@ -144,6 +146,7 @@ class RowWriter:
             or (row.before is not None and TYPES[row.op] == "INSERT")
         ):
             raise UnsupportedError(f"{NAME} has no words for an {row.op} with these images")
+        # An update that has lost its old row may be told as a delete of another protocol: its names carry no prefix.
         names = row.shape.before_columns if deleted else row.shape.after_columns
         only = handle_only or (deleted and self._options.delete_only_output_handle_key_columns)
         columns = [writers.columns[c.name] for c in names if not only or c.name in writers.handle]
@@ -151,7 +154,7 @@ class RowWriter:
             columns = [writers.columns[c.name] for c in names]
         if not columns:
             raise UnsupportedError(f"{row}: only handle-key columns are to be sent, but the table has none")
-        return Sent(row, writers, image, columns, len(columns) == len(names))
+        return Sent(row, writers, image, "", columns, len(columns) == len(names))
 
     def _types(self, sent: Sent, origin: Mapping[str, Any]) -> dict[str, str]:
         by_name = {c.column.name: c for c in sent.columns}
