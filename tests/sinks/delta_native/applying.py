@@ -64,7 +64,7 @@ def apply(
     """One write with one item, committed as a step of epoch 1."""
     at = opened(path)
     written = write_item(item(at, table, way, **said), payloads(chunks))
-    commit(at, [written], Stamp(1, step, 1), f'{{"step":{step}}}')
+    assert commit(at, [written], Stamp(1, step, 1), f'{{"step":{step}}}') == at.table.version()
     return written
 
 

@@ -236,3 +236,13 @@ def test_a_table_with_a_constraint_is_refused(path: str) -> None:
     found = open_table(Folder(path), "test")
     assert found is not None
     assert found.refused() == "constraints"
+
+
+@pytest.mark.parametrize("name", ["a b.parquet", "/elsewhere/a.parquet", "s3://bucket/a.parquet", "a%20b.parquet"])
+def test_a_table_with_files_of_odd_names_is_refused(path: str, name: str) -> None:
+    """Those of a shallow clone lie in another table's folder."""
+    action = {"path": name, "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
+    (Path(path) / "_delta_log" / f"{1:020d}.json").write_text(json.dumps({"add": action}))
+    found = open_table(Folder(path), "test")
+    assert found is not None
+    assert "data files outside" in (found.refused() or "")

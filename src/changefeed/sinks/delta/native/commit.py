@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from changefeed.errors import FencedError, MissingExtraError, SinkError
 from changefeed.sinks.delta.log import Stamp
@@ -47,6 +48,7 @@ _PRIMITIVES = {
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
+_PLAIN_PATH = r"^[A-Za-z0-9._=-][A-Za-z0-9._=/-]*$"
 _CHECKPOINTS = 10  # commits, as Delta's own writer has it where the table does not say
 
 
@@ -90,6 +92,9 @@ class Opened:
             return f"generated, identity or checked column {odd}"
         if odd := next((f["name"] for f in fields if _arrow(f["type"]) is None), None):
             return f"the type of column {odd}"
+        paths = pa.table(self.table.get_add_actions()).column("path")
+        if not pc.all(pc.match_substring_regex(paths, _PLAIN_PATH)).as_py() and len(paths):
+            return "data files outside of its folder, or with names that a log does not hold as they are"
         return None
 
     def schema(self) -> pa.Schema:

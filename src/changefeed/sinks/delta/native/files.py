@@ -26,7 +26,7 @@ from changefeed.sinks.delta.native.statistics import INDEXED, Floats, footer_col
 _KEYS_AT_ONCE = 1 << 17  # rows
 _BUFFER = 1 << 20  # bytes of a column that are read at once
 # Readers of Spark 3 ask this before they take old dates as what they are. Files without it have the calendar of a setting.
-_SPARK_VERSION = {b"org.apache.spark.version": b"4.1.0"}
+_SPARK_VERSION = {"org.apache.spark.version": "4.1.0"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ class Writer:
         self._name = name
         self._parquet = pq.ParquetWriter(
             self._sink,
-            self._schema.with_metadata(_SPARK_VERSION),
+            self._schema,
             compression="zstd",
             compression_level=1,
             store_schema=False,
@@ -189,6 +189,7 @@ class Writer:
             write_page_checksum=True,
             write_statistics=footer_columns(self._schema),
         )
+        self._parquet.add_key_value_metadata(_SPARK_VERSION)
         self._floats = {f.name: Floats() for f in self._schema if pa.types.is_floating(f.type)}
 
     def _flush(self) -> None:

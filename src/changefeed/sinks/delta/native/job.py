@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _ORDER = ("item", "topic", "partition", "first_offset", "last_offset", "min_commit_ts", "shape_id")
+_LEAST = 256 * 2**20
 _RESULT = "item int, written binary"
 
 
@@ -44,12 +45,18 @@ class Write:
     weight: int = 1
 
 
-def write_all(chunks: DataFrame, writes: Sequence[Write], slots: int) -> list[Written]:
+def write_all(chunks: DataFrame, writes: Sequence[Write], slots: int, least: int = _LEAST) -> list[Written]:
     """Carries out all of the writes; returns what each has written, in their order.
 
-    A write whose files are dealt to several tasks (`split`) is whole here: its files, and the new rows of a second job.
+    A table of many bytes is dealt to several tasks (`split`); the rows that none of them knows are written by a second job.
+
+    Args:
+        chunks: with the columns of `frames.chunks`.
+        writes: one for each table.
+        slots: tasks that run at the same time.
+        least: bytes of files that are worth a task.
     """
-    split_writes = [split(write, slots) for write in writes]
+    split_writes = [split(write, slots, least) for write in writes]
     parts = [part for group in split_writes for part in group]
     done = iter(_run(chunks, parts, slots))
     results = [[next(done) for _ in group] for group in split_writes]
@@ -63,7 +70,7 @@ def write_all(chunks: DataFrame, writes: Sequence[Write], slots: int) -> list[Wr
     return [_joined(group) for group in results]
 
 
-def split(write: Write, slots: int, least: int = 256 * 2**20) -> list[Write]:
+def split(write: Write, slots: int, least: int = _LEAST) -> list[Write]:
     """The write as several, each with some of the files, when these are many bytes; neighbours by key stay together."""
     files = write.item.files
     size = pc.sum(files.column("size")).as_py() or 0
