@@ -267,6 +267,22 @@ def test_a_change_that_cannot_be_applied_leaves_nothing_behind(tmp_path: Path) -
     assert set(os.listdir(tmp_path / "t")) == before
 
 
+def test_null_in_a_column_that_takes_none_is_an_error(tmp_path: Path) -> None:
+    fields = [pa.field("id", pa.int64()), pa.field("v", pa.string(), nullable=False)]
+    DeltaTable.create(str(tmp_path / "t"), schema=pa.schema(fields))
+    table, chunks = simple((1, None))
+    at = opened(tmp_path / "t")
+    with pytest.raises(SinkError, match="non-nullable"):
+        write_item(item(at, table), payloads(chunks))
+    assert not list((tmp_path / "t").glob("*.parquet"))
+
+
+def test_a_table_without_one_of_the_columns_is_an_error(tmp_path: Path) -> None:
+    create(tmp_path / "t", simple()[0], ())
+    with pytest.raises(SinkError, match="its columns are not those that this pipeline gave it: 'w' is missing"):
+        opened(tmp_path / "t").target(("id", "w"), ("id",))
+
+
 def test_a_full_disk_is_an_error_that_names_the_table(tmp_path: Path) -> None:
     table = filled(tmp_path / "t", range(3))
     work = item(opened(tmp_path / "t"), table)

@@ -103,9 +103,19 @@ class Opened:
         return pa.schema([pa.field(f["name"], _arrow(f["type"]), f["nullable"]) for f in fields])
 
     def target(self, names: Sequence[str], keys: Sequence[str]) -> Target:
-        """The table as items see it, with these columns of the upstream and this key."""
+        """The table as items see it, with these columns of the upstream and this key.
+
+        Raises:
+            SinkError: the table lacks one of them.
+        """
+        schema = self.schema()
+        if missing := [name for name in names if name not in schema.names]:
+            raise SinkError(
+                f"{self.folder.path}: its columns are not those that this pipeline gave it: {missing[0]!r} is missing. "
+                "Restore it, or build all tables again from the source: changefeed repair --rebuild --all"
+            )
         indexed = int(self.properties.get("delta.dataSkippingNumIndexedCols", INDEXED))
-        return Target(self.folder, self.schema(), tuple(names), tuple(keys), indexed)
+        return Target(self.folder, schema, tuple(names), tuple(keys), indexed)
 
     def files(self, keys: Sequence[str] = ()) -> pa.Table:
         """The table's data files: path, size, and `low_0`, `high_0`, …: bounds of these columns where the log has them."""

@@ -147,7 +147,11 @@ class Writer:
             self.write(batch)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Adds rows with the columns of the table."""
+        """Adds rows with the columns of the table.
+
+        Raises:
+            SinkError: the file cannot be written.
+        """
         if not batch.num_rows:
             return
         self._kept.append(batch)
@@ -175,6 +179,13 @@ class Writer:
             with contextlib.suppress(OSError):
                 self._files.delete_file(posixpath.join(self._root, file.path))
 
+    @contextlib.contextmanager
+    def _writable(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, pa.ArrowException) as error:
+            raise SinkError(f"{self._folder.path}: a data file cannot be written: {error}") from error
+
     def _begin(self) -> None:
         name = f"part-{len(self.added):05d}-{uuid.uuid4()}-c000.zstd.parquet"
         self._sink = self._files.open_output_stream(posixpath.join(self._root, name))
@@ -197,11 +208,12 @@ class Writer:
             return
         rows = pa.Table.from_batches(self._kept, self._schema)
         self._kept, self._bytes = [], 0
-        if self._name is None:
-            self._begin()
+        with self._writable():
+            if self._name is None:
+                self._begin()
+            self._parquet.write_table(rows, row_group_size=len(rows))
         for name, floats in self._floats.items():
             floats.add(rows.column(name))
-        self._parquet.write_table(rows, row_group_size=max(1, len(rows)))
         if self._sink.tell() >= self._limits.file_bytes:
             self._end()
 
@@ -209,9 +221,10 @@ class Writer:
         self._flush()
         if self._name is None:
             return
-        self._parquet.close()
-        size = self._sink.tell()
-        self._sink.close()
+        with self._writable():
+            self._parquet.close()
+            size = self._sink.tell()
+            self._sink.close()
         footer = self._parquet.writer.metadata
         stats = statistics(footer, self._schema, self._floats, self._indexed)
         self.added.append(Added(self._name, size, footer.num_rows, stats, int(time.time() * 1000)))

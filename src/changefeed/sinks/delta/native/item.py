@@ -22,7 +22,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changefeed.errors import SinkError
 from changefeed.sinks.delta.native.files import Added, Folder, Limits, Reader, Writer
 from changefeed.sinks.delta.native.keys import Keys
 from changefeed.sinks.delta.native.latest import carried, last_reading, latest, maps, texts
@@ -115,9 +114,6 @@ def write_item(item: Item, payloads: Iterable[bytes]) -> Written:
     try:
         removed, found = _WAYS[item.way](item, changes.batches(payloads), out)
         return Written(tuple(out.close()), tuple(removed), changes.read, found)
-    except (OSError, pa.ArrowInvalid) as error:
-        out.discard()
-        raise SinkError(f"{target.folder.path}: a data file cannot be written: {error}") from error
     except BaseException:
         out.discard()
         raise
