@@ -1,11 +1,12 @@
 """What a step's writes cost in CPU: today's MERGE of each table, and the native apply, on equal tables and the same changes.
 
-    python bench/native_apply.py [--rows 1000000] [--changes 50000 500000] [--tables 100] [--each 200] [--rounds 3]
+    python bench/native_apply.py [--rows 1000000] [--changes 50000 500000] [--tables 100] [--each 200] [--merged 100] [--rounds 3]
 
 First one table of so many rows takes random changes (70 % updates, 20 % inserts, 10 % deletes by random keys), then so many
-tables of 2 000 rows take a few each. Both ways read the same chunks from a folder of Parquet files, as the pending store
-writes it. They take turns, the other one first in every second round; the first round of each case warms up. CPU seconds
-are those of this process and all below it. At the end both ways' tables must hold the same rows.
+tables of 2 000 rows take a few each (MERGE only `--merged` of them, as it takes so long). Both ways read the same chunks
+from a folder of Parquet files, as the pending store writes it. They take turns, the other one first in every second round;
+the first round of each case warms up. CPU seconds are those of this process and all below it. At the end both ways' tables
+must hold the same rows.
 """
 
 from __future__ import annotations
@@ -142,8 +143,9 @@ def _stat(pid: int) -> tuple[str, int, int, int] | None:
 class Bench:
     """Both ways over the tables of one case."""
 
-    def __init__(self, spark: Any, root: Path, names: list[str], *, large: bool) -> None:
+    def __init__(self, spark: Any, root: Path, names: list[str], merged: int, *, large: bool) -> None:
         self.spark, self.root, self.names, self.large, self.step = spark, root, names, large, 1
+        self.merged = names[:merged]
         self.writer = Writer(spark, "bench", {})
         self.pending = PendingStore(spark, str(root / "pending"))
 
@@ -178,7 +180,7 @@ class Bench:
     def merge(self, folder: str) -> None:
         """As `pipeline.executor` writes the tables of a step."""
         with compiled(self.spark) if self.large else nullcontext():
-            for name in self.names:
+            for name in self.merged:
                 mine = self.pending.table([folder], ("app", name), None, None)
                 last = latest(changes(mine, table(name), Window()), table(name), partial=False)
                 path = str(self.root / "merge" / name)
@@ -209,7 +211,7 @@ class Bench:
     def check(self) -> str:
         """Whether both ways' tables hold the same rows."""
         differ = 0
-        for name in self.names[:5]:
+        for name in self.merged[:5]:
             said = [
                 self.spark.sql(
                     f"SELECT count(*), count(DISTINCT id), sum(xxhash64(*) % 1000003) FROM delta.`{self.root}/{way}/{name}`"
@@ -261,13 +263,14 @@ def main() -> None:
     parser.add_argument("--changes", type=int, nargs="*", default=[50_000, 500_000])
     parser.add_argument("--tables", type=int, default=100)
     parser.add_argument("--each", type=int, default=200)
+    parser.add_argument("--merged", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the beginning", flush=True)
     spark = session("native-apply", master=f"local[{SLOTS}]")
     with tempfile.TemporaryDirectory() as folder:
         if arguments.changes:
-            large = Bench(spark, Path(folder) / "large", ["t"], large=True)
+            large = Bench(spark, Path(folder) / "large", ["t"], 1, large=True)
             large.root.mkdir()
             large.begin(arguments.rows, 4)
             for count in arguments.changes:
@@ -279,7 +282,8 @@ def main() -> None:
                     arguments.rounds,
                 )
         if arguments.tables:
-            small = Bench(spark, Path(folder) / "small", [f"t{i}" for i in range(arguments.tables)], large=False)
+            names = [f"t{i}" for i in range(arguments.tables)]
+            small = Bench(spark, Path(folder) / "small", names, arguments.merged or len(names), large=False)
             small.root.mkdir()
             small.begin(2000, 1)
             rounds(
