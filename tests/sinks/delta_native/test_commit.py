@@ -205,6 +205,19 @@ def test_a_checkpoint_is_written_when_it_is_due_and_keeps_everything(path: str) 
     assert json.loads(stats["stats"])["maxValues"] == {"id": 20, "v": "x"}
 
 
+def test_a_checkpoint_that_cannot_be_written_harms_no_commit(path: str) -> None:
+    for number in range(1, 11):
+        at = opened(path)
+        commit(at, [rows(at, number)], Stamp(1, number, 1), "{}")
+    first = Path(path) / "_delta_log" / f"{0:020d}.json"
+    (first.parent / f"{10:020d}.checkpoint.parquet").mkdir()
+    with pytest.raises(SinkError, match="a checkpoint cannot be written") as caught:
+        checkpoint(at)
+    assert caught.value.transient
+    (first.parent / f"{10:020d}.checkpoint.parquet").rmdir()
+    assert ids(path) == [10]
+
+
 def test_no_table_is_none(tmp_path: Path) -> None:
     assert open_table(Folder(str(tmp_path / "none")), "test") is None
 

@@ -145,6 +145,7 @@ def open_table(folder: Folder, application: str) -> Opened | None:
     try:
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError, TableNotFoundError
+        from deltalake.transaction import RemoveAction  # noqa: F401  # from 1.6.6 on: older ones cannot commit a rewrite
     except ImportError as error:
         raise MissingExtraError("Writing Delta tables without Spark", "spark") from error
     try:
@@ -236,13 +237,22 @@ def _landed(opened: Opened, stamp: Stamp, error: Exception | None) -> None:
 
 
 def checkpoint(opened: Opened) -> bool:
-    """Writes a checkpoint if one is due after the commit that was made last; a table is whole without."""
+    """Writes a checkpoint if one is due after the commit that was made last.
+
+    Raises:
+        SinkError: it cannot be written (transient). The commit stands, and the table is whole without.
+    """
+    from deltalake.exceptions import DeltaError
+
     every = int(opened.properties.get("delta.checkpointInterval", _CHECKPOINTS))
     if opened.table.version() % every:
         return False
-    opened.table.create_checkpoint()
-    if opened.properties.get("delta.enableExpiredLogCleanup", "true").lower() == "true":
-        opened.table.cleanup_metadata()
+    try:
+        opened.table.create_checkpoint()
+        if opened.properties.get("delta.enableExpiredLogCleanup", "true").lower() == "true":
+            opened.table.cleanup_metadata()
+    except (DeltaError, OSError) as error:
+        raise SinkError(f"{opened.folder.path}: a checkpoint cannot be written: {error}", transient=True) from error
     return True
 
 
