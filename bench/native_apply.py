@@ -1,12 +1,13 @@
 """What a step's writes cost in CPU: today's MERGE of each table, and the native apply, on equal tables and the same changes.
 
-    python bench/native_apply.py [--rows 1000000] [--changes 50000 500000] [--tables 100] [--each 200] [--merged 100] [--rounds 3]
+    python bench/native_apply.py [--rows 1000000] [--changes 50000 500000] [--tables 100] [--each 200] [--merged 100]
+        [--rounds 3] [--alone]
 
 First one table of so many rows takes random changes (70 % updates, 20 % inserts, 10 % deletes by random keys), then so many
 tables of 2 000 rows take a few each (MERGE only `--merged` of them, as it takes so long). Both ways read the same chunks
 from a folder of Parquet files, as the pending store writes it. They take turns, the other one first in every second round;
 the first round of each case warms up. CPU seconds are those of this process and all below it. At the end both ways' tables
-must hold the same rows.
+must hold the same rows. With `--alone` there is no Spark and no MERGE: the same work in one process, as a task does it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from deltalake import write_deltalake
 
 from changefeed.frames.chunks import pack
 from changefeed.model.batch import Decoded, TableBatch, record_columns, table_schema
@@ -36,7 +38,7 @@ from changefeed.pipeline.pending import PendingStore
 from changefeed.sinks.delta.log import Stamp
 from changefeed.sinks.delta.native.commit import checkpoint, commit, open_table
 from changefeed.sinks.delta.native.files import Folder
-from changefeed.sinks.delta.native.item import Item
+from changefeed.sinks.delta.native.item import Item, write_item
 from changefeed.sinks.delta.native.job import Write, write_all
 from changefeed.sinks.delta.table import Writer
 from changefeed.spark.session import compiled, session
@@ -256,6 +258,40 @@ def rounds(bench: Bench, what: str, rows: int, count: int, number: int) -> None:
     )
 
 
+def alone(root: Path, names: list[str], rows: int, files: int, count: int, number: int) -> None:
+    """The native apply in this process: rows that are read and written, and commits."""
+    for name in names:
+        for piece in np.array_split(np.arange(rows), files):
+            write_deltalake(root / name, pa.Table.from_struct_array(images(piece)), mode="append")
+    for step in range(1, number + 2):
+        payloads = {}
+        for name in names:
+            made = chunks(name, *drawn(rows, count), ts=step * 10**9)
+            payloads[name] = made.filter(pc.equal(made.column("kind"), "rows")).column("payload").to_pylist()
+        used, began = [0.0, 0.0, 0.0], time.monotonic()
+        for name in names:
+            marks = [time.process_time()]
+            opened = open_table(Folder(str(root / name)), "bench")
+            assert opened is not None
+            item = Item(
+                opened.target(tuple(TYPES), ("id",)), Reading(table(name), Window()), opened.files(["id"]), "merge"
+            )
+            marks.append(time.process_time())
+            written = write_item(item, payloads[name])
+            marks.append(time.process_time())
+            commit(opened, [written], Stamp(1, step, 1), "{}")
+            checkpoint(opened)
+            marks.append(time.process_time())
+            used = [total + after - before for total, before, after in zip(used, marks, marks[1:], strict=False)]
+        took = time.monotonic() - began
+        opening, writing, committing = used
+        print(
+            f"alone  {len(names)} tables of {rows:,} rows, {count:,} changes each: CPU {sum(used):.2f} s (open {opening:.2f}, "
+            f"write {writing:.2f}, commit {committing:.2f})  clock {took:.1f} s",
+            flush=True,
+        )
+
+
 def main() -> None:
     """Measures both cases."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -265,8 +301,16 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=200)
     parser.add_argument("--merged", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--alone", action="store_true")
     arguments = parser.parse_args()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the beginning", flush=True)
+    if arguments.alone:
+        with tempfile.TemporaryDirectory() as folder:
+            for count in arguments.changes:
+                alone(Path(folder) / f"{count}", ["t"], arguments.rows, 4, count, arguments.rounds)
+            names = [f"t{i}" for i in range(arguments.tables)]
+            alone(Path(folder) / "small", names, 2000, 1, arguments.each, arguments.rounds)
+        return
     spark = session("native-apply", master=f"local[{SLOTS}]")
     with tempfile.TemporaryDirectory() as folder:
         if arguments.changes:
