@@ -15,7 +15,7 @@ from changefeed.model.definition import Table
 from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
 from changefeed.sinks.base import METADATA_COLUMNS, TableSink
-from changefeed.stages.changes import arrow_schema
+from changefeed.stages.changes import schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,7 +79,7 @@ class Given:
                 | {"_deleted": gone, "_has": None if gone else has, "_irregular": [("total", "x")] if not gone else []}
                 | {"_ts": 7, "_topic": "t", "_partition": 0, "_offset": n, "_index": 0, "_op": "insert", "_half": 1}
             )
-        yield pa.RecordBatch.from_pylist(made, arrow_schema(self.table))
+        yield pa.RecordBatch.from_pylist(made, schema(self.table))
 
     def frame(self, spark: SparkSession) -> DataFrame:
         return spark.createDataFrame(pa.Table.from_batches(self.batches()))

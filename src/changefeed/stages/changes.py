@@ -17,7 +17,7 @@ irregular.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import pyarrow as pa
@@ -103,16 +103,16 @@ def changes(
     return chunks.select("payload").mapInArrow(work, schema_ddl(table))
 
 
+def schema(table: Table) -> pa.Schema:
+    """The Arrow schema of the result."""
+    columns = [(f"c{i}", sink_type(c.type).arrow) for i, c in enumerate(table.columns)]
+    return pa.schema([*columns, *((name, arrow) for name, arrow, _ in _PLACE)])
+
+
 def schema_ddl(table: Table) -> str:
     """The Spark schema of the result."""
     columns = [f"c{i} {sink_type(c.type).sql}" for i, c in enumerate(table.columns)]
     return ", ".join(columns + [f"{name} {sql}" for name, _, sql in _PLACE])
-
-
-def arrow_schema(table: Table) -> pa.Schema:
-    """The Arrow schema of the result."""
-    columns = [pa.field(f"c{i}", sink_type(c.type).arrow) for i, c in enumerate(table.columns)]
-    return pa.schema([*columns, *(pa.field(name, kind) for name, kind, _ in _PLACE)])
 
 
 class Counter(Protocol):
@@ -139,23 +139,50 @@ def worker(
         UnsupportedError: a row cannot be applied: its table has no key, or its key is not whole.
         SchemaError: a value means nothing in its column, or does not fit and `irregular` is `fail`.
     """
+    reading = Reading(table, window, irregular, told, inserts=inserts, reads=reads)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        redefine, read = told.redefine() if told else None, 0
-        for batch in batches:
-            for payload in batch.column(0):
-                rows = inside(unpack(payload.as_py()), window)
-                read += len(rows)
-                if inserts and not table.keys:
-                    rows = TableBatch(rows.shape, rows.rows.filter(pc.invert(_changing(rows.rows))))
-                if reads is not None and not table.keys:
-                    rows = TableBatch(rows.shape, _read_once(rows.rows, table, reads, inserts))
-                if len(rows):
-                    yield from _typed(rows, table, irregular, redefine)
+        own = replace(reading)  # a worker may run for several tasks
+        yield from own.batches(payload.as_py() for batch in batches for payload in batch.column(0))
         if tally is not None:
-            tally.add(read)
+            tally.add(own.read)
 
     return run
+
+
+@dataclass(slots=True)
+class Reading:
+    """Types the changes in the payloads of one table's `rows` chunks, without Spark; the arguments are those of `changes`.
+
+    Attributes:
+        read: rows in the window that have been read so far.
+    """
+
+    table: Table
+    window: Window
+    irregular: str = "null"
+    told: Told | None = None
+    inserts: bool = False
+    reads: int | None = None
+    read: int = 0
+
+    def batches(self, payloads: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
+        """The typed changes, batch by batch, with the columns of `schema_ddl`.
+
+        Raises:
+            UnsupportedError: a row cannot be applied: its table has no key, or its key is not whole.
+            SchemaError: a value means nothing in its column, or does not fit and `irregular` is `fail`.
+        """
+        table, redefine = self.table, self.told.redefine() if self.told else None
+        for payload in payloads:
+            rows = inside(unpack(payload), self.window)
+            self.read += len(rows)
+            if self.inserts and not table.keys:
+                rows = TableBatch(rows.shape, rows.rows.filter(pc.invert(_changing(rows.rows))))
+            if self.reads is not None and not table.keys:
+                rows = TableBatch(rows.shape, _read_once(rows.rows, table, self.reads, self.inserts))
+            if len(rows):
+                yield from _typed(rows, table, self.irregular, redefine)
 
 
 @dataclass(frozen=True, slots=True)

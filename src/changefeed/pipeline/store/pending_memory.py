@@ -18,7 +18,7 @@ from changefeed.pipeline.changes import Options
 from changefeed.pipeline.counting import Across, count_across, rows_between
 from changefeed.pipeline.pending import ChunkInfo, chunk_info
 from changefeed.pipeline.state import FolderSum, Sendings
-from changefeed.stages.changes import NO_READS, Window, arrow_schema, worker
+from changefeed.stages.changes import NO_READS, Window, schema, worker
 
 Row = dict[str, Any]
 
@@ -130,7 +130,7 @@ class MemoryChanges:
         payloads = pa.RecordBatch.from_pydict({"payload": pa.array(self.payloads, pa.binary())})
         typed = sorted((row for batch in work([payloads]) for row in batch.to_pylist()), key=_order)
         rows = self._last(typed) if self.table.keys else self._once(self._last_reading(typed))
-        yield pa.RecordBatch.from_pylist(rows, arrow_schema(self.table))
+        yield pa.RecordBatch.from_pylist(rows, schema(self.table))
 
     def _last(self, typed: list[Row]) -> list[Row]:
         """One row a key: the last change, column by column where some are partial."""
