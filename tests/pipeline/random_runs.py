@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
+from zlib import crc32
 
 import pyarrow as pa
 
@@ -46,7 +47,8 @@ def logs_of(upstream: Upstream, partitions: int, random: Random) -> dict[Partiti
         last = i + 1 == len(upstream.events)
         if isinstance(event, Change):
             image = event.after or event.before or {}
-            at = (image.get("id") or 0) % partitions if event.keyed else random.randrange(partitions)
+            # equal rows of a table without a key go to one partition, as every dispatcher sends them
+            at = (image.get("id") or 0) % partitions if event.keyed else crc32(_text(image).encode()) % partitions
             logs["log", at].append(event)
         else:
             for log in logs.values():

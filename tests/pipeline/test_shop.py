@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from changefeed.errors import ConfigError
-from changefeed.pipeline import executor
 from changefeed.pipeline.run import run
 from changefeed.pipeline.status import status
+from changefeed.sinks.delta import sink
 from tests.pipeline.oracle import History
 from tests.pipeline.running import SHOP, check_cuts, check_expected, definition, published
 
@@ -40,7 +40,7 @@ def test_the_whole_history_in_one_batch(
 ) -> None:
     pipeline = definition(_log(name), tmp_path)
     if name == "open-1.classic":  # its plans are compiled, as those of large writes are
-        monkeypatch.setattr(executor, "_MANY_ROWS", 1)
+        monkeypatch.setattr(sink, "_MANY_ROWS", 1)
     run(pipeline, spark, once=True)
     check_expected(pipeline, "final")
     check_cuts(pipeline, History(_log(name)))

@@ -173,7 +173,7 @@ def test_a_run_goes_on_from_any_token(harness: Harness, records: list[Row], foll
     later = follow(harness.source(), pieces[0].token)
     assert _rows(pieces[:1]) + _rows(later) == _rows(pieces)
     assert later[-1].token == pieces[-1].token
-    assert follow(harness.source(), pieces[-1].token) == []
+    assert [batch.places for batch in follow(harness.source(), pieces[-1].token) if batch.places] == []
 
 
 def test_what_arrives_later_comes_from_the_same_token(

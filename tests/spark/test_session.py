@@ -154,6 +154,7 @@ def test_workers_run_this_python(spark):
         ("org.apache.spark.executor.Executor", False),
         ("org.apache.spark.scheduler.TaskSetManager", False),
         ("org.apache.spark.sql.delta.files.DeltaFileFormatWriter", False),
+        ("org.apache.spark.sql.delta.commands.MergeIntoCommand", False),
         ("org.apache.spark.util.Utils", True),
         ("org.apache.spark.SparkContext", True),
     ],

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 
 from changefeed.errors import FencedError, SinkError
 from changefeed.sinks.base import WriteId
-from changefeed.sinks.delta.log import commits, delta_log
+from changefeed.sinks.delta.log import commits, delta_log, pack, snapshot
 from changefeed.sinks.delta.native.commit import commit
 from changefeed.sinks.delta.native.item import write_item
 from changefeed.sinks.sql import quoted, text
@@ -204,16 +204,16 @@ def test_the_log_reads_as_ours(spark: SparkSession, tmp_path: Path) -> None:
     history, path = History(all_types(), 2), str(tmp_path / "t")
     writer = Writer(spark, "test")
     writer.create(path, history.table, WriteId(1, 1, 1), "{}")
-    before = writer.state(path)
+    before = snapshot(spark, path, "test")
     apply(path, history.table, history.step(20), 2)
-    after = writer.state(path)
+    after = snapshot(spark, path, "test")
     assert before is not None
     assert after is not None
     assert (after.version, after.write_id) == (1, WriteId(1, 2, 1))
     assert (after.columns, after.schema, after.properties) == (before.columns, before.schema, before.properties)
     assert after.size == sum(opened(path).files().column("size").to_pylist())
     [found] = commits(spark, path, 0, 1)
-    assert (found.operation, found.stamps["test"], found.note) == ("WRITE", WriteId(1, 2, 1).pack(), '{"step":2}')
+    assert (found.operation, found.transactions["test"], found.note) == ("WRITE", pack(WriteId(1, 2, 1)), '{"step":2}')
     assert found.changes_table
 
 
