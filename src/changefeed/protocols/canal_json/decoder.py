@@ -99,8 +99,9 @@ class Decoder:
         return compression.inflate(value, options.large_message_handle_compression, options.max_inflated_bytes)
 
     def _record(self, place: Place, value: bytes | None) -> Iterator[Row | Control]:
-        parts = message.split(self._inflated(value))
-        for number, (text, end, start) in enumerate(parts):
+        parts, start = message.split(self._inflated(value)), 0
+        for number, line in enumerate(parts):
+            text, end = message.parted(line)
             try:
                 yield from self._message(message.read(text), end, place)
             except ProtocolError as error:
@@ -108,6 +109,7 @@ class Decoder:
                 within = f" in message {number + 1} of {len(parts)}" if several else ""
                 byte = start + (error.byte or 0) if several else error.byte
                 raise type(error)(f"{error}{within}", reason=error.reason, byte=byte) from error
+            start += len(line)
 
     def _message(self, found: Message, end: bytes, place: Place) -> Iterator[Row | Control]:
         kept: dict[str, Any] = {"id": found.id, "ts": found.ts}
@@ -183,7 +185,7 @@ class Decoder:
     def _named(self, value: bytes | None) -> tuple[str | None, str | None]:
         """The table that a record is about, where its first message can be read."""
         try:
-            found = message.read(message.split(self._inflated(value))[0][0])
+            found = message.read(message.parted(message.split(self._inflated(value))[0])[0])
         except ProtocolError:
             return None, None
         return found.database or None, found.table or None

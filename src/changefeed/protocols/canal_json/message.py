@@ -96,22 +96,25 @@ class Message:
     gtid: str | None
 
 
-def split(value: bytes) -> list[tuple[bytes, bytes, int]]:
-    """The messages of a value: text, line end behind it, and where it begins.
+_ENDS = b"\r\n"
+
+
+def split(value: bytes) -> list[bytes]:
+    """The messages of a value, each with its line end.
 
     Raises:
         ProtocolError: the value is empty.
     """
     if not value.strip():
         raise SchemaError("record has no message")
-    lines, at = [], 0
-    for line in value.splitlines(keepends=True) if b"\n" in value else (value,):
-        text = line.rstrip(b"\r\n")
-        lines.append((text, line[len(text) :], at))
-        at += len(line)
-    if len(lines) > 1 and not _is_json(lines[0][0]):
-        return [(value, b"", 0)]
-    return lines
+    lines = value.splitlines(keepends=True) if b"\n" in value else [value]
+    return [value] if len(lines) > 1 and not _is_json(lines[0].rstrip(_ENDS)) else lines
+
+
+def parted(line: bytes) -> tuple[bytes, bytes]:
+    """The text of a message, and its line end."""
+    text = line.rstrip(_ENDS)
+    return text, line[len(text) :]
 
 
 def _is_json(text: bytes) -> bool:
