@@ -18,7 +18,8 @@ from changefeed.protocols import protocol
 from changefeed.stages.changes import Window
 from changefeed.wire import ddl
 from tests.pipeline.downstream import Event, Lake, chunks_of
-from tests.pipeline.test_plan import compare, history
+from tests.pipeline.random_runs import history
+from tests.pipeline.test_plan import compare
 from tests.pipeline.upstream import Change, Ddl, Upstream
 
 RULES = Rules(restored_ddl=True)
@@ -32,7 +33,7 @@ Partition = tuple[str, int]
 def test_partitions_that_lag_end_equal(seed: int, steps: int, partitions: int, marks: bool, partial: bool) -> None:
     """Every partition shows each schema change, with marks or without; keys stay in their partition."""
     random = Random(seed)
-    upstream = history(random, steps, partial, moves=False)
+    upstream = history(random, steps, partial=partial, moves=False)
     logs = _logs(upstream, [("log", p) for p in range(partitions)], random, marks)
     lake = Lake(RULES, random, "key")
     for _ in _read(logs, lake, random):
@@ -64,7 +65,7 @@ def test_schema_changes_that_are_not_sent_everywhere(
 ) -> None:
     """By a topic of their own, as Debezium sends them, or in one of the partitions with rows: DTS does not say."""
     random = Random(seed)
-    upstream = history(random, steps, partial, moves=False)
+    upstream = history(random, steps, partial=partial, moves=False)
     logs = _logs(upstream, [("rows", p) for p in range(partitions)], random, marks, ("schema" if own else "rows", 0))
     lake = Lake(RULES, random, "key", everywhere=False)
     for idle in _read(logs, lake, random):
@@ -77,7 +78,7 @@ def test_schema_changes_that_are_not_sent_everywhere(
 def test_tables_with_topics_of_their_own(seed: int, steps: int, marks: bool, partial: bool) -> None:
     """A schema change lies in the topics of the names that it changes; without marks only the end tells of the others."""
     random = Random(seed)
-    upstream = history(random, steps, partial, moves=False)
+    upstream = history(random, steps, partial=partial, moves=False)
     logs = _logs_by_table(upstream, random, marks)
     lake = Lake(RULES, random, "key")
     for idle in _read(logs, lake, random):

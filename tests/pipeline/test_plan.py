@@ -18,12 +18,13 @@ from changefeed.model.position import Place
 from changefeed.pipeline.frontier.cut import Cut
 from changefeed.pipeline.plan import make
 from changefeed.pipeline.rules import Rules
-from changefeed.pipeline.state import Hold, State, TableState
+from changefeed.pipeline.state import Hold, State
 from changefeed.sinks.delta.sink import DeltaSink
 from changefeed.sinks.memory import Lake as Tables
 from changefeed.sinks.memory import MemorySink
 from tests.pipeline.downstream import Event, Lake, chunks_of, infos
-from tests.pipeline.upstream import MEMBERS, Change, Ddl, Row, Table, Upstream
+from tests.pipeline.random_runs import as_declared, history
+from tests.pipeline.upstream import Change, Ddl, Row, Table, Upstream
 
 RULES = Rules(restored_ddl=True)
 seeds = st.integers(0, 2**48)
@@ -36,7 +37,7 @@ def test_every_cut_of_a_random_history_is_its_exact_state(
     seed: int, steps: int, partitions: int, partial: bool
 ) -> None:
     random = Random(seed)
-    upstream = history(random, steps, partial)
+    upstream = history(random, steps, partial=partial)
     lake = Lake(RULES, random)
     for _ in _replayed(upstream, lake, partitions, random):
         _check(upstream, lake)
@@ -66,16 +67,6 @@ def test_a_table_in_quarantine_is_complete_once_it_is_released(seed: int, steps:
         assert lake.step({("log", p) for p in range(partitions)})
     _check(upstream, lake)
     assert lake.state.pending == ()
-
-
-def history(random: Random, steps: int, partial: bool, keyless: bool = True, moves: bool = True) -> Upstream:
-    """Tables that change as they like; some are there before."""
-    upstream = Upstream(random, partial, keyless, moves)
-    for name in random.sample(["old", "older", "Orders"], random.randint(0, 2)):
-        upstream.exist("app", name, {"a": "int", "b": random.choice(["text", "decimal", "enum"])})
-    for _ in range(steps):
-        upstream.step()
-    return upstream
 
 
 def _replayed(upstream: Upstream, lake: Lake, partitions: int, random: Random) -> Any:
@@ -115,22 +106,9 @@ def compare(tables: dict[tuple[str, str], Table], lake: Lake) -> None:
         if name not in lake.state.held:
             assert name in wanted, f"{name} was dropped"
             found = Counter(_text(row) for row in lake.rows(name))
-            assert found == Counter(_text(_as_told(row, wanted[name], here)) for row in wanted[name].all()), name
+            assert found == Counter(_text(as_declared(row, wanted[name], here)) for row in wanted[name].all()), name
     for name, table in wanted.items():
         assert name in lake.state.tables or name in lake.state.held or not table.all(), f"{name} is missing"
-
-
-def _as_told(row: Row, table: Table, here: TableState) -> Row:
-    """The upstream's row as far as the sink can know it: columns that no row and no DDL named are not there."""
-    told = {}
-    for column in here.table.columns:
-        value = row[column.name]
-        if column.type.members is not None and value is not None:
-            value = MEMBERS[value - 1]
-        told[column.name] = value
-    missing = set(row) - set(told)
-    assert all(row[name] is None for name in missing), missing
-    return told
 
 
 def _text(row: Row) -> str:
