@@ -65,7 +65,11 @@ class DeltaSink:
     session: SparkSession | None = None
     owner: str = ""
     types: SparkTypes = field(default_factory=SparkTypes)
-    _idle: list[SparkSession] = field(default_factory=list)  # sessions of this sink that no write uses now
+    _idle: list[SparkSession] = field(default_factory=list)  # sessions that no write uses now, the given one first
+
+    def __post_init__(self) -> None:
+        if self.session is not None and self.session not in self._idle:
+            self._idle.append(self.session)
 
     def owned_by(self, owner: str) -> DeltaSink:
         """See `TableSink`."""
@@ -198,13 +202,13 @@ class DeltaSink:
     def _session(self) -> Iterator[SparkSession]:
         """A session for one write: the transaction identifier of a MERGE is a setting of the session."""
         try:
-            spark = self._idle.pop()
+            spark = self._idle.pop(0)
         except IndexError:
             spark = self.spark.newSession()
         try:
             yield spark
         finally:
-            self._idle.append(spark)
+            self._idle.insert(0 if spark is self.session else len(self._idle), spark)
 
     def _is_large(self, write: Write, changes: Changes | None) -> bool:
         """Whether many rows go into the table, or may have to be read."""
