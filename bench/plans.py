@@ -20,7 +20,7 @@ from pathlib import Path
 from memory import records
 
 from changefeed import record_log
-from changefeed.spark.session import COMPILED
+from changefeed.spark.properties import COMPILED
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "shop" / "history.jsonl.gz"
 WAYS = {"default": {}, "compiled": COMPILED}

@@ -7,10 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 from deltalake import DeltaTable
 
 from changefeed.errors import ConfigError, MissingExtraError
+from changefeed.spark import properties
 from changefeed.spark import session as module
 
 # A process of its own: what it leaves in its folder and says on stderr is what a user would see.
@@ -167,7 +169,7 @@ SCRATCH = Path("/tmp/a b")
 
 @pytest.fixture
 def no_jars(monkeypatch):
-    monkeypatch.setattr(module.jars, "paths", lambda *names: [Path(f"/jars/{name}.jar") for name in names])
+    monkeypatch.setattr(properties.jars, "paths", lambda *names: [Path(f"/jars/{name}.jar") for name in names])
 
 
 @pytest.mark.parametrize(
@@ -175,12 +177,14 @@ def no_jars(monkeypatch):
 )
 def test_delta_remembers_no_more_tables_than_the_heap_holds(no_jars, heap, tables):
     name = "spark.databricks.delta.delta.log.cacheSize"
-    assert module._properties({"spark.driver.memory": heap}, SCRATCH)[name] == tables
-    assert module._properties({"spark.driver.memory": heap, name: "7"}, SCRATCH)[name] == "7"
+    assert properties.one_machine({"spark.driver.memory": heap}, SCRATCH)[name] == tables
+    assert properties.one_machine({"spark.driver.memory": heap, name: "7"}, SCRATCH)[name] == "7"
 
 
 def test_the_callers_properties_win(no_jars):
-    merged = module._properties({"spark.driver.memory": "9g", "spark.sql.warehouse.dir": "/w", "spark.x": "1"}, SCRATCH)
+    merged = properties.one_machine(
+        {"spark.driver.memory": "9g", "spark.sql.warehouse.dir": "/w", "spark.x": "1"}, SCRATCH
+    )
     assert merged["spark.driver.memory"] == "9g"
     assert merged["spark.sql.warehouse.dir"] == "/w"
     assert merged["spark.x"] == "1"
@@ -189,14 +193,14 @@ def test_the_callers_properties_win(no_jars):
 
 @pytest.mark.parametrize("name, value", [("wholeStage", "true"), ("wholeStage", "false"), ("factoryMode", "FALLBACK")])
 def test_who_says_how_to_plan_gets_nothing_of_ours(no_jars, name, value):
-    assert module._properties({}, SCRATCH)["spark.changefeed.plans"] == "interpreted"
-    merged = module._properties({f"spark.sql.codegen.{name}": value}, SCRATCH)
+    assert properties.one_machine({}, SCRATCH)["spark.changefeed.plans"] == "interpreted"
+    merged = properties.one_machine({f"spark.sql.codegen.{name}": value}, SCRATCH)
     assert "spark.changefeed.plans" not in merged
     assert {k: v for k, v in merged.items() if "codegen" in k} == {f"spark.sql.codegen.{name}": value}
 
 
 def test_jars_and_java_options_are_joined_with_the_callers(no_jars):
-    merged = module._properties({"spark.jars": "/mine.jar", "spark.driver.extraJavaOptions": "-Dmine=1"}, SCRATCH)
+    merged = properties.one_machine({"spark.jars": "/mine.jar", "spark.driver.extraJavaOptions": "-Dmine=1"}, SCRATCH)
     assert merged["spark.jars"] == "/mine.jar,/jars/delta.jar,/jars/kafka.jar"
     ours, folder, collector, mine = shlex.split(merged["spark.driver.extraJavaOptions"])
     assert collector == "-XX:+UseParallelGC"
@@ -207,13 +211,13 @@ def test_jars_and_java_options_are_joined_with_the_callers(no_jars):
 
 
 def test_what_spark_leaves_is_in_a_folder_that_goes(no_jars):
-    merged = module._properties({}, SCRATCH)
+    merged = properties.one_machine({}, SCRATCH)
     assert (merged["spark.local.dir"], merged["spark.sql.warehouse.dir"]) == ("/tmp/a b", "/tmp/a b/warehouse")
-    assert module._properties({"spark.local.dir": "/mine"}, SCRATCH)["spark.local.dir"] == "/mine"
+    assert properties.one_machine({"spark.local.dir": "/mine"}, SCRATCH)["spark.local.dir"] == "/mine"
 
 
 def test_sockets_are_not_in_a_folder_with_a_name_too_long_for_them(no_jars):
-    assert "java.io.tmpdir" not in module._properties({}, Path("/" + "x" * 60))["spark.driver.extraJavaOptions"]
+    assert "java.io.tmpdir" not in properties.one_machine({}, Path("/" + "x" * 60))["spark.driver.extraJavaOptions"]
 
 
 @pytest.mark.parametrize("absent", ["pyspark", "pandas"])
@@ -225,7 +229,7 @@ def test_a_missing_package_is_the_pip_command(monkeypatch, absent):
 
 
 def test_another_line_of_spark_is_refused(monkeypatch):
-    monkeypatch.setattr(module.metadata, "version", {"pyspark": "4.0.1"}.__getitem__)
+    monkeypatch.setattr(pyspark, "__version__", "4.0.1")
     with pytest.raises(ConfigError) as caught:
         module.session("x")
     assert str(caught.value) == (
