@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
 
+from changefeed.errors import MissingExtraError, SinkError
 from changefeed.pipeline.definition import Definition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_T = TypeVar("_T")
 
 
 @contextmanager
@@ -35,6 +39,20 @@ def spark_named(name: str, config: Mapping[str, str]) -> Iterator[SparkSession]:
         if ours:
             with suppress(ConnectionError, Py4JNetworkError):  # the JVM may be gone, and with it what there is to stop
                 spark.stop()
+
+
+def asked(definition: Definition, ask: Callable[[], _T]) -> _T:
+    """What `ask` reads of a sink without Spark; through Spark where there is no other way to the sink's file system."""
+    try:
+        return ask()
+    except (SinkError, MissingExtraError):
+        if urlsplit(definition.sink.path).scheme in ("", "file"):
+            raise
+    from changefeed.pipeline.edge import as_ours
+    from changefeed.sinks.delta.by_spark import by_spark
+
+    with spark_for(definition) as spark, by_spark(spark), as_ours(definition.sink.path):
+        return ask()
 
 
 def _runs() -> bool:

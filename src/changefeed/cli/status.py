@@ -25,12 +25,14 @@ def status(output: Output, path: Path, cuts: int | None) -> None:
     """Show how far a pipeline is, from its ledger.
 
     A cut is a version of every table that belong together: read at these versions, the tables are in one state that the
-    upstream had.
+    upstream had. Spark is started only where the sink's file system cannot be reached without it.
     """
+    from changefeed.cli.on_spark import asked
     from changefeed.pipeline.load import load
     from changefeed.pipeline.status import status as status_of
 
-    found = status_of(load(path))
+    definition = load(path)
+    found = asked(definition, lambda: status_of(definition))
     if output.json:
         output.document(found if cuts is None else {**found, "cuts": found["cuts"][-cuts:]})
         return

@@ -40,7 +40,7 @@ from changefeed.pipeline.resent import once
 from changefeed.pipeline.state import State, Written
 from changefeed.sinks.delta.log import Snapshot, Stamp
 from changefeed.sinks.delta.table import Writer
-from changefeed.spark.session import compiled
+from changefeed.spark.session import another, compiled
 from changefeed.stages.changes import NO_READS, Told, Window, changes
 from changefeed.stages.latest import last_reading, latest
 from changefeed.stages.tally import Tally
@@ -150,7 +150,7 @@ class Executor:
 
     def _own_session(self) -> Executor:
         """This executor with a Spark session of its own: the stamp of a MERGE is a setting of the session."""
-        session = self.writer.spark.newSession()
+        session = another(self.writer.spark)
         return replace(self, writer=replace(self.writer, spark=session), pending=replace(self.pending, spark=session))
 
     def _write_group(self, actions: list[AnyAction], plan: Plan) -> Counter[str]:
