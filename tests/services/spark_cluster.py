@@ -24,19 +24,24 @@ from changefeed.spark import java
 from tests.services.processes import free_ports, stop, tail
 
 SPARK_HOME = Path(pyspark.__file__).parent
-_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # a short life is not worth the second compiler
+_OPTIONS = ("-Xmx256m", *_QUICK.split())
 _OPENED = ("java.lang", "java.lang.invoke", "java.net", "java.nio", "java.util", "sun.nio.ch", "sun.security.action")
 _PATIENCE = 120.0
 
 
 @dataclass
 class SparkCluster:
-    """A master and `count` workers of one core each, with everything they write in `folder`."""
+    """A master and `count` workers of one core each, with everything they write in `folder`.
+
+    Attributes:
+        around: a command that starts the workers' Java.
+    """
 
     folder: Path
     count: int = 2
     memory: str = "1g"
-    environ: dict[str, str] = field(default_factory=dict)
+    around: tuple[str, ...] = ()
     _master: subprocess.Popen[bytes] | None = None
     _workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
     _ports: tuple[int, int] = (0, 0)
@@ -78,6 +83,10 @@ class SparkCluster:
             "spark.ui.enabled": "false",
             "spark.sql.shuffle.partitions": "2",
             "spark.databricks.delta.snapshotPartitions": "2",
+            "spark.sql.codegen.wholeStage": "false",  # to compile plans takes longer than all the rest
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+            "spark.driver.extraJavaOptions": _QUICK,
+            "spark.executor.extraJavaOptions": _QUICK,
         }
 
     def add_worker(self) -> None:
@@ -92,6 +101,10 @@ class SparkCluster:
     def kill_worker(self, number: int) -> None:
         """Ends a worker, its executors and their Python, as when a machine goes."""
         _end(self._workers[number])
+
+    def pid(self, number: int) -> int:
+        """The process id of a worker."""
+        return self._workers[number].pid
 
     def executors(self, number: int) -> list[int]:
         """The executors of a worker, by process id."""
@@ -113,12 +126,22 @@ class SparkCluster:
             "LANG": "C.UTF-8",
             "JAVA_HOME": str(home),
             "SPARK_HOME": str(SPARK_HOME),
+            "SPARK_SCALA_VERSION": "2.13",  # as spark-class sets it
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_LOCAL_DIRS": str(folder),
-            **self.environ,
         }
         opens = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
-        command = [str(home / "bin" / "java"), *_OPTIONS, *opens, "-cp", f"{SPARK_HOME}/jars/*", main, *arguments]
+        around = self.around if main.endswith("Worker") else ()
+        command = [
+            *around,
+            str(home / "bin" / "java"),
+            *_OPTIONS,
+            *opens,
+            "-cp",
+            f"{SPARK_HOME}/jars/*",
+            main,
+            *arguments,
+        ]
         with (self.folder / f"{name}.log").open("wb") as log:
             return subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=environ, start_new_session=True)
 

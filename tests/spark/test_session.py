@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from changefeed.errors import ConfigError, MissingExtraError
-from changefeed.spark import properties
+from changefeed.spark import properties, workers
 from changefeed.spark import session as module
 
 # A process of its own: what it leaves in its folder and says on stderr is what a user would see.
@@ -234,4 +234,38 @@ def test_another_line_of_spark_is_refused(monkeypatch):
         module.session("x")
     assert str(caught.value) == (
         "pyspark 4.0.1 is installed, but the table formats are locked to 4.1: pip install 'pyspark~=4.1.0'"
+    )
+
+
+def test_a_session_that_means_what_it_must_is_used_as_it_is(spark):
+    assert module.suited(spark) is spark
+
+
+def test_beside_another_one_is_a_session_that_does_and_that_one_is_left_alone(spark):
+    theirs = spark.newSession()
+    theirs.conf.set("spark.sql.session.timeZone", "America/New_York")
+    theirs.conf.set("spark.sql.ansi.enabled", "false")
+    own = module.suited(theirs)
+    assert {name: own.conf.get(name) for name in properties.SESSION} == dict(properties.SESSION)
+    assert theirs.conf.get("spark.sql.session.timeZone") == "America/New_York"
+    assert module.suited(own) is own
+    assert module.another(own).conf.get("spark.sql.session.timeZone") == "UTC"
+
+
+def test_a_client_of_spark_connect_is_refused():
+    with pytest.raises(ConfigError, match="a client of Spark Connect, which has no JVM beside it"):
+        module.suited(object())
+
+
+def test_a_folder_that_would_be_two_places_is_refused(spark):
+    own = spark.newSession()
+    workers.check(own, "/data/lake")
+    own.conf.set("fs.defaultFS", "viewfs://lake/")
+    workers.check(own, "file:///data/lake")
+    workers.check(own, "viewfs://lake/data")
+    with pytest.raises(ConfigError) as caught:
+        workers.check(own, "/data/lake")
+    assert str(caught.value) == (
+        "sink.path /data/lake is a folder of this machine for changefeed, and one of viewfs://lake/ for Spark (fs.defaultFS): "
+        "write it as file:///data/lake or viewfs://lake/data/lake"
     )

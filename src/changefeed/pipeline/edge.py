@@ -156,6 +156,15 @@ def _of_the_machine(text: str, folders: Iterable[str]) -> ChangefeedError | None
             "or lower source.max-records-per-batch",
             transient=True,
         )
+    if (
+        "stopped SparkContext" in text
+        or "SparkContext was shut down" in text
+        or "Master removed our application" in text
+    ):
+        return ResourceError(
+            "the cluster has ended this application: somebody stopped it, or its executors did not start, and then their logs "
+            "there say why. Run again: what was begun is finished first"
+        )
     if "heartbeat timed out" in text or "Futures timed out after" in text or "RpcTimeoutException" in text:
         return ResourceError(
             "a part of Spark did not answer in time: the machine is overloaded. Run again when it has less to do",

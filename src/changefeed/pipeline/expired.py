@@ -163,5 +163,5 @@ def _system(url: str) -> tuple[Any, str]:
     try:
         system, folder = fsspec.core.url_to_fs(url)
     except (ValueError, ImportError) as error:
-        raise ConfigError(f"{url}: {error}") from error
+        raise ConfigError(f"{url}: {error} (`changefeed expire` deletes by fsspec, without Spark)") from error
     return system, str(folder).rstrip("/")

@@ -53,15 +53,19 @@ def file_name() -> str:
     return f"changefeed-{changefeed.__version__}-{tag}.tar.gz"
 
 
-def write(target: Path) -> list[str]:
+def write(target: Path, level: int = 1) -> list[str]:
     """Writes the archive; returns the names and versions of what is in it.
+
+    Args:
+        target: the file.
+        level: of compression, from 0 to 9.
 
     Raises:
         ConfigError: the file cannot be written.
     """
     unfinished = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        with tarfile.open(unfinished, "w:gz", compresslevel=1) as archive:
+        with tarfile.open(unfinished, "w:gz", compresslevel=level) as archive:
             _add_text(archive, "bin/python", _SCRIPT)
             _add_interpreter(archive)
             _add_folder(archive, Path(changefeed.__file__).parent, "packages/changefeed")
