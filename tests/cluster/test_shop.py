@@ -37,7 +37,7 @@ def test_a_worker_and_then_the_driver_die_in_the_middle_of_a_step(
     cluster: SparkCluster, archive: Path, tmp_path: Path
 ) -> None:
     log, _ = small_history(tmp_path / "app.jsonl")
-    _survives(OnCluster(tmp_path, log, properties(cluster, archive), limit=25), cluster, 3)
+    _survives(OnCluster(tmp_path, log, properties(cluster, archive)), cluster, 2)
 
 
 @pytest.mark.nightly

@@ -42,7 +42,7 @@ _LEFT_OUT = re.compile(
     r"|\.(pyx|pxd|h|hpp|a|pyi)$|^\.\.|changefeed_kernel/.*\.so\.dbg$"
 )
 _STANDARD_LEFT_OUT = {
-    "test", "site-packages", "dist-packages", "ensurepip", "idlelib", "tkinter", "turtledemo", "lib2to3", "__pycache__"
+    "test", "site-packages", "dist-packages", "ensurepip", "idlelib", "tkinter", "turtledemo", "lib2to3"
 }  # fmt: skip
 _REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+)\s*(?:\[([^\]]*)\])?")
 
@@ -109,12 +109,12 @@ def _add_interpreter(archive: tarfile.TarFile) -> None:
 
 
 def _add_folder(archive: tarfile.TarFile, path: Path, name: str) -> None:
-    """A file, or a folder with what is in it, links as what they lead to."""
+    """A file, or a folder with what is in it, links as what they lead to; of what was compiled, that for this Python."""
     if path.is_dir():
         for each in sorted(path.iterdir()):
-            if each.name not in ("__pycache__", "test", "tests"):
+            if each.name not in ("test", "tests"):
                 _add_folder(archive, each, f"{name}/{each.name}")
-    elif path.is_file():
+    elif path.is_file() and (path.suffix != ".pyc" or path.name.endswith(f".{sys.implementation.cache_tag}.pyc")):
         _add_file(archive, path, name)
 
 
