@@ -68,7 +68,7 @@ def start(app_name: str, master: str | None, given: Mapping[str, str], scratch: 
     conf = SparkConf(_jvm=started.jvm)  # with the properties that spark-submit has read
     conf.setAppName(app_name).setAll(list(given.items()))
     conf.setAll(list(missing(conf).items()))
-    conf.setIfMissing("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+    conf.setIfMissing("spark.sql.warehouse.dir", f"file://{scratch}/warehouse")
     try:
         return SparkContext(conf=conf, gateway=started)
     except Py4JJavaError as error:

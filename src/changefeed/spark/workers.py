@@ -198,7 +198,7 @@ _SAID = (
     (re.compile(r"No module named '?(pyspark|py4j|numpy|pyarrow|pandas|msgspec|pydantic)\b"), "has no package {}"),
     (re.compile(r"PACKAGE_NOT_INSTALLED\] (\w+) >= (\S+) must be installed"), "has no package {}"),
     (re.compile(r"PYTHON_VERSION_MISMATCH\] Python in worker has different version: ([\d.]+)"), "has Python {}"),
-    (re.compile(r'Cannot run program "([^"]+)"'), "has no Python at {}"),
+    (re.compile(r'Cannot run program "([^"]*python[^"]*)"'), "has no Python at {}"),
 )
 
 
