@@ -31,9 +31,8 @@ Across = Mapping[tuple[str, str | None, str | None], Iterable[tuple[str, Window]
 def rows_within(store: Pending, chunks: Iterable[ChunkInfo], **windows: Windows) -> dict[str, int]:
     """How many rows of the chunks lie in windows, for each name that is given."""
     totals = Counter[str](dict.fromkeys(windows, 0))
-    across: dict[
-        tuple[str, str | None, str | None], dict[tuple[str, Window], None]
-    ] = {}  # chunks of one table and folder share their windows
+    # chunks of one table and folder share their windows
+    across: dict[tuple[str, str | None, str | None], dict[tuple[str, Window], None]] = {}
     for chunk in chunks:
         for name, of in windows.items() if chunk.kind == "rows" else ():
             for window in of(chunk):

@@ -104,8 +104,8 @@ class Executor:
                 if here.version >= 0:
                     self._check_files(path, here.version)
         done = self._write_all(plan)
-        touched = paths if self.ledger.begun_by else {action.path for action in plan.actions}
-        written = {path: guard.check_after(path, self.here[path], done[path]) for path in touched}
+        changed = paths if self.ledger.begun_by else {action.path for action in plan.actions}
+        written = {path: guard.check_after(path, self.here[path], done[path]) for path in changed}
         known = self.ledger.state.known() | written
         tables = {name: replace(here, written=known.get(here.path)) for name, here in plan.state.tables.items()}
         used = {here.path for here in tables.values()}

@@ -27,7 +27,7 @@ WAY_OUT = (
     "it anew from the source (--rebuild)"
 )
 
-REPAIRED = 2**12 - 1  # the action in the write ids of `changefeed repair`
+REPAIRED = 2**12 - 1  # the number in the write ids of `changefeed repair`
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class Guard:
         if known and self._is_repair(write_id, known):
             self._check_commits(path, self._version_of(path, found, write_id), version, self.epochs)
             return Here(version)
-        if not (write_id.step == self.step and write_id.epoch in self.epochs):
+        if not self._is_of_step(write_id, self.epochs):
             if known is None or write_id > WriteId(known.epoch, known.step, known.action):
                 raise SinkError(
                     f"{at}: the table has writes that the ledger does not know: was the ledger restored from a backup? {WAY_OUT}"
@@ -161,16 +161,15 @@ class Guard:
         done = 0
         while version >= 0 and self.epochs:
             commit = next(iter(self.sink.commits(path, version - 1, version)))
-            if self._is_of_this_step(commit):
-                done = done or (commit.write_id.number if commit.write_id else 0)
+            if commit.write_id is not None and self._is_of_step(commit.write_id, self.epochs):
+                done = done or commit.write_id.number
             elif commit.changes_table:
                 break
             version -= 1
         return done, version
 
-    def _is_of_this_step(self, commit: Commit) -> bool:
-        write_id = commit.write_id
-        return write_id is not None and write_id.step == self.step and write_id.epoch in self.epochs
+    def _is_of_step(self, write_id: WriteId, epochs: Collection[int]) -> bool:
+        return write_id.step == self.step and write_id.epoch in epochs
 
     def _version_of(self, path: str, found: TableSnapshot, write_id: WriteId) -> int:
         """The version that the write with this write id has made."""
@@ -203,7 +202,7 @@ class Guard:
     def _may_be(self, commit: Commit, epochs: Collection[int]) -> bool:
         if commit.write_id is None:
             return not commit.changes_table
-        return commit.write_id.step == self.step and commit.write_id.epoch in epochs
+        return self._is_of_step(commit.write_id, epochs)
 
     def _check_foreign(self, path: str, found: TableSnapshot, table: Table | None) -> None:
         at = self.sink.location(path)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -115,14 +115,6 @@ def schema_ddl(table: Table) -> str:
     return ", ".join(columns + [f"{name} {sql}" for name, _, sql in _PLACE])
 
 
-class Counter(Protocol):
-    """Counts the rows that a worker reads, e.g. a `Tally`."""
-
-    def add(self, rows: int) -> None:
-        """Takes the number of rows that the worker has read in all."""
-        ...
-
-
 def worker(
     table: Table,
     window: Window,
@@ -130,7 +122,7 @@ def worker(
     told: Told | None = None,
     *,
     inserts: bool = False,
-    tally: Counter | None = None,
+    tally: Tally | None = None,
     reads: int | None = None,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that runs in Spark's Python workers.

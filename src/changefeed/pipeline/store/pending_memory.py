@@ -18,7 +18,8 @@ from changefeed.pipeline.changes import Options
 from changefeed.pipeline.counting import Across, count_across, rows_between
 from changefeed.pipeline.pending import ChunkInfo, chunk_info
 from changefeed.pipeline.state import FolderSum, Sendings
-from changefeed.stages.changes import NO_READS, Window, schema, worker
+from changefeed.pipeline.writes import overlaps
+from changefeed.stages.changes import NO_READS, Reading, Window, schema
 
 Row = dict[str, Any]
 
@@ -65,10 +66,10 @@ class MemoryPending:
         """See `PendingStore`."""
         folders = selection.folders or plan.folders
         window = Window(selection.after, selection.through)
-        chunks = [c for c in self._rows(folders) if (c["database"], c["table"]) == selection.source]
-        infos = [chunk_info("", row) for row in chunks if row["kind"] == "rows"]
-        least, most = rows_between(infos, selection.name, window)
-        payloads = [row["payload"] for row in chunks if row["kind"] == "rows" and _overlaps(row, window)]
+        named = (row for row in self._rows(folders) if (row["database"], row["table"]) == selection.source)
+        chunks = [(chunk_info("", row), row["payload"]) for row in named if row["kind"] == "rows"]
+        least, most = rows_between((info for info, _ in chunks), selection.name, window)
+        payloads = [payload for info, payload in chunks if overlaps(info, window.after, window.upto)]
         return MemoryChanges(payloads, selection, table, plan.resent, options, least, most)
 
     def across(self, wanted: Across) -> Counter[str]:
@@ -111,10 +112,6 @@ class MemoryChanges:
         """See `Changes`."""
         return self.selection.partial
 
-    def add(self, rows: int) -> None:
-        """Counts rows as they are read, as a `Tally` does."""
-        self.read = rows
-
     def frame(self, spark: Any) -> Any:
         """Not in memory."""
         raise NotImplementedError("changes in memory have no DataFrame")
@@ -122,13 +119,12 @@ class MemoryChanges:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """See `Changes`."""
         chosen, options = self.selection, self.options
-        told = options.told if chosen.declared else None
-        work = worker(
-            self.table, Window(chosen.after, chosen.through), options.irregular, told,
-            inserts=options.inserts, reads=chosen.reads, tally=self,
+        reading = Reading(
+            self.table, Window(chosen.after, chosen.through), options.irregular,
+            options.told if chosen.declared else None, options.inserts, chosen.reads,
         )  # fmt: skip
-        payloads = pa.RecordBatch.from_pydict({"payload": pa.array(self.payloads, pa.binary())})
-        typed = sorted((row for batch in work([payloads]) for row in batch.to_pylist()), key=_order)
+        typed = sorted((row for batch in reading.batches(self.payloads) for row in batch.to_pylist()), key=_order)
+        self.read = reading.read
         rows = self._last(typed) if self.table.keys else self._once(self._last_reading(typed))
         yield pa.RecordBatch.from_pylist(rows, schema(self.table))
 
@@ -192,9 +188,3 @@ def _order(change: Row) -> tuple[Any, ...]:
     if change["_ts"] is None:
         return (-1, False, 0, *place)
     return (change["_ts"], change["_op"] != "read", change["_half"], *place)
-
-
-def _overlaps(row: Row, window: Window) -> bool:
-    low, high = row["min_commit_ts"], row["max_commit_ts"]
-    above = window.after is None or (high is not None and high > window.after)
-    return above and (window.upto is None or (low is not None and low <= window.upto))
