@@ -8,8 +8,8 @@ from msgspec import Meta
 
 from changefeed.errors import ConfigError
 from changefeed.protocols import base
-from changefeed.wire.compression import COMPRESSIONS
 from changefeed.wire.dispatch import CaseSensitive, Columns, Dispatching, Index, Partition, PartitionNum, Rules, Topic
+from changefeed.wire.large_messages import check_compression, check_limits
 from changefeed.wire.zone import zone
 
 
@@ -57,14 +57,8 @@ class Options(Dispatching, base.Options, frozen=True):
             ConfigError: an option cannot work.
         """
         zone(self.time_zone)
-        for name in ("max_message_bytes", "max_batch_size", "max_inflated_bytes"):
-            if getattr(self, name) <= 0:
-                raise ConfigError(f"invalid {name.replace('_', '-')} {getattr(self, name)}")
-        if self.large_message_handle_compression not in COMPRESSIONS:
-            raise ConfigError(
-                "large message handle compression is not supported, got "
-                f"{self.large_message_handle_compression}; known: {', '.join(COMPRESSIONS)}"
-            )
+        check_limits(self, "max_message_bytes", "max_batch_size", "max_inflated_bytes")
+        check_compression(self.large_message_handle_compression)
         if self.debezium_include_start_ts and self.profile == "classic":
             raise ConfigError("debezium-include-start-ts only takes effect with profile newarch")
         self.check_dispatching()

@@ -6,13 +6,10 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from changefeed.errors import ConfigError
 from changefeed.protocols import base
-from changefeed.wire.compression import COMPRESSIONS
 from changefeed.wire.dispatch import CaseSensitive, Columns, Dispatching, Index, Partition, PartitionNum, Rules, Topic
+from changefeed.wire.large_messages import check_compression, check_handling, check_limits, check_storage
 from changefeed.wire.zone import zone
-
-LARGE = ("none", "handle-key-only", "claim-check")
 
 
 class Options(Dispatching, base.Options, frozen=True):
@@ -63,20 +60,8 @@ class Options(Dispatching, base.Options, frozen=True):
             ConfigError: an option cannot work.
         """
         zone(self.time_zone)
-        for name in ("max_message_bytes", "max_batch_size", "claim_check_max_bytes", "max_inflated_bytes"):
-            if getattr(self, name) <= 0:
-                raise ConfigError(f"invalid {name.replace('_', '-')} {getattr(self, name)}")
-        if self.large_message_handle_compression not in COMPRESSIONS:
-            raise ConfigError(
-                "large message handle compression is not supported, got "
-                f"{self.large_message_handle_compression}; known: {', '.join(COMPRESSIONS)}"
-            )
-        if self.large_message_handle_option not in LARGE:
-            raise ConfigError(
-                f"unknown large-message-handle-option {self.large_message_handle_option}; known: {', '.join(LARGE)}"
-            )
-        if self.large_message_handle_option == "claim-check" and not self.claim_check_storage_uri:
-            raise ConfigError(
-                "large-message-handle-option is set to claim-check, but the claim-check-storage-uri is empty"
-            )
+        check_limits(self, "max_message_bytes", "max_batch_size", "claim_check_max_bytes", "max_inflated_bytes")
+        check_compression(self.large_message_handle_compression)
+        check_handling(self.large_message_handle_option)
+        check_storage(self.large_message_handle_option, self.claim_check_storage_uri)
         self.check_dispatching()
