@@ -25,6 +25,9 @@ _JVM_FIXTURES = {"spark", "kafka", "registry"}
 _JVM_GROUPS = {"jvm", "processes"}
 _jvms: list[str] = []  # commands that have started a JVM, in this process
 
+# Assertions of a suite that several files call show their values, as those of test files do.
+pytest.register_assert_rewrite("tests.pipeline.store.conformance")
+
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the marker in its own hook of this name
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -80,6 +80,7 @@ def test_topics_are_not_created_by_a_typing_error(kafka):
         kafka.produce("never-created", [(None, b"x", NO_HEADERS, 0)])
 
 
+@pytest.mark.xdist_group("processes")
 def test_leaving_stops_the_process_and_removes_its_data():
     with KafkaBroker() as broker:
         pid, data = broker.pid, broker._data
@@ -91,6 +92,7 @@ def test_leaving_stops_the_process_and_removes_its_data():
         os.kill(pid, 0)
 
 
+@pytest.mark.xdist_group("processes")
 def test_a_broker_that_does_not_start_says_why():
     started = time.monotonic()
     with pytest.raises(RuntimeError, match=re.compile("Kafka .*num.io.threads", re.DOTALL)):

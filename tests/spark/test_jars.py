@@ -162,6 +162,7 @@ def test_without_a_name_in_it_the_log_ends_the_message():
     assert ivy._explain("a\nb\n c\nd\ne\nf\n") == "jars: Ivy failed: b / c / d / e / f"
 
 
+@pytest.mark.xdist_group("processes")
 def test_ivy_itself_names_a_jar_that_does_not_exist(tmp_path, monkeypatch):
     absent = jars.Jar("io.delta", "delta-storage", "0.0.0-never", "00" * 32)
     monkeypatch.setattr(jars, "SETS", {"demo": (absent,)})

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+from contextlib import suppress
 from typing import BinaryIO, cast
 
 _BUFFER = 65536
@@ -35,16 +36,20 @@ def _connected() -> BinaryIO:
 
 
 def main() -> None:
-    """Connects, gives the process id, and then is pyspark's worker."""
+    """Connects, gives the process id, and then is pyspark's worker, until the JVM closes the connection.
+
+    pyspark's worker takes the end of the connection for an error and writes that to the JVM, which no longer reads.
+    """
     stream = _connected()
     stream.write(struct.pack("!i", os.getpid()))
     stream.flush()
     from pyspark.sql.streaming.python_streaming_source_runner import main as serve
 
-    try:
-        serve(stream, stream)
-    finally:
-        stream.close()
+    with suppress(BrokenPipeError, ConnectionResetError):
+        try:
+            serve(stream, stream)
+        finally:
+            stream.close()
 
 
 if __name__ == "__main__":
