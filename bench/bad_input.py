@@ -31,11 +31,11 @@ from pyspark.sql import SparkSession
 
 from changefeed import record_log
 from changefeed.model.batch import record_batch
-from changefeed.pipeline.definition import Definition
-from changefeed.pipeline.load import read
+from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.config.load import read
+from changefeed.pipeline.operations.status import status
 from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.run import run
-from changefeed.pipeline.status import status
 from changefeed.sinks.delta.read import query
 
 TS = 450_000_000_000_000_000

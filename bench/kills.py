@@ -40,7 +40,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.memory import tree
 from changefeed.errors import ChangefeedError
-from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.paths import ledger_folder
 from changefeed.pipeline.store.reading import FileReader, folder_at
 from tests.pipeline.random_log import Faults, RandomLog, random_log

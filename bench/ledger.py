@@ -30,9 +30,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from changefeed.model.definition import Table
 from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
-from changefeed.pipeline.actions import Action, Plan, Selection
+from changefeed.pipeline.operations.status import status
+from changefeed.pipeline.planning.actions import Action, Plan, Selection
 from changefeed.pipeline.state import Counts, State, TableState, Written
-from changefeed.pipeline.status import status
 from changefeed.pipeline.store.base import cut_of
 from changefeed.pipeline.store.files import _PAGE, FileStore
 from changefeed.pipeline.store.folder import LocalFolder

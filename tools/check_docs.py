@@ -22,7 +22,7 @@ import click
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from changefeed import errors
-from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.config.definition import Definition
 from changefeed.protocols import PROTOCOLS, protocol
 from changefeed.sinks import SINKS
 from changefeed.sources import SOURCES

@@ -21,7 +21,7 @@ from changefeed.cli import COMMANDS, failure
 from changefeed.frames.types import sink_type
 from changefeed.kernel import _KERNELS
 from changefeed.model.types import BINARIES, GEOMETRIES, INTEGERS, TEXTS, ColumnType
-from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.config.definition import Definition
 from changefeed.protocols import PROTOCOLS, protocol
 from changefeed.protocols.base import Protocol
 from changefeed.protocols.by_columns import ColumnEncoder

@@ -15,7 +15,7 @@ from changefeed.cli import COMMANDS, run
 from changefeed.cli.failure import exit_code
 from changefeed.cli.output import OutputClosedError, many
 from changefeed.errors import ConfigError, FencedError, SourceError, TruncatedError, UnsupportedError
-from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.config.definition import Definition
 from changefeed.record_log import read, write
 from tests.cli.command import invoke, said
 

@@ -12,7 +12,7 @@ import yaml
 
 from changefeed.cli import run
 from changefeed.errors import ConfigError
-from changefeed.pipeline.detect import Fit, detect
+from changefeed.pipeline.operations.detect import Fit, detect
 from changefeed.protocols import PROTOCOLS, protocol, strangers
 from changefeed.protocols.base import Record
 from tests.cli.command import invoke

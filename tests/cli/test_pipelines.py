@@ -18,8 +18,8 @@ import yaml
 from click.testing import CliRunner
 
 from changefeed.cli import COMMANDS, SECTIONS, changefeed
-from changefeed.pipeline import definition
-from changefeed.pipeline.load import load
+from changefeed.pipeline.config import definition
+from changefeed.pipeline.config.load import load
 from tests.cli.command import invoke
 from tests.pipeline.claim_checks import LARGE, checked_in
 from tests.pipeline.history import HistoryBuilder

@@ -8,7 +8,7 @@ import pytest
 
 from changefeed.cli.output import Output
 from changefeed.cli.run_ import _Steps, _waits_for
-from changefeed.pipeline.load import read
+from changefeed.pipeline.config.load import read
 from changefeed.pipeline.state import Counts, State
 from changefeed.sources.kafka.token import Token
 

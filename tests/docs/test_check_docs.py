@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from changefeed.cli import COMMANDS
-from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.config.definition import Definition
 from changefeed.protocols import PROTOCOLS
 from tools import check_docs, reference_pages
 

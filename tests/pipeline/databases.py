@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from changefeed.model.definition import Table
-from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.config.definition import Definition
 from tests.pipeline.running import published
 from tests.pipeline.tables import rows
 from tests.services.database import Database

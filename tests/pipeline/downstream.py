@@ -17,8 +17,8 @@ from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
 from changefeed.pipeline.flow import Batch, Flow
-from changefeed.pipeline.pending import ChunkInfo, chunk_info
-from changefeed.pipeline.rules import Rules
+from changefeed.pipeline.pending.store import ChunkInfo, chunk_info
+from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.state import State
 from changefeed.protocols.base import Capabilities
 from tests.pipeline.in_memory import Storage, memory_definition, memory_flow

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from changefeed.errors import ProtocolError
-from changefeed.pipeline.changes import Options
-from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.config.load import read
 from changefeed.pipeline.executor import Executor
 from changefeed.pipeline.flow import Flow
 from changefeed.pipeline.frontier import strategy
-from changefeed.pipeline.load import read
-from changefeed.pipeline.pending import ChunkInfo
-from changefeed.pipeline.rules import Rules, rules_of
+from changefeed.pipeline.pending.changes import Options
+from changefeed.pipeline.pending.memory import MemoryPending
+from changefeed.pipeline.pending.store import ChunkInfo
+from changefeed.pipeline.planning.rules import Rules, rules_of
 from changefeed.pipeline.state import Positions, State
 from changefeed.pipeline.store.memory import Memory, MemoryStore
-from changefeed.pipeline.store.pending_memory import MemoryPending
 from changefeed.protocols.base import Capabilities
 from changefeed.sinks.memory import Lake as Tables
 from changefeed.sinks.memory import MemorySink

@@ -17,7 +17,7 @@ from typing import Any
 from changefeed import record_log
 from changefeed.model import text
 from changefeed.model.table import canonical
-from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.state import State
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Stores

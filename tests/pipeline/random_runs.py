@@ -18,7 +18,7 @@ from zlib import crc32
 import pyarrow as pa
 
 from changefeed.pipeline.flow import Batch, Flow
-from changefeed.pipeline.rules import Rules
+from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.state import State, TableState
 from changefeed.protocols.base import Capabilities
 from tests.pipeline.downstream import Event, chunks_of

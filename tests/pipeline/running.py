@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.config.load import read as definition_of
 from changefeed.pipeline.ledger import read_ledger
-from changefeed.pipeline.load import read as definition_of
 from changefeed.pipeline.paths import ledger_folder
 from changefeed.pipeline.state import State
 from changefeed.pipeline.store.reading import FileReader, folder_at

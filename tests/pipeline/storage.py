@@ -21,7 +21,7 @@ from changefeed import record_log
 from changefeed.errors import ChangefeedError
 from changefeed.model.batch import record_batch
 from changefeed.pipeline import failpoint
-from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.run import run
 from tests.pipeline.history import HistoryBuilder
 from tests.pipeline.oracle import History, same_rows

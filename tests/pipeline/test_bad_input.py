@@ -11,9 +11,9 @@ import pytest
 from changefeed import record_log
 from changefeed.errors import ProtocolError
 from changefeed.model.batch import RECORDS, record_batch
+from changefeed.pipeline.operations.status import status
 from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.run import run
-from changefeed.pipeline.status import status
 from changefeed.sinks.delta.read import query
 from tests.pipeline.history import small_history
 from tests.pipeline.oracle import History

@@ -11,12 +11,12 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 
 from changefeed.errors import ConfigError, UnsupportedError
-from changefeed.pipeline.begun import check_consistency
+from changefeed.pipeline.config.begun import check_consistency
+from changefeed.pipeline.config.definition import Definition, DeltaSink
 from changefeed.pipeline.dead_letters import letters
-from changefeed.pipeline.definition import Definition, DeltaSink
+from changefeed.pipeline.operations.status import status
 from changefeed.pipeline.run import run
 from changefeed.pipeline.state import Counts, State
-from changefeed.pipeline.status import status
 from tests.pipeline.history import HistoryBuilder, small_history
 from tests.pipeline.oracle import History
 from tests.pipeline.running import check_cuts, definition, published

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from changefeed.pipeline.frontier.by_key import Tables, reach
-from changefeed.pipeline.pending import ChunkInfo
-from changefeed.pipeline.plan import Planned
-from changefeed.pipeline.rules import Rules
+from changefeed.pipeline.pending.store import ChunkInfo
+from changefeed.pipeline.planning.plan import Planned
+from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.state import State
 from changefeed.protocols import protocol
 from changefeed.stages.changes import Window

@@ -15,7 +15,7 @@ import pytest
 
 from changefeed.errors import FencedError
 from changefeed.pipeline import failpoint
-from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.run import run
 from tests.pipeline.history import lagging_history, small_history
 from tests.pipeline.oracle import History, same_rows

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from changefeed.errors import UnsupportedError
-from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.operations.status import status
 from changefeed.pipeline.run import run
-from changefeed.pipeline.status import status
 from tests.pipeline.databases import Content, check_equal
 from tests.pipeline.debezium_histories import DATA, SHOP, TWICE
 from tests.pipeline.running import definition

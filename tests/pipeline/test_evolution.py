@@ -8,7 +8,7 @@ from changefeed.errors import SchemaError
 from changefeed.model.definition import Table
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
-from changefeed.pipeline.evolution import altered, irregular_defaults, learn, passable, rewritten, widened
+from changefeed.pipeline.planning.evolution import altered, irregular_defaults, learn, passable, rewritten, widened
 from changefeed.sinks.base import Expression, Rewrite, Texts
 from changefeed.sinks.sql import SparkTypes, rewrite_sql
 from changefeed.wire import ddl

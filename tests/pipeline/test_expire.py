@@ -15,12 +15,12 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 from changefeed.cli import run
 from changefeed.errors import ConfigError
 from changefeed.model.definition import Table
-from changefeed.pipeline.actions import Action, Plan
-from changefeed.pipeline.definition import Definition
-from changefeed.pipeline.expire import Expiry, expire
-from changefeed.pipeline.expired import Note, Notes
+from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.operations.expire import Expiry, expire
+from changefeed.pipeline.operations.expired import Note, Notes
+from changefeed.pipeline.operations.status import status
+from changefeed.pipeline.planning.actions import Action, Plan
 from changefeed.pipeline.state import State, TableState, Written
-from changefeed.pipeline.status import status
 from changefeed.pipeline.store.files import FileStore
 from changefeed.pipeline.store.folder import LocalFolder
 from changefeed.sinks.base import Create

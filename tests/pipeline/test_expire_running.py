@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from changefeed.errors import SinkError
-from changefeed.pipeline import expired
-from changefeed.pipeline.definition import Definition
-from changefeed.pipeline.expire import expire
-from changefeed.pipeline.expired import Notes
+from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.ledger import read_ledger
+from changefeed.pipeline.operations import expired
+from changefeed.pipeline.operations.expire import expire
+from changefeed.pipeline.operations.expired import Notes
+from changefeed.pipeline.operations.status import status
 from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.run import run
-from changefeed.pipeline.status import status
 from tests.pipeline.history import HistoryBuilder
 from tests.pipeline.oracle import History, same_rows
 from tests.pipeline.running import definition, published

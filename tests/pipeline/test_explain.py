@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from changefeed.errors import UnsupportedError
-from changefeed.pipeline.explain import explain
+from changefeed.pipeline.operations.explain import explain
 from tests.pipeline.history import HistoryBuilder, small_history
 from tests.pipeline.running import definition
 

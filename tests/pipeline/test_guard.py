@@ -14,9 +14,9 @@ from deltalake import DeltaTable, write_deltalake
 
 from changefeed.errors import ConfigError, FencedError, SinkError
 from changefeed.pipeline import failpoint
-from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.guard import WAY_OUT
-from changefeed.pipeline.repair import repair, start_over
+from changefeed.pipeline.operations.repair import repair, start_over
 from changefeed.pipeline.run import run
 from tests.pipeline.history import HistoryBuilder, small_history
 from tests.pipeline.oracle import History, same_rows

@@ -22,7 +22,7 @@ from changefeed import record_log
 from changefeed.errors import ConfigError, FencedError
 from changefeed.model.batch import record_batch
 from changefeed.pipeline import failpoint
-from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.run import run
 from tests.pipeline.history import HistoryBuilder, small_history
 from tests.pipeline.oracle import History

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from changefeed import record_log
-from changefeed.pipeline.definition import Definition
-from changefeed.pipeline.explain import explain
-from changefeed.pipeline.load import read
+from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.config.load import read
+from changefeed.pipeline.operations.explain import explain
+from changefeed.pipeline.operations.status import status
 from changefeed.pipeline.run import run
-from changefeed.pipeline.status import status
 from tests.pipeline.history import small_history
 from tests.pipeline.oracle import History
 from tests.pipeline.running import check_cuts

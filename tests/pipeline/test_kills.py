@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.config.definition import Definition
 from tests.pipeline.history import small_history
 from tests.pipeline.oracle import History
 from tests.pipeline.running import check_cuts, definition

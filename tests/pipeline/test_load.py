@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from changefeed.errors import ConfigError
-from changefeed.pipeline.load import load, read
+from changefeed.pipeline.config.load import load, read
 
 SOURCE = "source: {type: files, path: log.jsonl, protocol: ticdc-open}\n"
 SINK = "sink: {type: delta, path: lake}\n"

@@ -16,8 +16,8 @@ from changefeed.errors import UnsupportedError
 from changefeed.model.event import SchemaChange
 from changefeed.model.position import Place
 from changefeed.pipeline.frontier.cut import Cut
-from changefeed.pipeline.plan import make
-from changefeed.pipeline.rules import Rules
+from changefeed.pipeline.planning.plan import make
+from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.state import Hold, State
 from changefeed.sinks.delta.sink import DeltaSink
 from changefeed.sinks.memory import Lake as Tables

@@ -13,9 +13,9 @@ from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
 from changefeed.pipeline.frontier.by_key import reach
 from changefeed.pipeline.frontier.cut import Cut
-from changefeed.pipeline.pending import ChunkInfo
-from changefeed.pipeline.plan import Planned, make
-from changefeed.pipeline.rules import Rules
+from changefeed.pipeline.pending.store import ChunkInfo
+from changefeed.pipeline.planning.plan import Planned, make
+from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.state import State
 from changefeed.protocols import protocol
 from changefeed.sinks.base import Create, Load

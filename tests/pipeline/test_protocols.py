@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.operations.status import status
 from changefeed.pipeline.run import run
-from changefeed.pipeline.status import status
 from tests.pipeline.running import SHOP, check_expected, definition
 from tests.pipeline.uneven import uneven
 

@@ -18,12 +18,12 @@ import pytest
 
 from changefeed.errors import ConfigError, ProtocolError
 from changefeed.pipeline import failpoint
-from changefeed.pipeline.definition import Definition
-from changefeed.pipeline.load import read
+from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.config.load import read
+from changefeed.pipeline.operations.replay import look, replay
+from changefeed.pipeline.operations.status import status
 from changefeed.pipeline.paths import own_folder
-from changefeed.pipeline.replay import look, replay
 from changefeed.pipeline.run import run
-from changefeed.pipeline.status import status
 from changefeed.sinks.delta.read import query
 from tests.pipeline.claim_checks import LARGE, checked_in
 from tests.pipeline.history import HistoryBuilder

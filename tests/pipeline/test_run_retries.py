@@ -9,7 +9,7 @@ import pytest
 
 from changefeed.errors import ResourceError, SinkError, SourceError
 from changefeed.pipeline import failpoint
-from changefeed.pipeline.load import read
+from changefeed.pipeline.config.load import read
 from changefeed.pipeline.retry import Retry
 from changefeed.pipeline.run import run
 from tests.pipeline.history import small_history

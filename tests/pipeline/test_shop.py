@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from changefeed.errors import ConfigError
+from changefeed.pipeline.operations.status import status
 from changefeed.pipeline.run import run
-from changefeed.pipeline.status import status
 from changefeed.sinks.delta import sink
 from tests.pipeline.oracle import History
 from tests.pipeline.running import SHOP, check_cuts, check_expected, definition, published

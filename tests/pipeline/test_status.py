@@ -12,11 +12,11 @@ import pytest
 
 from changefeed.cli import run
 from changefeed.errors import ConfigError
-from changefeed.pipeline.definition import Definition
-from changefeed.pipeline.expire import expire
+from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.ledger import owner, read_ledger
+from changefeed.pipeline.operations.expire import expire
+from changefeed.pipeline.operations.status import status
 from changefeed.pipeline.state import State, TableState, Written
-from changefeed.pipeline.status import status
 from changefeed.pipeline.store.base import Keep
 from changefeed.pipeline.store.files import FileStore
 from changefeed.pipeline.store.folder import LocalFolder

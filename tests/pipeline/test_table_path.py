@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
+from changefeed.pipeline.planning.table_path import table_path
 from changefeed.pipeline.run import run
-from changefeed.pipeline.table_path import table_path
 from tests.pipeline.history import HistoryBuilder
 from tests.pipeline.running import definition
 

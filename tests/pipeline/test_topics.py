@@ -14,8 +14,8 @@ import pytest
 from confluent_kafka.admin import NewPartitions
 
 from changefeed.errors import ConfigError, SourceError
-from changefeed.pipeline.definition import Definition
-from changefeed.pipeline.load import read
+from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.config.load import read
 from changefeed.pipeline.run import run
 from changefeed.pipeline.state import State
 from tests.pipeline.running import published

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from changefeed.errors import ConfigError, SourceError
-from changefeed.pipeline.load import read
+from changefeed.pipeline.config.load import read
 from changefeed.sources import record_source
 from changefeed.sources.kafka import sample
 from changefeed.sources.kafka.connection import plain_properties

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from changefeed.pipeline.load import read
+from changefeed.pipeline.config.load import read
 from changefeed.sources import record_source
 
 LIMIT = 100

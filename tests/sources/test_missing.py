@@ -13,7 +13,7 @@ import yaml
 
 from changefeed.cli import run as command
 from changefeed.errors import ConfigError
-from changefeed.pipeline.explain import explain
+from changefeed.pipeline.operations.explain import explain
 from changefeed.pipeline.run import Summary, run
 from changefeed.pipeline.state import State
 from changefeed.sources import record_source

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from changefeed.errors import ConfigError
-from changefeed.pipeline.load import read
+from changefeed.pipeline.config.load import read
 from changefeed.sources.kafka.pattern import topics_pattern
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from changefeed.errors import ConfigError
-from changefeed.pipeline.load import read
+from changefeed.pipeline.config.load import read
 from changefeed.sources.kafka.uri import read_uri
 
 SINK = {"type": "delta", "path": "lake"}

@@ -194,7 +194,7 @@ def test_merge_keeps_what_partial_rows_leave_out_and_what_is_told_of_it(spark: S
 
 
 def test_rewrite_takes_irregular_texts_along(spark: SparkSession, tmp_path: Path) -> None:
-    from changefeed.pipeline.evolution import altered, rewritten
+    from changefeed.pipeline.planning.evolution import altered, rewritten
     from changefeed.wire import ddl
 
     sink, path = DeltaSink(str(tmp_path), ("_irregular",), spark, "test"), str(tmp_path / "t")

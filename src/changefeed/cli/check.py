@@ -19,8 +19,8 @@ def check(output: Output, path: Path) -> int:
 
     Nothing is left behind. Exit code 2 when a check fails; each says what to do.
     """
-    from changefeed.pipeline.check import FAIL
-    from changefeed.pipeline.check import check as checks
+    from changefeed.pipeline.operations.check import FAIL
+    from changefeed.pipeline.operations.check import check as checks
 
     failed = False
     found = []

@@ -17,8 +17,8 @@ from changefeed.cli.options import common, example, logs, protocol_options
 from changefeed.cli.output import Output
 from changefeed.cli.startup import without_pandas
 from changefeed.errors import SourceError
-from changefeed.pipeline.detect import Fit, Topic
-from changefeed.pipeline.detect import detect as detected
+from changefeed.pipeline.operations.detect import Fit, Topic
+from changefeed.pipeline.operations.detect import detect as detected
 
 _POSITION = re.compile(r" \([^()]*:\d+:\d+\)$")
 _log = logging.getLogger(__name__)

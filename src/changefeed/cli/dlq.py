@@ -17,7 +17,7 @@ from changefeed.cli.output import Output
 from changefeed.errors import ConfigError
 
 if TYPE_CHECKING:
-    from changefeed.pipeline.replay import Found
+    from changefeed.pipeline.operations.replay import Found
 
 _ID_LETTERS = 12
 _LINES = 6  # of a dump, before and after the offending byte
@@ -35,8 +35,8 @@ def dlq() -> None:
 @click.pass_obj
 def list_(output: Output, path: Path, replayed: bool) -> None:
     """Show the dead letters that wait; with --json an object a line."""
+    from changefeed.pipeline.config.load import load
     from changefeed.pipeline.dead_letters import letters
-    from changefeed.pipeline.load import load
 
     found = [_short(letter) for letter in letters(load(path), replayed=replayed)]
     if output.json:
@@ -61,8 +61,8 @@ def show(output: Output, path: Path, which: str, whole: bool) -> None:
     ID is the one of `changefeed dlq list`: the beginning of the SHA-256 of the record's bytes, so letters of the same
     bytes share it.
     """
+    from changefeed.pipeline.config.load import load
     from changefeed.pipeline.dead_letters import letters
-    from changefeed.pipeline.load import load
 
     found = [one for one in letters(load(path), replayed=True) if _is(one, which)]
     if not found:
@@ -94,9 +94,9 @@ def replay(output: Output, path: Path, positions: tuple[str, ...], dry_run: bool
 
     Exit code 3 when a letter still cannot be decoded. A run that is going on is stopped, as by a second run.
     """
-    from changefeed.pipeline.load import load
-    from changefeed.pipeline.replay import look
-    from changefeed.pipeline.replay import replay as replay_letters
+    from changefeed.pipeline.config.load import load
+    from changefeed.pipeline.operations.replay import look
+    from changefeed.pipeline.operations.replay import replay as replay_letters
 
     definition = load(path)
     found = look(definition, positions)

@@ -44,8 +44,8 @@ def expire(output: Output, path: Path, age: timedelta, dry_run: bool) -> None:
     Cuts that pin one of them are not offered by `status` any more. What the newest cut uses stays, and so does whatever
     this pipeline has not written. Safe beside a run of the pipeline.
     """
-    from changefeed.pipeline.expire import expire as expired
-    from changefeed.pipeline.load import load
+    from changefeed.pipeline.config.load import load
+    from changefeed.pipeline.operations.expire import expire as expired
 
     found = expired(load(path), age, dry_run=dry_run)
     if output.json:

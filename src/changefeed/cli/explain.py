@@ -23,8 +23,8 @@ def explain(output: Output, path: Path, records: int) -> None:
 
     It looks at the first records of the source and changes nothing.
     """
-    from changefeed.pipeline.explain import explain as explained
-    from changefeed.pipeline.load import load
+    from changefeed.pipeline.config.load import load
+    from changefeed.pipeline.operations.explain import explain as explained
 
     found = explained(load(path), records)
     if output.json:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.config.definition import Definition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -36,9 +36,9 @@ def repair(output: Output, path: Path, tables: tuple[str, ...], every: bool, how
     It is the way back when the ledger or the pending store is damaged; of a damaged ledger delete the folder first. The
     source must still have everything, or begin with a snapshot.
     """
-    from changefeed.pipeline.load import load
-    from changefeed.pipeline.repair import How, start_over
-    from changefeed.pipeline.repair import repair as repaired
+    from changefeed.pipeline.config.load import load
+    from changefeed.pipeline.operations.repair import How, start_over
+    from changefeed.pipeline.operations.repair import repair as repaired
 
     if how is None:
         raise click.UsageError("choose one of --restore, --accept and --rebuild")

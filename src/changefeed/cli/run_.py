@@ -17,7 +17,7 @@ from changefeed.cli.output import Output, many
 from changefeed.cli.signals import Stop, stop_on_signals
 
 if TYPE_CHECKING:
-    from changefeed.pipeline.definition import Definition
+    from changefeed.pipeline.config.definition import Definition
     from changefeed.pipeline.retry import Retry
     from changefeed.pipeline.run import Summary
     from changefeed.pipeline.state import State
@@ -50,7 +50,7 @@ def run(output: Output, path: Path, once: bool, until: int | str | None) -> int:
     was not reached, as the source has not promised yet to be complete up to there. A pattern that matches no file yet is
     an error with --once; without it the run says so and waits.
     """
-    from changefeed.pipeline.load import load
+    from changefeed.pipeline.config.load import load
     from changefeed.pipeline.run import run as run_pipeline
     from changefeed.sources import source
 

@@ -36,9 +36,9 @@ def status(output: Output, path: Path, cuts: int | str | None) -> None:
     A cut is a version of every table that belong together: read at these versions, the tables are in one state that the
     upstream had.
     """
-    from changefeed.pipeline.load import load
-    from changefeed.pipeline.status import NEWEST
-    from changefeed.pipeline.status import status as status_of
+    from changefeed.pipeline.config.load import load
+    from changefeed.pipeline.operations.status import NEWEST
+    from changefeed.pipeline.operations.status import status as status_of
 
     number = NEWEST if output.json else 1
     wanted = None if isinstance(cuts, str) else cuts or number

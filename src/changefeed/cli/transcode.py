@@ -98,8 +98,8 @@ def _on_spark(
     out: Path,
 ) -> int:
     from changefeed.cli.on_spark import spark_named
-    from changefeed.pipeline.transcode import require_new
-    from changefeed.pipeline.transcode import transcode as on_spark
+    from changefeed.pipeline.operations.transcode import require_new
+    from changefeed.pipeline.operations.transcode import transcode as on_spark
     from changefeed.stages.transcode import Language
 
     require_new(out)

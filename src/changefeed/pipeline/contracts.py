@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from changefeed.model.definition import Table
-from changefeed.pipeline.actions import Plan, Selection
-from changefeed.pipeline.pending import ChunkInfo
+from changefeed.pipeline.pending.store import ChunkInfo
+from changefeed.pipeline.planning.actions import Plan, Selection
 from changefeed.pipeline.state import FolderSum, Positions
 from changefeed.sinks.base import Changes
 
 if TYPE_CHECKING:
-    from changefeed.pipeline.changes import Options
-    from changefeed.pipeline.counting import Across
+    from changefeed.pipeline.pending.changes import Options
+    from changefeed.pipeline.pending.counting import Across
 
 
 class CountedChanges(Changes, Protocol):

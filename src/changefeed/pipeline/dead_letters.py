@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import ProtocolError
 from changefeed.model.position import Place
-from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.ledger import owner
 from changefeed.pipeline.paths import own_folder
-from changefeed.pipeline.pending import ChunkInfo, PendingStore
+from changefeed.pipeline.pending.store import ChunkInfo, PendingStore
 from changefeed.pipeline.state import Positions
 from changefeed.sinks.delta.errors import translated
 from changefeed.sinks.delta.log import snapshot

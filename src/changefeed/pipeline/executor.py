@@ -19,12 +19,12 @@ import msgspec
 
 from changefeed.errors import SinkError
 from changefeed.model.definition import Table
-from changefeed.pipeline.actions import Action, Plan, PlannedWrite, chains, touched, without
-from changefeed.pipeline.changes import Options
+from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.contracts import Pending
-from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.guard import WAY_OUT, Guard, Here
+from changefeed.pipeline.pending.changes import Options
+from changefeed.pipeline.planning.actions import Action, Plan, PlannedWrite, chains, touched, without
 from changefeed.pipeline.state import State, Written
 from changefeed.pipeline.store.base import StateStore
 from changefeed.sinks.base import Append, Create, Load, TableSink, Touch, Upsert, Write, WriteId

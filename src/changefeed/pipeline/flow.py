@@ -17,19 +17,19 @@ from typing import Any
 
 from changefeed.errors import FencedError
 from changefeed.pipeline.absorb import absorbed
-from changefeed.pipeline.actions import Plan
-from changefeed.pipeline.begun import check_columns, check_consistency
+from changefeed.pipeline.config.begun import check_columns, check_consistency
+from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.contracts import Letters, Pending
-from changefeed.pipeline.counting import check_counts, rows_within
-from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.executor import Executor
 from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.frontier import Frontier, FrontierStrategy, Until
-from changefeed.pipeline.pending import ChunkInfo
-from changefeed.pipeline.plan import Planned, make
-from changefeed.pipeline.resent import sendings, still_needed
-from changefeed.pipeline.rules import Rules
-from changefeed.pipeline.schema_changes import PASSED
+from changefeed.pipeline.pending.counting import check_counts, rows_within
+from changefeed.pipeline.pending.resent import sendings, still_needed
+from changefeed.pipeline.pending.store import ChunkInfo
+from changefeed.pipeline.planning.actions import Plan
+from changefeed.pipeline.planning.plan import Planned, make
+from changefeed.pipeline.planning.rules import Rules
+from changefeed.pipeline.planning.schema_changes import PASSED
 from changefeed.pipeline.state import Positions, State, counted
 from changefeed.pipeline.store.base import StateStore
 from changefeed.stages.changes import Window

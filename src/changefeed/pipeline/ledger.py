@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.paths import ledger_folder, tables_folder
 from changefeed.pipeline.store.base import Reading, StateStore
 from changefeed.pipeline.store.files import FileStore

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.config.definition import Definition
 
 
 def tables_folder(definition: Definition) -> str:

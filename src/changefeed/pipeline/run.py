@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import ChangefeedError, ConfigError, SourceError
 from changefeed.pipeline.absorb import without
-from changefeed.pipeline.changes import Options
+from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.dead_letters import DeadLetters
-from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.edge import as_ours
 from changefeed.pipeline.executor import Executor
-from changefeed.pipeline.expired import wait_for_expiry
 from changefeed.pipeline.flow import Batch, Flow
 from changefeed.pipeline.frontier import Until, strategy
 from changefeed.pipeline.ledger import open_ledger
+from changefeed.pipeline.operations.expired import wait_for_expiry
 from changefeed.pipeline.paths import own_folder
-from changefeed.pipeline.pending import PendingStore
+from changefeed.pipeline.pending.changes import Options
+from changefeed.pipeline.pending.store import PendingStore
+from changefeed.pipeline.planning.rules import rules_of
 from changefeed.pipeline.retry import Retries, Retry, seconds
-from changefeed.pipeline.rules import rules_of
 from changefeed.pipeline.state import State
 from changefeed.sinks import sink
 from changefeed.sources import Source, source

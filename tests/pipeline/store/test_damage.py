@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from changefeed.errors import ChangefeedError, ConfigError, SinkError
-from changefeed.pipeline.actions import Plan
+from changefeed.pipeline.planning.actions import Plan
 from changefeed.pipeline.state import State
 from changefeed.pipeline.store import files
 from changefeed.pipeline.store.base import Cut, Latest

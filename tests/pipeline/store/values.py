@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from changefeed.model.definition import Table, UniqueKey
 from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
-from changefeed.pipeline.actions import Action, Plan, PlannedWrite, Selection
+from changefeed.pipeline.planning.actions import Action, Plan, PlannedWrite, Selection
 from changefeed.pipeline.state import Changed, Counts, FolderSum, Hold, State, TableState, Written
 from changefeed.pipeline.store.base import Cut, cut_of
 from changefeed.sinks.base import AddColumns, Constant, Converted, Copy, Create, Null, Rewrite, Texts, Upsert

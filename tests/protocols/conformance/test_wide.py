@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from changefeed.model import text
-from changefeed.pipeline.detect import detect
+from changefeed.pipeline.operations.detect import detect
 from tests.protocols.conformance.cases import DATA, History, bytes_of, compiled, decode, encode, lines
 
 _FOLDER = DATA / "ticdc" / "wide"

@@ -11,7 +11,7 @@ from changefeed.pipeline.frontier.base import Frontier, FrontierStrategy, Until
 from changefeed.pipeline.frontier.by_key import ByKey
 from changefeed.pipeline.frontier.marks import Marks
 from changefeed.pipeline.frontier.transactions import Transactions
-from changefeed.pipeline.rules import Rules
+from changefeed.pipeline.planning.rules import Rules
 from changefeed.protocols.base import Capabilities
 
 __all__ = ["Frontier", "FrontierStrategy", "Until", "strategy"]

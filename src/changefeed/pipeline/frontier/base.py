@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Protocol
 
-from changefeed.pipeline.pending import ChunkInfo
+from changefeed.pipeline.pending.store import ChunkInfo
 from changefeed.pipeline.state import State
 from changefeed.stages.changes import Window
 
 if TYPE_CHECKING:
     from changefeed.pipeline.frontier.by_key import Reach
-    from changefeed.pipeline.plan import Planned
+    from changefeed.pipeline.planning.plan import Planned
 
 # Where to stop: a commit_ts, or the upstream's name of a transaction or of a mark.
 Until = int | str | None

@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.event import SchemaChange
 from changefeed.pipeline.frontier.base import Until
-from changefeed.pipeline.pending import ChunkInfo
-from changefeed.pipeline.schema_events import distinct_changes
+from changefeed.pipeline.pending.store import ChunkInfo
+from changefeed.pipeline.planning.schema_events import distinct_changes
 from changefeed.pipeline.state import Changed, State
 from changefeed.protocols.base import Capabilities
 from changefeed.stages.changes import Window
@@ -39,7 +39,7 @@ from changefeed.wire import ddl
 from changefeed.wire.ddl import statements as said
 
 if TYPE_CHECKING:
-    from changefeed.pipeline.plan import Planned
+    from changefeed.pipeline.planning.plan import Planned
 
 _NOTHING, _END = -1, 2**63 - 1  # before every commit_ts, and behind
 _Partition = tuple[str, int]

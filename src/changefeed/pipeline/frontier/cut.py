@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from changefeed.pipeline.frontier.ends import is_waiting
-from changefeed.pipeline.pending import ChunkInfo
+from changefeed.pipeline.pending.store import ChunkInfo
 from changefeed.pipeline.state import Hold, State
 from changefeed.stages.changes import Window
 
 if TYPE_CHECKING:
-    from changefeed.pipeline.plan import Planned
+    from changefeed.pipeline.planning.plan import Planned
 
 
 @dataclass(frozen=True, slots=True)

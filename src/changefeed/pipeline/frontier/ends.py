@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow.compute as pc
 
-from changefeed.pipeline.pending import ChunkInfo
+from changefeed.pipeline.pending.store import ChunkInfo
 
 
 def is_waiting(chunk: ChunkInfo, ended: int) -> bool:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
-from changefeed.pipeline.pending import ChunkInfo
+from changefeed.pipeline.pending.store import ChunkInfo
+from changefeed.pipeline.planning.table_path import table_path
 from changefeed.pipeline.state import Hold, State
-from changefeed.pipeline.table_path import table_path
 
 
 def with_new_tables(state: State, fresh: Iterable[ChunkInfo], excluded: Callable[[str], bool]) -> State:

@@ -32,7 +32,7 @@ from changefeed.errors import UnsupportedError
 from changefeed.frames.chunks import SIGNAL, TRANSACTIONS
 from changefeed.pipeline.frontier.base import Partition, Until
 from changefeed.pipeline.frontier.cut import Cut, repeated
-from changefeed.pipeline.pending import ChunkInfo
+from changefeed.pipeline.pending.store import ChunkInfo
 from changefeed.pipeline.state import State
 from changefeed.stages.changes import Window
 from changefeed.wire import gtid

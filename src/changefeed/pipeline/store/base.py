@@ -37,7 +37,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from changefeed.errors import ConfigError, FencedError, SinkError
-from changefeed.pipeline.actions import Plan
+from changefeed.pipeline.planning.actions import Plan
 from changefeed.pipeline.state import Counts, State
 
 FORMAT = 1

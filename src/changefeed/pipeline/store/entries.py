@@ -21,7 +21,7 @@ import msgspec
 
 from changefeed import __version__
 from changefeed.model.definition import Table
-from changefeed.pipeline.actions import Plan
+from changefeed.pipeline.planning.actions import Plan
 from changefeed.pipeline.state import State, TableState, Written
 from changefeed.pipeline.store.base import FORMAT, Cut, cut_of, damaged, too_new
 

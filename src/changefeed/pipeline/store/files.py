@@ -37,8 +37,8 @@ import msgspec
 
 from changefeed.errors import SinkError
 from changefeed.model.definition import Table
-from changefeed.pipeline.actions import Plan, paths_of
 from changefeed.pipeline.failpoint import failpoint
+from changefeed.pipeline.planning.actions import Plan, paths_of
 from changefeed.pipeline.state import State
 from changefeed.pipeline.store.base import (
     Cut,

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from changefeed import __version__
-from changefeed.pipeline.actions import Plan, paths_of, read_plan, write_plan
 from changefeed.pipeline.failpoint import failpoint
+from changefeed.pipeline.planning.actions import Plan, paths_of, read_plan, write_plan
 from changefeed.pipeline.state import State, read_state, write_state
 from changefeed.pipeline.store.base import (
     FORMAT,

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from changefeed.errors import ConfigError, SinkError
 from changefeed.model.definition import Table
-from changefeed.pipeline.actions import Plan
+from changefeed.pipeline.planning.actions import Plan
 from changefeed.pipeline.state import State
 from changefeed.pipeline.store.base import Cut, Latest, Reading, damaged, foreign, owner_of
 from changefeed.pipeline.store.entries import (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from changefeed.errors import ConfigError
-from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.state import State, TableState
 from changefeed.sinks.base import METADATA_COLUMNS
 

@@ -17,11 +17,11 @@ from typing import NoReturn
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.event import SchemaChange
 from changefeed.model.table import TableShape
-from changefeed.pipeline.evolution import altered, irregular_defaults, passable, rewritten
-from changefeed.pipeline.rules import Rules
-from changefeed.pipeline.schema_events import within
+from changefeed.pipeline.planning.evolution import altered, irregular_defaults, passable, rewritten
+from changefeed.pipeline.planning.rules import Rules
+from changefeed.pipeline.planning.schema_events import within
+from changefeed.pipeline.planning.writes import Writes
 from changefeed.pipeline.state import Hold
-from changefeed.pipeline.writes import Writes
 from changefeed.wire import ddl
 from changefeed.wire.ddl import statements as said
 

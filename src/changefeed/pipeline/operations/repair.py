@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from changefeed.errors import ConfigError, SourceError, unknown_name
-from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.edge import as_ours
 from changefeed.pipeline.flow import Flow
 from changefeed.pipeline.guard import REPAIRED

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from changefeed.errors import ConfigError, unknown_name
-from changefeed.pipeline import definition as parts
+from changefeed.pipeline.config import definition as parts
 from changefeed.redaction import redact
 from changefeed.sources.kafka.properties import wrong_properties
 from changefeed.wire.given import may_be_shown

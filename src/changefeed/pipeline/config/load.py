@@ -11,9 +11,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from changefeed.errors import ConfigError
-from changefeed.pipeline import problems, yaml_file
-from changefeed.pipeline.definition import Definition
-from changefeed.pipeline.problems import Problem
+from changefeed.pipeline.config import problems, yaml_file
+from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.config.problems import Problem
 from changefeed.protocols import protocol
 from changefeed.redaction import remember
 

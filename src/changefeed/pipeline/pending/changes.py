@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from changefeed.model.definition import Table
-from changefeed.pipeline.actions import Plan, Selection
-from changefeed.pipeline.counting import rows_between
-from changefeed.pipeline.resent import once
+from changefeed.pipeline.pending.counting import rows_between
+from changefeed.pipeline.pending.resent import once
+from changefeed.pipeline.planning.actions import Plan, Selection
 from changefeed.pipeline.state import Sendings
 from changefeed.stages.changes import NO_READS, Told, Window, changes
 from changefeed.stages.latest import last_reading, latest
@@ -20,7 +20,7 @@ from changefeed.stages.tally import Tally
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from changefeed.pipeline.pending import PendingStore
+    from changefeed.pipeline.pending.store import PendingStore
 
 
 @dataclass(frozen=True, slots=True)

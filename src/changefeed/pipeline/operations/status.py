@@ -7,10 +7,10 @@ from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
-from changefeed.pipeline.definition import Definition
-from changefeed.pipeline.expire import readable
-from changefeed.pipeline.expired import gone
+from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.ledger import read_ledger
+from changefeed.pipeline.operations.expire import readable
+from changefeed.pipeline.operations.expired import gone
 from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.state import State
 from changefeed.pipeline.store.base import Reading

@@ -25,11 +25,11 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from changefeed.errors import ConfigError
-from changefeed.pipeline.actions import paths_of
-from changefeed.pipeline.definition import Definition
-from changefeed.pipeline.expired import Gone, Note, Notes, gone
+from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.ledger import read_ledger
+from changefeed.pipeline.operations.expired import Gone, Note, Notes, gone
 from changefeed.pipeline.paths import ledger_folder, own_folder, tables_folder
+from changefeed.pipeline.planning.actions import paths_of
 from changefeed.pipeline.state import Written
 from changefeed.pipeline.store.base import Cut, Latest, Reading
 from changefeed.sinks.delta.read import wrote

@@ -17,12 +17,12 @@ from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.frames.payloads import read_shape
 from changefeed.model.definition import Table
 from changefeed.model.table import TableShape
-from changefeed.pipeline.actions import Action, PlannedWrite, Selection
-from changefeed.pipeline.evolution import columns_added, learn, widened
-from changefeed.pipeline.pending import ChunkInfo
-from changefeed.pipeline.rules import Rules
+from changefeed.pipeline.pending.store import ChunkInfo
+from changefeed.pipeline.planning.actions import Action, PlannedWrite, Selection
+from changefeed.pipeline.planning.evolution import columns_added, learn, widened
+from changefeed.pipeline.planning.rules import Rules
+from changefeed.pipeline.planning.table_path import table_path
 from changefeed.pipeline.state import Hold, TableState
-from changefeed.pipeline.table_path import table_path
 from changefeed.sinks.base import AddColumns, Append, Copy, Create, Expression, Rewrite, TableSink, Texts, Upsert
 from changefeed.stages.changes import NO_READS
 

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from changefeed.errors import ConfigError, MissingExtraError, SinkError
-from changefeed.pipeline.actions import Plan, paths_of
-from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.paths import own_folder
+from changefeed.pipeline.planning.actions import Plan, paths_of
 from changefeed.pipeline.state import State
 from changefeed.sinks.delta.read import append, query
 from changefeed.spark.files import file_system

@@ -22,13 +22,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from changefeed.model.event import SchemaChange
-from changefeed.pipeline.actions import Action, fused
-from changefeed.pipeline.pending import ChunkInfo
-from changefeed.pipeline.rules import Rules
-from changefeed.pipeline.schema_changes import SchemaChanges
-from changefeed.pipeline.schema_events import distinct_changes, within
+from changefeed.pipeline.pending.store import ChunkInfo
+from changefeed.pipeline.planning.actions import Action, fused
+from changefeed.pipeline.planning.rules import Rules
+from changefeed.pipeline.planning.schema_changes import SchemaChanges
+from changefeed.pipeline.planning.schema_events import distinct_changes, within
+from changefeed.pipeline.planning.writes import Writes, by_table
 from changefeed.pipeline.state import Hold, State, TableState
-from changefeed.pipeline.writes import Writes, by_table
 from changefeed.sinks.base import TableSink
 
 if TYPE_CHECKING:

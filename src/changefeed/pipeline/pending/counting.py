@@ -14,13 +14,13 @@ import pyarrow as pa
 
 from changefeed.errors import SinkError
 from changefeed.frames.chunks import unpack
-from changefeed.pipeline.pending import ChunkInfo
+from changefeed.pipeline.pending.store import ChunkInfo
 from changefeed.pipeline.state import Counts
 from changefeed.stages.changes import Window, inside
 
 if TYPE_CHECKING:
     from changefeed.pipeline.contracts import Pending
-    from changefeed.pipeline.pending import PendingStore
+    from changefeed.pipeline.pending.store import PendingStore
 
 # Of a chunk, the windows in which its rows count; they do not overlap.
 Windows = Callable[[ChunkInfo], Iterable[Window]]

@@ -11,13 +11,13 @@ from typing import Any
 
 from changefeed.errors import ConfigError
 from changefeed.pipeline.absorb import absorbed
-from changefeed.pipeline.definition import Definition
+from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.frontier.cut import Cut
 from changefeed.pipeline.frontier.ends import is_waiting
 from changefeed.pipeline.ledger import read_ledger, strangers
-from changefeed.pipeline.pending import ChunkInfo, chunk_info
-from changefeed.pipeline.plan import make
-from changefeed.pipeline.rules import rules_of
+from changefeed.pipeline.pending.store import ChunkInfo, chunk_info
+from changefeed.pipeline.planning.plan import make
+from changefeed.pipeline.planning.rules import rules_of
 from changefeed.pipeline.state import FolderSum, State, TableState
 from changefeed.protocols.base import Capabilities
 from changefeed.sinks import sink

@@ -18,14 +18,14 @@ import pyarrow as pa
 
 from changefeed.errors import ChangefeedError, ConfigError, MissingExtraError, SinkError, SourceError
 from changefeed.model.event import Resolved, SchemaChange, TransactionMark
-from changefeed.pipeline.definition import Definition
-from changefeed.pipeline.detect import Topic, detect
-from changefeed.pipeline.explain import TELLING
+from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.config.load import load
 from changefeed.pipeline.ledger import read_ledger, strangers
-from changefeed.pipeline.load import load
+from changefeed.pipeline.operations.detect import Topic, detect
+from changefeed.pipeline.operations.explain import TELLING
 from changefeed.pipeline.paths import ledger_folder, tables_folder
+from changefeed.pipeline.planning.table_path import table_path
 from changefeed.pipeline.store.base import foreign
-from changefeed.pipeline.table_path import table_path
 from changefeed.protocols import protocol
 from changefeed.redaction import redact
 from changefeed.sources import record_source

@@ -28,8 +28,8 @@ from changefeed.model.batch import Decoded, TableBatch, record_batch
 from changefeed.model.event import Control, DeadLetter, SchemaChange
 from changefeed.model.position import Place
 from changefeed.pipeline.absorb import absorbed
+from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.dead_letters import letters, position
-from changefeed.pipeline.definition import Definition
 from changefeed.pipeline.edge import as_ours
 from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.flow import Flow

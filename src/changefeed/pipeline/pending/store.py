@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from changefeed.model.definition import Table
-    from changefeed.pipeline.actions import Plan, Selection
-    from changefeed.pipeline.changes import Options, SparkChanges
-    from changefeed.pipeline.counting import Across
+    from changefeed.pipeline.pending.changes import Options, SparkChanges
+    from changefeed.pipeline.pending.counting import Across
+    from changefeed.pipeline.planning.actions import Plan, Selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class PendingStore:
 
     def changes(self, plan: Plan, selection: Selection, table: Table, options: Options) -> SparkChanges:
         """The changes that a write of a plan applies to a table."""
-        from changefeed.pipeline.changes import SparkChanges
+        from changefeed.pipeline.pending.changes import SparkChanges
 
         return SparkChanges.of(self, plan, selection, table, options)
 
@@ -183,7 +183,7 @@ class PendingStore:
 
     def across(self, wanted: Across) -> Counter[str]:
         """Counts rows of chunks that lie across a bound, see `counting.py`."""
-        from changefeed.pipeline.counting import across_in_spark
+        from changefeed.pipeline.pending.counting import across_in_spark
 
         return across_in_spark(self, wanted)
 

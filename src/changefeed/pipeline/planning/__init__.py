@@ -1,0 +1,1 @@
+"""Which writes bring the tables from one state to the next."""
