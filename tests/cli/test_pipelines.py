@@ -20,6 +20,8 @@ from click.testing import CliRunner
 from changefeed.cli import COMMANDS, SECTIONS, changefeed
 from changefeed.pipeline.config import definition
 from changefeed.pipeline.config.load import load
+from changefeed.sinks import sink_sections
+from changefeed.sources import source_sections
 from tests.cli.command import invoke
 from tests.pipeline.claim_checks import LARGE, checked_in
 from tests.pipeline.history import HistoryBuilder
@@ -232,7 +234,7 @@ def test_the_template_of_init_names_every_part_of_a_definition(tmp_path: Path) -
     invoke("init", path)
     text = path.read_text()
     assert load(path).pipeline == definition.Behaviour(name="shop")
-    for model in (definition.FilesSource, definition.KafkaSource, definition.DeltaSink, definition.Behaviour):
+    for model in (*source_sections().values(), *sink_sections().values(), definition.Behaviour):
         for name, field in model.model_fields.items():
             assert re.search(rf"[ #]{re.escape(field.alias or name)}: ", text), (model.__name__, name)
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from changefeed import record_log
-from changefeed.pipeline.config.definition import FilesSource
 from changefeed.pipeline.config.load import load
+from changefeed.sources.files.section import FilesSource
 from tests.pipeline.oracle import History
 from tools.make_example import EXAMPLE, HISTORY, make
 

@@ -12,11 +12,12 @@ from deltalake import DeltaTable, QueryBuilder
 
 from changefeed.errors import ConfigError, UnsupportedError
 from changefeed.pipeline.config.begun import check_consistency
-from changefeed.pipeline.config.definition import Definition, DeltaSink
+from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.dead_letters import letters
 from changefeed.pipeline.operations.status import status
 from changefeed.pipeline.run import run
 from changefeed.pipeline.state import Counts, State
+from changefeed.sinks.delta.section import DeltaSink
 from tests.pipeline.history import HistoryBuilder, small_history
 from tests.pipeline.oracle import History
 from tests.pipeline.running import check_cuts, definition, published

@@ -107,9 +107,9 @@ def loaded(harness: Harness, *rows: Row, metadata: Sequence[str] = ()) -> TableS
 
 def test_nothing_is_there_before_the_first_write(harness: Harness) -> None:
     sink = harness.sink()
-    assert (sink.snapshot(PATH), sink.exists(PATH), sink.has_files(PATH), list(sink.tables())) == (
+    assert (sink.snapshot(PATH), sink.has_written(PATH), sink.has_files(PATH), list(sink.tables())) == (
         None,
-        False,
+        None,
         False,
         [],
     )
@@ -121,7 +121,7 @@ def test_a_table_is_there_after_its_first_write(harness: Harness) -> None:
     assert there is not None
     assert (there.version, there.columns, there.write_id) == (0, ("id", "note", "total"), WriteId(1, 1, 1))
     assert there.owners == {"changefeed:test:1"}
-    assert (sink.exists(PATH), sink.has_files(PATH), list(sink.tables())) == (True, True, [PATH])
+    assert (sink.has_written(PATH), sink.has_files(PATH), list(sink.tables())) == (True, True, [PATH])
     assert (sink.is_newest(PATH, 0), sink.is_newest(PATH, 1)) == (True, False)
     assert sink.damaged_files(PATH, 0) == []
 
@@ -132,6 +132,7 @@ def test_another_pipeline_has_no_write_id_in_the_table(harness: Harness) -> None
     there = other.snapshot(PATH)
     assert there is not None
     assert (there.write_id, there.owners) == (None, {"changefeed:test:1"})
+    assert (other.has_written(PATH), harness.sink().has_written(PATH)) == (False, True)
     [commit] = other.commits(PATH, -1, 0)
     assert (commit.write_id, commit.changes_table) == (None, True)
 

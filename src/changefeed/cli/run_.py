@@ -59,7 +59,7 @@ def run(output: Output, path: Path, once: bool, until: int | str | None) -> int:
     if missing is not None and not once:
         _log.warning("%s yet; waiting for the first one", missing.what)
     if not output.json:
-        output.note(f"{definition.pipeline.name}: starting Spark, to read {_read(definition)}")
+        output.note(f"{definition.pipeline.name}: starting Spark, to read {definition.source.reads}")
     with output.status("starting Spark") as say, spark_for(definition) as spark, stop_on_signals() as stop:
         steps = _Steps(output, say, lambda state: _waits_for(definition, state))
         stopping = _announced(stop, say)
@@ -73,14 +73,6 @@ def run(output: Output, path: Path, once: bool, until: int | str | None) -> int:
         output.error("UntilNotReached", _why(done.state, until), 1)
         return 1
     return stop.exit_code
-
-
-def _read(definition: Definition) -> str:
-    """What the source reads, in its own words."""
-    source = definition.source
-    if source.type == "files":
-        return source.path
-    return f"{', '.join(source.topics) if source.topics else source.topics_pattern} at {source.servers}"
 
 
 def _announced(stop: Stop, say: Callable[[str], None]) -> Callable[[], bool]:

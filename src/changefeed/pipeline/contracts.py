@@ -1,6 +1,6 @@
 """What a step needs of the pipeline's own storage beside the ledger (`store/base.py`): pending store and dead letters.
 
-On Spark they are `pending.py` and `dead_letters.py`; in memory, for tests, they are in `store/`.
+On Spark they are `pending/store.py` and `dead_letters.py`; in memory, for tests, `pending/memory.py` and the tests' own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Dead letters: every record, or message of one, that could not be decoded, in a Delta table of the pipeline's own.
+"""Dead letters: every record, or message of one, that could not be decoded, in a table of the pipeline's own.
 
 A letter is written once, by its position, before the step that follows it: a step that is repeated finds it there. What
 happens then is the policy's: `stop` ends the run, and the records stay unread; `continue` and `quarantine` go on.
@@ -19,18 +19,12 @@ from changefeed.pipeline.ledger import owner
 from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.pending.store import ChunkInfo, PendingStore
 from changefeed.pipeline.state import Positions
-from changefeed.sinks.delta.errors import translated
-from changefeed.sinks.delta.log import snapshot
-from changefeed.sinks.delta.read import query
+from changefeed.sinks import letter_table
+from changefeed.sinks.letters import LetterTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-COLUMNS = (
-    "at timestamp, pipeline string, reason string, error string, protocol string, topic string, `partition` int, "
-    "`offset` bigint, `index` int, byte bigint, schema_id string, sha256 string, database string, `table` string, "
-    "key binary, value binary, headers array<struct<key: string, value: binary>>, replayed timestamp"
-)
 _SAID = (
     "reason string, error string, protocol string, `index` int, byte bigint, schema_id string, key string, value string, "
     "headers array<array<string>>"
@@ -38,7 +32,7 @@ _SAID = (
 
 
 def letters(definition: Definition, *, replayed: bool = False) -> list[dict[str, Any]]:
-    """The letters that wait, as dicts with the names of `COLUMNS`, by position; with `replayed`, the others too.
+    """The letters that wait, see `LetterTable.rows`; with `replayed`, the others too.
 
     Needs no Spark.
 
@@ -47,9 +41,12 @@ def letters(definition: Definition, *, replayed: bool = False) -> list[dict[str,
         SinkError: they cannot be read.
     """
     owner(definition)
-    which = "" if replayed else "WHERE replayed IS NULL "
-    order = 'ORDER BY topic, partition, "offset", "index"'
-    return query(f"{own_folder(definition)}/dead_letters", f"SELECT * FROM t {which}{order}")
+    return table_of(definition).rows(replayed=replayed)
+
+
+def table_of(definition: Definition, session: SparkSession | None = None) -> LetterTable:
+    """Where the pipeline keeps its dead letters."""
+    return letter_table(definition.sink, f"{own_folder(definition)}/dead_letters", session)
 
 
 def position(letter: dict[str, Any]) -> str:
@@ -59,10 +56,16 @@ def position(letter: dict[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """The dead letters of one pipeline."""
+    """The dead letters of one pipeline.
+
+    Attributes:
+        table: where they are kept.
+        policy: what happens after one: `stop`, `quarantine` or `continue`.
+        pipeline: its name.
+    """
 
     spark: SparkSession
-    path: str
+    table: LetterTable
     policy: str
     pipeline: str
 
@@ -77,7 +80,7 @@ class DeadLetters:
             return
         failpoint("letters.before")
         letters = self._letters(pending.read([folder]))
-        self._write(letters)
+        self.table.write(letters)
         failpoint("letters.after")
         nameless = [c for c in fresh if c.kind == "dead" and c.table is None]
         if self.policy == "stop" or (self.policy == "quarantine" and nameless):
@@ -94,14 +97,14 @@ class DeadLetters:
 
     def count(self) -> int:
         """How many letters there are that have not been replayed."""
-        return 0 if not self.exists() else self.read().where("replayed IS NULL").count()
+        return self.table.read().where("replayed IS NULL").count() if self.table.exists() else 0
 
     def mark(self, places: Iterable[str]) -> None:
         """Notes that the letters at these positions have been replayed."""
         parsed = [Place.parse(text) for text in places]
         rows = [(place.topic, place.partition, place.offset, place.index) for place in parsed]
         failpoint("letters.before")
-        self._mark(self.spark.createDataFrame(rows, "topic string, `partition` int, `offset` bigint, `index` int"))
+        self.table.mark(self.spark.createDataFrame(rows, "topic string, `partition` int, `offset` bigint, `index` int"))
         failpoint("letters.after")
 
     def settle(self, positions: Positions) -> None:
@@ -109,27 +112,14 @@ class DeadLetters:
 
         Policy `stop` leaves such letters. Those that cannot be decoded again are written again.
         """
-        if not self.exists():
+        if not self.table.exists():
             return
-        with translated(self.path):
-            self._settle(positions)
-
-    def _settle(self, positions: Positions) -> None:
         passed = [(topic, p, offset) for topic, offsets in positions.items() for p, offset in offsets.items()]
         until = self.spark.createDataFrame(passed, "topic string, `partition` int, next bigint")
-        waiting = self.read().where("replayed IS NULL").join(until, ["topic", "partition"], "left")
+        waiting = self.table.read().where("replayed IS NULL").join(until, ["topic", "partition"], "left")
         ahead = waiting.where("next IS NULL OR `offset` >= next").select("topic", "partition", "offset", "index")
         if not ahead.isEmpty():
-            self._mark(ahead)
-
-    def exists(self) -> bool:
-        """Whether a letter was ever written."""
-        way_out = "Restore the folder, or move it away: what is in it is then no longer listed, and cannot be replayed"
-        return snapshot(self.spark, self.path, self.pipeline, way_out) is not None
-
-    def read(self) -> DataFrame:
-        """All letters."""
-        return self.spark.read.format("delta").load(self.path)
+            self.table.mark(ahead)
 
     def _letters(self, chunks: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F
@@ -150,23 +140,3 @@ class DeadLetters:
             F.lit(None).cast("timestamp").alias("replayed"),
         ]  # fmt: skip
         return dead.select(*columns)
-
-    def _write(self, letters: DataFrame) -> None:
-        if not self.exists():
-            self.spark.createDataFrame([], COLUMNS).write.format("delta").mode("ignore").save(self.path)
-        self._merge(letters, "WHEN MATCHED AND t.replayed IS NOT NULL THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *")
-
-    def _mark(self, places: DataFrame) -> None:
-        self._merge(places, "WHEN MATCHED AND t.replayed IS NULL THEN UPDATE SET t.replayed = current_timestamp()")
-
-    def _merge(self, letters: DataFrame, clauses: str) -> None:
-        session = letters.sparkSession
-        letters.createOrReplaceTempView("changefeed_letters")
-        try:
-            with translated(self.path):
-                session.sql(
-                    f"MERGE INTO delta.`{self.path}` t USING changefeed_letters s ON t.topic = s.topic "
-                    f"AND t.partition = s.partition AND t.offset = s.offset AND t.index <=> s.index {clauses}"
-                )
-        finally:
-            session.catalog.dropTempView("changefeed_letters")

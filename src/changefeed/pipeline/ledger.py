@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from changefeed.pipeline.config.definition import Definition
-from changefeed.pipeline.paths import ledger_folder, tables_folder
+from changefeed.pipeline.paths import ledger_folder
 from changefeed.pipeline.store.base import Reading, StateStore
 from changefeed.pipeline.store.files import FileStore
 from changefeed.pipeline.store.hadoop import folder_of_session
 from changefeed.pipeline.store.reading import FileReader, folder_at
-from changefeed.sinks.delta.read import wrote
+from changefeed.sinks import sink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +36,7 @@ def read_ledger(definition: Definition) -> Reading:
 
 
 def owner(definition: Definition) -> str | None:
-    """What Delta's transaction identifiers call this pipeline; None when it has no ledger yet.
+    """What the sink's commits call this pipeline; None when it has no ledger yet.
 
     Raises:
         ConfigError: the ledger is another pipeline's, or too new.
@@ -59,9 +59,9 @@ def strangers(definition: Definition, tables: Mapping[str, str]) -> list[str]:
     """
     latest = read_ledger(definition).latest()
     known, own = (latest.state.known(), latest.owner) if latest else ({}, "")
-    root = tables_folder(definition)
+    there = sink(definition.sink).owned_by(own)
     return [
-        f"{root}/{below}"
+        there.location(below)
         for name, below in sorted(tables.items())
-        if below not in known and not definition.sink.adopts(name) and wrote(f"{root}/{below}", own) is False
+        if below not in known and not definition.sink.adopts(name) and there.has_written(below) is False
     ]

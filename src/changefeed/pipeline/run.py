@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from changefeed.errors import ChangefeedError, ConfigError, SourceError
 from changefeed.pipeline.absorb import without
 from changefeed.pipeline.config.definition import Definition
-from changefeed.pipeline.dead_letters import DeadLetters
+from changefeed.pipeline.dead_letters import DeadLetters, table_of
 from changefeed.pipeline.edge import as_ours
 from changefeed.pipeline.executor import Executor
 from changefeed.pipeline.flow import Batch, Flow
@@ -112,7 +112,7 @@ def open_flow(definition: Definition, spark: SparkSession, opened: Source | None
     own, behaviour = own_folder(definition), definition.pipeline
     ledger = open_ledger(definition, spark)
     pending = PendingStore(spark, f"{own}/pending")
-    letters = DeadLetters(spark, f"{own}/dead_letters", behaviour.dead_letters, behaviour.name)
+    letters = DeadLetters(spark, table_of(definition, spark), behaviour.dead_letters, behaviour.name)
     options = Options(definition.sink.irregular, behaviour.keyless == "inserts", opened.told)
     executor = Executor(definition, ledger, pending, sink(definition.sink, spark), options)
     rules = rules_of(definition, opened.capabilities)

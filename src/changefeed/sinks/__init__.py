@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import unknown_name
 from changefeed.sinks.base import TableSink
+from changefeed.sinks.letters import LetterTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from changefeed.sinks.section import SinkSection
+
 SINKS: dict[str, str] = {
     "delta": "changefeed.sinks.delta",
 }
+
+
+def sink_sections() -> dict[str, type[SinkSection]]:
+    """What a definition may say of each sink, by its type."""
+    return {name: import_module(f"{place}.section").SECTION for name, place in SINKS.items()}
 
 
 def sink(definition: Any, session: SparkSession | None = None) -> TableSink:
@@ -26,7 +35,26 @@ def sink(definition: Any, session: SparkSession | None = None) -> TableSink:
     Raises:
         ConfigError: there is none of this type.
     """
+    opened: TableSink = _module(definition).open_sink(definition, session)
+    return opened
+
+
+def letter_table(definition: Any, path: str, session: SparkSession | None = None) -> LetterTable:
+    """The table of dead letters at `path`, in the format of the sink that a `sink` section describes.
+
+    Args:
+        definition: the section.
+        path: where the table lies.
+        session: None for methods of the contract that need no Spark.
+
+    Raises:
+        ConfigError: there is no sink of this type.
+    """
+    opened: LetterTable = _module(definition).open_letters(path, session)
+    return opened
+
+
+def _module(definition: Any) -> ModuleType:
     if definition.type not in SINKS:
         raise unknown_name("sink", definition.type, SINKS)
-    opened: TableSink = import_module(SINKS[definition.type]).open_sink(definition, session)
-    return opened
+    return import_module(SINKS[definition.type])

@@ -295,8 +295,8 @@ class TableSink(Protocol):
         """Why the sink cannot hold a table with these columns, and the fix; None if it can. Needs no Spark."""
         ...
 
-    def exists(self, path: str) -> bool:
-        """Whether there is a table at the path. Needs no Spark."""
+    def has_written(self, path: str) -> bool | None:
+        """Whether the owner has written the table at the path; None if there is no table. Needs no Spark."""
         ...
 
     def tables(self) -> Iterator[str]:

@@ -20,6 +20,7 @@ from changefeed.protocols.base import Capabilities
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from changefeed.sources.section import SourceSection
     from changefeed.stages.changes import Told
 
 SOURCES: dict[str, str] = {
@@ -159,6 +160,11 @@ class Source(Stream, Protocol):
     def sample_chunks(self, limit: int) -> Iterator[pa.RecordBatch]:
         """The chunks of the first `limit` records, without Spark; for `explain`."""
         ...
+
+
+def source_sections() -> dict[str, type[SourceSection]]:
+    """What a definition may say of each source, by its type."""
+    return {name: import_module(f"{place}.section").SECTION for name, place in SOURCES.items()}
 
 
 def record_source(definition: Any) -> RecordSource:

@@ -13,3 +13,21 @@ def file_system(spark: SparkSession, path: str) -> tuple[Any, Any]:
     jvm: Any = spark._jvm
     found = jvm.org.apache.hadoop.fs.Path(path)
     return found, found.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+
+
+def read_text(spark: SparkSession, path: str) -> str | None:
+    """A file's text; None when there is no such file."""
+    from py4j.protocol import Py4JJavaError
+
+    jvm: Any = spark._jvm
+    file, system = file_system(spark, path)
+    try:
+        stream = system.open(file)
+    except Py4JJavaError as error:
+        if error.java_exception.getClass().getSimpleName() == "FileNotFoundException":
+            return None
+        raise
+    try:
+        return str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+    finally:
+        stream.close()

@@ -1,8 +1,4 @@
-"""What a user writes: the pipeline's definition, checked.
-
-The models are the validation, the JSON Schema for editors and the reference page. Names are kebab-case; Kafka's and
-Flink CDC's own property names stay as they are. An unknown name is an error that shows the nearest known one.
-"""
+"""What a user writes: the pipeline's definition, checked. Sources and sinks declare their own sections."""
 
 from __future__ import annotations
 
@@ -10,177 +6,31 @@ import re
 from collections.abc import Iterable
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from changefeed.errors import ConfigError
 from changefeed.pipeline.store.base import Keep
-from changefeed.sources.kafka.pattern import topics_pattern
-from changefeed.sources.kafka.properties import wrong_offsets
-from changefeed.sources.kafka.uri import read_uri
+from changefeed.section import Section
+from changefeed.sinks import sink_sections
+from changefeed.sources import source_sections
+
+if TYPE_CHECKING:
+    from changefeed.sinks.section import SinkSection
+    from changefeed.sources.section import SourceSection
 
 
-def _kebab(name: str) -> str:
-    return name.replace("_", "-")
+def _expanded(said: Any) -> Any:
+    """The section that a shorthand of a source stands for; every other one as it is."""
+    for section in source_sections().values():
+        said = section.expanded(said) if isinstance(said, dict) else said
+    return said
 
 
-class Section(BaseModel):
-    """A part of the definition; immutable once read."""
-
-    # By alias alone: a Python name, as `max_records_per_batch`, is an unknown name like any other.
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=_kebab, hide_input_in_errors=True)
-
-
-class ProtocolChoice(Section):
-    """The protocol of the records, and its options by the producer's own names."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-    name: str = Field(description="One of `changefeed list`.")
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The options as the protocol takes them."""
-        return dict(self.model_extra or {})
-
-
-class _Source(Section):
-    protocol: ProtocolChoice = Field(description="Name of the protocol, or an object with `name` and its options.")
-    max_records_per_batch: int = Field(
-        default=50_000, ge=1, description="At most this many records are read before a step is applied."
-    )
-
-    @field_validator("protocol", mode="before", json_schema_input_type=str | ProtocolChoice)
-    @classmethod
-    def _name_alone(cls, value: Any) -> Any:
-        return {"name": value} if isinstance(value, str) else value
-
-
-class FilesSource(_Source):
-    """Record logs in a folder that may grow: `*.jsonl`, `*.jsonl.gz`, `*.jsonl.zst`, `*.parquet`."""
-
-    type: Literal["files"]
-    path: str = Field(
-        description="A file, or a pattern such as `history/*.jsonl.gz`; relative to the definition. A log is known by its path: "
-        "renamed, it is read again."
-    )
-
-
-class KafkaSource(_Source):
-    """Topics of a Kafka cluster."""
-
-    model_config = ConfigDict(extra="allow", frozen=True, alias_generator=_kebab)
-    type: Literal["kafka"]
-    servers: str = Field(description="Bootstrap servers, `host:port,…`.")
-    topics: list[str] | None = Field(default=None, description="The topics, by name.")
-    topics_pattern: str | None = Field(
-        default=None, description="The topics, by a Java regular expression that matches their whole names."
-    )
-    starting_offsets: str = Field(
-        default="earliest",
-        description="`earliest`, `latest` or Spark's JSON, for a pipeline without a ledger yet. Topics and partitions that are "
-        "new later are read from their first record.",
-    )
-    removed_topics: Literal["stop", "continue"] = Field(
-        default="stop",
-        description="When a topic that was read is deleted, created again or taken out of the definition: stop; or go on "
-        "without it, and read a topic that was created again from its first record.",
-    )
-
-    @field_validator("topics_pattern")
-    @classmethod
-    def _is_pattern(cls, value: str | None) -> str | None:
-        if value is not None:
-            try:
-                topics_pattern(value)
-            except ConfigError as error:
-                raise ValueError(str(error)) from error
-        return value
-
-    @field_validator("starting_offsets")
-    @classmethod
-    def _offsets(cls, value: str) -> str:
-        if why := wrong_offsets(value):
-            raise ValueError(why)
-        return value
-
-    @model_validator(mode="after")
-    def _checked(self) -> KafkaSource:
-        if (self.topics is None) == (self.topics_pattern is None):
-            raise ValueError("give either `topics` or `topics-pattern`")
-        return self
-
-    @classmethod
-    def unknown(cls, names: Iterable[str]) -> list[str]:
-        """Those of the names that are neither an option nor a property of the Kafka client, which begin with `kafka.`."""
-        known = {field.alias for field in cls.model_fields.values()}
-        return [name for name in names if name not in known and not name.startswith("kafka.")]
-
-    @property
-    def properties(self) -> dict[str, str]:
-        """The `kafka.*` properties for the client."""
-        return {name: str(value) for name, value in (self.model_extra or {}).items()}
-
-
-class UriSource(Section):
-    """What a TiCDC changefeed writes, by its sink URI as it is. Any name of a Kafka source may stand beside it, and wins."""
-
-    model_config = ConfigDict(extra="allow", frozen=True, alias_generator=_kebab)
-    uri: str = Field(
-        pattern=r"^kafka(\+ssl)?://", description="`kafka://host:port/topic?protocol=…`, with the codec's options."
-    )
-
-
-def _of_uri(section: Any) -> Any:
-    """The Kafka source that a URI stands for; every other section as it is."""
-    if not isinstance(section, dict) or not isinstance(section.get("uri"), str):
-        return section
-    beside = {name: value for name, value in section.items() if name != "uri"}
-    return {**read_uri(section["uri"]), **beside}
-
-
-class DeltaSink(Section):
-    """Delta tables under a folder: `<path>/<database>/<table>`."""
-
-    type: Literal["delta"]
-    path: str = Field(description="Folder or URL; relative to the definition.")
-    irregular: Literal["null", "fail", "keep"] = Field(
-        default="null",
-        description="What to do with values a column cannot hold (zero dates): NULL; stop; or NULL and the text in `_irregular`.",
-    )
-    metadata_columns: list[Literal["_commit_ts", "_commit_time", "_op", "_position"]] = Field(
-        default_factory=list, description="Columns to add that tell where a row's last change came from."
-    )
-    adopt: list[str] = Field(
-        default_factory=list,
-        description="Tables, as `shop.orders` or `shop.*`, that may lie in the sink before the pipeline: their rows stay, and "
-        "changes go on top. They must have the columns that the pipeline would give them.",
-    )
-
-    def adopts(self, table: str) -> bool:
-        """Whether a table of somebody else, by `database.table`, may be taken over."""
-        return any(fnmatchcase(table, pattern) for pattern in self.adopt)
-
-    @field_validator("path")
-    @classmethod
-    def _readable(cls, value: str) -> str:
-        if re.match(r"(s3\w*://[^/]*|\w+://[^/@]*:[^/]*)@", value):
-            raise ValueError(
-                "takes no keys or passwords, for paths stand in logs and in what commands print: give them as the file "
-                "system's own properties under `spark`, as `spark.hadoop.fs.s3a.secret.key: ${AWS_SECRET_ACCESS_KEY}`"
-            )
-        if found := re.search(r"%[0-9A-Fa-f]{2}", value):
-            raise ValueError(
-                f"readers to which every path is a URL take {found[0]!r} in {value} for another character: name the folder "
-                "without it"
-            )
-        return value
-
-    @field_validator("irregular", mode="before")
-    @classmethod
-    def _null(cls, value: Any) -> Any:
-        """YAML has a value of its own for `null` without quotes."""
-        return "null" if value is None else value
+def _one_of(sections: Iterable[Any]) -> Any:
+    """The type of a section that is any of these, told apart by `type`."""
+    known = tuple(sections)
+    return Annotated[Union[known], Field(discriminator="type")] if len(known) > 1 else known[0]  # noqa: UP007  # a tuple
 
 
 class Behaviour(Section):
@@ -270,14 +120,21 @@ class Behaviour(Section):
         return self
 
 
-_Sources = Annotated[FilesSource | KafkaSource, Field(discriminator="type")]
+if TYPE_CHECKING:
+    AnySource: TypeAlias = SourceSection
+    AnySink: TypeAlias = SinkSection
+else:
+    _SOURCES = _one_of(source_sections().values())
+    _WRITTEN = Union[(_SOURCES, *(short for one in source_sections().values() for short in one.shorthands))]
+    AnySource = Annotated[_SOURCES, BeforeValidator(_expanded, json_schema_input_type=_WRITTEN)]
+    AnySink = _one_of(sink_sections().values())
 
 
 class Definition(Section):
     """A whole pipeline."""
 
-    source: Annotated[_Sources, BeforeValidator(_of_uri, json_schema_input_type=_Sources | UriSource)]
-    sink: DeltaSink
+    source: AnySource
+    sink: AnySink
     pipeline: Behaviour = Field(default_factory=Behaviour)
     spark: dict[str, str] = Field(default_factory=dict, description="Spark configuration, passed on as it is.")
 

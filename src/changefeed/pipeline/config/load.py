@@ -22,7 +22,6 @@ _PATHS = (
     "path", "schema-registry", "claim-check-storage-uri", "ssl.ca.location", "ssl.certificate.location", "ssl.key.location"
 )  # fmt: skip
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_ANY_SOURCE = {"type": "files", "path": "x", "protocol": "x"}
 
 
 def load(path: str | Path) -> Definition:
@@ -68,7 +67,8 @@ def _validated(said: dict[str, Any]) -> tuple[Definition | None, list[Problem]]:
     except ValidationError as error:
         return None, list(problems.of_validation(error))
     except ConfigError as error:  # of the source's URI: what else there is, is in the other sections
-        return None, [Problem(("source", "uri"), str(error)), *_validated({**said, "source": _ANY_SOURCE})[1]]
+        others = _validated({name: section for name, section in said.items() if name != "source"})[1]
+        return None, [Problem(("source", "uri"), str(error)), *(one for one in others if one.path[0] != "source")]
 
 
 def _choice(definition: Definition | None, said: Mapping[str, Any]) -> Any:

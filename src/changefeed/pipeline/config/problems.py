@@ -21,7 +21,8 @@ from pydantic_core import ErrorDetails
 from changefeed.errors import ConfigError, unknown_name
 from changefeed.pipeline.config import definition as parts
 from changefeed.redaction import redact
-from changefeed.sources.kafka.properties import wrong_properties
+from changefeed.sinks import sink_sections
+from changefeed.sources import source_sections
 from changefeed.wire.given import may_be_shown
 
 _QUOTED = re.compile(r"'([^']*)'")
@@ -33,7 +34,6 @@ _EXPECTED = {
     **dict.fromkeys(("model_type", "dict_type", "model_attributes_type"), "names and values"),
 }
 _LIMITS = {"greater_than_equal": ("at least", "ge"), "less_than_equal": ("at most", "le")}
-_SECTIONS: dict[str, type[BaseModel]] = {"sink": parts.DeltaSink, "pipeline": parts.Behaviour}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +67,15 @@ def of_validation(error: ValidationError) -> Iterator[Problem]:
 
 
 def of_names(said: Mapping[str, Any]) -> Iterator[Problem]:
-    """Unknown names of a Kafka source, whose model takes any, for the client's properties."""
+    """Names of a source that takes more than its model declares, as properties for a client."""
     source = said.get("source")
-    if isinstance(source, Mapping) and (source.get("type") == "kafka" or "uri" in source):
-        for name in parts.KafkaSource.unknown(str(name) for name in source if name != "uri"):
-            yield _unknown(("source", name), parts.KafkaSource, "; properties of the Kafka client start with `kafka.`")
-        yield from (Problem(("source", str(name)), why) for name, why in wrong_properties(source))
+    if not isinstance(source, Mapping):
+        return
+    for section in source_sections().values():
+        if section.describes(source):
+            for name in section.unknown(map(str, source)):
+                yield _unknown(("source", name), section, section.also)
+            yield from (Problem(("source", str(name)), why) for name, why in section.wrong(source))
 
 
 def _line(path: tuple[str, ...], lines: Mapping[tuple[str, ...], int]) -> int:
@@ -105,9 +108,16 @@ def _problem(detail: ErrorDetails) -> Problem:
 
 
 def _path(loc: tuple[int | str, ...]) -> tuple[str, ...]:
-    """The names that lead to a value, without the tag that says which model of a source it is."""
-    tagged = loc[0:1] == ("source",) and loc[1:2] in (("files",), ("kafka",))
+    """The names that lead to a value, without the tag that says which model of a source or a sink it is."""
+    tagged = loc[1:2] and loc[1] in _models(loc[0])
     return tuple(map(str, (*loc[:1], *loc[2:]) if tagged else loc))
+
+
+def _models(section: int | str) -> Mapping[str, type[BaseModel]]:
+    """Type -> model, of a section that has several."""
+    if section == "source":
+        return source_sections()
+    return sink_sections() if section == "sink" else {}
 
 
 def _shown(kind: str, value: Any) -> bool:
@@ -127,6 +137,6 @@ def _unknown(path: tuple[str, ...], model: type[BaseModel], more: str = "") -> P
 def _model(path: tuple[str, ...], loc: tuple[int | str, ...]) -> type[BaseModel]:
     if len(path) == 1:
         return parts.Definition
-    if path[0] == "source":
-        return parts.KafkaSource if "kafka" in loc[:2] else parts.FilesSource
-    return _SECTIONS.get(path[0], parts.Definition)
+    if models := _models(path[0]):
+        return next((models[str(tag)] for tag in loc[1:2] if tag in models), next(iter(models.values())))
+    return parts.Behaviour if path[0] == "pipeline" else parts.Definition

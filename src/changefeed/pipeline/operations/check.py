@@ -29,7 +29,6 @@ from changefeed.pipeline.store.base import foreign
 from changefeed.protocols import protocol
 from changefeed.redaction import redact
 from changefeed.sources import record_source
-from changefeed.sources.kafka.properties import unknown_properties
 from changefeed.stages.decode import Reader
 
 OK, WARN, FAIL = "ok", "warn", "fail"
@@ -73,9 +72,8 @@ def _checks(path: str | Path, records: int) -> Iterator[Check]:
         return
     choice = definition.source.protocol.name
     yield Check("definition", OK, f"{definition.source.type} → {choice} → {definition.sink.type}")
-    if unknown := unknown_properties(definition.source.model_extra or {}):
-        message = f"the Kafka client has no property {', '.join(unknown)}: it passes over what it does not know"
-        yield Check("properties", WARN, message, "correct the name, unless a class of your own reads it")
+    if doubt := definition.source.doubt():
+        yield Check("properties", WARN, doubt, "correct the name, unless a class of your own reads it")
     yield from _spark()
     yield from _source(definition, records)
     sink = _sink(tables_folder(definition), definition)

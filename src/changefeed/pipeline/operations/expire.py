@@ -32,7 +32,7 @@ from changefeed.pipeline.paths import ledger_folder, own_folder, tables_folder
 from changefeed.pipeline.planning.actions import paths_of
 from changefeed.pipeline.state import Written
 from changefeed.pipeline.store.base import Cut, Latest, Reading
-from changefeed.sinks.delta.read import wrote
+from changefeed.sinks import sink
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ def expire(definition: Definition, age: timedelta, *, dry_run: bool = False) -> 
         ConfigError: the pipeline has done no step, or another expiry is at work.
         SinkError: the ledger cannot be read, or a folder not deleted.
     """
-    root, ledger = tables_folder(definition), read_ledger(definition)
-    notes = Notes(root, own_folder(definition))
+    ledger = read_ledger(definition)
+    notes = Notes(tables_folder(definition), own_folder(definition))
     if not dry_run:
         for note in notes.left_behind():
             _carry_out(notes, note, ledger)
@@ -68,6 +68,7 @@ def expire(definition: Definition, age: timedelta, *, dry_run: bool = False) -> 
             f"{ledger_folder(definition)}: {definition.pipeline.name} has not done a step yet, so there is nothing to expire"
         )
     paths, kept, since = list[str](), dict[str, str](), datetime.now(UTC) - age
+    there = sink(definition.sink).owned_by(latest.owner)
     busy, young = _busy(latest), _ended_after(ledger, since)
     for path, written in sorted(latest.state.left.items()):
         if path in _pinned(latest) or _is_gone(path, written, known):
@@ -76,7 +77,7 @@ def expire(definition: Definition, age: timedelta, *, dry_run: bool = False) -> 
             kept[path] = "a step under way names it"
         elif path in young:
             kept[path] = f"the newest cut used it until {young[path].astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
-        elif own := wrote(f"{root}/{path}", latest.owner):
+        elif own := there.has_written(path):
             paths.append(path)
         elif own is not None or not any(path == one.path for one in known):
             kept[path] = (

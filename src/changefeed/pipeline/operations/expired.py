@@ -1,7 +1,7 @@
 """What expires, and what has: notes beside the ledger.
 
     _changefeed/expiring/<name>.json   what one expiry is about to delete; a run that needs one of the folders waits
-    _changefeed/expired                a Delta table: folders that are gone; cuts up to `step` that pin one cannot be read
+    _changefeed/expired/<name>.json    folders that are gone; cuts up to `step` that pin one cannot be read
 
 A command deletes while a pipeline may be running, without Spark, and `status` reads what is gone as it reads the ledger.
 `wait_for_expiry` is the run's side of it.
@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -25,12 +25,12 @@ from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.planning.actions import Plan, paths_of
 from changefeed.pipeline.state import State
-from changefeed.sinks.delta.read import append, query
 from changefeed.spark.files import file_system
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_T = TypeVar("_T")
 _PATIENCE = 60.0  # seconds that a run waits for folders to be deleted
 _ALIVE = timedelta(hours=1)  # how long an expiry of another machine is believed to be at work
 
@@ -67,12 +67,12 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
         return self.pid == os.getpid()
 
 
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """A folder that is gone: cuts up to `step` that pin it cannot be read."""
+class Gone(msgspec.Struct, frozen=True):
+    """A folder that is gone since `at`: cuts up to `step` that pin it cannot be read."""
 
     path: str
     step: int
+    at: datetime
 
 
 def gone(own: str) -> list[Gone]:
@@ -81,7 +81,7 @@ def gone(own: str) -> list[Gone]:
     Raises:
         SinkError: they cannot be read.
     """
-    return [Gone(row["path"], row["step"]) for row in query(f"{own}/expired", "SELECT path, step FROM t")]
+    return list(dict.fromkeys(one for ones in _files(f"{own}/expired", list[Gone]).values() for one in ones))
 
 
 def wait_for_expiry(definition: Definition, spark: SparkSession, plan: Plan, state: State) -> None:
@@ -157,7 +157,7 @@ class Notes:
         """
         self._write(msgspec.structs.replace(note, settled=True))
         if note.paths:
-            append(f"{self.own}/expired", [{"path": path, "step": note.step, "at": note.at} for path in note.paths])
+            self._add(note)
         system, root = _system(self.root)
         for path in note.paths:
             for folder in (f"{root}/{path}/_delta_log", f"{root}/{path}"):
@@ -170,25 +170,54 @@ class Notes:
         system.rm_file(f"{own}/expiring/{note.name}.json")
 
     def _open(self) -> Iterator[Note]:
+        yield from _files(f"{self.own}/expiring", Note).values()
+
+    def _add(self, note: Note) -> None:
+        """Adds the note's folders to those that are gone, which are one file most of the time."""
+        before = _files(f"{self.own}/expired", list[Gone])
+        known = dict.fromkeys(one for ones in before.values() for one in ones)
+        known |= dict.fromkeys(Gone(path, note.step, note.at) for path in note.paths)
+        name = uuid.uuid4().hex
+        self._put(f"expired/{name}.json", list(known))
         system, own = _system(self.own)
-        system.invalidate_cache()
-        if not system.exists(f"{own}/expiring"):
-            return
-        for file in sorted(system.ls(f"{own}/expiring", detail=False)):
-            if file.endswith(".json"):
-                try:
-                    yield msgspec.json.decode(system.cat_file(file), type=Note)
-                except FileNotFoundError:
-                    continue  # finished just now
-                except msgspec.DecodeError as error:
-                    raise SinkError(f"{file} is no note of an expiry: {error}") from error
+        for old in before:
+            system.rm_file(f"{own}/expired/{old}")
 
     def _write(self, note: Note) -> None:
+        self._put(f"expiring/{note.name}.json", note)
+
+    def _put(self, name: str, value: Any) -> None:
+        """Makes a file whole or not at all."""
         system, own = _system(self.own)
-        system.makedirs(f"{own}/expiring", exist_ok=True)
-        unfinished = f"{own}/.{note.name}.new"  # not beside the others: a run waits for whatever lies there
-        system.pipe_file(unfinished, msgspec.json.encode(note))
-        system.mv(unfinished, f"{own}/expiring/{note.name}.json")
+        system.makedirs(f"{own}/{name.partition('/')[0]}", exist_ok=True)
+        unfinished = f"{own}/.{uuid.uuid4().hex}.new"  # not beside the others: a run waits for whatever lies there
+        system.pipe_file(unfinished, msgspec.json.encode(value))
+        system.mv(unfinished, f"{own}/{name}")
+
+
+def _files(folder: str, kind: type[_T]) -> dict[str, _T]:
+    """File name -> what is in it, of the JSON files in a folder; none when there is no folder.
+
+    Raises:
+        SinkError: one cannot be read.
+    """
+    system, at = _system(folder)
+    found = dict[str, _T]()
+    while True:
+        system.invalidate_cache()
+        try:
+            names = [path.rpartition("/")[2] for path in system.ls(at, detail=False)]
+        except FileNotFoundError:
+            return {}
+        found = {name: one for name, one in found.items() if name in names}
+        try:
+            for name in sorted(name for name in names if name.endswith(".json") and name not in found):
+                found[name] = msgspec.json.decode(system.cat_file(f"{at}/{name}"), type=kind)
+            return found
+        except FileNotFoundError:
+            continue  # an expiry has just ended; what it knew is in another file now
+        except msgspec.DecodeError as error:
+            raise SinkError(f"{at}/{name} was damaged: {error}. Restore it from a copy of the folder") from error
 
 
 def _system(url: str) -> tuple[Any, str]:

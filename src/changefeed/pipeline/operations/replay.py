@@ -29,15 +29,13 @@ from changefeed.model.event import Control, DeadLetter, SchemaChange
 from changefeed.model.position import Place
 from changefeed.pipeline.absorb import absorbed
 from changefeed.pipeline.config.definition import Definition
-from changefeed.pipeline.dead_letters import letters, position
+from changefeed.pipeline.dead_letters import letters, position, table_of
 from changefeed.pipeline.edge import as_ours
 from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.flow import Flow
 from changefeed.pipeline.ledger import read_ledger
-from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.run import open_flow
 from changefeed.pipeline.state import State
-from changefeed.sinks.delta.read import query
 from changefeed.sources import source
 from changefeed.stages.decode import Reader
 
@@ -288,6 +286,5 @@ def _released(
     waiting = {f"{one['database']}.{one['table']}" for one in before if position(one) not in replayed}
     if not waiting & state.held.keys():
         return frozenset(state.quarantined())
-    said = query(f"{own_folder(definition)}/dead_letters", 'SELECT DISTINCT database, "table" FROM t')
-    named = {f"{one['database']}.{one['table']}" for one in said}
+    named = {f"{database}.{table}" for database, table in table_of(definition).tables()}
     return frozenset(n for n in state.quarantined() if n in named and n not in waiting)

@@ -8,13 +8,13 @@ from itertools import islice
 from typing import Any
 
 from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.dead_letters import table_of
 from changefeed.pipeline.ledger import read_ledger
 from changefeed.pipeline.operations.expire import readable
 from changefeed.pipeline.operations.expired import gone
 from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.state import State
 from changefeed.pipeline.store.base import Reading
-from changefeed.sinks.delta.read import query
 
 NEWEST = 100  # cuts that are shown unless more are asked for
 
@@ -38,7 +38,6 @@ def status(definition: Definition, cuts: int | None = NEWEST) -> dict[str, Any]:
     ledger = read_ledger(definition)
     latest = ledger.latest()
     state = latest.state if latest else State()
-    letters = query(f"{own_folder(definition)}/dead_letters", "SELECT count(*) AS n FROM t WHERE replayed IS NULL")
     published = list(islice(_published(ledger, definition), None if cuts is None else cuts + 1))
     return {
         "pipeline": definition.pipeline.name,
@@ -47,7 +46,7 @@ def status(definition: Definition, cuts: int | None = NEWEST) -> dict[str, Any]:
         "cuts": published[:cuts][::-1],
         **({"older_cuts": True} if cuts is not None and len(published) > cuts else {}),
         "pending": state.counts.pending,
-        "dead_letters": letters[0]["n"] if letters else 0,
+        "dead_letters": table_of(definition).waiting(),
         "counts": asdict(state.counts),
     }
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from changefeed.pipeline.store.folder import LocalFolder, WritableFolder, local_path
-from changefeed.sinks.delta.log import read_text
-from changefeed.spark.files import file_system
+from changefeed.spark.files import file_system, read_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

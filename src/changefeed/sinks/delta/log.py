@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import SinkError
 from changefeed.sinks.base import WriteId
-from changefeed.spark.files import file_system
+from changefeed.spark.files import file_system, read_text
 from changefeed.spark.java_errors import first_line
 from changefeed.spark.session import make_active
 
@@ -193,24 +193,6 @@ def _files(spark: SparkSession, path: str, version: int) -> dict[str, int]:
     none = jvm.scala.Option.empty()
     state = delta_log(spark, path).update(False, none, none)
     return {str(file.path()): int(file.size()) for file in state.allFiles().collectAsList()}
-
-
-def read_text(spark: SparkSession, path: str) -> str | None:
-    """A file's text; None when there is no such file."""
-    from py4j.protocol import Py4JJavaError
-
-    jvm: Any = spark._jvm
-    file, system = file_system(spark, path)
-    try:
-        stream = system.open(file)
-    except Py4JJavaError as error:
-        if error.java_exception.getClass().getSimpleName() == "FileNotFoundException":
-            return None
-        raise
-    try:
-        return str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-    finally:
-        stream.close()
 
 
 @contextmanager

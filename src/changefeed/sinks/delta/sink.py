@@ -34,9 +34,8 @@ from changefeed.sinks.base import (
     Write,
     WriteId,
 )
-from changefeed.sinks.delta import log
+from changefeed.sinks.delta import log, read
 from changefeed.sinks.delta.errors import translated
-from changefeed.sinks.delta.read import properties
 from changefeed.sinks.sql import METADATA, SparkTypes, merge_sql, quoted, rewrite_sql
 from changefeed.spark.files import file_system
 from changefeed.spark.session import compiled
@@ -102,9 +101,9 @@ class DeltaSink:
                 return f"column {name!r} has the name of a metadata column: {fix}"
         return None
 
-    def exists(self, path: str) -> bool:
+    def has_written(self, path: str) -> bool | None:
         """See `TableSink`."""
-        return properties(self.location(path)) is not None
+        return read.wrote(self.location(path), self.owner)
 
     def tables(self) -> Iterator[str]:
         """See `TableSink`."""

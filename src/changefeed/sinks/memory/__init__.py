@@ -120,9 +120,10 @@ class MemorySink:
         clash = next((name for name in self.metadata_columns if name in names), None)
         return clash and f"column {clash!r} has the name of a metadata column: leave it out of sink.metadata-columns"
 
-    def exists(self, path: str) -> bool:
+    def has_written(self, path: str) -> bool | None:
         """See `TableSink`."""
-        return path in self.lake.tables
+        found = self.snapshot(path)
+        return None if found is None else found.write_id is not None
 
     def tables(self) -> Iterator[str]:
         """See `TableSink`."""

@@ -1,0 +1,78 @@
+"""Dead letters in a Delta table: the contract of `sinks.letters`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from changefeed.sinks.delta import log, read
+from changefeed.sinks.delta.errors import translated
+from changefeed.sinks.letters import COLUMNS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_WAY_OUT = "Restore the folder, or move it away: what is in it is then no longer listed, and cannot be replayed"
+_SAME_PLACE = "t.topic = s.topic AND t.partition = s.partition AND t.offset = s.offset AND t.index <=> s.index"
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaLetters:
+    """A Delta table of dead letters.
+
+    Attributes:
+        path: of the table.
+        session: None for what needs no Spark.
+    """
+
+    path: str
+    session: SparkSession | None = None
+
+    def exists(self) -> bool:
+        """See `LetterTable`."""
+        if self.session is None:
+            return read.properties(self.path) is not None
+        return log.snapshot(self.session, self.path, way_out=_WAY_OUT) is not None
+
+    def rows(self, *, replayed: bool = False) -> list[dict[str, Any]]:
+        """See `LetterTable`."""
+        which = "" if replayed else "WHERE replayed IS NULL "
+        return read.query(self.path, f'SELECT * FROM t {which}ORDER BY topic, partition, "offset", "index"')
+
+    def waiting(self) -> int:
+        """See `LetterTable`."""
+        found = read.query(self.path, "SELECT count(*) AS n FROM t WHERE replayed IS NULL")
+        return int(found[0]["n"]) if found else 0
+
+    def tables(self) -> set[tuple[str | None, str | None]]:
+        """See `LetterTable`."""
+        found = read.query(self.path, 'SELECT DISTINCT database, "table" FROM t')
+        return {(one["database"], one["table"]) for one in found}
+
+    def read(self) -> DataFrame:
+        """See `LetterTable`."""
+        return self._spark.read.format("delta").load(self.path)
+
+    def write(self, letters: DataFrame) -> None:
+        """See `LetterTable`."""
+        if not self.exists():
+            self._spark.createDataFrame([], COLUMNS).write.format("delta").mode("ignore").save(self.path)
+        self._merge(letters, "WHEN MATCHED AND t.replayed IS NOT NULL THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *")
+
+    def mark(self, places: DataFrame) -> None:
+        """See `LetterTable`."""
+        self._merge(places, "WHEN MATCHED AND t.replayed IS NULL THEN UPDATE SET t.replayed = current_timestamp()")
+
+    @property
+    def _spark(self) -> SparkSession:
+        assert self.session is not None, "the letters were opened without a session"
+        return self.session
+
+    def _merge(self, letters: DataFrame, clauses: str) -> None:
+        session = letters.sparkSession
+        letters.createOrReplaceTempView("changefeed_letters")
+        try:
+            with translated(self.path):
+                session.sql(f"MERGE INTO delta.`{self.path}` t USING changefeed_letters s ON {_SAME_PLACE} {clauses}")
+        finally:
+            session.catalog.dropTempView("changefeed_letters")

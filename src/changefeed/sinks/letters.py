@@ -1,0 +1,58 @@
+"""The contract of a table of dead letters: where a sink keeps what could not be decoded, in its own format.
+
+A letter is known by its place: topic, partition, offset, index (NULL for a whole record). There is one row a place.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# In Spark's DDL. `replayed` is NULL while a letter waits.
+COLUMNS = (
+    "at timestamp, pipeline string, reason string, error string, protocol string, topic string, `partition` int, "
+    "`offset` bigint, `index` int, byte bigint, schema_id string, sha256 string, database string, `table` string, "
+    "key binary, value binary, headers array<struct<key: string, value: binary>>, replayed timestamp"
+)
+
+
+class LetterTable(Protocol):
+    """Dead letters at one location. `exists`, `rows`, `waiting` and `tables` need no Spark.
+
+    Raises, every method:
+        SinkError: the table cannot be read or written; the message says what to do.
+    """
+
+    def exists(self) -> bool:
+        """Whether a letter was ever written."""
+        ...
+
+    def rows(self, *, replayed: bool = False) -> list[dict[str, Any]]:
+        """The letters that wait, by place, as dicts with the names of `COLUMNS`; with `replayed`, the others too."""
+        ...
+
+    def waiting(self) -> int:
+        """How many letters wait."""
+        ...
+
+    def tables(self) -> set[tuple[str | None, str | None]]:
+        """The (database, table) of every letter, waiting or not."""
+        ...
+
+    def read(self) -> DataFrame:
+        """All letters, with `COLUMNS`; there are some."""
+        ...
+
+    def write(self, letters: DataFrame) -> None:
+        """Adds letters, with `COLUMNS`. One that waits at the same place stays; one that was replayed is replaced."""
+        ...
+
+    def mark(self, places: DataFrame) -> None:
+        """Notes now as the time at which the letters that wait at these places were replayed.
+
+        Args:
+            places: topic, partition, offset, index.
+        """
+        ...

@@ -1,0 +1,58 @@
+"""What a definition says of a table sink: the names that every one has.
+
+Each sink declares its own in `<sink>/section.py`, as `SECTION`.
+"""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+
+from changefeed.section import Section
+
+
+class SinkSection(Section):
+    """What every sink of tables under a folder has."""
+
+    type: str
+    path: str = Field(description="Folder or URL; relative to the definition.")
+    irregular: Literal["null", "fail", "keep"] = Field(
+        default="null",
+        description="What to do with values a column cannot hold (zero dates): NULL; stop; or NULL and the text in `_irregular`.",
+    )
+    metadata_columns: list[Literal["_commit_ts", "_commit_time", "_op", "_position"]] = Field(
+        default_factory=list, description="Columns to add that tell where a row's last change came from."
+    )
+    adopt: list[str] = Field(
+        default_factory=list,
+        description="Tables, as `shop.orders` or `shop.*`, that may lie in the sink before the pipeline: their rows stay, and "
+        "changes go on top. They must have the columns that the pipeline would give them.",
+    )
+
+    def adopts(self, table: str) -> bool:
+        """Whether a table of somebody else, by `database.table`, may be taken over."""
+        return any(fnmatchcase(table, pattern) for pattern in self.adopt)
+
+    @field_validator("path")
+    @classmethod
+    def _readable(cls, value: str) -> str:
+        if re.match(r"(s3\w*://[^/]*|\w+://[^/@]*:[^/]*)@", value):
+            raise ValueError(
+                "takes no keys or passwords, for paths stand in logs and in what commands print: give them as the file "
+                "system's own properties under `spark`, as `spark.hadoop.fs.s3a.secret.key: ${AWS_SECRET_ACCESS_KEY}`"
+            )
+        if found := re.search(r"%[0-9A-Fa-f]{2}", value):
+            raise ValueError(
+                f"readers to which every path is a URL take {found[0]!r} in {value} for another character: name the folder "
+                "without it"
+            )
+        return value
+
+    @field_validator("irregular", mode="before")
+    @classmethod
+    def _null(cls, value: Any) -> Any:
+        """YAML has a value of its own for `null` without quotes."""
+        return "null" if value is None else value
