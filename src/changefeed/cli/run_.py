@@ -134,15 +134,15 @@ class _Steps:
 def _waits_for(definition: Definition, state: State) -> list[str]:
     """The partitions that hold the cut, as no resolved event of theirs was read; none when nothing waits."""
     from changefeed.pipeline.frontier.marks import holders
-    from changefeed.protocols import protocol
     from changefeed.sources import source
 
-    marks = protocol(definition.source.protocol.name).capabilities.cuts == "marks"
+    opened = source(definition.source)
+    marks = opened.capabilities.cuts == "marks"
     if definition.pipeline.consistency == "key" or not marks or not state.counts.pending:
         return []
     # To ask a folder of logs is to read them all.
     asked = definition.source.type == "kafka" and state.source is not None
-    partitions = source(definition.source).partitions(state.source or "") if asked else set()
+    partitions = opened.partitions(state.source or "") if asked else set()
     return [f"{topic}:{partition}" for topic, partition in holders(state, partitions)]
 
 

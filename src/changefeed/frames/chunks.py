@@ -34,6 +34,7 @@ from changefeed.model.batch import IRREGULAR, Decoded, TableBatch, table_schema
 from changefeed.model.event import Resolved, SchemaChange, TransactionMark
 from changefeed.model.position import Place
 from changefeed.model.table import canonical
+from changefeed.protocols import origin
 
 CHUNKS = pa.schema(
     [
@@ -68,7 +69,6 @@ TRANSACTIONS = pa.schema(
 SIGNAL = "signal"
 _SIGNALS = ["execute-snapshot", "snapshot-window-open", "snapshot-window-close"]
 _SIGNAL_COLUMNS = ["id", "type", "data"]
-_SNAPSHOT = r'"snapshot":"?(?P<mark>[a-z_]+)'
 _MEMBERS = pa.schema([("topic", pa.string()), ("partition", pa.int32()), *TRANSACTIONS])
 # CHUNKS for Spark, in its own words.
 CHUNKS_DDL = (
@@ -111,8 +111,7 @@ def pack(
                 _event("schema", event.place, schema_to_dict(event), event.commit_ts, event.database, event.table)
             )
         elif isinstance(event, Resolved):
-            name = event.origin.get("checkpoint", {}).get("syncedGtid")
-            chunks.append(_event("resolved", event.place, {"name": name}, event.commit_ts))
+            chunks.append(_event("resolved", event.place, {"name": origin.cut_name(event)}, event.commit_ts))
     for letter in decoded.dead:
         chunks.append(_event("dead", letter.place, dead_to_dict(letter), None, letter.database, letter.table))
     if transactions:
@@ -194,8 +193,8 @@ def _transactions(decoded: Decoded) -> Iterator[dict[str, Any]]:
         if isinstance(event, TransactionMark) and event.status == "end":
             said |= {"id": event.id, "events": event.event_count, "mark": event.place.offset}
         elif isinstance(event, SchemaChange):
-            said |= {"id": event.origin.get("gtid"), "events": 0, "commit_ts": event.commit_ts}
-            said["snapshot"] = _text(event.origin.get("snapshot"))
+            said |= {"id": origin.gtid(event), "events": 0, "commit_ts": event.commit_ts}
+            said["snapshot"] = origin.snapshot_mark(event)
         else:
             continue
         parts.append(pa.RecordBatch.from_pylist([said], schema=_MEMBERS))
@@ -225,7 +224,7 @@ def _snapshot_marks(table: TableBatch) -> pa.Array:
     nothing = pa.nulls(len(rows), pa.string())
     read = pc.equal(rows.column("op"), "read")
     if pc.any(read).as_py():
-        found = pc.struct_field(pc.extract_regex(rows.column("origin"), _SNAPSHOT), "mark")
+        found = origin.snapshot_marks(rows.column("origin"))
         return pc.if_else(read, pc.coalesce(found, pa.scalar("true")), nothing)
     if [c.name.lower() for c in shape.after_columns] != _SIGNAL_COLUMNS:
         return nothing
@@ -234,11 +233,6 @@ def _snapshot_marks(table: TableBatch) -> pa.Array:
         return nothing
     asked = pc.and_(pc.equal(rows.column("op"), "insert"), pc.is_in(kinds, value_set=pa.array(_SIGNALS)))
     return pc.if_else(pc.fill_null(asked, False), pa.scalar(SIGNAL), nothing)
-
-
-def _text(mark: object) -> str | None:
-    """A snapshot's mark; connectors of old wrote `true` without quotes."""
-    return None if mark is None or mark is False else "true" if mark is True else str(mark)
 
 
 def unpack_records(payload: bytes) -> pa.RecordBatch:

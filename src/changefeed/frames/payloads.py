@@ -11,6 +11,7 @@ from changefeed.model.event import DeadLetter, SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape, canonical
 from changefeed.model.types import ColumnType
+from changefeed.protocols.origin import snapshot_mark, with_snapshot_mark
 
 
 @lru_cache(maxsize=4096)
@@ -43,16 +44,15 @@ def schema_to_dict(event: SchemaChange) -> dict[str, Any]:
         "ddl": event.ddl,
         "place": [event.place.topic, event.place.partition, event.place.offset, event.place.index],
         "commit_ts": event.commit_ts,
-        "snapshot": event.origin.get("snapshot"),
+        "snapshot": snapshot_mark(event),
     }
 
 
 def schema_from_dict(said: dict[str, Any]) -> SchemaChange:
     """The schema change that `schema_to_dict` wrote."""
-    mark = said.get("snapshot")
     return SchemaChange(
         said["type"], said["database"], said["table"], said["ddl"], Place(*said["place"]), commit_ts=said["commit_ts"],
-        origin={} if mark is None else {"snapshot": mark},
+        origin=with_snapshot_mark(said.get("snapshot")),
     )  # fmt: skip
 
 

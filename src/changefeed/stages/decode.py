@@ -33,6 +33,7 @@ from changefeed.kernel import decoder
 from changefeed.model.batch import RECORDS, Decoded, TableBatch, record_batch
 from changefeed.model.event import Control, DeadLetter, Heartbeat, Resolved, SchemaChange
 from changefeed.model.position import Place
+from changefeed.protocols import origin
 from changefeed.protocols import protocol as spoken
 from changefeed.protocols.base import FragmentDecoder, unfinished
 from changefeed.stages.undated import Dates
@@ -50,7 +51,6 @@ _WAITING_DDL = (
 _READERS = 4  # of one log, at most
 _AGAIN = "again"  # the record came with the batch before
 _BEHIND = "\x00"  # no topic has it
-_KEY_ONLY = '"ohk":true'
 
 
 def decode(
@@ -247,14 +247,11 @@ def _ordered_event(event: Control, before: int) -> Control:
 def _without_key_only(decoded: Decoded, records: pa.RecordBatch, protocol: str) -> Decoded:
     tables, dead = [], list(decoded.dead)
     for table in decoded.tables:
-        origins = table.rows.column("origin")
-        if not _mentions(origins, _KEY_ONLY):
+        key_only = origin.key_only(table.rows.column("origin"))
+        if not pc.any(key_only).as_py():
             tables.append(table)
             continue
-        key_only = pc.and_(
-            pc.fill_null(pc.match_substring(origins, _KEY_ONLY), False),
-            pc.not_equal(table.rows.column("op"), "delete"),
-        )
+        key_only = pc.and_(key_only, pc.not_equal(table.rows.column("op"), "delete"))
         tables.append(TableBatch(table.shape, table.rows.filter(pc.invert(key_only))))
         dead.extend(_letters(TableBatch(table.shape, table.rows.filter(key_only)), records, protocol))
     return replace(decoded, tables=[t for t in tables if len(t)], dead=dead)

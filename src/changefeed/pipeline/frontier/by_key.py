@@ -34,6 +34,7 @@ from changefeed.pipeline.pending.store import ChunkInfo
 from changefeed.pipeline.planning.schema_events import distinct_changes
 from changefeed.pipeline.state import Changed, State
 from changefeed.protocols.base import Capabilities
+from changefeed.protocols.origin import LAST, snapshot_mark
 from changefeed.stages.changes import Window
 from changefeed.wire import ddl
 from changefeed.wire.ddl import statements as said
@@ -321,10 +322,10 @@ def _through(
 
 def _is_told(event: SchemaChange, events: Iterable[SchemaChange], state: State) -> bool:
     """Whether it is known if rows follow a snapshot's schema change: see rule 6."""
-    if "snapshot" not in event.origin:
+    if snapshot_mark(event) is None:
         return True
     ts = event.commit_ts or 0
-    ended = any(e.commit_ts == ts and e.origin.get("snapshot") == "last" for e in events)
+    ended = any(e.commit_ts == ts and snapshot_mark(e) == LAST for e in events)
     return ended or any(last > ts for of in state.latest.values() for last in of.values())
 
 

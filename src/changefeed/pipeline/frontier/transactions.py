@@ -34,6 +34,7 @@ from changefeed.pipeline.frontier.base import Partition, Until
 from changefeed.pipeline.frontier.cut import Cut, repeated
 from changefeed.pipeline.pending.store import ChunkInfo
 from changefeed.pipeline.state import State
+from changefeed.protocols.origin import LAST
 from changefeed.stages.changes import Window
 from changefeed.wire import gtid
 
@@ -219,7 +220,7 @@ def _snapshots(known: pa.Table) -> Iterator[_Item]:
         is_row = line["events"] is None
         place = line["commit_ts"] + (0 if is_row else 1)
         rows[place] = rows.get(place, 0) + (line["count_all"] if is_row else 0)
-        if line["snapshot"] == "last":
+        if line["snapshot"] == LAST:
             last = max(last, place)
     streamed = pc.max(known.filter(pc.invert(of_one)).column("commit_ts")).as_py()
     for place, count in rows.items():

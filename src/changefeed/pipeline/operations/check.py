@@ -26,9 +26,8 @@ from changefeed.pipeline.operations.explain import TELLING
 from changefeed.pipeline.paths import ledger_folder, tables_folder
 from changefeed.pipeline.planning.table_path import table_path
 from changefeed.pipeline.store.base import foreign
-from changefeed.protocols import protocol
 from changefeed.redaction import redact
-from changefeed.sources import record_source
+from changefeed.sources import record_source, source
 from changefeed.stages.decode import Reader
 
 OK, WARN, FAIL = "ok", "warn", "fail"
@@ -145,7 +144,7 @@ def _records(definition: Definition, batches: list[pa.RecordBatch]) -> Check:
         return _undecodable(definition, batches, message, any_change=bool(good["rows"] or good["schema changes"]))
     told = good["resolved marks"] or any(isinstance(event, TransactionMark) for one in decoded for event in one.control)
     if definition.pipeline.consistency == "transaction" and not told:
-        what, remedy = TELLING[protocol(choice.name).capabilities.cuts]
+        what, remedy = TELLING[source(definition.source).capabilities.cuts]
         return Check(
             "records",
             WARN,

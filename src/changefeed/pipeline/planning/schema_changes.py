@@ -22,6 +22,7 @@ from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.schema_events import within
 from changefeed.pipeline.planning.writes import Writes
 from changefeed.pipeline.state import Hold
+from changefeed.protocols.origin import LAST, snapshot_mark
 from changefeed.wire import ddl
 from changefeed.wire.ddl import statements as said
 
@@ -47,9 +48,9 @@ class SchemaChanges:
         parsed = [(statement, event) for event in events for statement in self._parsed(event)]
         if ts is None:
             return
-        if any(event.origin.get("snapshot") == "last" for event in events):
+        if any(snapshot_mark(event) == LAST for event in events):
             self._without_rows(parsed, ts)
-            parsed = [pair for pair in parsed if "snapshot" not in pair[1].origin]
+            parsed = [pair for pair in parsed if snapshot_mark(pair[1]) is None]
         self._hold_together([self._names(s, e) for s, e in parsed if isinstance(s, said.RenameTable)], ts)
         for statement, event in parsed:
             self._statement(statement, event, ts)
@@ -104,7 +105,7 @@ class SchemaChanges:
     def _without_rows(self, parsed: list[tuple[said.Statement, SchemaChange]], ts: int) -> None:
         """Plans the DDL of a snapshot that has no rows: see rule 4."""
         for statement, event in parsed:
-            if "snapshot" not in event.origin or not isinstance(statement, said.CreateTable):
+            if snapshot_mark(event) is None or not isinstance(statement, said.CreateTable):
                 continue
             name = ".".join(self._spelled(statement.database, statement.table, event))
             here = self.writes.tables.get(name)

@@ -1,0 +1,56 @@
+"""What the layers above read of an event's `origin`, by name: nobody else looks into it.
+
+`origin` keeps what a protocol says beyond the fields of an event, under the protocol's own keys. A row's is the text of a
+JSON object, so whole columns of them are searched; an event's is a dict.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changefeed.model.event import Resolved, SchemaChange
+
+_KEY_ONLY = r'"ohk":true'
+_SNAPSHOT = r'"snapshot":"?(?P<mark>[a-z_]+)'
+LAST = "last"  # the mark of a snapshot's last record
+
+
+def gtid(event: SchemaChange) -> str | None:
+    """The GTID of a schema change's transaction."""
+    found: str | None = event.origin.get("gtid")
+    return found
+
+
+def cut_name(event: Resolved) -> str | None:
+    """How the upstream names the point that a mark is at: a checkpoint's GTID set."""
+    found: str | None = event.origin.get("checkpoint", {}).get("syncedGtid")
+    return found
+
+
+def snapshot_mark(event: SchemaChange) -> str | None:
+    """What a schema change that comes with a snapshot says of its place there, as `true` or `last`; None outside of one."""
+    mark = event.origin.get("snapshot")
+    if isinstance(mark, bool):  # connectors of old wrote it without quotes
+        return "true" if mark else None
+    return None if mark is None else str(mark)
+
+
+def with_snapshot_mark(mark: str | None) -> dict[str, Any]:
+    """An origin of which `snapshot_mark` reads this."""
+    return {} if mark is None else {"snapshot": mark}
+
+
+def snapshot_marks(origins: pa.StringArray) -> pa.StringArray:
+    """The same of rows; NULL where a row's origin has none."""
+    return pc.struct_field(pc.extract_regex(origins, _SNAPSHOT), "mark")
+
+
+def key_only(origins: pa.StringArray) -> pa.BooleanArray:
+    """Whether a row was too large for its producer's messages and came with its key alone."""
+    data = origins.buffers()[2]
+    if data is None or _KEY_ONLY.encode() not in data.to_pybytes():  # most of the time, and no look at each
+        return pa.repeat(False, len(origins))
+    return pc.fill_null(pc.match_substring(origins, _KEY_ONLY), False)
