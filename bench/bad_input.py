@@ -160,17 +160,18 @@ class Log:
         table = self.chance.choice(TABLES)
         rows = self.rows[table]
         old = rows.get(self.chance.randrange(number + 1)) if marked else None
-        new: Row | None = (
+        row: Row = (
             old[0] if old else number,
             f"name {number}",
             Decimal(self.chance.randrange(10**6)).scaleb(-2),
         )
+        new: Row | None = row
         if old is None:
-            value = f'{{"u":{image(new)}}}'
+            value = f'{{"u":{image(row)}}}'
         elif self.chance.random() < 0.3:
             value, new = f'{{"d":{image(old)}}}', None
         else:
-            value = f'{{"u":{image(new)},"p":{image(old)}}}'
+            value = f'{{"u":{image(row)},"p":{image(old)}}}'
         at = (old or new or (0,))[0]
         if marked and new is not None:
             rows[at] = new

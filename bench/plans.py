@@ -17,8 +17,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from memory import records
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from bench.memory import records
 from changefeed import record_log
 from changefeed.spark.session import COMPILED
 

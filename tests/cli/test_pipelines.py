@@ -16,6 +16,7 @@ import click
 import pytest
 import yaml
 from click.testing import CliRunner
+from pydantic import BaseModel
 
 from changefeed.cli import COMMANDS, SECTIONS, changefeed
 from changefeed.pipeline.config import definition
@@ -234,7 +235,8 @@ def test_the_template_of_init_names_every_part_of_a_definition(tmp_path: Path) -
     invoke("init", path)
     text = path.read_text()
     assert load(path).pipeline == definition.Behaviour(name="shop")
-    for model in (*source_sections().values(), *sink_sections().values(), definition.Behaviour):
+    models: tuple[type[BaseModel], ...] = (*source_sections().values(), *sink_sections().values(), definition.Behaviour)
+    for model in models:
         for name, field in model.model_fields.items():
             assert re.search(rf"[ #]{re.escape(field.alias or name)}: ", text), (model.__name__, name)
 

@@ -68,7 +68,7 @@ def test_a_dead_letter_is_3_after_all_the_others(damaged: Path) -> None:
 
 
 def test_a_wrong_command_line_is_2_on_stderr(first: Path) -> None:
-    for args, message in [
+    wrong: list[tuple[list[str | Path], str]] = [
         (["decod"], 'error: unknown command "decod". Did you mean "decode"? Known: '),
         (["decode", first], "error: Missing option '--protocol'. (see: changefeed decode --help)"),
         (
@@ -80,7 +80,8 @@ def test_a_wrong_command_line_is_2_on_stderr(first: Path) -> None:
             ["decode", first, *OPEN, "-o", "time-zoen=UTC"],
             'error: unknown option of ticdc-open "time-zoen". Did you mean',
         ),
-    ]:
+    ]
+    for args, message in wrong:
         done = _run(*args)
         assert (done.returncode, done.stdout) == (2, b"")
         assert done.stderr.decode().startswith(message)

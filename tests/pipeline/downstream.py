@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 
 from changefeed.frames.chunks import pack
 from changefeed.model.batch import BatchBuilder, Decoded, record_batch
-from changefeed.model.event import Resolved, SchemaChange
+from changefeed.model.event import Control, Resolved, SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
@@ -30,7 +31,7 @@ Partition = tuple[str, int]
 
 def chunks_of(events: Iterable[Event], partition: int, offset: int, topic: str = "log") -> pa.RecordBatch:
     """One task's chunks: events of one partition, from this offset on, as the decode stage hands them over."""
-    builder, control, records = BatchBuilder(), [], []
+    builder, control, records = BatchBuilder(), list[Control](), list[dict[str, Any]]()
     for record, event in enumerate(events):
         place = Place(topic, partition, offset + record, None, record)
         records.append({"topic": topic, "partition": partition, "offset": offset + record, "timestamp": None})
@@ -57,8 +58,8 @@ def _shape(change: Change) -> TableShape:
     columns = tuple(
         Column(c, ColumnType.parse(KINDS[change.kinds[c]][1]), c != "id", change.keyed and c == "id") for c in names
     )
-    carried = [None if i is None or list(i) == names else tuple(i) for i in (change.before, change.after)]
-    return TableShape(change.database, change.table, columns, *carried)
+    before, after = (None if i is None or list(i) == names else tuple(i) for i in (change.before, change.after))
+    return TableShape(change.database, change.table, columns, before, after)
 
 
 @contextmanager

@@ -181,7 +181,7 @@ def _stray_folder(prepared: Prepared, lake: Path, folder: str) -> None:
 
 def _rows_of(lake: Path, folder: str) -> tuple[DeltaTable, Any]:
     table = DeltaTable(str(lake / folder))
-    return table, pa.table(table.to_pyarrow_table() if hasattr(table, "to_pyarrow_table") else table.to_arrow())
+    return table, pa.table(table.to_pyarrow_table())
 
 
 def _row_appended(prepared: Prepared, lake: Path, folder: str) -> None:

@@ -67,7 +67,7 @@ def test_continue_applies_the_good_and_keeps_the_bad(
     spark: SparkSession, log: tuple[Path, Path, int], tmp_path: Path
 ) -> None:
     clean, path, bad = log
-    pipeline = definition(path, tmp_path / "lake", **{"dead-letters": "continue"})
+    pipeline = definition(path, tmp_path / "lake", dead_letters="continue")
     run(pipeline, spark, once=True)
     check_cuts(pipeline, History(clean))
     said = status(pipeline)

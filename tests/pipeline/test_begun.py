@@ -41,7 +41,7 @@ WAY_OUT = "put that back, or start a new pipeline in an empty folder"
     ],
 )
 def test_consistency_stays_once_a_change_was_applied(state: State, consistency: str, begun: str | None) -> None:
-    pipeline = definition("log.jsonl", "lake", consistency=consistency)
+    pipeline = definition("log.jsonl", Path("lake"), consistency=consistency)
     if begun is None:
         check_consistency(pipeline, state)
         return
@@ -106,7 +106,10 @@ def _told(pipeline: Any, name: str) -> list[dict[str, Any]]:
     """The rows of a table with the columns of ours, as they lie."""
     here = published(pipeline)[-1].state.tables[f"app.{name}"]
     table = DeltaTable(f"{pipeline.sink.path}/{here.path}", version=here.version)
-    return pa.table(QueryBuilder().register("t", table).execute("select * from t").read_all()).to_pylist()
+    found: list[dict[str, Any]] = pa.table(
+        QueryBuilder().register("t", table).execute("select * from t").read_all()
+    ).to_pylist()
+    return found
 
 
 def test_what_waited_for_marks_is_applied_once_no_mark_is_wanted(tmp_path: Path, spark: SparkSession) -> None:

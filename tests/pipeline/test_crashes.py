@@ -134,7 +134,7 @@ def test_a_run_that_was_taken_over_stops(
     path, history = log
     pipeline = definition(path, tmp_path, parallelism=1)
     inner = failpoint.on_pass
-    taken = []
+    taken = list[str]()
 
     def on_pass(name: str) -> None:
         if name == "rewrite.before" and not taken:

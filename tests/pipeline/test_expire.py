@@ -81,7 +81,9 @@ class Lake:
             if path in self.ledger.state.left:
                 here[path] = Written(0, 1, step, 1)
         tables = {
-            path.replace("/", "."): TableState(Table(*path.split("/"), (), ()), path, True, written)
+            path.replace("/", "."): TableState(
+                Table(path.partition("/")[0], path.partition("/")[2], (), ()), path, True, written
+            )
             for path, written in here.items()
         }
         return State(barrier=step, tables=tables, left={p: w for p, w in known.items() if p not in here})

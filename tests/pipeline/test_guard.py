@@ -231,8 +231,8 @@ def test_damage_to_what_waits_is_named(
             SinkError, match=r"changes that wait to be applied are damaged: .*changefeed repair --rebuild"
         ):
             run(pipeline, spark, once=True)
-    for part, data in kept.items():
-        part.write_bytes(data)
+    for part, whole in kept.items():
+        part.write_bytes(whole)
     run(pipeline, spark, once=True)
     check_cuts(pipeline, History(log[0]))
 
@@ -298,7 +298,7 @@ def test_of_two_runs_that_claim_at_once_one_stops(
     spark: SparkSession, log: tuple[Path, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second run claims the very epoch that the first has just read."""
-    pipeline, claimed = definition(log[0], tmp_path / "lake", parallelism=1), []
+    pipeline, claimed = definition(log[0], tmp_path / "lake", parallelism=1), list[str]()
 
     def on_pass(name: str) -> None:
         if name == "epoch.before" and not claimed:
@@ -316,7 +316,7 @@ def test_of_two_pipelines_in_one_empty_folder_one_stops(
     spark: SparkSession, log: tuple[Path, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline = definition(log[0], tmp_path / "lake")
-    other, claimed = definition(log[0], tmp_path / "lake", name="other"), []
+    other, claimed = definition(log[0], tmp_path / "lake", name="other"), list[str]()
 
     def on_pass(name: str) -> None:
         if name == "epoch.before" and not claimed:

@@ -61,7 +61,7 @@ def _first_step(process: subprocess.Popen[str]) -> None:
 
 def _jvm(process: subprocess.Popen[str]) -> int:
     """The run's own JVM: the child that is called java."""
-    return next(child.pid for child in psutil.Process(process.pid).children() if child.name() == "java")
+    return next(int(child.pid) for child in psutil.Process(process.pid).children() if child.name() == "java")
 
 
 def test_the_driver_killed_at_a_write_then_the_jvm_at_a_chance_moment_then_both(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,11 +23,11 @@ KEYLESS = write_shape(TableShape("app", "log", (Column("v", BIGINT, True, False)
 KEYED = write_shape(TableShape("app", "orders", (Column("id", BIGINT, False, True),), None, None))
 
 
-def rows(offset: int, low: int, high: int | None = None, shape: str = KEYLESS, **said: object) -> ChunkInfo:
+def rows(offset: int, low: int, high: int | None = None, shape: str = KEYLESS, **said: Any) -> ChunkInfo:
     return chunk("rows", low, high, shape=shape, first=offset, last=offset, table="log", **said)
 
 
-def mark(offset: int, ts: int, **said: object) -> ChunkInfo:
+def mark(offset: int, ts: int, **said: Any) -> ChunkInfo:
     return chunk("resolved", ts, first=offset, last=offset, **said)
 
 

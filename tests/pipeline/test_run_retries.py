@@ -57,7 +57,7 @@ def test_an_error_that_does_not_pass_ends_the_run(
             raise ResourceError("overloaded", transient=True)
 
     monkeypatch.setattr(failpoint, "on_pass", fail)
-    pipeline = definition(log, tmp_path / "lake", **{"retry-backoff": "1 millisecond", "max-retries": 2})
+    pipeline = definition(log, tmp_path / "lake", retry_backoff="1 millisecond", max_retries=2)
     with pytest.raises(ResourceError, match="overloaded"):
         run(pipeline, spark, once=True, retrying=told.append)
     assert [(retry.number, retry.limit, retry.seconds) for retry in told] == [(1, 2, 0.001), (2, 2, 0.002)]

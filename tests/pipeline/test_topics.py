@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka.admin import NewPartitions
+from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]
 
 from changefeed.errors import ConfigError, SourceError
 from changefeed.pipeline.config.definition import Definition
@@ -192,7 +192,8 @@ def test_a_table_that_is_new_is_taken_in_whole_when_its_topic_has_caught_up(
     run(cluster.pipeline("a"), spark, once=True)
     cluster.create("b", partitions=2, records=[row(n, n, n % 2, "u") for n in range(20, 30)])
     cluster.send("b", *mark(30, 0), row(31, 31, 1, "u"), row(31, 5, 1), row(50, 50, 0, "u"))
-    pipeline = cluster.pipeline("a", "b", **{"max-records-per-batch": 3})
+    limit: dict[str, Any] = {"max-records-per-batch": 3}
+    pipeline = cluster.pipeline("a", "b", **limit)
     first = run(pipeline, spark, once=True).state
     assert (first.barrier, first.counts.pending, first.counts.repeated) == (40, 12, 1)
     assert "d.u" not in first.versions()
@@ -283,7 +284,8 @@ def test_a_topic_that_goes_while_a_run_reads_it(spark: SparkSession, cluster: Cl
                 cluster.create("a", records=[*[row(20 + n, 20 + n) for n in range(again - 1)], *mark(40)])
 
     gone = threading.Event()
-    pipeline = cluster.pipeline("a", **{"kafka.default.api.timeout.ms": 10000, "kafka.request.timeout.ms": 5000})
+    patience: dict[str, Any] = {"kafka.default.api.timeout.ms": 10000, "kafka.request.timeout.ms": 5000}
+    pipeline = cluster.pipeline("a", **patience)
     with pytest.raises(SourceError) as error:
         run(pipeline, spark, progress=go, until=40)
     assert cluster.name("a") in str(error.value)

@@ -6,6 +6,7 @@ text or as row images, and is all that the planner gets to see.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from random import Random
@@ -22,6 +23,7 @@ KINDS: dict[str, tuple[str, str, str, Any]] = {
 }
 WIDER = {"int": ("bigint", "text"), "bigint": ("text",), "text": (), "decimal": (), "enum": ()}
 Row = dict[str, Any]
+_SPELLINGS: tuple[Callable[[str], str], ...] = (str, str, str.upper, str.lower)
 
 
 @dataclass
@@ -187,11 +189,11 @@ class Upstream:
 
     def _quoted(self, database: str, table: str) -> str:
         """A name as a user may spell it: TiDB finds it in any case."""
-        change = self.random.choice([str, str, str.upper, str.lower])
+        change = self.random.choice(_SPELLINGS)
         return f"`{change(database)}`.`{change(table)}`"
 
     def _cased(self, column: str) -> str:
-        return f"`{self.random.choice([str, str.upper])(column)}`"
+        return f"`{self.random.choice(_SPELLINGS[1:3])(column)}`"
 
     def _create(self, name: tuple[str, str] | None = None) -> None:
         if name is None and len(self.tables) > 5:

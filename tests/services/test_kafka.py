@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 import re
 import time
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import KafkaException
 
 from tests.services.kafka import KafkaBroker
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 NO_HEADERS: list[tuple[str, bytes | None]] = []
 
 
-def test_records_come_back_as_they_were_written(kafka, spark):
+def test_records_come_back_as_they_were_written(kafka: KafkaBroker, spark: SparkSession) -> None:
     kafka.create_topic("as-written", partitions=2)
     places = kafka.produce(
         "as-written",
@@ -45,7 +50,7 @@ def test_records_come_back_as_they_were_written(kafka, spark):
     assert rows[1].headers is None
 
 
-def test_a_stream_resumes_after_what_it_has_read(kafka, spark, tmp_path):
+def test_a_stream_resumes_after_what_it_has_read(kafka: KafkaBroker, spark: SparkSession, tmp_path: Path) -> None:
     kafka.create_topic("resumed")
 
     def run() -> list[bytes]:
@@ -70,20 +75,21 @@ def test_a_stream_resumes_after_what_it_has_read(kafka, spark, tmp_path):
     assert run() == [b"3"]
 
 
-def test_a_large_record_passes(kafka):
+def test_a_large_record_passes(kafka: KafkaBroker) -> None:
     kafka.create_topic("large", config={"max.message.bytes": "33554432"})
     assert kafka.produce("large", [(None, bytes(5_000_000), NO_HEADERS, 0)]) == [(0, 0)]
 
 
-def test_topics_are_not_created_by_a_typing_error(kafka):
+def test_topics_are_not_created_by_a_typing_error(kafka: KafkaBroker) -> None:
     with pytest.raises(KafkaException):
         kafka.produce("never-created", [(None, b"x", NO_HEADERS, 0)])
 
 
 @pytest.mark.xdist_group("processes")
-def test_leaving_stops_the_process_and_removes_its_data():
+def test_leaving_stops_the_process_and_removes_its_data() -> None:
     with KafkaBroker() as broker:
         pid, data = broker.pid, broker._data
+        assert pid is not None
         assert data.is_dir()
         os.kill(pid, 0)
     assert broker.pid is None
@@ -93,7 +99,7 @@ def test_leaving_stops_the_process_and_removes_its_data():
 
 
 @pytest.mark.xdist_group("processes")
-def test_a_broker_that_does_not_start_says_why():
+def test_a_broker_that_does_not_start_says_why() -> None:
     started = time.monotonic()
     with pytest.raises(RuntimeError, match=re.compile("Kafka .*num.io.threads", re.DOTALL)):
         KafkaBroker(options=["num.io.threads=none"]).__enter__()

@@ -131,7 +131,7 @@ def test_another_pipeline_has_no_write_id_in_the_table(harness: Harness) -> None
     other = harness.sink().owned_by("changefeed:other:2")
     there = other.snapshot(PATH)
     assert there is not None
-    assert (there.write_id, there.owners) == (None, {"changefeed:test:1"})
+    assert (there.write_id, there.owners) == (None, frozenset({"changefeed:test:1"}))
     assert (other.has_written(PATH), harness.sink().has_written(PATH)) == (False, True)
     [commit] = other.commits(PATH, -1, 0)
     assert (commit.write_id, commit.changes_table) == (None, True)

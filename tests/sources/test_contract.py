@@ -141,7 +141,7 @@ def follow(spark: SparkSession, tmp_path: Path) -> Callable[..., list[Read]]:
         else:
             query = writer.trigger(processingTime="0 seconds").start()
             while query.isActive and not (found and found[-1].token == token_text(end or "null")):
-                query.awaitTermination(0.2)
+                query.awaitTermination(1)
             query.stop()
         assert query.exception() is None, query.exception()
         source.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from changefeed.pipeline.config.load import read
 from changefeed.sources import record_source
 
 LIMIT = 100
-_SOURCE = {"type": "kafka", "servers": "127.0.0.1:1", "topics": ["shop"], "protocol": "ticdc-open"}
+_SOURCE: dict[str, Any] = {"type": "kafka", "servers": "127.0.0.1:1", "topics": ["shop"], "protocol": "ticdc-open"}
 _SOURCE |= {"max-records-per-batch": LIMIT}
 
 

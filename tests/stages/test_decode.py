@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 import json
 from datetime import UTC, datetime
 
@@ -19,7 +24,7 @@ HEADERS = [
 ]
 
 
-def test_dead_letters_keep_the_headers_of_their_record(spark) -> None:
+def test_dead_letters_keep_the_headers_of_their_record(spark: SparkSession) -> None:
     rows = [(b"k", b"bad", "t", 0, i, datetime(2026, 1, 1, tzinfo=UTC), 0, h) for i, h in enumerate(HEADERS)]
     chunks = decode(spark.createDataFrame(rows, RECORDS_DDL), "ticdc-open", {}).collect()
     letters = {c.first_offset: json.loads(c.payload) for c in chunks if c.kind == "dead"}

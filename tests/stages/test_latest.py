@@ -79,7 +79,7 @@ def run(spark: SparkSession, changes: list[dict[str, Any]], *, partial: bool) ->
 
 def random_changes(seed: int, *, partial: bool) -> list[dict[str, Any]]:
     """Transactions that change every key at most once, but for one that is left and taken in the same."""
-    random, found = Random(seed), []
+    random, found = Random(seed), list[dict[str, Any]]()
     for ts in range(1, 90):
         for key in random.sample(range(15), random.randint(1, 5)):
             gone, left = random.random() < 0.2, random.random() < 0.1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from changefeed.model.batch import BatchBuilder, Decoded
-from changefeed.model.event import Resolved, SchemaChange
+from changefeed.model.event import Control, Resolved, SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
@@ -16,7 +16,7 @@ SHAPE = TableShape("app", "t", (Column("id", ColumnType("int"), False, True),))
 
 def decoded(*events: tuple[str, int | None], first: int = 0, partition: int = 0) -> Decoded:
     """A record each: `row`, `mark` or `ddl` with its commit_ts."""
-    builder, control = BatchBuilder(), []
+    builder, control = BatchBuilder(), list[Control]()
     for record, (kind, ts) in enumerate(events):
         place = Place("t", partition, first + record, None, record)
         if kind == "row":

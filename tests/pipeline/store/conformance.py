@@ -11,10 +11,12 @@ Runs take turns by failpoints: `At` lets something happen when a run passes one,
 
 from __future__ import annotations
 
+import operator
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import islice
 
 import pytest
@@ -306,7 +308,7 @@ class Conformance:
         """`expire` reads no further than the age asked for."""
         start = datetime(2026, 1, 1, tzinfo=UTC)
         for day in (5, 3, 4, 6):
-            store = kind.store(now=lambda day=day: start + timedelta(days=day))
+            store = kind.store(now=partial(operator.add, start, timedelta(days=day)))
             store.claim()
             store.finish(state(store.step + 1))
         assert [(cut.at - start).days for cut in kind.reading().history()] == [5, 5, 5, 6]
@@ -327,7 +329,7 @@ class Conformance:
         upto = newer.step
         assert older.is_fenced()
         for _ in range(2):
-            for deed in (lambda: older.begin(plan(9)), lambda: older.finish(state(9))):
+            for deed in (partial(older.begin, plan(9)), partial(older.finish, state(9))):
                 with pytest.raises(FencedError) as caught:
                     deed()
                 assert str(caught.value).endswith(
