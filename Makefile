@@ -49,7 +49,7 @@ unit:
 
 # Two workers: one has the tests that share a JVM (tests/conftest.py), the other the rest.
 tests:
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2 --dist loadgroup --durations 50
 
 nightly: install
 	$(BIN)/pytest -n 2 --dist loadgroup -m nightly

@@ -28,7 +28,17 @@ import pyarrow as pa
 
 from changefeed.errors import ConfigError
 from changefeed.kernel_door import Door, door
-from changefeed.kernel_tables import Places, Taught, by_first_row, description, headers_of, joined, met, placed
+from changefeed.kernel_tables import (
+    Places,
+    Taught,
+    by_first_row,
+    completed,
+    description,
+    headers_of,
+    joined,
+    met,
+    placed,
+)
 from changefeed.model.batch import Decoded, TableBatch
 from changefeed.model.event import Control, DeadLetter
 from changefeed.model.table import TableShape
@@ -205,7 +215,7 @@ class Pair(Door):
             more["headers"] = headers_of(records)
         found, odd = self._kernel.decode(records.column("key"), records.column("value"), rows, **more)
         places = Places(records)
-        tables += (self._shapes[number].completed(batch, places) for number, batch in found)
+        tables += completed([(self._shapes[number], batch) for number, batch in found], places)
         return odd
 
     def _teach(self, tables: list[TableBatch]) -> bool:

@@ -24,7 +24,7 @@ from typing import Any
 import pyarrow as pa
 
 from changefeed.kernel import Pair
-from changefeed.kernel_tables import Places, headers_of, joined
+from changefeed.kernel_tables import Places, completed, headers_of, joined
 from changefeed.model.batch import Decoded, TableBatch
 from changefeed.model.event import Control, DeadLetter, Instant, TransactionMark
 from changefeed.model.position import Place
@@ -141,7 +141,7 @@ class Grouped(Pair):
         asked = pa.array([row for row in rows if row not in mine] if mine else rows, pa.int32())
         arrays = records.column("key"), records.column("value"), asked
         found, odd, marks, stops = self._kernel.decode(*arrays, headers=batch.headers, **batch.more, skips=skips)
-        batch.tables += (self._shapes[number].completed(table, batch.places) for number, table in found)
+        batch.tables += completed([(self._shapes[number], table) for number, table in found], batch.places)
         batch.control += _marks(marks, records)
         left = odd.to_pylist()
         for row, stop in zip(left, stops, strict=True):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +17,7 @@ from changefeed.model.table import TableShape
 from changefeed.wire import tso
 
 _PLACE = pa.schema([RECORDS.field(name) for name in ("topic", "partition", "offset")])
+_COLUMNS = frozenset(table_schema(TableShape("", "", ())).names)
 _MILLISECONDS = pa.timestamp("ms", tz="UTC")
 
 
@@ -70,20 +71,49 @@ class Taught:
     def __init__(self, shape: TableShape) -> None:
         self.shape = shape
         self._schema = functools.cache(functools.partial(table_schema, shape))
+        self._nulls: dict[str, pa.Array] = {}
 
-    def completed(self, rows: pa.RecordBatch, places: Places) -> TableBatch:
-        """The kernel's rows with the columns that it leaves out: what follows from the record and from commit_ts, or is empty."""
-        columns, count = dict(zip(rows.schema.names, rows.columns, strict=True)), len(rows)
-        columns |= places.of(columns["record"], single=columns["index"].null_count == count)
-        if "commit_time" not in columns:
-            ms = pc.shift_right(columns["commit_ts"], pa.scalar(tso.LOGICAL_BITS, pa.uint64()))
-            columns["commit_time"] = ms.cast(pa.int64()).cast(_MILLISECONDS)
+    def completed(self, rows: pa.RecordBatch, more: dict[str, pa.Array]) -> TableBatch:
+        """The kernel's rows with more columns, and NULL in those that are left."""
+        count = len(rows)
+        columns = dict(zip(rows.schema.names, rows.columns, strict=True)) | more
         if "irregular" not in columns:
             columns["irregular"] = _nothing(count.bit_length()).slice(0, count)
         schema = self._schema(columns["commit_time"].type.unit)
-        columns |= {name: pa.nulls(count, schema.field(name).type) for name in schema.names if name not in columns}
+        for name in _COLUMNS - columns.keys():
+            columns[name] = self._null(name, schema, count)
         arrays = [columns[name] for name in schema.names]
         return TableBatch(self.shape, pa.RecordBatch.from_arrays(arrays, schema=schema))
+
+    def _null(self, name: str, schema: pa.Schema, count: int) -> pa.Array:
+        there = self._nulls.get(name)
+        if there is None or len(there) < count:
+            there = self._nulls[name] = pa.nulls(1 << count.bit_length(), schema.field(name).type)
+        return there.slice(0, count)
+
+
+def completed(found: Sequence[tuple[Taught, pa.RecordBatch]], places: Places) -> list[TableBatch]:
+    """Tables of the kernel's rows, with the columns that it leaves out: what follows from the record and from commit_ts.
+
+    These are worked out for the rows of all tables together: a batch may hold a thousand tables with a few rows each.
+    """
+    if not found:
+        return []
+    rows = [rows for _, rows in found]
+    single = len(rows) == 1 and rows[0].column("index").null_count == len(rows[0])
+    columns = places.of(_end_to_end(rows, "record"), single=single)
+    if "commit_time" not in rows[0].schema.names:
+        ms = pc.shift_right(_end_to_end(rows, "commit_ts"), pa.scalar(tso.LOGICAL_BITS, pa.uint64()))
+        columns["commit_time"] = ms.cast(pa.int64()).cast(_MILLISECONDS)
+    starts = accumulate(map(len, rows), initial=0)
+    return [
+        taught.completed(part, {name: column.slice(start, len(part)) for name, column in columns.items()})
+        for (taught, part), start in zip(found, starts, strict=False)
+    ]
+
+
+def _end_to_end(parts: Sequence[pa.RecordBatch], name: str) -> pa.Array:
+    return parts[0].column(name) if len(parts) == 1 else pa.concat_arrays([part.column(name) for part in parts])
 
 
 @functools.cache

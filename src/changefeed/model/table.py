@@ -49,6 +49,18 @@ class TableShape:
     after: tuple[str, ...] | None = None
     wire: str = ""
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the hash, which is another one in another process."""
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+
+    @cached_property
+    def _hash(self) -> int:
+        """Worked out once: shapes with many columns are looked up for each batch."""
+        return hash((self.database, self.table, self.columns, self.before, self.after, self.wire))
+
     @cached_property
     def id(self) -> str:
         """12 hex digits that stand for database, table, columns and wire. Which images carry what is not in it."""

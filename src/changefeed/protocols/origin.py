@@ -48,9 +48,8 @@ def snapshot_marks(origins: pa.StringArray) -> pa.StringArray:
     return pc.struct_field(pc.extract_regex(origins, _SNAPSHOT), "mark")
 
 
-def key_only(origins: pa.StringArray) -> pa.BooleanArray:
-    """Whether a row was too large for its producer's messages and came with its key alone."""
-    data = origins.buffers()[2]
-    if data is None or _KEY_ONLY.encode() not in data.to_pybytes():  # most of the time, and no look at each
-        return pa.repeat(False, len(origins))
+def key_only(origins: pa.StringArray) -> pa.BooleanArray | None:
+    """Whether a row was too large for its producer's messages and came with its key alone; None where no row did."""
+    if origins.null_count == len(origins) or _KEY_ONLY.encode() not in origins.buffers()[2].to_pybytes():
+        return None
     return pc.fill_null(pc.match_substring(origins, _KEY_ONLY), False)

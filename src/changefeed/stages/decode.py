@@ -48,6 +48,8 @@ _WAITING_DDL = (
     "key binary, value binary, topic string, partition int, offset bigint, "
     "headers array<struct<key: string, value: binary>>"
 )
+_ROWS_A_TABLE = 512  # that are worth the work of a table
+_MOST_BYTES = 32 * 2**20  # of records that are put together
 _READERS = 4  # of one log, at most
 _AGAIN = "again"  # the record came with the batch before
 _BEHIND = "\x00"  # no topic has it
@@ -134,14 +136,47 @@ def worker(
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        read = Reader(protocol, options, latest)
-        for batch in records_of(batches):
+        read, gathered = Reader(protocol, options, latest), Gathered(records_of(batches))
+        for batch in gathered:
             records = arrived(batch)
             fresh = records.filter(pc.invert(batch.column(_AGAIN))) if _AGAIN in batch.schema.names else None
-            yield read.pack(read(records), records, fresh)
+            decoded = read(records)
+            gathered.tables = len(decoded.tables)
+            yield read.pack(decoded, records, fresh)
         yield pack_waiting(read.waiting())
 
     return run
+
+
+class Gathered:
+    """Batches of records, put together where many tables share them: each table of a batch costs as much as hundreds of rows.
+
+    Attributes:
+        tables: how many there were in the last batch; whoever decodes them sets it.
+    """
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self.tables = 0
+        self._batches = batches
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        parts, rows, size = list[pa.RecordBatch](), 0, 0
+        for batch in self._batches:
+            if parts and batch.schema != parts[0].schema:
+                yield _put_together(parts)
+                parts, rows, size = [], 0, 0
+            parts.append(batch)
+            rows += batch.num_rows
+            size += batch.nbytes
+            if rows >= self.tables * _ROWS_A_TABLE or size >= _MOST_BYTES:
+                yield _put_together(parts)
+                parts, rows, size = [], 0, 0
+        if parts:
+            yield _put_together(parts)
+
+
+def _put_together(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
 
 
 def arrived(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -247,11 +282,11 @@ def _ordered_event(event: Control, before: int) -> Control:
 def _without_key_only(decoded: Decoded, records: pa.RecordBatch, protocol: str) -> Decoded:
     tables, dead = [], list(decoded.dead)
     for table in decoded.tables:
-        key_only = origin.key_only(table.rows.column("origin"))
-        if not pc.any(key_only).as_py():
+        found = origin.key_only(table.rows.column("origin"))
+        if found is None:
             tables.append(table)
             continue
-        key_only = pc.and_(key_only, pc.not_equal(table.rows.column("op"), "delete"))
+        key_only = pc.and_(found, pc.not_equal(table.rows.column("op"), "delete"))
         tables.append(TableBatch(table.shape, table.rows.filter(pc.invert(key_only))))
         dead.extend(_letters(TableBatch(table.shape, table.rows.filter(key_only)), records, protocol))
     return replace(decoded, tables=[t for t in tables if len(t)], dead=dead)
