@@ -19,7 +19,7 @@ from changefeed.model.table import Column
 from tests.kernel.mutants import compare
 
 SEED = int(os.environ.get("CHANGEFEED_SEED") or secrets.randbelow(1 << 40))
-RECORDS = int(os.environ.get("CHANGEFEED_MUTANTS", "4000"))
+RECORDS = int(os.environ.get("CHANGEFEED_MUTANTS", "2000"))
 LARGE, PLANTED = 200, 2
 
 

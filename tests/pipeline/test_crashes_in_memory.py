@@ -17,7 +17,7 @@ from changefeed.pipeline import failpoint
 from tests.pipeline.random_crashes import POINTS, OnPass, crashed, interleaved
 
 HISTORIES = int(os.environ.get("CHANGEFEED_HISTORIES", "150"))
-SCHEDULES = int(os.environ.get("CHANGEFEED_SCHEDULES", "300"))
+SCHEDULES = int(os.environ.get("CHANGEFEED_SCHEDULES", "150"))
 
 
 @pytest.fixture

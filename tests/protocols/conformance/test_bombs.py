@@ -36,10 +36,11 @@ def set_off(bomb: Bomb, how: Literal["auto", "off"]) -> Decoded:
 @pytest.mark.parametrize("how", ["off", "auto"])
 @pytest.mark.parametrize("bomb", ALL, ids=str)
 def test_a_bomb_is_refused_soon_and_in_little_memory(bomb: Bomb, how: Literal["auto", "off"]) -> None:
-    found = set_off(bomb, how)
+    answers = list[Decoded]()
+    assert cost.seconds(lambda: answers.append(set_off(bomb, how))) < 0.1
+    found = answers[0]
     assert bomb.harmless or not found.tables
     assert all(letter.error.startswith(f"{bomb.protocol}: ") and len(letter.error) < 1000 for letter in found.dead)
-    assert cost.seconds(lambda: set_off(bomb, how)) < 0.1
     assert cost.peak_bytes(lambda: set_off(bomb, how)) < 64 * MIB
 
 

@@ -1,6 +1,6 @@
 """Damaged bytes: a decoder answers with dead letters, never with an exception, a wrong value or a hang.
 
-CHANGEFEED_MUTATIONS   how many records of each protocol are mutated (10000; `make nightly`: a million)
+CHANGEFEED_MUTATIONS   how many records of each protocol are mutated (5000; `make nightly`: a million)
 CHANGEFEED_SEED        where the mutations start, new in each run; printed when a test fails, and repeats it
 CHANGEFEED_CUTS=all    cuts every record of the histories and vectors at every byte, not some of them at some
 """
@@ -25,7 +25,7 @@ CASES = list(cases())
 HISTORIES = list(histories())
 SEED = int(os.environ.get("CHANGEFEED_SEED") or secrets.randbelow(1 << 40))
 CHUNKS = 10
-MUTATIONS = int(os.environ.get("CHANGEFEED_MUTATIONS", "10000")) // CHUNKS
+MUTATIONS = int(os.environ.get("CHANGEFEED_MUTATIONS", "5000")) // CHUNKS
 BATCH = 500
 ALL_CUTS = os.environ.get("CHANGEFEED_CUTS") == "all"
 MOST = 150  # records of a history that are cut
