@@ -125,6 +125,45 @@ def test_another_binlog_is_refused() -> None:
     )
 
 
+def at_time(line: Line, time: int) -> Line:
+    return {**line, "time": time}
+
+
+def test_a_binlog_that_begins_again_with_the_same_names_is_known_by_the_time() -> None:
+    begun = reach(BEGUN, at_time(row(2, 1, 10), 9000), at_time(row(2, 2, 12), 8000), end(2, 2))
+    assert (begun.barrier, begun.reached, begun.time) == (12, {"0": 2}, 9000)
+    with pytest.raises(UnsupportedError) as error:
+        reach(begun, at_time(row(1, 1, 4), 9001), {**end(1, 1), "mark": 6})
+    assert str(error.value) == (
+        "transaction 0-1-1 lies before what has been applied by its place in the binlog, and was committed after it: the "
+        "upstream has begun another binlog (RESET MASTER), and its changes have no order with those before. Start a new "
+        "pipeline from a snapshot"
+    )
+
+
+def test_the_same_without_gtids() -> None:
+    name, begun = "file=binlog.000001,pos=197", replace(BEGUN, barrier=12, reached={}, time=9000)
+    with pytest.raises(UnsupportedError, match=r"^transaction file=binlog.000001,pos=197 lies before"):
+        reach(begun, {**at_time(row(1, 1, 4), 9001), "id": name}, {**end(1, 1), "id": name, "mark": 6}, settled=True)
+
+
+@pytest.mark.parametrize("time", [None, 1, 9000])
+def test_what_was_committed_before_is_sent_again(time: int | None) -> None:
+    begun = replace(BEGUN, barrier=12, reached={"0": 2}, time=9000)
+    assert reach(begun, {**row(1, 1, 4), "time": time}, end(1, 1), ddl(None, 3)).barrier == 12
+
+
+@pytest.mark.parametrize("known", [None, 0])
+def test_without_a_time_the_names_alone_tell(known: int | None) -> None:
+    """Old connectors give rows of a snapshot the time 0."""
+    begun = replace(BEGUN, barrier=12, reached={"0": 2}, time=known)
+    assert reach(begun, at_time(row(1, 1, 4), 9001), end(1, 1)).barrier == 12
+
+
+def test_a_snapshot_has_a_time_too() -> None:
+    assert reach(State(), at_time(read(10), 7000), at_time(read(10, "last"), 6000), settled=True).time == 7000
+
+
 def test_a_folder_is_kept_for_the_ends_in_it() -> None:
     assert is_waiting(chunk([end(2, 1)]), 3)
     assert not is_waiting(chunk([end(2, 1)]), 4)

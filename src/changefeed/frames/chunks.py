@@ -55,7 +55,8 @@ CHUNKS = pa.schema(
 )
 # A row (id and order where it has a transaction), the end of a transaction (events, and where it lies: mark), or a schema
 # change (events 0, id where it is counted like a transaction). Of a snapshot, `snapshot` is the mark of its row or schema
-# change, and SIGNAL for the row by which Debezium is asked for one, or tells itself how far an incremental one is.
+# change, and SIGNAL for the row by which Debezium is asked for one, or tells itself how far an incremental one is. `time`
+# is a row's commit time in milliseconds: that of a schema change may be when the connector read it, another one each time.
 TRANSACTIONS = pa.schema(
     [
         ("id", pa.string()),
@@ -64,6 +65,7 @@ TRANSACTIONS = pa.schema(
         ("events", pa.int64()),
         ("mark", pa.int64()),
         ("snapshot", pa.string()),
+        ("time", pa.int64()),
     ]
 )
 SIGNAL = "signal"
@@ -215,6 +217,7 @@ def _members(table: TableBatch) -> pa.RecordBatch:
         "order": pc.struct_field(transaction, "order"),
         "commit_ts": rows.column("commit_ts").cast(pa.int64()),
         "snapshot": _snapshot_marks(table),
+        "time": rows.column("commit_time").cast(pa.timestamp("ms", tz="UTC"), safe=False).cast(pa.int64()),
     }
     return pa.RecordBatch.from_arrays([columns.get(name, nothing) for name in _MEMBERS.names], schema=_MEMBERS)
 

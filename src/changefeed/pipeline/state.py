@@ -113,6 +113,7 @@ class State:
         reached: who counts transactions -> the number of the last one below the barrier, where no marks are sent.
         ended: offset of the last end of a transaction below the barrier.
         snapshots: places of the last snapshots below the barrier, where transactions are counted.
+        time: the latest commit time below the barrier, in milliseconds since 1970, where transactions are counted.
         resolved: topic -> partition -> the highest mark seen there.
         marks: topic -> partition -> the last mark of what the producer sends there now; after a restart it goes back.
         resent: where the producer has begun to send again, of partitions with pending rows; see `resent.py`.
@@ -136,6 +137,7 @@ class State:
     reached: dict[str, int] = field(default_factory=dict)
     ended: int = -1
     snapshots: tuple[int, ...] = ()
+    time: int | None = None
     resolved: Positions = field(default_factory=dict)
     marks: Positions = field(default_factory=dict)
     resent: Sendings = field(default_factory=dict)

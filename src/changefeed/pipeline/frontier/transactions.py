@@ -8,7 +8,7 @@ Rule 2. The barrier stands behind the longest row of whole transactions, in the 
 Rule 3. That none is missing among them is known where their names count up one by one. Elsewhere a schema change may be
         on its way, as its topic is another: the barrier then waits until the source had nothing more to read (*settled*).
 Rule 4. What was sent again lies at or below the barrier and is passed over. A transaction that lies there by its place
-        in the binlog, but not by its name, comes from another binlog: it has no order with the rest.
+        in the binlog, but not by its name or its commit time, comes from another binlog: it has no order with the rest.
 Rule 5. Rows of a snapshot belong to no transaction. All have the place up to which it was taken, and the last record of
         all is marked. The barrier waits before that place until the mark was read, or something that was streamed behind
         it, and the source had nothing more to read: then all tables take in the snapshot in one step.
@@ -99,6 +99,7 @@ class _Item:
         mark: offset of its end, -1 for none.
         signal: it has a signal for a snapshot: rows that it does not count may lie at its place.
         rows: of a snapshot: how many rows it has; None for all else.
+        time: its latest commit time in milliseconds, None where nobody said.
     """
 
     name: gtid.Name | None
@@ -108,6 +109,7 @@ class _Item:
     mark: int = -1
     signal: bool = False
     rows: int | None = None
+    time: int | None = None
 
 
 def barrier(state: State, chunks: Iterable[ChunkInfo], until: int | str | None, *, settled: bool) -> State:
@@ -127,7 +129,7 @@ def barrier(state: State, chunks: Iterable[ChunkInfo], until: int | str | None, 
         return state
     target = gtid.parse(until) if isinstance(until, str) else until
     at, mark, reached, ended = state.barrier, state.mark, dict(state.reached), state.ended
-    snapshots = state.snapshots
+    snapshots, time = state.snapshots, state.time
     for item in _items(known, state.ended):
         name = item.name
         if _is_repeated(item, state, settled=settled):
@@ -140,14 +142,14 @@ def barrier(state: State, chunks: Iterable[ChunkInfo], until: int | str | None, 
             snapshots = (*snapshots, item.last)[-_KNOWN_SNAPSHOTS:]
         if name is not None:
             mark, reached[name.source] = name.text, max(name.number, reached.get(name.source, 0))
-        at, ended = _later(at, item.last), max(ended, item.mark)
+        at, ended, time = _later(at, item.last), max(ended, item.mark), _later(time, item.time)
     else:
         if settled:
             loose = _loose(known)
             at = _later(
                 at, pc.max(loose if not isinstance(target, int) else loose.filter(pc.less_equal(loose, target))).as_py()
             )
-    return replace(state, barrier=at, mark=mark, reached=reached, ended=ended, snapshots=snapshots)
+    return replace(state, barrier=at, mark=mark, reached=reached, ended=ended, snapshots=snapshots, time=time)
 
 
 def reads_at(chunks: Iterable[ChunkInfo], barrier: int | None) -> bool:
@@ -184,8 +186,13 @@ def is_reached(state: State, until: str) -> bool:
 def _items(known: pa.Table, ended: int) -> Iterator[_Item]:
     """What is pending, in the order of the binlog. Transactions that have ended are in the order of their ends."""
     rows = known.filter(pc.is_valid(known.column("order"))).group_by("id")
-    found = rows.aggregate([("order", "count_distinct"), ("commit_ts", "min"), ("commit_ts", "max")]).to_pylist()
-    events = {row["id"]: (row["order_count_distinct"], row["commit_ts_min"], row["commit_ts_max"]) for row in found}
+    found = rows.aggregate(
+        [("order", "count_distinct"), ("commit_ts", "min"), ("commit_ts", "max"), ("time", "max")]
+    ).to_pylist()
+    events = {
+        row["id"]: (row["order_count_distinct"], row["commit_ts_min"], row["commit_ts_max"], row["time_max"])
+        for row in found
+    }
     ends = known.filter(pc.greater(known.column("mark"), ended)).sort_by("mark").to_pylist()
     keyed: list[tuple[int, _Item]] = []
     key = 0
@@ -194,10 +201,13 @@ def _items(known: pa.Table, ended: int) -> Iterator[_Item]:
     for end in ends:  # a connector that starts in the middle of a transaction ends it again, with fewer events
         most[end["id"]] = max(end["events"], most.get(end["id"], 0))
     for name, end in {end["id"]: end for end in ends}.items():
-        seen, first, last = events.pop(name, (0, None, None))
+        seen, first, last, time = events.pop(name, (0, None, None, None))
         key, whole = max(key, first or 0), seen >= most[name]
-        keyed.append((key, _Item(gtid.parse(name), first, last, whole, end["mark"], name in signals)))
-    keyed += [(first, _Item(gtid.parse(name), first, last, False)) for name, (_, first, last) in events.items()]
+        keyed.append((key, _Item(gtid.parse(name), first, last, whole, end["mark"], name in signals, time=time)))
+    keyed += [
+        (first, _Item(gtid.parse(name), first, last, False, time=time))
+        for name, (_, first, last, time) in events.items()
+    ]
     changes = pc.and_(pc.is_valid(known.column("events")), pc.is_null(known.column("mark")))
     streamed = known.filter(pc.and_(changes, pc.is_null(known.column("snapshot")))).to_pylist()
     keyed += [(c["commit_ts"], _change(c)) for c in streamed]
@@ -211,20 +221,25 @@ def _snapshots(known: pa.Table) -> Iterator[_Item]:
     mark = known.column("snapshot")
     of_one = pc.fill_null(pc.invert(pc.is_in(mark, value_set=pa.array([SIGNAL, _INCREMENTAL]))), False)
     of_one = pc.and_(of_one, pc.is_valid(mark))
-    rows, last = dict[int, int](), -1
+    rows, times, last = dict[int, int](), dict[int, int | None](), -1
     for line in (
-        known.filter(of_one).group_by(["commit_ts", "events", "snapshot"]).aggregate([([], "count_all")]).to_pylist()
+        known.filter(of_one)
+        .group_by(["commit_ts", "events", "snapshot"])
+        .aggregate([([], "count_all"), ("time", "max")])
+        .to_pylist()
     ):
         if line["commit_ts"] is None:
             continue
         is_row = line["events"] is None
         place = line["commit_ts"] + (0 if is_row else 1)
         rows[place] = rows.get(place, 0) + (line["count_all"] if is_row else 0)
+        times[place] = _later(times.get(place), line["time_max"])
         if line["snapshot"] == LAST:
             last = max(last, place)
     streamed = pc.max(known.filter(pc.invert(of_one)).column("commit_ts")).as_py()
     for place, count in rows.items():
-        yield _Item(None, place, place, last >= place or (streamed is not None and streamed > place), rows=count)
+        whole = last >= place or (streamed is not None and streamed > place)
+        yield _Item(None, place, place, whole, rows=count, time=times[place])
 
 
 def _is_read(lines: pa.Table) -> pa.ChunkedArray:
@@ -265,6 +280,12 @@ def _is_repeated(item: _Item, state: State, *, settled: bool) -> bool:
         raise UnsupportedError(
             f"transaction {item.name.text} lies before what has been applied by its place in the "
             "binlog, and after it by its name: the upstream has begun another binlog (a failover, RESET MASTER), and its "
+            "changes have no order with those before. Start a new pipeline from a snapshot"
+        )
+    if item.rows is None and item.time is not None and state.time and item.time > state.time:
+        raise UnsupportedError(
+            f"transaction {item.name.text if item.name else f'at {_place(item.first)}'} lies before what has been applied by its "
+            "place in the binlog, and was committed after it: the upstream has begun another binlog (RESET MASTER), and its "
             "changes have no order with those before. Start a new pipeline from a snapshot"
         )
     return True
