@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from changefeed.errors import SinkError
+from changefeed.local_files import link_new, make_folder
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _PASSING = (errno.EAGAIN, errno.EBUSY, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
-_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 _UNFINISHED = ".tmp"  # files that have no name yet
 _STALE = 24 * 3600.0  # seconds after which nobody is at work on one of these
 
@@ -86,28 +86,17 @@ class LocalFolder:
         path = f"{self.path}/{name}"
         unfinished = f"{self.path}/{_UNFINISHED}/{uuid.uuid4().hex}"
         with _told(path):
-            _make(os.path.dirname(path))
-            _make(os.path.dirname(unfinished))
+            make_folder(os.path.dirname(path))
+            make_folder(os.path.dirname(unfinished))
             try:
                 with open(unfinished, "xb") as file:
                     file.write(data)
                     file.flush()
                     os.fsync(file.fileno())
-                os.link(unfinished, path)
-            except FileExistsError:
-                return False
-            except OSError as error:
-                if error.errno in _NO_LINKS:
-                    raise SinkError(
-                        f"{self.path}: this file system has no hard links ({error.strerror}), by which a run is kept from "
-                        "writing over another's: choose a sink.path on another one"
-                    ) from error
-                raise
+                return link_new(unfinished, path, self.path)
             finally:
                 with suppress(OSError):
                     os.unlink(unfinished)
-            _sync(os.path.dirname(path))
-        return True
 
     def delete(self, name: str) -> None:
         """See `WritableFolder`."""
@@ -122,28 +111,6 @@ class LocalFolder:
                 with suppress(FileNotFoundError):
                     if os.stat(f"{folder}/{name}").st_mtime < time.time() - _STALE:
                         os.unlink(f"{folder}/{name}")
-
-
-def _make(folder: str) -> None:
-    """Makes a folder, and its name durable."""
-    if os.path.isdir(folder):
-        return
-    parent = os.path.dirname(folder)
-    if parent and parent != folder:
-        _make(parent)
-    with suppress(FileExistsError):
-        os.mkdir(folder)
-    _sync(parent or ".")
-
-
-def _sync(folder: str) -> None:
-    """Makes the names in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # some file systems have nothing to do, and say so by an error
-            os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @contextmanager
