@@ -103,6 +103,17 @@ class ClosingEncoder(Encoder, Interface):
         ...
 
 
+@runtime_checkable
+class NumberingEncoder(Encoder, Interface):
+    """An encoder that numbers the events that it writes.
+
+    Attributes:
+        last_number: of the last event. Set on a new encoder, it goes on behind it.
+    """
+
+    last_number: int
+
+
 class Options(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
     """Base of every protocol's options. Names and values are the producer's own; fields carry a description."""
 

@@ -4,8 +4,8 @@
                           └▶ control event ────────▲            where to: routing
 
 Rule 1. An event whose origin has `sourceType` was read from this protocol: its header is the one it had. Others get
-        seqIds that count from 1, and of file, position and gtid what their origin has by these names; the gtid of a row
-        may be its transaction's id, too.
+        seqIds that count from 1, or on from `last_number`, and of file, position and gtid what their origin has by these
+        names; the gtid of a row may be its transaction's id, too.
 Rule 2. Between changes of other protocols there are checkpoints, every checkpoint_interval seconds of commit time and at
         the end, on every partition: all that was before them has been written.
 
@@ -51,7 +51,7 @@ class Encoder:
         self._cutter = Cutter(options.max_data_bytes)
         self._router = Router(options)
         self._groups = Groups(options.max_data_bytes, options.merge_entries)
-        self._seq_id = 0
+        self.last_number = 0
         self._checkpoint: int | None = None  # commit time of the last one
         self._uncovered: tuple[int, Origin] | None = None  # the last event from elsewhere after it
 
@@ -142,9 +142,9 @@ class Encoder:
 
     def _origin(self, given: Origin) -> Origin:
         """The origin of an event from elsewhere, as this protocol has it."""
-        self._seq_id += 1
+        self.last_number += 1
         taken = {name: given[name] for name, kind in _TAKEN.items() if type(given.get(name)) is kind}
-        return {"sourceType": self._options.source_number, **taken, "seqId": self._seq_id}
+        return {"sourceType": self._options.source_number, **taken, "seqId": self.last_number}
 
     def _checkpoint_before(self, seconds: int) -> None:
         """Writes checkpoints, when it is time, before an event of this commit time."""

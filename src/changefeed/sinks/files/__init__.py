@@ -1,0 +1,1 @@
+"""A folder of record logs as an event sink; see `events.py`."""

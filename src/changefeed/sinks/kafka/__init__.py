@@ -1,0 +1,1 @@
+"""Kafka topics as an event sink; see `events.py`."""

@@ -1,0 +1,307 @@
+"""Kafka topics as an event sink: one transaction for each append.
+
+    begin ─▶ records, each to the topic and partition that the encoder chose ─▶ write id ─▶ commit
+                                                                                    │
+                  offset of partition 0 of `topic`, in the owner's consumer group: its metadata is the mark, as JSON
+
+Rule 1. The transactional id is made from the owner. A sink that appends for the first time, or after an append that raised,
+makes a new producer: Kafka then ends the owner's last transaction, one way or the other, and refuses whatever older producer
+of this id comes later.
+Rule 2. Only behind that is the last write id read, by a consumer that waits for open transactions. So nothing can come
+between it and this producer's commit, or the commit fails. After that the sink knows the last write id by itself.
+Rule 3. That a producer was refused does not say that a newer run did it: an older one that woke up may have. The write id
+in Kafka decides: with a higher epoch there it is a `FencedError`, else another try may work.
+Rule 4. Readers with `isolation.level=read_committed` see an append once, and whole. Others also see what was never committed.
+Rule 5. Topics are not created here, and have as many partitions as the encoder's options say, at least.
+
+Kafka forgets offsets of a consumer group without members after `offsets.retention.minutes`, by default seven days after they
+were written. A pipeline that was killed inside of an append and stays down for longer may append once more. Who knows of
+earlier appends and finds no write id at all should stop.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+import pyarrow as pa
+
+from changefeed.errors import ConfigError, MissingExtraError, SinkError
+from changefeed.model.batch import Decoded
+from changefeed.protocols.base import Encoder
+from changefeed.sinks.base import WriteId
+from changefeed.sinks.events import Mark, Writing, is_made, mark_of
+
+try:
+    from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+except ImportError as error:
+    raise MissingExtraError("a Kafka sink", "kafka") from error
+
+_MARK_BYTES = 4096  # a broker's default `offset.metadata.max.bytes`
+_DEFAULTS = {
+    "message.max.bytes": 1_000_000_000,  # the topic's own limit counts
+    "transaction.timeout.ms": 300_000,
+    "linger.ms": 20,
+    "compression.type": "lz4",
+    "topic.metadata.propagation.max.ms": 2000,
+    "log_level": 0,
+}
+_OURS = ("transactional.id", "group.id", "enable.auto.commit", "isolation.level", "enable.idempotence", "acks")
+_REFUSED = (
+    KafkaError._FENCED,
+    KafkaError._FATAL,
+    KafkaError.PRODUCER_FENCED,
+    KafkaError.INVALID_PRODUCER_EPOCH,
+    KafkaError.INVALID_PRODUCER_ID_MAPPING,
+)
+_NOT_ALLOWED = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    KafkaError._AUTHENTICATION,
+)
+
+
+@dataclass(slots=True)
+class KafkaEvents:
+    """The event sink of one pipeline in the topics of a cluster.
+
+    Attributes:
+        servers: `host:port,…`.
+        topic: where the write id is kept; records go where the encoder says, which is this topic as a rule.
+        encoder: makes an encoder of the protocol.
+        properties: librdkafka's own, for security and sizes.
+        timeout: seconds for the brokers to answer.
+    """
+
+    servers: str
+    topic: str
+    encoder: Callable[[], Encoder]
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)  # passwords among them
+    timeout: float = 60.0
+    owner: str = ""
+    atomic: bool = True
+    _writing: Writing = field(init=False, repr=False)
+    _producer: Producer | None = field(init=False, default=None, repr=False)
+    _last: Mark | None = field(init=False, default=None, repr=False)  # of `_producer`
+    _partitions: dict[str, int] = field(init=False, default_factory=dict, repr=False)
+    _unsure: bool = field(init=False, default=False, repr=False)  # an append has raised
+
+    def __post_init__(self) -> None:
+        if taken := [name for name in _OURS if name in self.properties]:
+            raise ConfigError(f"{', '.join(taken)} is set by the sink itself: leave it out of the properties")
+        self._writing = Writing(self.encoder)
+
+    @property
+    def location(self) -> str:
+        """See `EventSink`."""
+        return f"kafka://{self.servers}/{self.topic}"
+
+    def owned_by(self, owner: str) -> KafkaEvents:
+        """See `EventSink`."""
+        return replace(self, owner=owner)
+
+    def last(self) -> WriteId | None:
+        """See `EventSink`. Waits for a transaction that is open; after an append that raised, it is ended first."""
+        if self._unsure:
+            self._open()
+        mark = self._read()
+        return None if mark is None else mark.write_id
+
+    def append(self, changes: Decoded, write_id: WriteId, note: str) -> None:
+        """See `EventSink`."""
+        if self._producer is None:
+            if is_made(self.location, self._read(stable=False), write_id):
+                return
+            self._open()
+        if is_made(self.location, self._last, write_id):
+            is_made(self.location, self._read(), write_id)
+            return
+        try:
+            records, number = self._writing.records(changes, self._last)
+            self._check(records)
+            mark = mark_of(write_id, number, note)
+            self._commit(records, mark, write_id)
+        except BaseException:
+            self._drop(unsure=True)
+            raise
+        self._last = mark
+
+    def close(self) -> None:
+        """See `EventSink`."""
+        self._drop(unsure=self._unsure)
+
+    # Connections.
+
+    def _open(self) -> None:
+        """A new producer, behind which no older one can write; and the last write id. See rules 1 and 2."""
+        self._drop(unsure=self._unsure)
+        with self._named("opening a transactional producer"):
+            producer = Producer({**_DEFAULTS, **self._common(), "transactional.id": self._id})
+            self._count(producer, self.topic)  # this says sooner than the next line that no server answers
+            producer.init_transactions(self.timeout)
+        self._last = self._read()
+        self._producer, self._unsure = producer, False
+
+    def _drop(self, *, unsure: bool) -> None:
+        """Forgets the producer, its transaction and the encoder."""
+        self._producer, self._last, self._unsure = None, None, unsure
+        self._partitions = {}
+        self._writing.forget()
+
+    def _read(self, *, stable: bool = True) -> Mark | None:
+        """The mark in the owner's group; if `stable`, after transactions that are open."""
+        with self._named("reading the last write id"), self._group(stable=stable) as group:
+            [found] = group.committed([TopicPartition(self.topic, 0)], self.timeout)
+            if found.error is not None:
+                raise KafkaException(found.error)
+        try:
+            return msgspec.json.decode(found.metadata, type=Mark) if found.metadata else None
+        except msgspec.DecodeError as error:
+            raise SinkError(
+                f"{self.location}: group {self._id} has an offset of somebody else for partition 0 of {self.topic} ({error}): "
+                "nobody but the sink may use the group"
+            ) from error
+
+    @contextmanager
+    def _group(self, *, stable: bool = True) -> Iterator[Consumer]:
+        """A consumer of the owner's group that never joins it."""
+        isolation = "read_committed" if stable else "read_uncommitted"
+        own = {"group.id": self._id, "enable.auto.commit": False, "isolation.level": isolation}
+        consumer = Consumer({"log_level": 0, **self._common(), **own})
+        try:
+            yield consumer
+        finally:
+            consumer.close()
+
+    @property
+    def _id(self) -> str:
+        """The transactional id and the group; a group takes no spaces and only ASCII."""
+        return quote(self.owner, safe=":") or "changefeed"
+
+    def _common(self) -> dict[str, Any]:
+        return {"bootstrap.servers": self.servers, **self.properties}
+
+    # One append.
+
+    def _commit(self, records: pa.RecordBatch, mark: Mark, write_id: WriteId) -> None:
+        """One transaction."""
+        producer = self._producer
+        assert producer is not None
+        try:
+            producer.begin_transaction()
+            self._send(producer, records)
+            at = TopicPartition(self.topic, 0, mark.step, _text(mark))
+            with self._group() as group:
+                producer.send_offsets_to_transaction([at], group.consumer_group_metadata(), self.timeout)
+            producer.commit_transaction(self.timeout)
+        except KafkaException as error:
+            found = error.args[0]
+            if found.code() in _REFUSED:
+                is_made(self.location, self._read(), write_id)
+                raise SinkError(
+                    f"{self.location}: {write_id}: Kafka refused this producer ({found.str()}): another one of this pipeline was "
+                    "opened, or the append took longer than transaction.timeout.ms",
+                    transient=True,
+                ) from error
+            self._abort(producer)
+            raise self._error(f"appending {write_id}", found) from error
+        except BaseException:
+            self._abort(producer)
+            raise
+
+    def _send(self, producer: Producer, records: pa.RecordBatch) -> None:
+        """Gives the records to the producer, and waits until the brokers have them."""
+        refused: list[Any] = []
+
+        def delivered(error: Any, message: Any) -> None:
+            if error is not None:
+                refused.append(error)
+
+        for record in _messages(records):
+            while not refused:
+                try:
+                    producer.produce(**record, on_delivery=delivered)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+            producer.poll(0)
+        until = time.monotonic() + self.timeout
+        while not refused and len(producer) and time.monotonic() < until:
+            producer.poll(0.1)
+        if refused:
+            raise KafkaException(refused[0])
+
+    def _abort(self, producer: Producer) -> None:
+        with suppress(KafkaException):  # the next producer ends it; the error at hand came first
+            producer.abort_transaction(self.timeout)
+
+    def _check(self, records: pa.RecordBatch) -> None:
+        """Refuses records for topics and partitions that are not there."""
+        assert self._producer is not None
+        places = pa.Table.from_batches([records.select(["topic", "partition"])])
+        for place in places.group_by("topic").aggregate([("partition", "max")]).to_pylist():
+            topic, highest = place["topic"], place["partition_max"]
+            if self._partitions.get(topic, 0) <= highest:
+                self._partitions[topic] = self._count(self._producer, topic)
+            if self._partitions[topic] <= highest:
+                raise ConfigError(
+                    f"topic {topic} at {self.servers} has {self._partitions[topic]} partitions, and the encoder writes to "
+                    f"partition {highest}: add partitions, or dispatch over as many as there are by the protocol's options"
+                )
+
+    def _count(self, producer: Producer, topic: str) -> int:
+        """How many partitions a topic has."""
+        with self._named("asking for topics"):
+            found = producer.list_topics(topic, self.timeout).topics.get(topic)
+        if found is None or (found.error and found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART):
+            raise ConfigError(f"no topic {topic} at {self.servers}: create it first, or correct the sink section")
+        if found.error:
+            raise self._error("asking for topics", found.error)
+        return len(found.partitions)
+
+    # Errors.
+
+    @contextmanager
+    def _named(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except KafkaException as error:
+            raise self._error(doing, error.args[0]) from error
+
+    def _error(self, doing: str, error: Any) -> Exception:
+        """The error for one of Kafka's."""
+        said = f"{self.location}: {doing}: {error.str()}"
+        if error.code() == KafkaError._INVALID_ARG:
+            return ConfigError(said)
+        if error.code() in _NOT_ALLOWED:
+            return SinkError(
+                f"{said}. The user needs Write and Describe on the topics, Write and Describe on the transactional id and Read "
+                f"on the group, both {self._id}"
+            )
+        if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+            return SinkError(f"{said}. Raise max.message.bytes of the topic, or lower the protocol's own limit")
+        return SinkError(said, transient=True)
+
+
+def _messages(records: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    """The records as `Producer.produce` takes them; those without a timestamp get one from the client."""
+    times = records.column("timestamp").cast(pa.int64()).to_pylist()
+    names = ("topic", "partition", "key", "value", "headers")
+    columns = [records.column(name).to_pylist() for name in names]
+    for topic, partition, key, value, headers, us in zip(*columns, times, strict=True):
+        record = {"topic": topic, "partition": partition, "key": key, "value": value}
+        record["headers"] = [(header["key"], header["value"]) for header in headers or ()]
+        yield record if us is None else {**record, "timestamp": us // 1000}
+
+
+def _text(mark: Mark) -> str:
+    """The mark as JSON; without the note where that is too long."""
+    text = msgspec.json.encode(mark)
+    return (text if len(text) <= _MARK_BYTES else msgspec.json.encode(msgspec.structs.replace(mark, note=""))).decode()

@@ -1,0 +1,83 @@
+"""A log of records in memory, for tests: the contract of `sinks.events` in its shortest form.
+
+A `RecordLog` stands for the target: every sink that is opened on it sees the same records, as two runs of a pipeline see one
+topic. One lock makes an append atomic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from threading import Lock
+
+import pyarrow as pa
+
+from changefeed.model.batch import Decoded
+from changefeed.protocols.base import Encoder
+from changefeed.sinks.base import WriteId
+from changefeed.sinks.events import Ends, Mark, Writing, is_made, mark_of, numbered, overtaken
+
+
+@dataclass(slots=True)
+class RecordLog:
+    """The target.
+
+    Attributes:
+        appends: the records of each append, with offsets.
+        marks: owner -> the mark of its last append.
+        ends: where each partition ends.
+        on_pass: failpoints: called with `append.before` and `append.after`, outside of the lock; a test may raise there.
+    """
+
+    appends: list[pa.RecordBatch] = field(default_factory=list)
+    marks: dict[str, Mark] = field(default_factory=dict)
+    ends: Ends = field(default_factory=dict)
+    lock: Lock = field(default_factory=Lock)
+    on_pass: Callable[[str], None] = lambda name: None
+
+
+@dataclass(slots=True)
+class MemoryEvents:
+    """The event sink of one pipeline on a `RecordLog`."""
+
+    log: RecordLog
+    encoder: Callable[[], Encoder]
+    owner: str = ""
+    atomic: bool = True
+    location: str = "memory:"
+    _writing: Writing = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._writing = Writing(self.encoder)
+
+    def owned_by(self, owner: str) -> MemoryEvents:
+        """See `EventSink`."""
+        return replace(self, owner=owner)
+
+    def last(self) -> WriteId | None:
+        """See `EventSink`."""
+        mark = self.log.marks.get(self.owner)
+        return None if mark is None else mark.write_id
+
+    def append(self, changes: Decoded, write_id: WriteId, note: str) -> None:
+        """See `EventSink`."""
+        last = self.log.marks.get(self.owner)
+        if is_made(self.location, last, write_id):
+            return
+        try:
+            records, number = self._writing.records(changes, last)
+            self.log.on_pass("append.before")
+            with self.log.lock:
+                if self.log.marks.get(self.owner) != last:
+                    raise overtaken(self.location, self.log.marks.get(self.owner), write_id)
+                records, self.log.ends = numbered(records, self.log.ends)
+                self.log.appends.append(records)
+                self.log.marks[self.owner] = mark_of(write_id, number, note)
+            self.log.on_pass("append.after")
+        except BaseException:
+            self._writing.forget()
+            raise
+
+    def close(self) -> None:
+        """See `EventSink`."""
+        self._writing.forget()

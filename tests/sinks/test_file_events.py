@@ -1,0 +1,96 @@
+"""What is the folder's own about appending events: it is a record log like any other, and nobody else's files are in it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from changefeed import record_log
+from changefeed.errors import SinkError
+from changefeed.model.batch import record_batch
+from changefeed.protocols import protocol
+from changefeed.protocols.base import Stores
+from changefeed.sinks.base import WriteId
+from changefeed.sinks.files.events import FileEvents
+from tests.cli.command import invoke
+from tests.protocols.conformance.cases import decode, histories
+from tests.sinks.event_contract import Plain, marks
+
+
+def folder(tmp_path: Path) -> FileEvents:
+    """A folder with two appends."""
+    sink = FileEvents(str(tmp_path / "log"), Plain)
+    sink.append(marks("shop", 1, 2), WriteId(1, 1, 1), "{}")
+    sink.append(marks("shop", 3), WriteId(1, 2, 1), "{}")
+    return sink
+
+
+def test_files_are_numbered_and_nothing_else_lies_there(tmp_path: Path) -> None:
+    sink = folder(tmp_path)
+    there = sorted(path.relative_to(sink.path).as_posix() for path in Path(sink.path).rglob("*"))
+    assert there == [".unfinished", f"{1:020}.parquet", f"{2:020}.parquet"]
+
+
+def test_a_folder_is_decoded_in_order(tmp_path: Path) -> None:
+    """By `changefeed decode`, one log with the offsets of both appends."""
+    history = next(h for h in histories() if h.file.startswith("shop/") and h.protocol == "ticdc-open")
+    spoken, path = protocol("ticdc-open"), tmp_path / "log"
+    options = spoken.read_options(history.options)
+    sink = FileEvents(str(path), lambda: spoken.encoder(options, Stores()))
+    for step, at in enumerate((0, 15), 1):
+        sink.append(decode(history, history.records.slice(at, 15)), WriteId(1, step, 1), "{}")
+    one = tmp_path / "one.parquet"
+    record_log.write(one, record_log.read(path))
+    results = [invoke("decode", log, "--protocol", "ticdc-open", "--json") for log in (path, one)]
+    assert results[0].exit_code == 0
+    assert results[0].output == results[1].output
+    assert len(results[0].output.splitlines()) >= 30
+    offsets = [row["offset"] for batch in record_log.read(path) for row in batch.to_pylist() if row["partition"] == 0]
+    assert offsets == list(range(len(offsets)))
+
+
+@pytest.mark.parametrize("name", ["a.parquet", f"{7:020}.parquet"])
+def test_a_file_of_somebody_else_is_refused(tmp_path: Path, name: str) -> None:
+    sink = folder(tmp_path)
+    record_log.write(f"{sink.path}/{name}", [record_batch([])])
+    with pytest.raises(SinkError, match=rf"{name}: no file of an event sink.* folder of its own"):
+        sink.append(marks("shop", 4), WriteId(1, 3, 1), "{}")
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    sink = folder(tmp_path)
+    Path(sink.path, f"{2:020}.parquet").write_bytes(b"PAR1")
+    with pytest.raises(SinkError, match=rf"{2:020}.parquet: no file of an event sink"):
+        sink.last()
+
+
+def test_a_newer_format_is_refused(tmp_path: Path) -> None:
+    sink = folder(tmp_path)
+    records = record_batch([])
+    with pq.ParquetWriter(f"{sink.path}/{3:020}.parquet", records.schema) as writer:
+        writer.add_key_value_metadata({"changefeed.append": '{"format":2,"owner":"","marks":{},"ends":{}}'})
+    with pytest.raises(SinkError, match="written by a newer changefeed, in format 2; this one reads 1"):
+        sink.last()
+
+
+@pytest.mark.parametrize("failing, transient", [(errno.ENOSPC, True), (errno.EROFS, False)])
+def test_a_disk_that_refuses_is_an_error_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int, transient: bool
+) -> None:
+    sink = folder(tmp_path)
+
+    def refuse(handle: int) -> None:
+        raise OSError(failing, os.strerror(failing))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", refuse)
+        with pytest.raises(SinkError, match=os.strerror(failing)) as caught:
+            sink.append(marks("shop", 4), WriteId(1, 3, 1), "{}")
+    assert caught.value.transient is transient
+    assert (sink.last(), os.listdir(f"{sink.path}/.unfinished")) == (WriteId(1, 2, 1), [])
+    sink.append(marks("shop", 4), WriteId(1, 3, 1), "{}")
+    assert record_log.count(sink.path) == 4
