@@ -5,15 +5,18 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
 from changefeed import record_log
-from changefeed.errors import SinkError
+from changefeed.errors import ConfigError, SinkError
 from changefeed.model.batch import record_batch
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Stores
+from changefeed.sinks import EVENT_SINKS, event_sink, event_sink_sections
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.files.events import FileEvents
 from tests.cli.command import invoke
@@ -94,3 +97,22 @@ def test_a_disk_that_refuses_is_an_error_and_leaves_nothing(
     assert (sink.last(), os.listdir(f"{sink.path}/.unfinished")) == (WriteId(1, 2, 1), [])
     sink.append(marks("shop", 4), WriteId(1, 3, 1), "{}")
     assert record_log.count(sink.path) == 4
+
+
+def test_every_event_sink_has_a_section_and_opens() -> None:
+    """By their types, and without asking the target for anything."""
+    said: dict[str, tuple[dict[str, Any], str]] = {
+        "files": ({"path": "/nowhere/log/"}, "/nowhere/log"),
+        "kafka": (
+            {"servers": "h:9092", "topic": "shop", "properties": {"sasl.password": "xyzzy"}},
+            "kafka://h:9092/shop",
+        ),
+    }
+    assert said.keys() == EVENT_SINKS.keys() == event_sink_sections().keys()
+    for name, section in event_sink_sections().items():
+        values, location = said[name]
+        sink = event_sink(section.model_validate({"type": name, **values}), Plain)
+        assert (sink.location, sink.atomic) == (location, True)
+        assert "xyzzy" not in repr(sink)
+    with pytest.raises(ConfigError, match=r'unknown event sink "kafak"\. Did you mean "kafka"'):
+        event_sink(SimpleNamespace(type="kafak"), Plain)

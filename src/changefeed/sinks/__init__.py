@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import unknown_name
+from changefeed.protocols.base import Encoder
 from changefeed.sinks.base import TableSink
+from changefeed.sinks.events import EventSink
 from changefeed.sinks.letters import LetterTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from changefeed.section import Section
     from changefeed.sinks.section import SinkSection
 
 SINKS: dict[str, str] = {
     "delta": "changefeed.sinks.delta",
+}
+# Sinks to which changes are appended as records; the contract is in `events.py`.
+EVENT_SINKS: dict[str, str] = {
+    "files": "changefeed.sinks.files",
+    "kafka": "changefeed.sinks.kafka",
 }
 
 
@@ -51,6 +60,27 @@ def letter_table(definition: Any, path: str, session: SparkSession | None = None
         ConfigError: there is no sink of this type.
     """
     opened: LetterTable = _module(definition).open_letters(path, session)
+    return opened
+
+
+def event_sink_sections() -> dict[str, type[Section]]:
+    """What can be configured of each event sink, by its type."""
+    return {name: import_module(f"{place}.section").SECTION for name, place in EVENT_SINKS.items()}
+
+
+def event_sink(definition: Any, encoder: Callable[[], Encoder]) -> EventSink:
+    """The event sink that a section describes.
+
+    Args:
+        definition: the section.
+        encoder: makes an encoder of the protocol in which the changes are written.
+
+    Raises:
+        ConfigError: there is none of this type.
+    """
+    if definition.type not in EVENT_SINKS:
+        raise unknown_name("event sink", definition.type, EVENT_SINKS)
+    opened: EventSink = import_module(EVENT_SINKS[definition.type]).open_events(definition, encoder)
     return opened
 
 

@@ -1,1 +1,17 @@
 """Kafka topics as an event sink; see `events.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from changefeed.protocols.base import Encoder
+    from changefeed.sinks.kafka.events import KafkaEvents
+
+
+def open_events(definition: Any, encoder: Callable[[], Encoder]) -> KafkaEvents:
+    """The sink that a `type: kafka` section describes."""
+    from changefeed.sinks.kafka.events import KafkaEvents
+
+    return KafkaEvents(definition.servers, definition.topic, encoder, definition.properties)

@@ -1,0 +1,19 @@
+"""The section of an event sink of `type: files`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from changefeed.section import Section
+
+
+class FilesSink(Section):
+    """Record logs in a folder: a Parquet file for each append."""
+
+    type: Literal["files"]
+    path: str = Field(description="A folder of this machine that nothing else writes to.")
+
+
+SECTION = FilesSink
