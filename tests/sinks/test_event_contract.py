@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +17,7 @@ from changefeed.model.batch import RECORDS, Decoded, record_batch
 from changefeed.protocols import PROTOCOLS, protocol
 from changefeed.protocols.base import NumberingEncoder
 from changefeed.sinks.base import WriteId
+from changefeed.sinks.events import EventSink
 from tests.protocols.conformance.cases import Case, cases, decode, histories, lines, reference, stores
 from tests.sinks.event_contract import Files, Given, Harness, Kafka, Memory, Plain, marks, said
 
@@ -276,6 +279,38 @@ def test_an_append_whose_answer_was_lost_is_there_once(harness: Harness) -> None
     sink.append(marks(topic, 1), WriteId(1, 1, 1), "{}")
     sink.append(marks(topic, 2), WriteId(1, 1, 2), "{}")
     assert values(harness) == [1, 2]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_schedules_of_three_runs_keep_the_contract(harness: Harness, seed: int) -> None:
+    """The records are those of growing write ids, once each, and the last write id is that of the last append."""
+    random, topic = Random(seed), harness.topic()
+    runs = {epoch: harness.sink(Plain) for epoch in (1, 2, 3)}
+    others = {epoch: harness.sink(Plain) for epoch in runs}  # the same runs, as somebody else opens them
+    there: set[int] = set()  # appends that were the last one when they had answered
+
+    def append(epoch: int, step: int, sink: EventSink | None = None) -> None:
+        number = epoch * 100 + step
+        with suppress(FencedError, SinkError, StopError):
+            (sink or runs[epoch]).append(marks(topic, number), WriteId(epoch, step, 1), "{}")
+            if harness.sink(Plain).last() == WriteId(epoch, step, 1):
+                there.add(number)
+
+    steps, alone = (6, 1) if isinstance(harness, Kafka) else (40, 5)  # up to `alone`, one run has all to itself
+    for step in range(1, steps):
+        epoch = random.choice((1, 1, 1, 2, 2, 3)) if step > alone else 1
+        place, other = random.choice(("before", "after")), random.choice((1, 2, 3) if step > alone else (1,))
+        hook = random.choice((stop, lambda other=other, step=step: append(other, step, others[other]), None))
+        if hook is not None:
+            harness.at(place, hook)
+        append(epoch, step)
+        harness.at(place, lambda: None)
+        append(random.choice((1, epoch)), random.randint(max(1, step - 1), step))
+    found, last = values(harness), harness.sink(Plain).last()
+    assert found == sorted(set(found))
+    assert there
+    assert there <= set(found)
+    assert last == WriteId(found[-1] // 100, found[-1] % 100, 1)
 
 
 # What an encoder remembers.

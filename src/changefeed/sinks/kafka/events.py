@@ -21,6 +21,7 @@ earlier appends and finds no write id at all should stop.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -42,6 +43,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("a Kafka sink", "kafka") from error
 
+_log = logging.getLogger(__name__)
 _MARK_BYTES = 4096  # a broker's default `offset.metadata.max.bytes`
 _DEFAULTS = {
     "message.max.bytes": 1_000_000_000,  # the topic's own limit counts
@@ -49,7 +51,6 @@ _DEFAULTS = {
     "linger.ms": 20,
     "compression.type": "lz4",
     "topic.metadata.propagation.max.ms": 2000,
-    "log_level": 0,
 }
 _OURS = ("transactional.id", "group.id", "enable.auto.commit", "isolation.level", "enable.idempotence", "acks")
 _REFUSED = (
@@ -58,6 +59,11 @@ _REFUSED = (
     KafkaError.PRODUCER_FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,
     KafkaError.INVALID_PRODUCER_ID_MAPPING,
+)
+_STARTING = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 )
 _NOT_ALLOWED = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -143,7 +149,7 @@ class KafkaEvents:
         """A new producer, behind which no older one can write; and the last write id. See rules 1 and 2."""
         self._drop(unsure=self._unsure)
         with self._named("opening a transactional producer"):
-            producer = Producer({**_DEFAULTS, **self._common(), "transactional.id": self._id})
+            producer = Producer({**_DEFAULTS, **self._common(), "transactional.id": self._id}, logger=_log)
             self._count(producer, self.topic)  # this says sooner than the next line that no server answers
             producer.init_transactions(self.timeout)
         self._last = self._read()
@@ -158,9 +164,7 @@ class KafkaEvents:
     def _read(self, *, stable: bool = True) -> Mark | None:
         """The mark in the owner's group; if `stable`, after transactions that are open."""
         with self._named("reading the last write id"), self._group(stable=stable) as group:
-            [found] = group.committed([TopicPartition(self.topic, 0)], self.timeout)
-            if found.error is not None:
-                raise KafkaException(found.error)
+            found = self._committed(group)
         try:
             return msgspec.json.decode(found.metadata, type=Mark) if found.metadata else None
         except msgspec.DecodeError as error:
@@ -169,12 +173,26 @@ class KafkaEvents:
                 "nobody but the sink may use the group"
             ) from error
 
+    def _committed(self, group: Consumer) -> TopicPartition:
+        """The group's offset; a coordinator that is only starting gets time."""
+        until = time.monotonic() + self.timeout
+        while True:
+            try:
+                [found] = group.committed([TopicPartition(self.topic, 0)], self.timeout)
+                if found.error is None:
+                    return found
+                raise KafkaException(found.error)
+            except KafkaException as error:
+                if error.args[0].code() not in _STARTING or time.monotonic() > until:
+                    raise
+            time.sleep(0.1)
+
     @contextmanager
     def _group(self, *, stable: bool = True) -> Iterator[Consumer]:
         """A consumer of the owner's group that never joins it."""
         isolation = "read_committed" if stable else "read_uncommitted"
         own = {"group.id": self._id, "enable.auto.commit": False, "isolation.level": isolation}
-        consumer = Consumer({"log_level": 0, **self._common(), **own})
+        consumer = Consumer({**self._common(), **own}, logger=_log)
         try:
             yield consumer
         finally:
