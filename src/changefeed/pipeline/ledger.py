@@ -15,6 +15,7 @@ from changefeed.pipeline.store.files import FileStore
 from changefeed.pipeline.store.hadoop import folder_of_session
 from changefeed.pipeline.store.reading import FileReader, folder_at
 from changefeed.sinks import sink
+from changefeed.spark.files import reader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,12 +28,14 @@ def open_ledger(definition: Definition, spark: SparkSession) -> StateStore:
 
 
 def read_ledger(definition: Definition) -> Reading:
-    """The ledger for a command that reads it, without Spark.
+    """The ledger for a command that reads it: without Spark, unless the command is inside `read_by`.
 
     Raises:
-        ConfigError: the sink's path is a URL that nothing here can read.
+        NeedsSparkError: the sink's path is a URL that only Spark can read.
     """
-    return FileReader(folder_at(ledger_folder(definition)), definition.pipeline.name)
+    path, spark = ledger_folder(definition), reader()
+    folder = folder_at(path) if spark is None else folder_of_session(spark, path)
+    return FileReader(folder, definition.pipeline.name)
 
 
 def owner(definition: Definition) -> str | None:

@@ -1,0 +1,26 @@
+"""One archive and one cluster for the tests here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from changefeed.spark import archive as packer
+from tests.services.spark_cluster import SparkCluster
+
+
+@pytest.fixture(scope="session")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `changefeed package` makes of this installation."""
+    path = tmp_path_factory.mktemp("package") / packer.file_name()
+    packer.write(path, level=0)  # quicker here than to compress it and back
+    return path
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[SparkCluster]:
+    """A master and two workers of one core."""
+    with SparkCluster(tmp_path / "cluster") as cluster:
+        yield cluster
