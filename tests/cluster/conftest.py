@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from changefeed.spark import archive as packer
+from changefeed.spark import package
 from tests.services.spark_cluster import SparkCluster
 
 
@@ -24,3 +26,18 @@ def cluster(tmp_path: Path) -> Iterator[SparkCluster]:
     """A master and two workers of one core."""
     with SparkCluster(tmp_path / "cluster") as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> package.Made:
+    """What `changefeed package` writes."""
+    return package.write(tmp_path_factory.mktemp("packed") / "changefeed-cluster")
+
+
+@pytest.fixture(scope="session")
+def environment(packed: package.Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the archive unpacked as `environment`."""
+    folder = tmp_path_factory.mktemp("here")
+    (folder / "environment").mkdir()
+    subprocess.run(["tar", "-xzf", str(packed.archive), "-C", str(folder / "environment")], check=True)
+    return folder

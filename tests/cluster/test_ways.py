@@ -26,21 +26,6 @@ SMALL = {
 }
 
 
-@pytest.fixture(scope="module")
-def packed(tmp_path_factory: pytest.TempPathFactory) -> package.Made:
-    """What `changefeed package` writes."""
-    return package.write(tmp_path_factory.mktemp("packed") / "changefeed-cluster")
-
-
-@pytest.fixture(scope="module")
-def environment(packed: package.Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the archive unpacked as `environment`."""
-    folder = tmp_path_factory.mktemp("here")
-    (folder / "environment").mkdir()
-    subprocess.run(["tar", "-xzf", str(packed.archive), "-C", str(folder / "environment")], check=True)
-    return folder
-
-
 @pytest.mark.parametrize("master", ["cluster", "local[2]"])
 def test_spark_submit_in_client_mode(
     master: str, packed: package.Made, environment: Path, cluster: SparkCluster, tmp_path: Path

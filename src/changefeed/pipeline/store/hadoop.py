@@ -28,11 +28,7 @@ class HadoopFolder:
         folder, files = file_system(self.spark, f"{self.path}/{below}")
         if not files.exists(folder):
             return []
-        jvm: Any = self.spark._jvm
-        paths = jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(files.listStatus(folder))
-        # as one text, {path,path}: each call into the JVM takes longer than the text of a hundred paths
-        text = str(jvm.org.apache.commons.lang3.ArrayUtils.toString(paths))[1:-1]
-        names = [path.rpartition("/")[2] for path in text.split(",")] if text else []
+        names = names_of(self.spark, files.listStatus(folder))
         return [name for name in names if not name.startswith(".")]
 
     def read(self, name: str) -> bytes | None:
@@ -71,6 +67,20 @@ class HadoopFolder:
         jvm: Any = self.spark._jvm
         stores = getattr(jvm.org.apache.spark.sql.delta.storage, "LogStore$")
         return getattr(stores, "MODULE$").apply(self.spark._jsparkSession)
+
+
+def names_of(spark: SparkSession, statuses: Any) -> list[str]:
+    """The names of the files in an array of `FileStatus`, or of a subclass, as S3's."""
+    jvm: Any = spark._jvm
+    gateway: Any = spark.sparkContext._gateway
+    count = len(statuses)
+    # py4j takes an array of a subclass for no array of the class
+    copied = gateway.new_array(jvm.org.apache.hadoop.fs.FileStatus, count)
+    jvm.java.lang.System.arraycopy(statuses, 0, copied, 0, count)
+    paths = jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(copied)
+    # as one text, {path,path}: each call into the JVM takes longer than the text of a hundred paths
+    text = str(jvm.org.apache.commons.lang3.ArrayUtils.toString(paths))[1:-1]
+    return [path.rpartition("/")[2] for path in text.split(",")] if text else []
 
 
 def folder_of_session(spark: SparkSession, path: str) -> WritableFolder:
