@@ -51,7 +51,8 @@ def _submit(
         "--load-spark-defaults",
     ]
     command += ["--master", "yarn", "--deploy-mode", mode]
-    for name, value in (SUBMITTED | more).items():
+    staging = {"spark.yarn.stagingDir": yarn.staging.as_uri()}
+    for name, value in (SUBMITTED | staging | more).items():
         command += ["--conf", f"{name}={value}"]
     if mode == "cluster":
         command += ["--files", file]

@@ -89,6 +89,11 @@ class YarnCluster:
             "HADOOP_CONF_DIR": str(self.configuration),
         }
 
+    @property
+    def staging(self) -> Path:
+        """A folder for what spark-submit uploads."""
+        return self._folder / "staging"
+
     def said(self) -> str:
         """What all containers have said on stderr."""
         return "\n".join(path.read_text(errors="replace") for path in sorted(self._folder.glob("logs/*/*/stderr")))

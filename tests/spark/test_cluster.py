@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from changefeed.errors import ConfigError
-from changefeed.spark import archive, cluster
+from changefeed.spark import archive, cluster, workers
 from changefeed.spark.properties import EVERYWHERE, ONE_MACHINE, is_local
 from tests.services.processes import free_ports
 
@@ -45,6 +46,14 @@ def test_a_cluster_gets_nothing_that_is_chosen_for_one_machine() -> None:
     assert EVERYWHERE.keys() <= ours.keys()
     assert not [name for name in ours if "codegen" in name or "cacheSize" in name]
     assert ONE_MACHINE.keys() <= _missing(spark_master="local[2]").keys()
+
+
+def test_what_workers_are_told_means_nothing_to_a_shell() -> None:
+    """YARN writes it between double quotes into a script."""
+    told = _missing(spark_master="yarn")[f"spark.executorEnv.{workers.VARIABLE}"]
+    script = f'export TOLD="{told}"; printf %s "$TOLD"'
+    assert subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout == told
+    assert re.fullmatch(r"[\w=-]+", told)
 
 
 def test_what_the_cluster_says_stays_and_its_extensions_get_deltas_beside_them() -> None:

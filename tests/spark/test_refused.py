@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,7 +21,7 @@ def _work(spark: SparkSession) -> None:
 
 
 def test_the_sentence_of_a_daemon_that_refuses_arrives(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = json.dumps(workers.expected() | {"version": "9.9"})
+    wanted = workers.in_environment(workers.expected() | {"version": "9.9"})
     monkeypatch.setitem(spark.sparkContext.environment, workers.VARIABLE, wanted)
     with (
         pytest.raises(ConfigError, match=rf"^the worker on \S+ has changefeed 0\.1\.0, the driver 9\.9\. {FIX}"),
@@ -32,7 +31,7 @@ def test_the_sentence_of_a_daemon_that_refuses_arrives(spark: SparkSession, monk
 
 
 def test_a_daemon_that_lacks_nothing_goes_on(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(spark.sparkContext.environment, workers.VARIABLE, json.dumps(workers.expected()))
+    monkeypatch.setitem(spark.sparkContext.environment, workers.VARIABLE, workers.in_environment(workers.expected()))
     _work(spark)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -80,7 +79,7 @@ def test_a_worker_with_another_kernel_or_none_is_named(tmp_path: Path) -> None:
 
 
 def test_the_daemon_refuses_before_spark_hears_of_a_port() -> None:
-    environ = os.environ | {workers.VARIABLE: json.dumps(workers.expected() | {"version": "9.9"})}
+    environ = os.environ | {workers.VARIABLE: workers.in_environment(workers.expected() | {"version": "9.9"})}
     ran = subprocess.run(
         [sys.executable, "-m", "changefeed.spark.daemon"],
         env=environ,

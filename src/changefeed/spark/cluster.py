@@ -13,7 +13,6 @@ Rule 3. Spark starts workers on the driver's machine too, which plan a source, b
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import sys
@@ -85,7 +84,7 @@ def missing(conf: SparkConf) -> dict[str, str]:
     if DELTA[EXTENSIONS] not in extensions:
         ours[EXTENSIONS] = ",".join(filter(None, [extensions, DELTA[EXTENSIONS]]))
     if not local:
-        ours[f"spark.executorEnv.{workers.VARIABLE}"] = json.dumps(workers.expected())
+        ours[f"spark.executorEnv.{workers.VARIABLE}"] = workers.in_environment(workers.expected())
     return ours
 
 

@@ -11,6 +11,7 @@ Rule 3. What Spark itself says of such a worker ends as a sentence too (`told`).
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -50,6 +51,11 @@ def expected() -> Expected:
         "packages": list(_PACKAGES),
         "fix": _FIX,
     }
+
+
+def in_environment(expected: Expected) -> str:
+    """The value of `VARIABLE`: letters, digits, `-`, `_` and `=`, as YARN writes it into a shell script."""
+    return base64.urlsafe_b64encode(json.dumps(expected).encode()).decode()
 
 
 def sources(folder: Path) -> str:
@@ -127,7 +133,7 @@ def shipped() -> Callable[..., str]:
 def refuse() -> None:
     """Ends this process with a sentence on stderr if it is a worker that lacks something; Spark carries it to the driver."""
     text = os.environ.get(VARIABLE)
-    if text is not None and (said := shipped()(json.loads(text))):
+    if text is not None and (said := shipped()(json.loads(base64.urlsafe_b64decode(text)))):
         print(f"changefeed.errors.ConfigError: {said}", file=sys.stderr, flush=True)
         os._exit(1)
 
