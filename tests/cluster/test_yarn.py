@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,17 @@ SUBMITTED = {
     "spark.executor.instances": "2",
     "spark.ui.enabled": "false",
 }
+# Both attempts run it, in containers of one machine.
+KILLED_ONCE = """
+import os
+
+if not os.path.exists({0!r}):
+    os.environ["CHANGEFEED_FAILPOINT"] = "upsert.before:3"
+    open({0!r}, "x").close()
+from changefeed.cli import main
+
+main()
+"""
 
 
 @pytest.fixture
@@ -42,7 +54,7 @@ def yarn(tmp_path: Path) -> Iterator[YarnCluster]:
 
 
 def _submit(
-    packed: package.Made, yarn: YarnCluster, folder: Path, mode: str, file: str, **more: str
+    packed: package.Made, yarn: YarnCluster, folder: Path, mode: str, file: str
 ) -> subprocess.CompletedProcess[str]:
     command = [
         str(SPARK_HOME / "bin" / "spark-submit"),
@@ -52,7 +64,7 @@ def _submit(
     ]
     command += ["--master", "yarn", "--deploy-mode", mode]
     staging = {"spark.yarn.stagingDir": yarn.staging.as_uri()}
-    for name, value in (SUBMITTED | staging | more).items():
+    for name, value in (SUBMITTED | staging).items():
         command += ["--conf", f"{name}={value}"]
     if mode == "cluster":
         command += ["--files", file]
@@ -67,8 +79,9 @@ def test_in_cluster_mode_the_next_attempt_finishes_what_a_killed_driver_began(
     """The definition goes along as a file, and the driver runs in a container, in the archive's Python."""
     log, _ = small_history(tmp_path / "app.jsonl")
     pipeline = OnCluster(tmp_path, log, SMALL, limit=25)
-    killed = {"spark.yarn.appMasterEnv.CHANGEFEED_FAILPOINT": "upsert.before:8"}
-    ran = _submit(packed, yarn, tmp_path, "cluster", str(pipeline.file), **killed)
+    program = tmp_path / "killed_once.py"
+    program.write_text(KILLED_ONCE.format(str(tmp_path / "begun")))
+    ran = _submit(replace(packed, program=program), yarn, tmp_path, "cluster", str(pipeline.file))
     assert ran.returncode == 0, f"{ran.stderr}\n{yarn.said()}"
     latest = read_ledger(pipeline.beside).latest()
     assert latest is not None
