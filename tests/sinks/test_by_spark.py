@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 
 from changefeed.errors import SinkError
 from changefeed.pipeline.ledger import read_ledger
+from changefeed.pipeline.operations.expired import gone
 from changefeed.pipeline.operations.status import status
 from changefeed.pipeline.state import State
 from changefeed.pipeline.store.files import FileStore
@@ -67,9 +68,13 @@ def test_the_ledger_is_read_through_the_session(viewed: tuple[SparkSession, str]
     store.claim()
     for step in range(1, 4):
         store.finish(State(barrier=step))
+    expired = tmp_path / "_changefeed" / "expired"
+    expired.mkdir()
+    (expired / "1.json").write_text('[{"path": "app/t", "step": 1, "at": "2024-01-02T03:04:05Z"}]')
     with pytest.raises(SinkError):
         read_ledger(pipeline)
     with read_by(spark):
         assert read_ledger(pipeline).latest() == read_ledger(beside).latest()
         assert status(pipeline) == status(beside)
+        assert [one.path for one in gone(f"{url}/_changefeed")] == ["app/t"]
     assert status(beside)["epoch"] == 1

@@ -12,10 +12,9 @@ from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.paths import ledger_folder
 from changefeed.pipeline.store.base import Reading, StateStore
 from changefeed.pipeline.store.files import FileStore
-from changefeed.pipeline.store.hadoop import folder_of_session
-from changefeed.pipeline.store.reading import FileReader, folder_at
+from changefeed.pipeline.store.hadoop import folder_of_session, folder_to_read
+from changefeed.pipeline.store.reading import FileReader
 from changefeed.sinks import sink
-from changefeed.spark.files import reader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,9 +32,7 @@ def read_ledger(definition: Definition) -> Reading:
     Raises:
         NeedsSparkError: the sink's path is a URL that only Spark can read.
     """
-    path, spark = ledger_folder(definition), reader()
-    folder = folder_at(path) if spark is None else folder_of_session(spark, path)
-    return FileReader(folder, definition.pipeline.name)
+    return FileReader(folder_to_read(ledger_folder(definition)), definition.pipeline.name)
 
 
 def owner(definition: Definition) -> str | None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from changefeed.pipeline.store.folder import LocalFolder, WritableFolder, local_path
-from changefeed.spark.files import file_system, read_text
+from changefeed.pipeline.store.folder import Folder, LocalFolder, WritableFolder, local_path
+from changefeed.pipeline.store.reading import folder_at
+from changefeed.spark.files import file_system, read_text, reader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,3 +90,13 @@ def folder_of_session(spark: SparkSession, path: str) -> WritableFolder:
     if str(files.getUri().getScheme()) == "file":
         return LocalFolder(local_path(path) or str(found.toUri().getPath()))
     return HadoopFolder(spark, path)
+
+
+def folder_to_read(path: str) -> Folder:
+    """The folder at a path or URL, for a command that reads it: without Spark, unless the command is inside `read_by`.
+
+    Raises:
+        NeedsSparkError: it is a URL that only Spark can read.
+    """
+    spark = reader()
+    return folder_at(path) if spark is None else folder_of_session(spark, path)
