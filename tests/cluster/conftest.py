@@ -21,6 +21,14 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def unpacked(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The archive, unpacked."""
+    folder = tmp_path_factory.mktemp("unpacked")
+    subprocess.run(["tar", "-xzf", str(archive), "-C", str(folder)], check=True)
+    return folder
+
+
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[SparkCluster]:
     """A master and two workers of one core."""

@@ -20,14 +20,6 @@ pytestmark = [pytest.mark.xdist_group("processes"), pytest.mark.nightly]
 FIX = "Ship this installation: `changefeed package` makes the archive that spark.archives names"
 
 
-@pytest.fixture(scope="module")
-def environment(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The archive, unpacked."""
-    folder = tmp_path_factory.mktemp("environment")
-    subprocess.run(["tar", "-xzf", str(archive), "-C", str(folder)], check=True)
-    return folder
-
-
 def _without(name: str) -> Callable[[Path], None]:
     return lambda packages: shutil.rmtree(packages / name)
 
@@ -55,14 +47,14 @@ def _other_build(packages: Path) -> None:
     ],
 )
 def test_it_is_named_within_seconds(
-    spoil: Callable[[Path], None] | None, what: str, environment: Path, cluster: SparkCluster, tmp_path: Path
+    spoil: Callable[[Path], None] | None, what: str, unpacked: Path, cluster: SparkCluster, tmp_path: Path
 ) -> None:
     if "kernel" in what and workers.expected()["kernel"] is None:
         pytest.skip("no kernel here")
     python = Path("/nowhere/python")
     if spoil is not None:
         spoiled = tmp_path / "environment"
-        shutil.copytree(environment, spoiled, symlinks=True)
+        shutil.copytree(unpacked, spoiled, symlinks=True)
         spoil(spoiled / "packages")
         python = spoiled / "bin" / "python"
     log, _ = small_history(tmp_path / "app.jsonl")

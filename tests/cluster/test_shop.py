@@ -1,6 +1,6 @@
 """Histories on a standalone cluster: a worker is killed in the middle of a step, then the driver, and all is exact.
 
-Workers have nothing but Java and what is shipped to them. The tables lie on viewfs://, which only Hadoop knows.
+Workers have Java and the Python of `changefeed package`, and nothing else. The tables lie on viewfs://, which only Hadoop knows.
 """
 
 from __future__ import annotations
@@ -34,10 +34,12 @@ def _survives(pipeline: OnCluster, cluster: SparkCluster, write: int) -> None:
 
 
 def test_a_worker_and_then_the_driver_die_in_the_middle_of_a_step(
-    cluster: SparkCluster, archive: Path, tmp_path: Path
+    cluster: SparkCluster, unpacked: Path, tmp_path: Path
 ) -> None:
+    """The archive is unpacked where both workers find it, which is quicker than to ship it to each of them twice."""
     log, _ = small_history(tmp_path / "app.jsonl")
-    _survives(OnCluster(tmp_path, log, properties(cluster, archive)), cluster, 2)
+    python = {"spark.pyspark.python": str(unpacked / "bin" / "python")}
+    _survives(OnCluster(tmp_path, log, cluster.properties | python), cluster, 2)
 
 
 @pytest.mark.nightly
