@@ -17,7 +17,7 @@ help:
 	@echo "make check       the static checks alone (style, types, layers, docs)"
 	@echo "make check-rust  form, lints and tests of the Rust kernel, where cargo is"
 	@echo "make unit        the tests that need no JVM: decoders, encoders, kernel, options, planner"
-	@echo "make nightly     the long tests: storage faults, random kills, MySQL, a million damaged records of each protocol"
+	@echo "make nightly     the long tests: storage faults, random kills, MySQL, Spark clusters, a million damaged records of each protocol"
 	@echo "make fmt         put the code into the form that the checks want"
 	@echo "make bench       records decoded per second, on this machine"
 	@echo "make lock        write requirements.lock anew (UPGRADE=1: with the newest versions)"

@@ -219,3 +219,13 @@ def test_kafka_properties_of_somebodys_own_are_a_warning(pipeline: Path, capsys:
         "warn",
         "the Kafka client has no property kafka.my.own.thing: it passes over what it does not know",
     )
+
+
+def test_a_sink_that_spark_alone_can_reach_is_no_failure(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pipeline.write_text(pipeline.read_text().replace("path: lake", "path: 'viewfs://lake/tables'"))
+    found = _check(pipeline, capsys, 0)
+    assert (found["sink"]["status"], found["ledger"]["status"]) == ("warn", "warn")
+    assert found["ledger"]["message"].startswith(
+        "not looked at: viewfs://lake/tables/_changefeed/ledger cannot be reached: "
+    )
+    assert found["ledger"]["fix"] == "`changefeed status` reads it through Spark"

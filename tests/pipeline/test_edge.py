@@ -80,6 +80,13 @@ JAVA = "An error occurred while calling o1.save.\n: {}\n\tat org.apache.spark.sq
             False,
         ),
         (
+            "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.",
+            ResourceError,
+            "the cluster has ended this application: somebody stopped it, or its executors did not start, and then their logs "
+            "there say why. Run again: what was begun is finished first",
+            False,
+        ),
+        (
             "org.apache.spark.SparkException: Job aborted: Executor heartbeat timed out after 130000 ms",
             ResourceError,
             "a part of Spark did not answer in time: the machine is overloaded. Run again when it has less to do",

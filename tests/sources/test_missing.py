@@ -117,3 +117,12 @@ def test_who_follows_waits_for_the_first_file(spark: SparkSession, tmp_path: Pat
     later.join()
     assert summary.reached
     check_cuts(pipeline, History(tmp_path / "logs" / "app.jsonl"))
+
+
+def test_logs_at_a_url_are_refused_with_the_way_out() -> None:
+    with pytest.raises(ConfigError) as caught:
+        record_source(definition("s3a://logs/*.jsonl", Path("/lake")).source)
+    assert str(caught.value) == (
+        "source.path s3a://logs/*.jsonl is a URL, and logs are read from folders: copy or mount it where every machine of the "
+        "cluster sees it under one path"
+    )

@@ -36,7 +36,7 @@ def test_the_worker_of_a_source_answers_before_pyspark_is_imported(tmp_path: Pat
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
         server.bind(path)
         server.listen(1)
-        with subprocess.Popen([program(tmp_path), "-m", RUNNER], env=environ) as worker:
+        with subprocess.Popen([program(tmp_path / "python"), "-m", RUNNER], env=environ) as worker:
             connection, _ = server.accept()
             with connection, connection.makefile("rwb") as stream:
                 assert struct.unpack("!i", stream.read(4)) == (worker.pid,)
@@ -55,7 +55,7 @@ def test_over_tcp_the_worker_says_the_secret(tmp_path: Path) -> None:
         environ = {name: value for name, value in os.environ.items() if name != "PYTHON_WORKER_FACTORY_SOCK_PATH"}
         environ |= {"PYTHONPATH": f"{tmp_path}:{sources}", "PYTHON_WORKER_FACTORY_SECRET": "s3cret"}
         environ["PYTHON_WORKER_FACTORY_PORT"] = str(server.getsockname()[1])
-        with subprocess.Popen([program(tmp_path), "-m", RUNNER], env=environ) as worker:
+        with subprocess.Popen([program(tmp_path / "python"), "-m", RUNNER], env=environ) as worker:
             connection, _ = server.accept()
             with connection, connection.makefile("rwb") as stream:
                 assert stream.read(10) == struct.pack("!i", 6) + b"s3cret"
@@ -70,6 +70,6 @@ def test_over_tcp_the_worker_says_the_secret(tmp_path: Path) -> None:
 def test_everything_else_is_python(tmp_path: Path) -> None:
     code = "import sys; print(sys.executable, sys.argv[1:])"
     said = subprocess.run(
-        [program(tmp_path), "-c", code, "a b", "c"], capture_output=True, text=True, check=True
+        [program(tmp_path / "python"), "-c", code, "a b", "c"], capture_output=True, text=True, check=True
     ).stdout
     assert said == f"{sys.executable} ['a b', 'c']\n"

@@ -7,10 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 from deltalake import DeltaTable
 
 from changefeed.errors import ConfigError, MissingExtraError
+from changefeed.spark import properties, workers
 from changefeed.spark import session as module
 
 # A process of its own: what it leaves in its folder and says on stderr is what a user would see.
@@ -168,7 +170,7 @@ SCRATCH = Path("/tmp/a b")
 
 @pytest.fixture
 def no_jars(monkeypatch):
-    monkeypatch.setattr(module.jars, "paths", lambda *names: [Path(f"/jars/{name}.jar") for name in names])
+    monkeypatch.setattr(properties.jars, "paths", lambda *names: [Path(f"/jars/{name}.jar") for name in names])
 
 
 @pytest.mark.parametrize(
@@ -176,12 +178,14 @@ def no_jars(monkeypatch):
 )
 def test_delta_remembers_no_more_tables_than_the_heap_holds(no_jars, heap, tables):
     name = "spark.databricks.delta.delta.log.cacheSize"
-    assert module._properties({"spark.driver.memory": heap}, SCRATCH)[name] == tables
-    assert module._properties({"spark.driver.memory": heap, name: "7"}, SCRATCH)[name] == "7"
+    assert properties.one_machine({"spark.driver.memory": heap}, SCRATCH)[name] == tables
+    assert properties.one_machine({"spark.driver.memory": heap, name: "7"}, SCRATCH)[name] == "7"
 
 
 def test_the_callers_properties_win(no_jars):
-    merged = module._properties({"spark.driver.memory": "9g", "spark.sql.warehouse.dir": "/w", "spark.x": "1"}, SCRATCH)
+    merged = properties.one_machine(
+        {"spark.driver.memory": "9g", "spark.sql.warehouse.dir": "/w", "spark.x": "1"}, SCRATCH
+    )
     assert merged["spark.driver.memory"] == "9g"
     assert merged["spark.sql.warehouse.dir"] == "/w"
     assert merged["spark.x"] == "1"
@@ -190,14 +194,14 @@ def test_the_callers_properties_win(no_jars):
 
 @pytest.mark.parametrize("name, value", [("wholeStage", "true"), ("wholeStage", "false"), ("factoryMode", "FALLBACK")])
 def test_who_says_how_to_plan_gets_nothing_of_ours(no_jars, name, value):
-    assert module._properties({}, SCRATCH)["spark.changefeed.plans"] == "interpreted"
-    merged = module._properties({f"spark.sql.codegen.{name}": value}, SCRATCH)
+    assert properties.one_machine({}, SCRATCH)["spark.changefeed.plans"] == "interpreted"
+    merged = properties.one_machine({f"spark.sql.codegen.{name}": value}, SCRATCH)
     assert "spark.changefeed.plans" not in merged
     assert {k: v for k, v in merged.items() if "codegen" in k} == {f"spark.sql.codegen.{name}": value}
 
 
 def test_jars_and_java_options_are_joined_with_the_callers(no_jars):
-    merged = module._properties({"spark.jars": "/mine.jar", "spark.driver.extraJavaOptions": "-Dmine=1"}, SCRATCH)
+    merged = properties.one_machine({"spark.jars": "/mine.jar", "spark.driver.extraJavaOptions": "-Dmine=1"}, SCRATCH)
     assert merged["spark.jars"] == "/mine.jar,/jars/delta.jar,/jars/kafka.jar"
     ours, folder, collector, mine = shlex.split(merged["spark.driver.extraJavaOptions"])
     assert collector == "-XX:+UseParallelGC"
@@ -208,13 +212,13 @@ def test_jars_and_java_options_are_joined_with_the_callers(no_jars):
 
 
 def test_what_spark_leaves_is_in_a_folder_that_goes(no_jars):
-    merged = module._properties({}, SCRATCH)
+    merged = properties.one_machine({}, SCRATCH)
     assert (merged["spark.local.dir"], merged["spark.sql.warehouse.dir"]) == ("/tmp/a b", "/tmp/a b/warehouse")
-    assert module._properties({"spark.local.dir": "/mine"}, SCRATCH)["spark.local.dir"] == "/mine"
+    assert properties.one_machine({"spark.local.dir": "/mine"}, SCRATCH)["spark.local.dir"] == "/mine"
 
 
 def test_sockets_are_not_in_a_folder_with_a_name_too_long_for_them(no_jars):
-    assert "java.io.tmpdir" not in module._properties({}, Path("/" + "x" * 60))["spark.driver.extraJavaOptions"]
+    assert "java.io.tmpdir" not in properties.one_machine({}, Path("/" + "x" * 60))["spark.driver.extraJavaOptions"]
 
 
 @pytest.mark.parametrize("absent", ["pyspark", "pandas"])
@@ -226,9 +230,45 @@ def test_a_missing_package_is_the_pip_command(monkeypatch, absent):
 
 
 def test_another_line_of_spark_is_refused(monkeypatch):
-    monkeypatch.setattr(module.metadata, "version", {"pyspark": "4.0.1"}.__getitem__)
+    monkeypatch.setattr(pyspark, "__version__", "4.0.1")
     with pytest.raises(ConfigError) as caught:
         module.session("x")
     assert str(caught.value) == (
         "pyspark 4.0.1 is installed, but the table formats are locked to 4.1: pip install 'pyspark~=4.1.0'"
+    )
+
+
+def test_a_session_that_means_what_it_must_is_used_as_it_is(spark):
+    assert module.suited(spark) is spark
+
+
+def test_beside_another_one_is_a_session_that_does_and_that_one_is_left_alone(spark):
+    theirs = spark.newSession()
+    theirs.conf.set("spark.sql.session.timeZone", "America/New_York")
+    theirs.conf.set("spark.sql.ansi.enabled", "false")
+    theirs.conf.set("fs.s3a.access.key", "theirs")
+    own = module.suited(theirs)
+    assert {name: own.conf.get(name) for name in properties.SESSION} == dict(properties.SESSION)
+    assert own.conf.get("fs.s3a.access.key") == "theirs"
+    assert theirs.conf.get("spark.sql.session.timeZone") == "America/New_York"
+    assert module.suited(own) is own
+    assert module.another(own).conf.get("spark.sql.session.timeZone") == "UTC"
+
+
+def test_a_client_of_spark_connect_is_refused():
+    with pytest.raises(ConfigError, match="a client of Spark Connect, which has no JVM beside it"):
+        module.suited(object())
+
+
+def test_a_folder_that_would_be_two_places_is_refused(spark):
+    own = spark.newSession()
+    workers.check(own, "/data/lake")
+    own.conf.set("fs.defaultFS", "viewfs://lake/")
+    workers.check(own, "file:///data/lake")
+    workers.check(own, "viewfs://lake/data")
+    with pytest.raises(ConfigError) as caught:
+        workers.check(own, "/data/lake")
+    assert str(caught.value) == (
+        "sink.path /data/lake is a folder of this machine for changefeed, and one of viewfs://lake/ for Spark (fs.defaultFS): "
+        "write it as file:///data/lake or viewfs://lake/data/lake"
     )

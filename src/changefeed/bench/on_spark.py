@@ -38,7 +38,7 @@ Usual = Callable[["Column"], "Column"]
 def session() -> Iterator[SparkSession]:
     """A session with a heap for the records, and with `from_avro`; its plans are compiled, as those that decode are."""
     from changefeed.spark import jars
-    from changefeed.spark.session import COMPILED
+    from changefeed.spark.properties import COMPILED
     from changefeed.spark.session import session as start
 
     files = ",".join(map(str, jars.paths("avro")))

@@ -29,6 +29,7 @@ COMMANDS: dict[str, str] = {
     "dlq": "changefeed.cli.dlq:dlq",
     "repair": "changefeed.cli.repair:repair",
     "expire": "changefeed.cli.expire:expire",
+    "package": "changefeed.cli.package:package",
     "detect": "changefeed.cli.detect:detect",
     "decode": "changefeed.cli.decode:decode",
     "encode": "changefeed.cli.encode:encode",
@@ -38,7 +39,7 @@ COMMANDS: dict[str, str] = {
 }
 # title -> the commands under it, as `changefeed --help` shows them; the rest come last
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Pipelines": ("init", "check", "explain", "run", "status", "dlq", "repair", "expire"),
+    "Pipelines": ("init", "check", "explain", "run", "status", "dlq", "repair", "expire", "package"),
     "Record logs": ("detect", "decode", "encode", "transcode"),
 }
 

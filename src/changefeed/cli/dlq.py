@@ -11,7 +11,7 @@ import click
 
 from changefeed.cli.hexdump import hexdump
 from changefeed.cli.moment import iso
-from changefeed.cli.on_spark import spark_for
+from changefeed.cli.on_spark import asked, spark_for, through
 from changefeed.cli.options import Commands, common, example, pipeline
 from changefeed.cli.output import Output
 from changefeed.errors import ConfigError
@@ -38,7 +38,8 @@ def list_(output: Output, path: Path, replayed: bool) -> None:
     from changefeed.pipeline.config.load import load
     from changefeed.pipeline.dead_letters import letters
 
-    found = [_short(letter) for letter in letters(load(path), replayed=replayed)]
+    definition = load(path)
+    found = [_short(letter) for letter in asked(definition, lambda: letters(definition, replayed=replayed))]
     if output.json:
         for letter in found:
             output.document(letter)
@@ -64,7 +65,8 @@ def show(output: Output, path: Path, which: str, whole: bool) -> None:
     from changefeed.pipeline.config.load import load
     from changefeed.pipeline.dead_letters import letters
 
-    found = [one for one in letters(load(path), replayed=True) if _is(one, which)]
+    definition = load(path)
+    found = [one for one in asked(definition, lambda: letters(definition, replayed=True)) if _is(one, which)]
     if not found:
         raise ConfigError(f"no dead letter has the id or position {which}; `changefeed dlq list --all` shows them")
     for letter in found:
@@ -99,9 +101,9 @@ def replay(output: Output, path: Path, positions: tuple[str, ...], dry_run: bool
     from changefeed.pipeline.operations.replay import replay as replay_letters
 
     definition = load(path)
-    found = look(definition, positions)
+    found = asked(definition, lambda: look(definition, positions))
     if not dry_run and (found.letters or found.released or found.unfinished):
-        with output.status("starting Spark"), spark_for(definition) as spark:
+        with output.status("starting Spark"), spark_for(definition) as spark, through(definition, spark):
             found = replay_letters(definition, spark, positions).found
     if output.json:
         output.document(_result(found, dry_run))

@@ -23,10 +23,12 @@ def explain(output: Output, path: Path, records: int) -> None:
 
     It looks at the first records of the source and changes nothing.
     """
+    from changefeed.cli.on_spark import asked
     from changefeed.pipeline.config.load import load
     from changefeed.pipeline.operations.explain import explain as explained
 
-    found = explained(load(path), records)
+    definition = load(path)
+    found = asked(definition, lambda: explained(definition, records))
     if output.json:
         output.document(found)
         return

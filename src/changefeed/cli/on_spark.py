@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
 
+from changefeed.errors import MissingExtraError, SinkError
 from changefeed.pipeline.config.definition import Definition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_T = TypeVar("_T")
 
 
 @contextmanager
@@ -35,6 +39,31 @@ def spark_named(name: str, config: Mapping[str, str]) -> Iterator[SparkSession]:
         if ours:
             with suppress(ConnectionError, Py4JNetworkError):  # the JVM may be gone, and with it what there is to stop
                 spark.stop()
+
+
+def asked(definition: Definition, ask: Callable[[], _T]) -> _T:
+    """The result of `ask`, which reads a sink without Spark; through Spark where the sink cannot be reached otherwise."""
+    from changefeed.pipeline.edge import as_ours
+    from changefeed.pipeline.store.reading import NeedsSparkError
+
+    try:
+        return ask()
+    except (NeedsSparkError, SinkError, MissingExtraError):
+        if not _is_remote(definition):
+            raise
+    with spark_for(definition) as spark, through(definition, spark), as_ours(definition.sink.path):
+        return ask()
+
+
+def through(definition: Definition, spark: SparkSession) -> AbstractContextManager[None]:
+    """Lets a command read the sink through the session, if the sink is not a folder of this machine."""
+    from changefeed.spark.files import read_by
+
+    return read_by(spark) if _is_remote(definition) else nullcontext()
+
+
+def _is_remote(definition: Definition) -> bool:
+    return urlsplit(definition.sink.path).scheme not in ("", "file")
 
 
 def _runs() -> bool:

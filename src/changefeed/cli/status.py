@@ -34,15 +34,16 @@ def status(output: Output, path: Path, cuts: int | str | None) -> None:
     """Show how far a pipeline is, from its ledger.
 
     A cut is a version of every table that belong together: read at these versions, the tables are in one state that the
-    upstream had.
+    upstream had. Spark is started only where the sink's file system cannot be reached without it.
     """
+    from changefeed.cli.on_spark import asked
     from changefeed.pipeline.config.load import load
     from changefeed.pipeline.operations.status import NEWEST
     from changefeed.pipeline.operations.status import status as status_of
 
-    number = NEWEST if output.json else 1
+    definition, number = load(path), NEWEST if output.json else 1
     wanted = None if isinstance(cuts, str) else cuts or number
-    found = status_of(load(path), wanted)
+    found = asked(definition, lambda: status_of(definition, wanted))
     if output.json:
         output.document(found)
         return

@@ -26,6 +26,7 @@ from changefeed.errors import (
     SinkError,
     SourceError,
 )
+from changefeed.spark.workers import told
 
 _KAFKA = re.compile(r"org\.apache\.kafka\.common\.errors\.(\w+)Exception: (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
 _KAFKA_CONFIG = re.compile(
@@ -110,6 +111,8 @@ def translated(text: str, folders: Iterable[str] = ()) -> ChangefeedError | None
             if hasattr(error, "transient"):
                 error.transient = text[matches[-1].end() :].startswith(f"\n{TRANSIENT}")
             return error
+    if lacking := told(text):
+        return ConfigError(lacking)
     return _of_kafka(text) or _of_the_machine(text, folders) or _of_files(text)
 
 
@@ -152,6 +155,15 @@ def _of_the_machine(text: str, folders: Iterable[str]) -> ChangefeedError | None
             "a Python worker has ended: killed, or out of memory. Run again; if it happens again, give the machine more memory, "
             "or lower source.max-records-per-batch",
             transient=True,
+        )
+    if (
+        "stopped SparkContext" in text
+        or "SparkContext was shut down" in text
+        or "Master removed our application" in text
+    ):
+        return ResourceError(
+            "the cluster has ended this application: somebody stopped it, or its executors did not start, and then their logs "
+            "there say why. Run again: what was begun is finished first"
         )
     if "heartbeat timed out" in text or "Futures timed out after" in text or "RpcTimeoutException" in text:
         return ResourceError(

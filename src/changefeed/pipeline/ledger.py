@@ -12,8 +12,8 @@ from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.paths import ledger_folder
 from changefeed.pipeline.store.base import Reading, StateStore
 from changefeed.pipeline.store.files import FileStore
-from changefeed.pipeline.store.hadoop import folder_of_session
-from changefeed.pipeline.store.reading import FileReader, folder_at
+from changefeed.pipeline.store.hadoop import folder_of_session, folder_to_read
+from changefeed.pipeline.store.reading import FileReader
 from changefeed.sinks import sink
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ def open_ledger(definition: Definition, spark: SparkSession) -> StateStore:
 
 
 def read_ledger(definition: Definition) -> Reading:
-    """The ledger for a command that reads it, without Spark.
+    """The ledger for a command that reads it: without Spark, unless the command is inside `read_by`.
 
     Raises:
-        ConfigError: the sink's path is a URL that nothing here can read.
+        NeedsSparkError: the sink's path is a URL that only Spark can read.
     """
-    return FileReader(folder_at(ledger_folder(definition)), definition.pipeline.name)
+    return FileReader(folder_to_read(ledger_folder(definition)), definition.pipeline.name)
 
 
 def owner(definition: Definition) -> str | None:

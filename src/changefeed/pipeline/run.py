@@ -25,7 +25,7 @@ from changefeed.pipeline.flow import Batch, Flow
 from changefeed.pipeline.frontier import Until, strategy
 from changefeed.pipeline.ledger import open_ledger
 from changefeed.pipeline.operations.expired import wait_for_expiry
-from changefeed.pipeline.paths import own_folder
+from changefeed.pipeline.paths import own_folder, tables_folder
 from changefeed.pipeline.pending.changes import Options
 from changefeed.pipeline.pending.store import PendingStore
 from changefeed.pipeline.planning.rules import rules_of
@@ -34,7 +34,8 @@ from changefeed.pipeline.state import State
 from changefeed.sinks import sink
 from changefeed.sources import Source, source
 from changefeed.spark.scratch import Scratch, sweep
-from changefeed.spark.session import lives
+from changefeed.spark.session import lives, suited
+from changefeed.spark.workers import check
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -72,7 +73,8 @@ def run(
 
     Args:
         definition: the pipeline.
-        spark: a session with Delta.
+        spark: a session with Delta, on one machine or a cluster; where its settings would change what SQL means, the run takes
+            a session of its own beside it.
         once: stop after what is there now.
         until: a commit_ts, or the upstream's name of a transaction or mark; every table ends at exactly this point.
         progress: called after every step with the state it reached.
@@ -80,7 +82,8 @@ def run(
         retrying: called before the wait for another try, after an error that may pass.
 
     Raises:
-        ConfigError: `until` lies before what has been applied, or the tables have no common point to stop at.
+        ConfigError: `until` lies before what has been applied, the tables have no common point to stop at, or the session
+            or a worker lacks something.
         ProtocolError: a record could not be decoded and the policy is to stop.
         FencedError: another run of the pipeline took over.
     """
@@ -93,6 +96,8 @@ def run(
     behaviour = definition.pipeline
     retries = Retries(behaviour.max_retries, seconds(behaviour.retry_backoff), retrying, stopping)
     begun: Begun | None = None
+    with as_ours(definition.sink.path):
+        spark = suited(spark)
     while True:
         runner = _Runner(definition, spark, once, until, progress, stopping, begun)
         try:
@@ -108,7 +113,7 @@ def run(
 
 def open_flow(definition: Definition, spark: SparkSession, opened: Source | None = None) -> Flow:
     """The parts of one run, wired; its ledger is not claimed yet."""
-    opened = opened or source(definition.source)
+    opened, spark = opened or source(definition.source), suited(spark)
     own, behaviour = own_folder(definition), definition.pipeline
     ledger = open_ledger(definition, spark)
     pending = PendingStore(spark, f"{own}/pending")
@@ -160,6 +165,7 @@ class _Runner:
         return Summary(self.ledger.epoch, self.ledger.step - first, before, self.ledger.state, reached)
 
     def _run(self) -> None:
+        check(self.spark, tables_folder(self.definition))
         self.flow.begin()
         self.begun = self.begun or (self.ledger.step, self.ledger.state)
         self._recover()
@@ -241,7 +247,7 @@ class _Runner:
                     self.error = error
                 self.stepped.set()
 
-        writer = records.writeStream.foreachBatch(on_batch).option("checkpointLocation", checkpoint)
+        writer = records.writeStream.foreachBatch(on_batch).option("checkpointLocation", f"file://{checkpoint}")
         if self._ends_by_itself:
             return writer.trigger(availableNow=True).start()
         interval = "0 seconds" if self.once else self.definition.pipeline.trigger_interval
@@ -342,7 +348,8 @@ class _Runner:
 def batch_token(checkpoint: str, number: int) -> str:
     """Where a batch ends, in the source's words, from the offset log that Spark writes before it runs the batch.
 
-    The log is one file a batch: a version, metadata, then a line for each source; the pipeline has one source.
+    The checkpoint lies on the driver's own disk, whatever the cluster's file system is. The log is one file a batch: a version,
+    metadata, then a line for each source; the pipeline has one source.
     """
     with open(f"{checkpoint}/offsets/{number}") as file:
         lines = file.read().splitlines()

@@ -1,4 +1,4 @@
-"""Spark on one machine: a Java that fits, the locked jars, a quiet session.
+"""Spark: a Java that fits, the locked jars, a quiet session on one machine; a cluster's master, Python and workers.
 
-Nothing here knows what a change is. On a cluster, where Spark is already there, none of it is needed.
+Nothing here knows what a change is.
 """

@@ -10,6 +10,8 @@ batch: as long a work as everything else that is done with chunks. The C library
 A signal that a service manager or `timeout` sends to all processes must not end the workers before the step that they work
 for. Spark ends them by other means: it closes the daemon's stdin, and kills a worker that hangs.
 
+A worker that lacks something of what the driver has (`workers.py`) ends here, with a sentence, and before its first task.
+
 When Spark stops, its idle workers find their sockets closed, and each would print a stack trace of it as the program ends.
 """
 
@@ -46,6 +48,10 @@ if __name__ == "__main__":
     sys.path[:] = without_archives(sys.path)
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # read when pyarrow is imported, in the workers
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])  # workers are forked, and inherit it
+    if "CHANGEFEED_EXPECTED" in os.environ:  # on a cluster
+        from changefeed.spark.workers import refuse
+
+        refuse()
     from pyspark import daemon
 
     daemon.worker = without_trace(daemon.worker)

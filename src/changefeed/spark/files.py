@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_READER: ContextVar[SparkSession | None] = ContextVar("reader", default=None)
 
 
 def file_system(spark: SparkSession, path: str) -> tuple[Any, Any]:
@@ -31,3 +36,21 @@ def read_text(spark: SparkSession, path: str) -> str | None:
         return str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
     finally:
         stream.close()
+
+
+@contextmanager
+def read_by(spark: SparkSession) -> Iterator[None]:
+    """Commands that read a sink without Spark read it through this session while in here.
+
+    Spark knows every file system that its jars know, with the credentials that the definition gives it.
+    """
+    before = _READER.set(spark)
+    try:
+        yield
+    finally:
+        _READER.reset(before)
+
+
+def reader() -> SparkSession | None:
+    """The session to read through; None where Spark is not needed."""
+    return _READER.get()

@@ -33,8 +33,12 @@ _SIGNALS = ("HUP", "INT", "TERM")
 _TRACEBACK = b"Traceback (most recent call last):"
 
 
-def gateway(conf: SparkConf) -> JavaGateway:
-    """The connection to a JVM with these properties; the one of an earlier session if it still runs.
+def gateway(conf: SparkConf, folder: Path | None = None) -> JavaGateway:
+    """The connection to a JVM with these properties; the one of an earlier session, or of spark-submit, if there is one.
+
+    Args:
+        conf: the properties.
+        folder: where a new JVM works; None for the current one.
 
     Raises:
         ConfigError: the JVM did not come up; the message ends with its last words.
@@ -45,6 +49,8 @@ def gateway(conf: SparkConf) -> JavaGateway:
 
     if SparkContext._gateway is not None:
         return SparkContext._gateway
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return launch_gateway()  # type: ignore[no-untyped-call]  # connects, and starts nothing
     read, write = os.pipe()
     last_words: deque[str] = deque(maxlen=5)
     reader = threading.Thread(target=_pass_on, args=(read, last_words), name="spark-output", daemon=True)
@@ -53,7 +59,7 @@ def gateway(conf: SparkConf) -> JavaGateway:
         try:
             with passed_in_a_file(conf.getAll()):
                 started = launch_gateway(  # type: ignore[no-untyped-call]
-                    popen_kwargs={"stdout": output, "stderr": output, "start_new_session": True}
+                    popen_kwargs={"stdout": output, "stderr": output, "start_new_session": True, "cwd": folder}
                 )
         except PySparkRuntimeError as error:
             output.close()

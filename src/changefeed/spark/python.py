@@ -7,6 +7,7 @@ end at a signal that all processes of a service get; and the worker of a streami
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -15,12 +16,14 @@ _INSTEAD = {
     "pyspark.sql.streaming.python_streaming_source_runner": "changefeed.spark.source_worker",
 }
 
+# In a shell script: what Python is asked for, with our modules in the place of theirs.
+INSTEAD = 'case "$1 $2" in\n{}esac\n'.format(
+    "".join(f'  "-m {theirs}") shift 2; set -- -m {ours} "$@" ;;\n' for theirs, ours in _INSTEAD.items())
+)
 
-def program(folder: Path) -> str:
-    """Writes the program into `folder`; Python itself where none can be started from there."""
-    path = folder / "python"
-    cases = "".join(f'  "-m {theirs}") shift 2; set -- -m {ours} "$@" ;;\n' for theirs, ours in _INSTEAD.items())
-    quoted = sys.executable.replace("'", "'\\''")
-    path.write_text(f'#!/bin/sh\ncase "$1 $2" in\n{cases}esac\nexec \'{quoted}\' "$@"\n')
+
+def program(path: Path) -> str:
+    """Writes the program to `path`; Python itself where none can be started from there."""
+    path.write_text(f'#!/bin/sh\n{INSTEAD}exec {shlex.quote(sys.executable)} "$@"\n')
     path.chmod(0o700)
     return str(path) if os.access(path, os.X_OK) else sys.executable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from pyarrow.fs import LocalFileSystem
@@ -13,8 +13,9 @@ from changefeed.pipeline.store import files
 from changefeed.pipeline.store.base import Keep
 from changefeed.pipeline.store.files import FileStore
 from changefeed.pipeline.store.folder import LocalFolder
-from changefeed.pipeline.store.hadoop import HadoopFolder, folder_of_session
+from changefeed.pipeline.store.hadoop import HadoopFolder, folder_of_session, names_of
 from changefeed.pipeline.store.reading import ArrowFolder, FileReader, folder_at
+from changefeed.spark.files import file_system
 from tests.pipeline.store.conformance import check, claimed, go
 from tests.pipeline.store.places import Files
 from tests.pipeline.store.values import plan, state
@@ -67,6 +68,19 @@ def test_a_file_is_made_once(hadoop: OnHadoop) -> None:
     folder.delete("log/a.json")
     folder.delete("log/a.json")
     assert folder.names("log") == ["b.json"]
+
+
+def test_file_systems_list_files_as_a_class_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
+    """S3's does; here by hand."""
+    jvm, gateway = cast(Any, spark._jvm), cast(Any, spark.sparkContext._gateway)
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).touch()
+    folder, system = file_system(spark, tmp_path.as_uri())
+    found = system.listLocatedStatus(folder)
+    listed = gateway.new_array(jvm.org.apache.hadoop.fs.LocatedFileStatus, 2)
+    listed[0], listed[1] = found.next(), found.next()
+    assert sorted(names_of(spark, listed)) == ["a.json", "b.json"]
+    assert names_of(spark, gateway.new_array(jvm.org.apache.hadoop.fs.LocatedFileStatus, 0)) == []
 
 
 def test_a_path_of_this_machine_needs_no_jvm(spark: SparkSession, tmp_path: Path) -> None:

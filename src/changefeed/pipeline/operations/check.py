@@ -26,6 +26,7 @@ from changefeed.pipeline.operations.explain import TELLING
 from changefeed.pipeline.paths import ledger_folder, tables_folder
 from changefeed.pipeline.planning.table_path import table_path
 from changefeed.pipeline.store.base import foreign
+from changefeed.pipeline.store.reading import NeedsSparkError
 from changefeed.redaction import redact
 from changefeed.sources import record_source, source
 from changefeed.stages.decode import Reader
@@ -33,6 +34,7 @@ from changefeed.stages.decode import Reader
 OK, WARN, FAIL = "ok", "warn", "fail"
 _RECORDS = 1000
 _IN_SPARK = ("hdfs", "webhdfs", "swebhdfs", "viewfs")  # of Hadoop's client, which pyspark brings along
+_BY_SPARK = "`changefeed status` reads it through Spark"
 _JARS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
 _FILE_SYSTEMS = {
     "s3": "name it as s3a://, and its jar in `spark: {spark.jars.packages: org.apache.hadoop:hadoop-aws:3.4.2}`",
@@ -270,10 +272,10 @@ def _ledger(definition: Definition) -> Check:
     name = definition.pipeline.name
     try:
         ledger = read_ledger(definition)
-    except ConfigError as error:
-        return Check("ledger", WARN, f"not looked at: {error}", "a run uses Spark's own file system")
+    except NeedsSparkError as error:
+        return Check("ledger", WARN, f"not looked at: {error}", _BY_SPARK)
     except SinkError as error:
-        return Check("ledger", FAIL, str(error), "see that it can be reached, with the credentials that this user has")
+        return _unreachable(path, error)
     try:
         latest = ledger.latest()
     except ConfigError as error:
@@ -282,10 +284,16 @@ def _ledger(definition: Definition) -> Check:
         fix = f"give each pipeline a sink.path of its own, or set pipeline.name to the one that began {path}"
         return Check("ledger", FAIL, f"{path} belongs to another pipeline than {name}", fix)
     except SinkError as error:
-        away = "see that it can be reached, with the credentials that this user has"
-        damaged = "restore it from a copy, or begin again with a sink.path where nothing lies"
-        return Check("ledger", FAIL, str(error), away if error.transient else damaged)
+        return _unreachable(path, error)
     if latest is None:
         return Check("ledger", OK, "none yet: the first run begins it")
     steps = f"{latest.step:,} steps done, up to {latest.state.barrier}" if latest.step else "no step done"
     return Check("ledger", OK, f"epoch {latest.epoch}, {steps}")
+
+
+def _unreachable(path: str, error: SinkError) -> Check:
+    if error.transient and urlsplit(path).scheme in _IN_SPARK:  # with settings of Hadoop's that only Spark may have
+        return Check("ledger", WARN, f"not looked at: {error}", _BY_SPARK)
+    away = "see that it can be reached, with the credentials that this user has"
+    damaged = "restore it from a copy, or begin again with a sink.path where nothing lies"
+    return Check("ledger", FAIL, str(error), away if error.transient else damaged)

@@ -25,6 +25,7 @@ from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.planning.actions import Plan, paths_of
 from changefeed.pipeline.state import State
+from changefeed.pipeline.store.hadoop import folder_to_read
 from changefeed.spark.files import file_system
 
 if TYPE_CHECKING:
@@ -201,32 +202,33 @@ def _files(folder: str, kind: type[_T]) -> dict[str, _T]:
     Raises:
         SinkError: one cannot be read.
     """
-    system, at = _system(folder)
+    above, _, below = folder.rpartition("/")
+    there = folder_to_read(above)
     found = dict[str, _T]()
     while True:
-        system.invalidate_cache()
-        try:
-            names = [path.rpartition("/")[2] for path in system.ls(at, detail=False)]
-        except FileNotFoundError:
-            return {}
+        names = {name for name in there.names(below) if name.endswith(".json")}
         found = {name: one for name, one in found.items() if name in names}
-        try:
-            for name in sorted(name for name in names if name.endswith(".json") and name not in found):
-                found[name] = msgspec.json.decode(system.cat_file(f"{at}/{name}"), type=kind)
+        for name in sorted(names - found.keys()):
+            data = there.read(f"{below}/{name}")
+            if data is None:
+                break  # an expiry has just ended; what it knew is in another file now
+            try:
+                found[name] = msgspec.json.decode(data, type=kind)
+            except msgspec.DecodeError as error:
+                raise SinkError(
+                    f"{folder}/{name} was damaged: {error}. Restore it from a copy of the folder"
+                ) from error
+        else:
             return found
-        except FileNotFoundError:
-            continue  # an expiry has just ended; what it knew is in another file now
-        except msgspec.DecodeError as error:
-            raise SinkError(f"{at}/{name} was damaged: {error}. Restore it from a copy of the folder") from error
 
 
 def _system(url: str) -> tuple[Any, str]:
     try:
         import fsspec
     except ImportError as error:
-        raise MissingExtraError("Reading a sink's folder without Spark", "spark") from error
+        raise MissingExtraError("Deleting folders without Spark", "spark") from error
     try:
         system, folder = fsspec.core.url_to_fs(url)
     except (ValueError, ImportError) as error:
-        raise ConfigError(f"{url}: {error}") from error
+        raise ConfigError(f"{url}: {error} (`changefeed expire` deletes by fsspec, without Spark)") from error
     return system, str(folder).rstrip("/")

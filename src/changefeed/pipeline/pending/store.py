@@ -86,7 +86,12 @@ class PendingStore:
         with compiled(chunks.sparkSession):
             chunks.write.mode("errorifexists").option("compression", "zstd").parquet(f"{self.path}/{folder}")
         self._staged.add(folder)
-        return folder, self.sum(folder)
+        total = self.sum(folder)
+        if not total.files:  # Spark writes one at least, for no chunk too
+            raise SinkError(
+                f"{self.path}/{folder}: nothing is there that Spark's workers have written: is it one folder for all machines?"
+            )
+        return folder, total
 
     def sum(self, folder: str) -> FolderSum:
         """What a folder holds, read file by file."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from changefeed.pipeline.store.folder import LocalFolder, WritableFolder, local_path
-from changefeed.spark.files import file_system, read_text
+from changefeed.pipeline.store.folder import Folder, LocalFolder, WritableFolder, local_path
+from changefeed.pipeline.store.reading import folder_at
+from changefeed.spark.files import file_system, read_text, reader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,11 +29,7 @@ class HadoopFolder:
         folder, files = file_system(self.spark, f"{self.path}/{below}")
         if not files.exists(folder):
             return []
-        jvm: Any = self.spark._jvm
-        paths = jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(files.listStatus(folder))
-        # as one text, {path,path}: each call into the JVM takes longer than the text of a hundred paths
-        text = str(jvm.org.apache.commons.lang3.ArrayUtils.toString(paths))[1:-1]
-        names = [path.rpartition("/")[2] for path in text.split(",")] if text else []
+        names = names_of(self.spark, files.listStatus(folder))
         return [name for name in names if not name.startswith(".")]
 
     def read(self, name: str) -> bytes | None:
@@ -73,9 +70,33 @@ class HadoopFolder:
         return getattr(stores, "MODULE$").apply(self.spark._jsparkSession)
 
 
+def names_of(spark: SparkSession, statuses: Any) -> list[str]:
+    """The names of the files in an array of `FileStatus`, or of a subclass, as S3's."""
+    jvm: Any = spark._jvm
+    gateway: Any = spark.sparkContext._gateway
+    count = len(statuses)
+    # py4j takes an array of a subclass for no array of the class
+    copied = gateway.new_array(jvm.org.apache.hadoop.fs.FileStatus, count)
+    jvm.java.lang.System.arraycopy(statuses, 0, copied, 0, count)
+    paths = jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(copied)
+    # as one text, {path,path}: each call into the JVM takes longer than the text of a hundred paths
+    text = str(jvm.org.apache.commons.lang3.ArrayUtils.toString(paths))[1:-1]
+    return [path.rpartition("/")[2] for path in text.split(",")] if text else []
+
+
 def folder_of_session(spark: SparkSession, path: str) -> WritableFolder:
     """The folder at a path, as Spark understands it: without a scheme it lies on Spark's default file system."""
     found, files = file_system(spark, path)
     if str(files.getUri().getScheme()) == "file":
         return LocalFolder(local_path(path) or str(found.toUri().getPath()))
     return HadoopFolder(spark, path)
+
+
+def folder_to_read(path: str) -> Folder:
+    """The folder at a path or URL, for a command that reads it: without Spark, unless the command is inside `read_by`.
+
+    Raises:
+        NeedsSparkError: it is a URL that only Spark can read.
+    """
+    spark = reader()
+    return folder_at(path) if spark is None else folder_of_session(spark, path)

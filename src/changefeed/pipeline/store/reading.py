@@ -44,6 +44,10 @@ class MissingError(Exception):
     """A file that should be there is not: it has just been packed, or the ledger is damaged."""
 
 
+class NeedsSparkError(ConfigError):
+    """A ledger lies on a file system that only Spark can read."""
+
+
 def entry_name(number: int) -> str:
     """The file of an entry, below the ledger's folder."""
     return f"{LOG}/{number:020d}.json"
@@ -341,7 +345,7 @@ def folder_at(path: str) -> Folder:
     """The folder at a path or URL, to read without Spark.
 
     Raises:
-        ConfigError: nothing here can read such a URL.
+        NeedsSparkError: nothing here can read such a URL.
     """
     local = local_path(path)
     if local is not None:
@@ -353,5 +357,5 @@ def folder_at(path: str) -> Folder:
         with _reached(path):
             system, root = fs.FileSystem.from_uri(url)
     except (ArrowException, ValueError) as error:
-        raise ConfigError(f"{path} cannot be read without Spark: {' '.join(str(error).split()):.300}") from error
+        raise NeedsSparkError(f"{path} cannot be read without Spark: {' '.join(str(error).split()):.300}") from error
     return ArrowFolder(path, system, root.rstrip("/"))

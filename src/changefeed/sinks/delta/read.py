@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from changefeed.errors import MissingExtraError, SinkError
+from changefeed.sinks.delta import by_spark
+from changefeed.spark.files import reader
 
 _T = TypeVar("_T")
 _OWN = re.compile(r"\n\s*0: |: ParsedLogPath|Attempted:")
@@ -21,6 +23,8 @@ def wrote(path: str, application: str) -> bool | None:
         MissingExtraError: the reader is not installed.
         SinkError: the table cannot be read.
     """
+    if (spark := reader()) is not None:
+        return by_spark.wrote(spark, path, application)
     return _read(path, lambda table: table.transaction_version(application) is not None)
 
 
@@ -31,6 +35,8 @@ def properties(path: str) -> dict[str, str] | None:
         MissingExtraError: the reader is not installed.
         SinkError: the table cannot be read.
     """
+    if (spark := reader()) is not None:
+        return by_spark.properties(spark, path)
     return _read(path, lambda table: dict(table.metadata().configuration))
 
 
@@ -41,6 +47,8 @@ def query(path: str, sql: str) -> list[dict[str, Any]]:
         MissingExtraError: the reader is not installed.
         SinkError: the table cannot be read.
     """
+    if (spark := reader()) is not None:
+        return by_spark.query(spark, path, sql)
 
     def answer(table: Any) -> list[dict[str, Any]]:
         import pyarrow as pa

@@ -38,7 +38,7 @@ from changefeed.sinks.delta import log, read
 from changefeed.sinks.delta.errors import translated
 from changefeed.sinks.sql import METADATA, SparkTypes, merge_sql, quoted, rewrite_sql
 from changefeed.spark.files import file_system
-from changefeed.spark.session import compiled
+from changefeed.spark.session import another, compiled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -203,7 +203,7 @@ class DeltaSink:
         try:
             spark = self._idle.pop(0)
         except IndexError:
-            spark = self.spark.newSession()
+            spark = another(self.spark)
         try:
             yield spark
         finally:

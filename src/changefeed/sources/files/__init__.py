@@ -137,5 +137,15 @@ def _look(path: str, size: tuple[int, ...], before: _Seen | None) -> _Seen:
 
 
 def open_source(definition: Any) -> Folder:
-    """The source that a `type: files` section describes."""
-    return Folder(definition.path, definition.max_records_per_batch)
+    """The source that a `type: files` section describes.
+
+    Raises:
+        ConfigError: the path is a URL.
+    """
+    path: str = definition.path.removeprefix("file://")
+    if "://" in path:
+        raise ConfigError(
+            f"source.path {path} is a URL, and logs are read from folders: copy or mount it where every machine of the cluster "
+            "sees it under one path"
+        )
+    return Folder(path, definition.max_records_per_batch)

@@ -1,0 +1,34 @@
+"""Small Delta tables by Spark, where `read.py` has no way to the sink without it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from changefeed.sinks.delta.log import snapshot
+from changefeed.spark.session import another
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def wrote(spark: SparkSession, path: str, application: str) -> bool | None:
+    """See `read.wrote`."""
+    found = snapshot(spark, path)
+    return None if found is None else application in found.applications
+
+
+def properties(spark: SparkSession, path: str) -> dict[str, str] | None:
+    """See `read.properties`."""
+    found = snapshot(spark, path)
+    return None if found is None else dict(found.properties)
+
+
+def query(spark: SparkSession, path: str, sql: str) -> list[dict[str, Any]]:
+    """See `read.query`."""
+    own = another(spark)
+    own.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")  # as the other reader has it
+    if snapshot(own, path) is None:
+        return []
+    own.read.format("delta").load(path).createOrReplaceTempView("t")
+    rows: list[dict[str, Any]] = own.sql(sql).toArrow().to_pylist()
+    return rows

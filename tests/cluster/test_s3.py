@@ -1,0 +1,56 @@
+"""Tables, ledger and pending changes in an object store: no path of the sink is one that Python could open."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.history import small_history
+from tests.pipeline.oracle import History
+from tests.pipeline.running import check_cuts, definition, published
+from tests.services.s3 import S3Server
+
+pytestmark = [pytest.mark.xdist_group("processes"), pytest.mark.nightly]
+
+
+def test_a_pipeline_into_s3_that_is_killed_goes_on_and_status_reads_it_by_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, _ = small_history(tmp_path / "app.jsonl")
+    with S3Server(tmp_path) as s3:
+        said = {
+            "source": {"type": "files", "path": str(log), "protocol": "ticdc-open", "max-records-per-batch": 25},
+            "sink": {"type": "delta", "path": "s3a://lake/tables"},
+            "pipeline": {"name": "test"},
+            "spark": {"spark.driver.memory": "1g", "spark.master": "local[2]", **s3.properties},
+        }
+        file = tmp_path / "pipeline.yaml"
+        file.write_text(json.dumps(said))
+
+        def changefeed(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+            command = [sys.executable, "-m", "changefeed.cli", *arguments, "--json"]
+            environ = {"AWS_EC2_METADATA_DISABLED": "true", **environ}
+            return subprocess.run(command, env=os.environ | environ, capture_output=True, text=True, cwd=tmp_path)
+
+        killed = changefeed("run", str(file), "--once", CHANGEFEED_FAILPOINT="upsert.before:3")
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        done = changefeed("run", str(file), "--once")
+        assert done.returncode == 0, done.stderr
+        status = changefeed("status", str(file))
+        assert status.returncode == 0, status.stderr
+        told = json.loads(status.stdout)
+
+        for name, value in s3.environ.items():
+            monkeypatch.setenv(name, value)
+        beside = definition(log, Path("/"), limit=25)
+        beside = beside.model_copy(update={"sink": beside.sink.model_copy(update={"path": "s3a://lake/tables"})})
+        check_cuts(beside, History(log))
+        assert told["epoch"] == 2
+        assert told["cuts"][-1]["tables"] == published(beside)[-1].state.versions()
+    assert not [path.name for path in tmp_path.iterdir() if path.name not in ("app.jsonl", "pipeline.yaml", "s3.log")]

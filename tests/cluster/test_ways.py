@@ -1,0 +1,103 @@
+"""The same definition by spark-submit, and with a session that a job of one's own has started."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from changefeed.spark import java, package
+from tests.cluster.running import OnCluster
+from tests.pipeline.history import small_history
+from tests.pipeline.oracle import History
+from tests.pipeline.running import check_cuts
+from tests.services.spark_cluster import SPARK_HOME, SparkCluster
+
+pytestmark = [pytest.mark.xdist_group("processes"), pytest.mark.nightly]
+SMALL = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.ui.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
+@pytest.mark.parametrize("master", ["cluster", "local[2]"])
+def test_spark_submit_in_client_mode(
+    master: str, packed: package.Made, environment: Path, cluster: SparkCluster, tmp_path: Path
+) -> None:
+    """Nothing of this installation is on any path: the driver runs in the archive's Python, too."""
+    log, _ = small_history(tmp_path / "app.jsonl")
+    pipeline = OnCluster(tmp_path, log, SMALL, limit=25)
+    environ = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "JAVA_HOME": str(java.find().home),
+        "SPARK_HOME": str(SPARK_HOME),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    command = [
+        str(SPARK_HOME / "bin" / "spark-submit"), "--properties-file", str(packed.properties), "--load-spark-defaults",
+        "--master", cluster.url if master == "cluster" else master, "--driver-memory", "700m", "--executor-memory", "640m",
+        str(packed.program), "run", str(pipeline.file), "--once", "--json",
+    ]  # fmt: skip
+    ran = subprocess.run(command, cwd=environment, env=environ, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert '"event": "summary"' in ran.stdout or '"event":"summary"' in ran.stdout
+    check_cuts(pipeline.beside, History(log))
+    command[-4:] = ["run", str(tmp_path / "no-such-file.yaml"), "--once", "--json"]
+    failed = subprocess.run(command, cwd=environment, env=environ, capture_output=True, text=True)
+    assert failed.returncode == 2, "spark-submit ends with the command's exit code"
+
+
+JOB = """
+import sys
+from pyspark.sql import SparkSession
+from changefeed.pipeline.config.load import load
+from changefeed.pipeline.run import run
+
+definition = load(sys.argv[1])
+builder = SparkSession.builder.appName("a job").master(sys.argv[2])
+theirs = {"spark.sql.session.timeZone": "America/New_York", "spark.sql.ansi.enabled": "false", "spark.sql.caseSensitive": "true"}
+spark = builder.config(map={**definition.spark, **theirs}).getOrCreate()
+done = run(definition, spark, once=True)
+print(done.steps, spark.conf.get("spark.sql.session.timeZone"), spark.conf.get("spark.sql.ansi.enabled"))
+spark.stop()
+"""
+
+
+def test_a_session_that_was_handed_over_keeps_its_settings(
+    packed: package.Made, environment: Path, cluster: SparkCluster, tmp_path: Path
+) -> None:
+    log, _ = small_history(tmp_path / "app.jsonl")
+    python = str(environment / "environment" / "bin" / "python")
+    delta = {
+        "spark.jars": ",".join(str(jar) for jar in packed.jars),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    }
+    pipeline = OnCluster(tmp_path, log, cluster.properties | delta, limit=25)
+    environ = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": python}
+    command = [sys.executable, "-c", JOB, str(pipeline.file), cluster.url]
+    ran = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    steps, *settings = ran.stdout.split()
+    assert (int(steps) > 0, settings) == (True, ["America/New_York", "false"])
+    check_cuts(pipeline.beside, History(log))
+
+
+def test_a_session_without_delta_is_refused_with_the_way_to_it(cluster: SparkCluster, tmp_path: Path) -> None:
+    log, _ = small_history(tmp_path / "app.jsonl")
+    pipeline = OnCluster(tmp_path, log, cluster.properties)
+    environ = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"}
+    command = [sys.executable, "-c", JOB, str(pipeline.file), cluster.url]
+    ran = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True)
+    assert ran.returncode == 1
+    assert ran.stderr.splitlines()[-1] == (
+        "changefeed.errors.ConfigError: Spark has no Delta Lake among its jars: give it those that `changefeed package` puts "
+        "into `jars` (spark-submit --jars), or spark.jars.packages=io.delta:delta-spark_4.1_2.13:4.4.0"
+    )
