@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from changefeed.errors import SinkError
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.native.commit import commit
-from changefeed.sinks.delta.native.job import Write, split, write_all
+from changefeed.sinks.delta.native.job import Write, split, write_all, write_here
 from changefeed.stages.changes import Window
 from tests.sinks.delta_native.applying import apply, create, item, opened, read
 from tests.sinks.delta_native.histories import History, all_types, sorted_rows
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 class Lake:
     """Tables with histories of their own, whose chunks lie together."""
 
-    def __init__(self, spark: SparkSession, folder: Path, count: int) -> None:
+    def __init__(self, spark: SparkSession | None, folder: Path, count: int) -> None:
         self.spark, self.folder = spark, folder
         self.histories = {f"t{i}": History(all_types(), i, irregular=True) for i in range(count)}
         for name, history in self.histories.items():
@@ -31,6 +33,11 @@ class Lake:
 
     def chunks(self, changes: int, silent: str = "") -> DataFrame:
         """The next changes of all tables but one."""
+        assert self.spark is not None
+        return self.spark.createDataFrame(self.table(changes, silent)).repartition(3)
+
+    def table(self, changes: int, silent: str = "") -> pa.Table:
+        """The same in memory."""
         made = []
         for name, history in self.histories.items():
             if name == silent:
@@ -38,7 +45,7 @@ class Lake:
             found = pa.Table.from_batches([history.step(changes)])
             place = found.schema.get_field_index("table")
             made.append(found.set_column(place, "table", pa.array([name] * len(found), pa.string())))
-        return self.spark.createDataFrame(pa.concat_tables(made)).repartition(3)
+        return pa.concat_tables(made)
 
     def writes(self, **said: Any) -> list[Write]:
         return [
@@ -61,6 +68,37 @@ def test_all_tables_of_a_step_are_one_job(spark: SparkSession, tmp_path: Path) -
         for name, written in zip(lake.histories, done, strict=True):
             commit(opened(tmp_path / name), [written], WriteId(1, step, 1), "{}")
     lake.check()
+
+
+def test_a_few_rows_are_written_in_this_process(tmp_path: Path) -> None:
+    lake = Lake(None, tmp_path, 3)
+    for step, silent in ((1, ""), (2, "t2")):
+        chunks = lake.table(30, silent)
+        files = [str(tmp_path / f"part-{step}-{n}.parquet") for n in range(2)]
+        for n, file in enumerate(files):
+            pq.write_table(chunks.take(list(range(n, len(chunks), 2))), file)
+        done = write_here(files, lake.writes())
+        assert [w.read for w in done] == [0 if name == silent else 30 for name in lake.histories]
+        for name, written in zip(lake.histories, done, strict=True):
+            commit(opened(tmp_path / name), [written], WriteId(1, step, 1), "{}")
+    lake.check()
+
+
+def test_chunks_outside_the_window_are_not_read_in_this_process(tmp_path: Path) -> None:
+    lake = Lake(None, tmp_path, 1)
+    pq.write_table(lake.table(20), tmp_path / "part-0.parquet")
+    [write] = lake.writes()
+    reading: Any = write.item.changes
+    inner = replace(write, item=replace(write.item, changes=replace(reading, window=Window(5, 9))), after=5, upto=9)
+    assert [w.read for w in write_here([str(tmp_path / "part-0.parquet")], [inner])] == [4]
+    assert [w.read for w in write_here([str(tmp_path / "part-0.parquet")], [replace(write, after=1000)])] == [0]
+
+
+def test_a_damaged_file_of_the_pending_store_is_named(tmp_path: Path) -> None:
+    lake = Lake(None, tmp_path, 1)
+    (tmp_path / "part-0.parquet").write_bytes(b"PAR1")
+    with pytest.raises(SinkError, match="changes that wait to be applied cannot be read"):
+        write_here([str(tmp_path / "part-0.parquet")], lake.writes())
 
 
 def test_a_large_table_is_dealt_to_several_tasks(spark: SparkSession, tmp_path: Path) -> None:

@@ -151,6 +151,12 @@ class DeltaSink(Section):
     metadata_columns: list[Literal["_commit_ts", "_commit_time", "_op", "_position"]] = Field(
         default_factory=list, description="Columns to add that tell where a row's last change came from."
     )
+    writer: Literal["native", "spark"] = Field(
+        default="spark",
+        description="How rows are written. `native`: the data files of all tables in one Spark job, each table committed without "
+        "Spark, where `path` is a local folder and the table is plain; `changefeed explain` says which are not. `spark`: every "
+        "table by a SQL statement of its own.",
+    )
     adopt: list[str] = Field(
         default_factory=list,
         description="Tables, as `shop.orders` or `shop.*`, that may lie in the sink before the pipeline: their rows stay, and "

@@ -1,6 +1,7 @@
 """Delta tables as a sink.
 
-`sink.py` implements the contract, `log.py` reads a table's log through Spark, `read.py` reads small tables without Spark.
+`sink.py` implements the contract, `native/` writes rows, `log.py` reads a table's log through Spark, `read.py` reads small
+tables without Spark.
 """
 
 from __future__ import annotations
@@ -18,4 +19,4 @@ def open_sink(definition: Any, session: SparkSession | None) -> DeltaSink:
     from changefeed.sinks.delta.sink import DeltaSink
 
     names = [*definition.metadata_columns, *(["_irregular"] if definition.irregular == "keep" else [])]
-    return DeltaSink(definition.path.rstrip("/"), tuple(names), session)
+    return DeltaSink(definition.path.rstrip("/"), tuple(names), session, native=definition.writer == "native")

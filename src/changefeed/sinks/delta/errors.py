@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from changefeed.errors import FencedError, SinkError
 from changefeed.spark.java_errors import first_line
+
+if TYPE_CHECKING:
+    from pyspark.errors import AnalysisException
 
 _CONFLICTS = ("ConcurrentTransactionException", "MetadataChangedException", "ProtocolChangedException")
 _OTHER_COLUMNS = (
@@ -32,7 +36,7 @@ def translated(path: str) -> Iterator[None]:
         if (error.getCondition() or "").startswith(_OTHER_COLUMNS):
             raise SinkError(
                 f"{path}: its columns are not those that this pipeline gave it: somebody else has changed them "
-                f"({str(error).splitlines()[0]}). Restore it, or build all tables anew from the source: "
+                f"({_first_line(error)}). Restore it, or build all tables anew from the source: "
                 "changefeed repair --rebuild --all"
             ) from error
         raise
@@ -45,3 +49,14 @@ def translated(path: str) -> Iterator[None]:
         if name in _RETRIED:
             raise SinkError(f"{path}: {name}: {said}", transient=True) from error
         raise
+
+
+def _first_line(error: AnalysisException) -> str:
+    """The first line of Spark's message, which is asked for in the JVM: of Delta's errors not every one is known there."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        return str(error).splitlines()[0]
+    except (Py4JJavaError, PySparkException):
+        return str(error.getCondition())

@@ -100,8 +100,17 @@ class Opened:
 
     def schema(self) -> pa.Schema:
         """The table's columns."""
-        fields = json.loads(self.table.schema().to_json())["fields"]
-        return pa.schema([pa.field(f["name"], _arrow(f["type"]), f["nullable"]) for f in fields])
+        return _schema(self.table.schema())
+
+    def has_columns(self, columns: pa.Schema) -> bool:
+        """Whether the table has these columns, of these types, in whatever order, and no others."""
+        from deltalake import Schema
+
+        wanted, has = (
+            {f["name"]: (f["type"], f["nullable"]) for f in json.loads(schema.to_json())["fields"]}
+            for schema in (Schema.from_arrow(columns), self.table.schema())
+        )
+        return wanted == has
 
     def target(self, names: Sequence[str], keys: Sequence[str]) -> Target:
         """The table as items see it, with these columns of the upstream and this key.
@@ -135,8 +144,8 @@ class Opened:
         return pa.table(columns)
 
 
-def open_table(folder: Folder, application: str) -> Opened | None:
-    """The newest version of the table; None when there is no table.
+def open_table(folder: Folder, application: str, version: int | None = None) -> Opened | None:
+    """The table at a version, the newest if none is given; None when there is no table.
 
     Raises:
         MissingExtraError: deltalake is not installed.
@@ -150,12 +159,24 @@ def open_table(folder: Folder, application: str) -> Opened | None:
     except ImportError as error:
         raise MissingExtraError("Writing Delta tables without Spark", "spark") from error
     try:
-        table = DeltaTable(folder.path, storage_options=dict(folder.options) or None)
+        table = DeltaTable(folder.path, version, storage_options=dict(folder.options) or None)
         return _opened(folder, application, table)
     except TableNotFoundError:
         return None
     except (DeltaError, OSError) as error:
         raise SinkError(f"{folder.path}: the table's log cannot be read: {error}", transient=True) from error
+
+
+def arrow_schema(columns: pa.Schema) -> pa.Schema:
+    """The columns as files of a Delta table have them."""
+    from deltalake import Schema
+
+    return _schema(Schema.from_arrow(columns))
+
+
+def _schema(schema: Any) -> pa.Schema:
+    fields = json.loads(schema.to_json())["fields"]
+    return pa.schema([pa.field(f["name"], _arrow(f["type"]), f["nullable"]) for f in fields])
 
 
 def _opened(folder: Folder, application: str, table: DeltaTable) -> Opened:
@@ -172,29 +193,67 @@ def commit(opened: Opened, written: Iterable[Written], write_id: WriteId, note: 
             be written.
     """
     from deltalake.exceptions import DeltaError
-    from deltalake.transaction import AddAction, CommitProperties, PostCommitHookProperties, RemoveAction, Transaction
+    from deltalake.transaction import RemoveAction
 
     _check_order(opened, write_id)
     now, done = int(time.time() * 1000), list(written)
-    adds = [AddAction(f.path, f.size, {}, f.modification_time, True, f.stats) for w in done for f in w.added]
     removes = [RemoveAction(path, True, now, size, {}) for w in done for path, size in w.removed]
     error: Exception | None = None
     try:
         opened.table.create_write_transaction(
-            [*removes, *adds],
-            "append",
-            opened.table.schema(),
-            commit_properties=CommitProperties(
-                custom_metadata={"userMetadata": note},
-                max_commit_retries=0,  # rule 1: the next version or none
-                app_transactions=[Transaction(opened.application, pack(write_id), now)],
-            ),
-            post_commithook_properties=PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False),
+            [*removes, *_adds(done)], "append", opened.table.schema(), **_options(opened.application, write_id, note)
         )
     except (DeltaError, OSError) as failed:
         error = failed
     _landed(opened, write_id, error)
     return opened.version + 1
+
+
+def create(
+    folder: Folder, application: str, schema: pa.Schema, written: Iterable[Written], write_id: WriteId, note: str
+) -> None:
+    """Commits a new table with what items have written as its version 0.
+
+    Raises:
+        FencedError: a newer run has made the table.
+        SinkError: somebody else has made a table here in between, or the log cannot be written (transient).
+    """
+    from deltalake import Schema
+    from deltalake.exceptions import DeltaError
+    from deltalake.transaction import create_table_with_add_actions
+
+    error: Exception | None = None
+    try:
+        create_table_with_add_actions(
+            folder.path, Schema.from_arrow(schema), _adds(written), "error",
+            storage_options=dict(folder.options) or None, **_options(application, write_id, note),
+        )  # fmt: skip
+    except (DeltaError, OSError) as failed:
+        error = failed
+    there = open_table(folder, application)
+    if there is not None and there.write_id is not None and there.write_id.epoch > write_id.epoch:
+        raise _fenced(folder.path, application, there.write_id, write_id) from error
+    if there is None or there.write_id != write_id:
+        raise SinkError(f"{folder.path}: the table cannot be made: {error}", transient=True) from error
+
+
+def _adds(written: Iterable[Written]) -> list[Any]:
+    from deltalake.transaction import AddAction
+
+    return [AddAction(f.path, f.size, {}, f.modification_time, True, f.stats) for w in written for f in w.added]
+
+
+def _options(application: str, write_id: WriteId, note: str) -> dict[str, Any]:
+    from deltalake.transaction import CommitProperties, PostCommitHookProperties, Transaction
+
+    return {
+        "commit_properties": CommitProperties(
+            custom_metadata={"userMetadata": note},
+            max_commit_retries=0,  # rule 1: the next version or none
+            app_transactions=[Transaction(application, pack(write_id), int(time.time() * 1000))],
+        ),
+        "post_commithook_properties": PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False),
+    }
 
 
 def _check_order(opened: Opened, write_id: WriteId) -> None:

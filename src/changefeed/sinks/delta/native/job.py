@@ -3,27 +3,31 @@
     chunks ──▶ join with the items' tables ──▶ a partition for each slot, sorted by item ──▶ write_item ──▶ Written
 
 A chunk is read once, whatever number of tables a step has; it travels as often as its table has items. Within an item
-chunks come in one order, and stream: an item's payloads are never in memory together.
+chunks come in one order, and stream: an item's payloads are never in memory together. `write_here` is for a few rows.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
+from changefeed.errors import SinkError
 from changefeed.sinks.delta.native.item import Item, Written, left, write_item
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _ORDER = ("item", "topic", "partition", "first_offset", "last_offset", "min_commit_ts", "shape_id")
+_READ = ["kind", "database", "table", "max_commit_ts", "payload", *_ORDER[1:]]
 _LEAST = 256 * 2**20
 _RESULT = "item int, written binary"
 
@@ -43,6 +47,12 @@ class Write:
     after: int | None = None
     upto: int | None = None
     weight: int = 1
+
+    def takes(self, chunk: Mapping[str, Any]) -> bool:
+        """Whether a chunk of the write's table may hold changes that it takes."""
+        low, high = chunk["min_commit_ts"], chunk["max_commit_ts"]
+        above = self.after is None or (high is not None and high > self.after)
+        return above and (self.upto is None or (low is not None and low <= self.upto))
 
 
 def write_all(chunks: DataFrame, writes: Sequence[Write], slots: int, least: int = _LEAST) -> list[Written]:
@@ -68,6 +78,34 @@ def write_all(chunks: DataFrame, writes: Sequence[Write], slots: int, least: int
     for (i, _), written in zip(rest, _run(chunks, [write for _, write in rest], slots), strict=True):
         results[i].append(written)
     return [_joined(group) for group in results]
+
+
+def write_here(files: Iterable[str], writes: Sequence[Write]) -> list[Written]:
+    """Carries out all of the writes in this process: for a few rows a Spark job costs more than they do.
+
+    Args:
+        files: Parquet files with the columns of `frames.chunks`, on this machine.
+        writes: one for each table.
+
+    Raises:
+        SinkError: a file cannot be read, or as `write_item`.
+    """
+    try:
+        read = [
+            pq.read_table(file, columns=_READ, page_checksum_verification=True, partitioning=None) for file in files
+        ]
+    except (OSError, pa.ArrowException) as error:
+        raise SinkError(f"changes that wait to be applied cannot be read: {error}") from error
+    mine = defaultdict[tuple[str, str], list[dict[str, Any]]](list)
+    if read:
+        chunks = pa.concat_tables(read)
+        for chunk in (
+            chunks.filter(pc.equal(chunks.column("kind"), "rows"))
+            .sort_by([(n, "ascending") for n in _ORDER[1:]])
+            .to_pylist()
+        ):
+            mine[chunk["database"], chunk["table"]].append(chunk)
+    return [write_item(w.item, (c["payload"] for c in mine[w.source] if w.takes(c))) for w in writes]
 
 
 def split(write: Write, slots: int, least: int = _LEAST) -> list[Write]:
