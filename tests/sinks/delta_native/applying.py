@@ -68,7 +68,9 @@ def apply(
     return written
 
 
-def read(path: Path | str, columns: Sequence[str] = ("*",)) -> pa.Table:
-    """The table's rows, by a reader that is not ours."""
+def read(path: Path | str, columns: Sequence[str] = ("*",), version: int | None = None) -> pa.Table:
+    """The table's rows, by a reader that is not ours; the newest if no version is given."""
     said = ", ".join(c if c == "*" else f'"{c}"' for c in columns)
-    return pa.table(QueryBuilder().register("t", DeltaTable(str(path))).execute(f"select {said} from t").read_all())
+    return pa.table(
+        QueryBuilder().register("t", DeltaTable(str(path), version)).execute(f"select {said} from t").read_all()
+    )

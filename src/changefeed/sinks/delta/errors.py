@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from changefeed.errors import FencedError, SinkError
 from changefeed.spark.java_errors import first_line
-
-if TYPE_CHECKING:
-    from pyspark.errors import AnalysisException
 
 _CONFLICTS = ("ConcurrentTransactionException", "MetadataChangedException", "ProtocolChangedException")
 _OTHER_COLUMNS = (
@@ -34,11 +30,7 @@ def translated(path: str) -> Iterator[None]:
         yield
     except AnalysisException as error:
         if (error.getCondition() or "").startswith(_OTHER_COLUMNS):
-            raise SinkError(
-                f"{path}: its columns are not those that this pipeline gave it: somebody else has changed them "
-                f"({_first_line(error)}). Restore it, or build all tables anew from the source: "
-                "changefeed repair --rebuild --all"
-            ) from error
+            raise _other_columns(path, str(error).splitlines()[0]) from error
         raise
     except Py4JJavaError as error:
         name, said = error.java_exception.getClass().getSimpleName(), first_line(error)
@@ -48,15 +40,13 @@ def translated(path: str) -> Iterator[None]:
             ) from error
         if name in _RETRIED:
             raise SinkError(f"{path}: {name}: {said}", transient=True) from error
+        if found := next((condition for condition in _OTHER_COLUMNS if condition in said), None):
+            raise _other_columns(path, found) from error  # pyspark does not find the texts of all of Delta's conditions
         raise
 
 
-def _first_line(error: AnalysisException) -> str:
-    """The first line of Spark's message, which is asked for in the JVM: of Delta's errors not every one is known there."""
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
-    try:
-        return str(error).splitlines()[0]
-    except (Py4JJavaError, PySparkException):
-        return str(error.getCondition())
+def _other_columns(path: str, said: str) -> SinkError:
+    return SinkError(
+        f"{path}: its columns are not those that this pipeline gave it: somebody else has changed them ({said}). Restore it, or "
+        "build all tables anew from the source: changefeed repair --rebuild --all"
+    )
