@@ -185,7 +185,7 @@ class Chunked:
         source: database and table of this write's chunks.
         reading: types their rows.
         last_reading: of a table without a key: see `stages.latest.last_reading`.
-        bytes: an upper bound of what the chunks take on disk, compressed.
+        bytes: of this write's chunks, as a task takes them into memory.
         folders: whole paths of the folders that they lie in, where these are on this machine.
     """
 

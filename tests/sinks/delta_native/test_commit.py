@@ -233,6 +233,7 @@ def test_a_damaged_log_is_an_error_that_names_the_table(path: str) -> None:
     "said, why",
     [
         ({"configuration": {"delta.enableChangeDataFeed": "true"}}, "a change data feed"),
+        ({"configuration": {"delta.appendOnly": "true"}}, "delta.appendOnly"),
         ({"partition_by": ["v"]}, "partitions"),
         ({"configuration": {"delta.enableDeletionVectors": "true"}}, "deletionVectors"),
         ({"configuration": {"delta.dataSkippingStatsColumns": "v"}}, "delta.dataSkippingStatsColumns"),

@@ -12,6 +12,7 @@ from changefeed.model.definition import Table
 from changefeed.pipeline.pending.counting import rows_between
 from changefeed.pipeline.pending.resent import once
 from changefeed.pipeline.planning.actions import Plan, Selection
+from changefeed.pipeline.planning.writes import overlaps
 from changefeed.pipeline.state import Sendings
 from changefeed.sinks.base import Chunked
 from changefeed.stages.changes import NO_READS, Reading, Told, Window, changes
@@ -45,7 +46,7 @@ class SparkChanges:
 
     Attributes:
         least, rows: how many rows the pending store has for the write, as far as its chunks' plain columns tell.
-        bytes: of the folders' files.
+        bytes: of the payloads of its chunks.
         tally: how many were read.
     """
 
@@ -66,7 +67,8 @@ class SparkChanges:
         folders = selection.folders or plan.folders
         chunks = store.index(folders, plan.sums)
         least, most = rows_between(chunks, selection.name, Window(selection.after, selection.through))
-        size = sum(plan.sums[folder].bytes for folder in folders)
+        mine = (c for c in chunks if c.kind == "rows" and c.name == selection.name)
+        size = sum(c.bytes for c in mine if overlaps(c, selection.after, selection.through))
         return cls(store, selection, table, folders, plan.resent, options, least, most, size, Tally(store.spark))
 
     @property

@@ -84,6 +84,8 @@ class Opened:
             return "column mapping"
         if properties.get("delta.enableChangeDataFeed", "false").lower() == "true":
             return "a change data feed"
+        if properties.get("delta.appendOnly", "false").lower() == "true":
+            return "delta.appendOnly"
         if any(name.startswith("delta.constraints.") for name in properties):
             return "constraints"
         if "delta.dataSkippingStatsColumns" in properties:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 # A task holds all changes of a keyed write at once. Larger writes are Spark's, which spills.
-MOST_ROWS, MOST_BYTES = 1_000_000, 128 * 2**20
+MOST_ROWS, MOST_BYTES = 1_000_000, 384 * 2**20
 _FEW_ROWS = 10_000  # typed changes that the driver may hold
 # Up to here a Spark job costs more than the writes themselves: they are made in the driver.
 _HERE_BYTES, _HERE_WEIGHT = 8 * 2**20, 200_000
@@ -226,13 +226,11 @@ def _write(item: Item, changes: Changes, chunked: Chunked) -> Write:
 
 def _written(spark: SparkSession, chunked: Chunked, writes: Sequence[Write]) -> list[Written]:
     # a write weighs its rows, and what of the table it may have to read
-    if chunked.folders is not None and chunked.bytes <= _HERE_BYTES and sum(w.weight for w in writes) <= _HERE_WEIGHT:
-        return write_here(_parts(chunked.folders), writes)
+    if chunked.folders is not None and sum(w.weight for w in writes) <= _HERE_WEIGHT:
+        parts = [file for folder in chunked.folders for file in sorted(Path(folder).glob("part-*"))]
+        if sum(file.stat().st_size for file in parts) <= _HERE_BYTES:
+            return write_here(map(str, parts), writes)
     return write_all(chunked.chunks(spark), writes, spark.sparkContext.defaultParallelism)
-
-
-def _parts(folders: Iterable[str]) -> list[str]:
-    return [str(file) for folder in folders for file in sorted(Path(folder).glob("part-*"))]
 
 
 def _too_large(changes: Changes, *, keyed: bool) -> str | None:
