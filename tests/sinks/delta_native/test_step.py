@@ -175,3 +175,14 @@ def test_files_that_are_gone_or_cut_are_damaged(sink: DeltaSink) -> None:
     assert sink.damaged_files(PATH, 0) == []
     Path(file).unlink()
     assert sink.damaged_files(PATH, 1) == [Path(file).name]
+
+
+def test_what_one_pipeline_has_prepared_is_not_committed_by_another(sink: DeltaSink) -> None:
+    apply(sink, Load, 1, ONE)
+    sink.prepare([Job(Upsert(path=PATH, number=1, table=ORDERS), Given(ORDERS, (TWO,)), WriteId(1, 2, 1), '{"n":1}')])
+    three: Row = {"id": 3, "note": "three"}
+    apply(sink.owned_by("changefeed:other:2"), Upsert, 2, three)
+    assert ids(sink) == [1, 3]
+    there = sink.snapshot(PATH)
+    assert there is not None
+    assert there.write_id == WriteId(1, 1, 1)

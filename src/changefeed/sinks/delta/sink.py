@@ -85,7 +85,7 @@ class DeltaSink:
 
     def owned_by(self, owner: str) -> DeltaSink:
         """See `TableSink`."""
-        return replace(self, owner=owner)
+        return replace(self, owner=owner, _native=None)  # what was prepared is the other pipeline's
 
     def location(self, path: str) -> str:
         """See `TableSink`."""

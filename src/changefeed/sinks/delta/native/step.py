@@ -3,8 +3,8 @@
     prepare   open tables ──▶ items ──▶ one job for each origin of chunks ──▶ files that no commit names yet
     apply     the files of a write ──▶ commit, as the version after the one that was opened
 
-`reason` says which writes go this way; the others are Spark's own (`sink.py`). A write that was not prepared is prepared
-alone. What was prepared and is not applied stays as files without a commit, until VACUUM.
+A few rows are written in the driver, without a job. `_reason` names the writes that are Spark's own (`sink.py`). A write that
+was not prepared is prepared alone. What was prepared and is not applied stays as files without a commit, until VACUUM.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class NativeWrites:
             self._prepared[path] = _Prepared(job.write_id, opened[path], schema, done[path])
 
     def apply(self, spark: SparkSession, owner: str, job: Job) -> bool:
-        """Makes a write if it is native; tells whether it was made, now or before.
+        """Makes a write if it is native; returns whether it was made.
 
         Raises:
             FencedError: a newer run writes this table.
