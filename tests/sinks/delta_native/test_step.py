@@ -128,18 +128,25 @@ def test_another_column_stops_as_in_sql(sink: DeltaSink) -> None:
         apply(sink, Upsert, 2, {"id": 2, "more": 5}, of=table("*id int", "more int"))
 
 
-def test_compaction_between_files_and_commit_is_worth_another_try(sink: DeltaSink) -> None:
+def test_after_compaction_between_files_and_commit_the_files_are_written_again(sink: DeltaSink) -> None:
     apply(sink, Load, 1, ONE)
     apply(sink, Upsert, 2, TWO)
     three: Row = {"id": 3, "note": "three"}
     job = Job(Upsert(path=PATH, number=1, table=ORDERS), Given(ORDERS, (three,)), WriteId(1, 3, 1), '{"n":1}')
     sink.prepare([job])
     DeltaTable(sink.location(PATH)).optimize.compact()
-    with pytest.raises(SinkError, match="committed by somebody else") as caught:
-        sink.apply(job.write, job.changes, job.write_id, job.note)
-    assert caught.value.transient
     sink.apply(job.write, job.changes, job.write_id, job.note)
     assert ids(sink) == [1, 2, 3]
+
+
+def test_a_new_table_replaces_one_that_an_older_run_made_meanwhile(sink: DeltaSink) -> None:
+    job = Job(Load(path=PATH, number=1, table=ORDERS), Given(ORDERS, (TWO,)), WriteId(2, 1, 1), '{"n":1}')
+    sink.prepare([job])
+    apply(sink.owned_by(sink.owner), Load, 1, ONE)
+    sink.apply(job.write, job.changes, job.write_id, job.note)
+    there = sink.snapshot(PATH)
+    assert there is not None
+    assert (ids(sink), there.version, there.write_id) == ([2], 1, WriteId(2, 1, 1))
 
 
 def test_without_spark_the_owners_are_found_behind_a_checkpoint(sink: DeltaSink) -> None:

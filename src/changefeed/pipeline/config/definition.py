@@ -152,7 +152,7 @@ class DeltaSink(Section):
         default_factory=list, description="Columns to add that tell where a row's last change came from."
     )
     writer: Literal["native", "spark"] = Field(
-        default="spark",
+        default="native",
         description="How rows are written. `native`: the data files of all tables in one Spark job, each table committed without "
         "Spark, where `path` is a local folder and the table is plain; `changefeed explain` says which are not. `spark`: every "
         "table by a SQL statement of its own.",

@@ -135,17 +135,36 @@ class NativeWrites:
             prepared = self._prepared.pop(path, None)
         if prepared is None:
             return False
-        if prepared.opened is None:
-            create(self._folder(path), owner, prepared.schema, [prepared.written], job.write_id, job.note)
-        else:
-            commit(prepared.opened, [prepared.written], job.write_id, job.note)
-            try:
-                checkpoint(prepared.opened)
-            except SinkError as error:  # the table is whole without
-                _log.warning("%s", error)
+        try:
+            self._commit(prepared, owner, job)
+        except SinkError as error:
+            if not error.transient or not self._is_to_be_made(owner, job):
+                raise
+            # somebody else has committed since the files were written: once more, on what lies there now
+            self.prepare(spark, owner, [job])
+            prepared = self._prepared.pop(path, None)
+            if prepared is None:
+                raise
+            self._commit(prepared, owner, job)
         if job.changes is not None and _chunked(job) is not None:
             job.changes.applied(prepared.written.read)
         return True
+
+    def _commit(self, prepared: _Prepared, owner: str, job: Job) -> None:
+        if prepared.opened is None:
+            create(self._folder(job.write.path), owner, prepared.schema, [prepared.written], job.write_id, job.note)
+            return
+        commit(prepared.opened, [prepared.written], job.write_id, job.note)
+        try:
+            checkpoint(prepared.opened)
+        except SinkError as error:  # the table is whole without
+            _log.warning("%s", error)
+
+    def _is_to_be_made(self, owner: str, job: Job) -> bool:
+        """Whether the table's last write is known, and comes before this one."""
+        with suppress(SinkError):
+            return _is_next(open_table(self._folder(job.write.path), owner), job.write_id)
+        return False
 
     def _touch(self, owner: str, job: Job) -> bool:
         opened = None
