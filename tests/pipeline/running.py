@@ -22,13 +22,19 @@ SHOP = Path(__file__).parent.parent / "data" / "shop"
 
 
 def definition(
-    log: Path | str, lake: Path, *, limit: int = 100_000, protocol: str | dict[str, Any] = "ticdc-open", **pipeline: Any
+    log: Path | str,
+    lake: Path,
+    *,
+    limit: int = 100_000,
+    protocol: str | dict[str, Any] = "ticdc-open",
+    writer: str = "native",
+    **pipeline: Any,
 ) -> Definition:
     """A pipeline of files into Delta tables; names of options may have `_` for `-`."""
     return definition_of(
         {
             "source": {"type": "files", "path": str(log), "protocol": protocol, "max-records-per-batch": limit},
-            "sink": {"type": "delta", "path": str(lake)},
+            "sink": {"type": "delta", "path": str(lake), "writer": writer},
             "pipeline": {"name": "test", **{name.replace("_", "-"): value for name, value in pipeline.items()}},
         }
     )

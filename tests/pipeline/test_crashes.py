@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 STEP = [
     *("epoch.after", "stage.after", "begun.after", "load.after", "fence.after", "done.before"),
     *("addcolumns.after", "upsert.after", "append.after", "cleanup.before"),
-    *("rewrite.after", "copy.after", "create.after"),
+    *("rewrite.after", "create.after", "copy.after"),
 ]
 BY_KEY = ["begun.after", "load.after", "append.after", "fence.after", "done.before", "cleanup.before"]
 

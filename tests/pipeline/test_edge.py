@@ -60,6 +60,12 @@ JAVA = "An error occurred while calling o1.save.\n: {}\n\tat org.apache.spark.sq
             False,
         ),
         (
+            "changefeed.errors.SinkError: /lake/t: a data file cannot be written: [Errno 28] No space left on device",
+            ResourceError,
+            "the disk is full: make room there and run again. What was begun is finished first, nothing is lost",
+            False,
+        ),
+        (
             "org.apache.spark.SparkException: Python worker failed to connect back.",
             ResourceError,
             "a Python worker did not start in Spark's 10 seconds: the machine is overloaded. Run again when it has less to do",
@@ -172,6 +178,9 @@ def test_what_is_left_is_a_defect_in_one_line() -> None:
     [
         (OSError(errno.ENOSPC, "No space left on device", "/tmp/x"), ResourceError,
          "the disk is full (/tmp/x): make room there and run again. What was begun is finished first, nothing is lost"),
+        (SinkError("t: version 5 cannot be committed: No space left on device (os error 28)", transient=True), ResourceError,
+         "the disk is full: make room there and run again. What was begun is finished first, nothing is lost"),
+        (SinkError("t: its log is damaged"), SinkError, "t: its log is damaged"),
         (PermissionError(errno.EACCES, "Permission denied", "/tmp/x"), ResourceError, "/tmp/x: Permission denied"),
         (MemoryError(), ResourceError, "this process has not enough memory: lower source.max-records-per-batch, or raise "
          "spark.driver.memory if the machine has more"),

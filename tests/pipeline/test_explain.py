@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from changefeed.errors import UnsupportedError
+from changefeed.pipeline.config.load import read
 from changefeed.pipeline.operations.explain import explain
 from tests.pipeline.history import HistoryBuilder, small_history
 from tests.pipeline.running import definition
@@ -34,3 +37,19 @@ def test_a_table_that_the_sink_cannot_have_is_refused(tmp_path: Path) -> None:
         "app.t: column 'unit price': plain Delta tables have no ' ' in names of columns. Rename it upstream, "
         "or name the table in pipeline.exclude"
     )
+
+
+def test_tables_that_are_written_in_sql_are_named_with_the_reason(tmp_path: Path) -> None:
+    history = HistoryBuilder()
+    for name in ("plain", "fed"):
+        history.schema("app", name, f"CREATE TABLE `app`.`{name}` (`id` INT PRIMARY KEY)")
+    log, lake = history.write(tmp_path / "app.jsonl"), tmp_path / "lake"
+    schema = pa.schema([("id", pa.int32())])
+    DeltaTable.create(lake / "app" / "fed", schema, configuration={"delta.enableChangeDataFeed": "true"})
+    said = {"source": {"type": "files", "path": str(log), "protocol": "ticdc-open"}, "pipeline": {"name": "test"}}
+    for writer, wanted in (
+        ("native", ["merge by key in SQL (a change data feed)", "merge by key"]),
+        ("spark", ["merge by key in SQL (sink.writer is `spark`)"] * 2),
+    ):
+        sink = {"type": "delta", "path": str(lake), "adopt": ["app.*"], "writer": writer}
+        assert [table["apply"] for table in explain(read({**said, "sink": sink}))["tables"]] == wanted

@@ -124,7 +124,7 @@ def _check(turns: Turns, pipeline: Definition, spark: SparkSession, history: His
 def test_a_newer_run_goes_to_its_end_while_an_older_one_is_held(
     point: str, passes: int, spark: SparkSession, log: Log, turns: Turns, make: Make
 ) -> None:
-    pipeline = make()
+    pipeline = make(writer="spark" if point == "sql MERGE INTO" else "native")
     older, newer = (_player(turns, name, pipeline, spark) for name in ("older", "newer"))
     if not turns.go(older, until=point, passes=passes):
         pytest.skip(f"{point} is not passed {passes} times")

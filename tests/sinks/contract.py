@@ -68,6 +68,13 @@ class Given:
     def partial(self) -> bool:
         return self.carried is not None
 
+    @property
+    def chunked(self) -> None:
+        return None
+
+    def applied(self, read: int) -> None:
+        raise NotImplementedError
+
     def batches(self) -> Iterator[pa.RecordBatch]:
         names = [column.name for column in self.table.columns]
         has = None if self.carried is None else [name in self.carried for name in names]

@@ -21,6 +21,7 @@ from changefeed.sinks.base import (
     Copy,
     Create,
     Import,
+    Job,
     Load,
     Null,
     Restore,
@@ -64,9 +65,10 @@ class Delta:
 
     spark: SparkSession
     root: str
+    native: bool
 
     def sink(self, owner: str = "changefeed:test:1", metadata: Sequence[str] = ()) -> TableSink:
-        return DeltaSink(self.root, tuple(metadata), self.spark, owner)
+        return DeltaSink(self.root, tuple(metadata), self.spark, owner, self.native)
 
     def rows(self, path: str, version: int | None = None) -> list[Row]:
         reader = self.spark.read.format("delta")
@@ -75,14 +77,14 @@ class Delta:
         return [row.asDict() for row in reader.load(f"{self.root}/{path}").collect()]
 
 
-HARNESSES = ["memory", pytest.param("delta", marks=pytest.mark.xdist_group("jvm"))]
+HARNESSES = ["memory", *(pytest.param(name, marks=pytest.mark.xdist_group("jvm")) for name in ("delta", "delta-sql"))]
 
 
 @pytest.fixture(params=HARNESSES)
 def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
     if request.param == "memory":
         return Memory(Lake())
-    return Delta(request.getfixturevalue("spark"), str(tmp_path / "lake"))
+    return Delta(request.getfixturevalue("spark"), str(tmp_path / "lake"), native=request.param == "delta")
 
 
 def write(kind: Any, table_: Any = ORDERS, path: str = PATH, **said: Any) -> Any:
@@ -320,6 +322,52 @@ def test_an_older_run_is_fenced(harness: Harness, kind: Any) -> None:
     there = sink.snapshot(PATH)
     assert there is not None
     assert (there.version, there.write_id, harness.rows(PATH)) == (1, WriteId(2, 2, 0), [ONE])
+
+
+def test_writes_that_were_prepared_together_are_commits_of_their_own(harness: Harness) -> None:
+    sink = loaded(harness, ONE)
+    writes = [write(Upsert), write(Load, path="shop/other")]
+    jobs = [Job(each, given(TWO), WriteId(1, 2, 1), "{}") for each in writes]
+    sink.prepare(jobs)
+    assert (harness.rows(PATH), sink.snapshot("shop/other")) == ([ONE], None), "nothing is committed"
+    for job in jobs:
+        sink.apply(job.write, job.changes, job.write_id, job.note)
+    assert (sorted_rows(harness.rows(PATH)), harness.rows("shop/other")) == ([ONE, TWO], [TWO])
+    made = [sink.snapshot(path) for path in (PATH, "shop/other")]
+    assert [(there.version, there.write_id) for there in made if there] == [
+        (1, WriteId(1, 2, 1)),
+        (0, WriteId(1, 2, 1)),
+    ]
+
+
+@pytest.mark.parametrize("kind", [Append, Upsert, Load])
+def test_a_write_that_was_prepared_before_a_newer_run_came_is_fenced(harness: Harness, kind: Any) -> None:
+    sink = loaded(harness, ONE)
+    job = Job(write(kind), given(TWO), WriteId(1, 2, 1), "{}")
+    sink.prepare([job])
+    harness.sink().apply(write(Touch), None, WriteId(2, 2, 0), "{}")
+    with pytest.raises(FencedError, match="epoch 2"):
+        sink.apply(job.write, job.changes, job.write_id, job.note)
+    assert harness.rows(PATH) == [ONE]
+
+
+def test_a_new_table_that_a_newer_run_has_made_meanwhile_is_left_to_it(harness: Harness) -> None:
+    sink = harness.sink()
+    job = Job(write(Load), given(ONE), WriteId(1, 1, 1), "{}")
+    sink.prepare([job])
+    harness.sink().apply(write(Load), given(TWO), WriteId(2, 1, 1), "{}")
+    with pytest.raises(FencedError, match="epoch 2"):
+        sink.apply(job.write, job.changes, job.write_id, job.note)
+    assert harness.rows(PATH) == [TWO]
+
+
+def test_what_was_prepared_for_another_write_is_not_taken(harness: Harness) -> None:
+    """A run that ended between the two: the next one has its own write ids."""
+    sink = loaded(harness, ONE)
+    sink.prepare([Job(write(Upsert), given(TWO), WriteId(1, 2, 1), "{}")])
+    three = {"id": 3, "note": None, "total": None}
+    sink.apply(write(Upsert), given(three), WriteId(2, 2, 1), "{}")
+    assert sorted_rows(harness.rows(PATH)) == [ONE, three]
 
 
 def test_two_runs_at_once_leave_the_newer_ones_write(harness: Harness) -> None:

@@ -163,6 +163,13 @@ class Given:
     def rows(self) -> int:
         return len(self.changes)
 
+    @property
+    def chunked(self) -> None:
+        return None
+
+    def applied(self, read: int) -> None:
+        raise NotImplementedError
+
     def frame(self, spark: SparkSession) -> DataFrame:
         return latest(spark.createDataFrame(self.changes, schema_ddl(TABLE)), TABLE, partial=self.partial)
 
@@ -171,7 +178,7 @@ class Given:
 
 
 def test_merge_keeps_what_partial_rows_leave_out_and_what_is_told_of_it(spark: SparkSession, tmp_path: Path) -> None:
-    sink, path = DeltaSink(str(tmp_path), ("_irregular",), spark, "test"), str(tmp_path / "t")
+    sink, path = DeltaSink(str(tmp_path), ("_irregular",), spark, "test", native=False), str(tmp_path / "t")
     first = [
         change(1, 0, 1, (None, None, 1), _irregular={"a": "A", "it's": "T"}),
         change(1, 1, 2, (2, "two", 2)),
@@ -197,7 +204,7 @@ def test_rewrite_takes_irregular_texts_along(spark: SparkSession, tmp_path: Path
     from changefeed.pipeline.planning.evolution import altered, rewritten
     from changefeed.wire import ddl
 
-    sink, path = DeltaSink(str(tmp_path), ("_irregular",), spark, "test"), str(tmp_path / "t")
+    sink, path = DeltaSink(str(tmp_path), ("_irregular",), spark, "test", native=False), str(tmp_path / "t")
     rows = [change(1, 0, 1, (None, None, 1), _irregular={"a": "A", "it's": "T"}), change(1, 1, 2, (2, "two", 2))]
     sink.apply(Load(path="t", number=1, table=TABLE), Given(rows, partial=False), WriteId(1, 1, 1), "{}")
     said = "ALTER TABLE app.t DROP a, RENAME COLUMN `it's` TO s, ADD d DATE NOT NULL"

@@ -77,6 +77,10 @@ def as_ours(*folders: str) -> Iterator[None]:
 
     try:
         yield
+    except SinkError as error:  # of a file that was written here, or by delta-rs
+        if _FULL.search(str(error)):
+            raise _full("", folders) from error
+        raise
     except ChangefeedError:
         raise
     except (Py4JNetworkError, ConnectionError) as error:
@@ -108,6 +112,8 @@ def translated(text: str, folders: Iterable[str] = ()) -> ChangefeedError | None
         kind = getattr(errors, name, None)
         if isinstance(kind, type) and issubclass(kind, ChangefeedError):
             error = kind(message.strip())
+            if isinstance(error, SinkError) and _FULL.search(message):
+                return _full("", folders)
             if hasattr(error, "transient"):
                 error.transient = text[matches[-1].end() :].startswith(f"\n{TRANSIENT}")
             return error

@@ -6,30 +6,42 @@ Rule 2. A run that finishes a step which another run began first touches each of
 own epoch, which changes nothing. From then on nothing that the older run still writes gets into them. Then it looks which
 writes are there. All others follow, those of one table in their order, tables side by side.
 Rule 3. What a write has read is counted, and compared with what the plan says that there is to read.
+Rule 4. Writes of rows that can be made next are prepared together: a sink may write the files of all tables in one piece of
+work. Each is a commit of its own all the same.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import msgspec
 
 from changefeed.errors import SinkError
 from changefeed.model.definition import Table
 from changefeed.pipeline.config.definition import Definition
-from changefeed.pipeline.contracts import Pending
+from changefeed.pipeline.contracts import CountedChanges, Pending
 from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.guard import WAY_OUT, Guard, Here
 from changefeed.pipeline.pending.changes import Options
 from changefeed.pipeline.planning.actions import Action, Plan, PlannedWrite, chains, touched, without
 from changefeed.pipeline.state import State, Written
 from changefeed.pipeline.store.base import StateStore
-from changefeed.sinks.base import Append, Create, Load, TableSink, Touch, Upsert, Write, WriteId
+from changefeed.sinks.base import Append, Create, Job, Load, TableSink, Touch, Upsert, Write, WriteId
 
 _LOOKING = 8  # tables looked at at the same time when a run begins
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A write that can be made next, and what it applies: the job's changes, which count what is read of them."""
+
+    job: Job
+    changes: CountedChanges | None
 
 
 @dataclass(slots=True)
@@ -135,41 +147,58 @@ class Executor:
 
     def _write_all(self, plan: Plan) -> Counter[str]:
         """Every write that is not there yet; returns how many were made at each path."""
-        groups = chains(plan.actions)
-        threads = min(self.definition.pipeline.parallelism, len(groups))
+        groups = [deque(a for a in group if a.write.number > self.here[a.path].done) for group in chains(plan.actions)]
+        made = Counter[str]()
+        while any(groups):
+            # each group up to its first write of rows; these are prepared together
+            leading = [list(_without_rows(group)) for group in groups]
+            self._side_by_side(lambda actions: self._write_each(actions, plan), leading)
+            ready = [self._work(group.popleft(), plan) for group in groups if group]
+            self.sink.prepare([work.job for work in ready])
+            self._side_by_side(self._write, ready)
+            made.update(action.path for actions in leading for action in actions)
+            made.update(work.job.write.path for work in ready)
+        return made
+
+    def _write_each(self, actions: list[Action], plan: Plan) -> None:
+        for action in actions:
+            self._write(self._work(action, plan))
+
+    def _side_by_side(self, work: Callable[[_T], object], items: Iterable[_T]) -> None:
+        """Does the work for all items, with so many threads as the definition says."""
+        waiting = [item for item in items if item]
+        threads = min(self.definition.pipeline.parallelism, len(waiting))
         if threads < 2:
-            return self._write_group(plan.actions, plan)
-        with ThreadPoolExecutor(threads, thread_name_prefix="tables") as pool:
-            done = [pool.submit(self._write_group, group, plan) for group in groups]
-        return sum((group.result() for group in done), Counter())
-
-    def _write_group(self, actions: list[Action], plan: Plan) -> Counter[str]:
-        return Counter(action.path for action in actions if self._write(action, plan))
-
-    def _write(self, action: Action, plan: Plan) -> bool:
-        """Makes one write; False when the table has it."""
-        path, here = action.path, self.here[action.path]
-        if action.write.number <= here.done:
-            return False
-        write_id = WriteId(self.ledger.epoch, self.ledger.step + 1, action.write.number)
-        kind = type(action.write).__name__.lower()
-        failpoint(f"{kind}.before")
-        self._apply(_adopting(action.write) if here.adopted else action.write, action, plan, write_id)
-        failpoint(f"{kind}.after")
-        self.here[path] = replace(here, adopted=False)
-        return True
-
-    def _apply(self, write: Write, action: Action, plan: Plan, write_id: WriteId) -> None:
-        note = self._note(plan.state, write_id)
-        if action.changes is None:
-            self.sink.apply(write, None, write_id, note)
+            for item in waiting:
+                work(item)
             return
-        changes = self.pending.changes(plan, action.changes, write.table, self.options)
-        self.sink.apply(write, changes, write_id, note)
+        with ThreadPoolExecutor(threads, thread_name_prefix="tables") as pool:
+            done = [pool.submit(work, item) for item in waiting]
+        for one in done:
+            one.result()
+
+    def _work(self, action: Action, plan: Plan) -> _Work:
+        here, write_id = self.here[action.path], WriteId(self.ledger.epoch, self.ledger.step + 1, action.write.number)
+        write = _adopting(action.write) if here.adopted else action.write
+        self.here[action.path] = replace(here, adopted=False)
+        changes = self.pending.changes(plan, action.changes, write.table, self.options) if action.changes else None
+        return _Work(Job(write, changes, write_id, self._note(plan.state, write_id)), changes)
+
+    def _write(self, work: _Work) -> None:
+        """Makes one write, and compares what it has read with what there is."""
+        job = work.job
+        kind = type(job.write).__name__.lower()
+        failpoint(f"{kind}.before")
+        self.sink.apply(job.write, job.changes, job.write_id, job.note)
+        if work.changes is not None:
+            self._check_read(job.write.path, work.changes)
+        failpoint(f"{kind}.after")
+
+    def _check_read(self, path: str, changes: CountedChanges) -> None:
         if not changes.least <= changes.read <= changes.rows:
             wanted = f"{changes.least:,}{'' if changes.least == changes.rows else f' to {changes.rows:,}'}"
             raise SinkError(
-                f"{self.sink.location(write.path)}: the last write has read {changes.read:,} row changes from the pending "
+                f"{self.sink.location(path)}: the last write has read {changes.read:,} row changes from the pending "
                 f"store, which holds {wanted} for it. The table is not right: restore it with `changefeed repair`, and report "
                 "this with the pipeline's definition"
             )
@@ -184,6 +213,12 @@ class Executor:
             "positions": state.positions,
         }
         return msgspec.json.encode(said).decode()
+
+
+def _without_rows(actions: deque[Action]) -> Iterator[Action]:
+    """Takes the actions from the front up to the first one that applies changes."""
+    while actions and actions[0].changes is None:
+        yield actions.popleft()
 
 
 def _adopting(write: PlannedWrite) -> Write:

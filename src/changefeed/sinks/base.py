@@ -18,7 +18,7 @@ Rule 6. A table is plain: any reader of the format can open it. The sink adds no
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
@@ -28,6 +28,7 @@ import pyarrow as pa
 from changefeed.frames.types import SinkType
 from changefeed.model.definition import Table
 from changefeed.model.types import ColumnType
+from changefeed.stages.changes import Reading
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -174,6 +175,29 @@ class Import(_Write, frozen=True, tag=True, kw_only=True):
 Write: TypeAlias = Create | Load | Upsert | Append | AddColumns | Rewrite | Copy | Touch | Restore | Import
 
 
+@dataclass(frozen=True, slots=True)
+class Chunked:
+    """The changes of one write before they are typed, for a sink that types them in tasks of its own.
+
+    Attributes:
+        origin: equal for writes whose `chunks` are the same DataFrame.
+        chunks: session -> the chunks of many tables, with the columns of `frames.chunks`.
+        source: database and table of this write's chunks.
+        reading: types their rows.
+        last_reading: of a table without a key: see `stages.latest.last_reading`.
+        bytes: of this write's chunks, as a task takes them into memory.
+        folders: whole paths of the folders that they lie in, where these are on this machine.
+    """
+
+    origin: tuple[str, ...]
+    chunks: Callable[[SparkSession], DataFrame]
+    source: tuple[str, str]
+    reading: Reading
+    last_reading: bool
+    bytes: int
+    folders: tuple[str, ...] | None = None
+
+
 class Changes(Protocol):
     """The changes that a `Load`, `Upsert` or `Append` applies: one row a key, or every row of a table without a key.
 
@@ -196,6 +220,15 @@ class Changes(Protocol):
         """Whether some rows do not carry every column: `_has` is set, and columns that it lacks keep their values."""
         ...
 
+    @property
+    def chunked(self) -> Chunked | None:
+        """Where they lie, for a sink that reads them itself and calls `applied`; None if it must take one of the forms below."""
+        ...
+
+    def applied(self, read: int) -> None:
+        """Takes the number of row changes that a sink has read of `chunked` for its commit."""
+        ...
+
     def frame(self, spark: SparkSession) -> DataFrame:
         """As a DataFrame of this session."""
         ...
@@ -203,6 +236,16 @@ class Changes(Protocol):
     def batches(self) -> Iterator[pa.RecordBatch]:
         """As Arrow record batches."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What one `apply` is called with."""
+
+    write: Write
+    changes: Changes | None
+    write_id: WriteId
+    note: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +338,13 @@ class TableSink(Protocol):
         """Why the sink cannot hold a table with these columns, and the fix; None if it can. Needs no Spark."""
         ...
 
+    def fallback(self, path: str) -> str | None:
+        """Why rows are written to the table at the path in the sink's slower way; None if they are not. Needs no Spark.
+
+        A table that is not there yet is taken for one that the sink makes.
+        """
+        ...
+
     def has_written(self, path: str) -> bool | None:
         """Whether the owner has written the table at the path; None if there is no table. Needs no Spark."""
         ...
@@ -329,6 +379,20 @@ class TableSink(Protocol):
 
     def differences(self, path: str, table: Table) -> list[str]:
         """How the columns of the table at the path differ from those that `table` would get, a phrase each."""
+        ...
+
+    def prepare(self, jobs: Sequence[Job]) -> None:
+        """Does some of the work of several writes ahead of their commits, together. It commits nothing.
+
+        `apply` with the same write and write id follows for each of the jobs, or the run ends. A sink that has nothing to
+        gain from it does nothing here.
+
+        Args:
+            jobs: of different paths.
+
+        Raises:
+            SinkError: as `apply`.
+        """
         ...
 
     def apply(self, write: Write, changes: Changes | None, write_id: WriteId, note: str) -> None:

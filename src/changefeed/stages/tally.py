@@ -37,6 +37,10 @@ class Tally:
         context = TaskContext.get()
         self._counts.add({context.partitionId() if context else 0: rows})
 
+    def set(self, rows: int) -> None:
+        """Takes a count, on the driver, that was not made by workers that have this tally."""
+        self._counts.value = {0: rows}
+
     @property
     def rows(self) -> int:
         """The rows of all partitions, on the driver."""

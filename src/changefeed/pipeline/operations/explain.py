@@ -123,11 +123,12 @@ def _table(definition: Definition, target: TableSink, name: str, here: TableStat
     keyed = "merge by key" if here.table.keys else "append only: no handle key"
     if not here.table.keys and definition.pipeline.keyless == "refuse":
         keyed = "refused: no handle key"
+    slower = target.fallback(here.path)
     return {
         "table": name,
         "path": target.location(here.path),
         "keys": list(here.table.keys),
-        "apply": keyed,
+        "apply": f"{keyed} in SQL ({slower})" if slower else keyed,
         "types_from": "DDL" if here.declared else "rows",
         "columns": columns,
     }

@@ -12,8 +12,10 @@ from changefeed.model.definition import Table
 from changefeed.pipeline.pending.counting import rows_between
 from changefeed.pipeline.pending.resent import once
 from changefeed.pipeline.planning.actions import Plan, Selection
+from changefeed.pipeline.planning.writes import overlaps
 from changefeed.pipeline.state import Sendings
-from changefeed.stages.changes import NO_READS, Told, Window, changes
+from changefeed.sinks.base import Chunked
+from changefeed.stages.changes import NO_READS, Reading, Told, Window, changes
 from changefeed.stages.latest import last_reading, latest
 from changefeed.stages.tally import Tally
 
@@ -44,6 +46,7 @@ class SparkChanges:
 
     Attributes:
         least, rows: how many rows the pending store has for the write, as far as its chunks' plain columns tell.
+        bytes: of the payloads of its chunks.
         tally: how many were read.
     """
 
@@ -55,6 +58,7 @@ class SparkChanges:
     options: Options
     least: int
     rows: int
+    bytes: int
     tally: Tally = field(repr=False)
 
     @classmethod
@@ -63,7 +67,9 @@ class SparkChanges:
         folders = selection.folders or plan.folders
         chunks = store.index(folders, plan.sums)
         least, most = rows_between(chunks, selection.name, Window(selection.after, selection.through))
-        return cls(store, selection, table, folders, plan.resent, options, least, most, Tally(store.spark))
+        mine = (c for c in chunks if c.kind == "rows" and c.name == selection.name)
+        size = sum(c.bytes for c in mine if overlaps(c, selection.after, selection.through))
+        return cls(store, selection, table, folders, plan.resent, options, least, most, size, Tally(store.spark))
 
     @property
     def partial(self) -> bool:
@@ -74,6 +80,30 @@ class SparkChanges:
     def read(self) -> int:
         """How many row changes the write has read."""
         return self.tally.rows
+
+    @property
+    def chunked(self) -> Chunked | None:
+        """See `Changes`; rows of a table without a key that were sent again are counted by Spark alone."""
+        if self.resent and not self.table.keys:
+            return None
+        chosen, options = self.selection, self.options
+        reading = Reading(
+            self.table, Window(chosen.after, chosen.through), options.irregular,
+            options.told if chosen.declared else None, options.inserts, chosen.reads,
+        )  # fmt: skip
+        last_reading = not self.table.keys and chosen.reads != NO_READS
+        path = self.store.path
+        here = (
+            tuple(f"{path}/{folder}" for folder in self.folders) if "://" not in path and ":" not in path[:6] else None
+        )
+        return Chunked(self.folders, self._chunks, chosen.source, reading, last_reading, self.bytes, here)
+
+    def _chunks(self, spark: SparkSession) -> DataFrame:
+        return self.store.read(self.folders, spark)
+
+    def applied(self, read: int) -> None:
+        """See `Changes`."""
+        self.tally.set(read)
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """See `Changes`."""

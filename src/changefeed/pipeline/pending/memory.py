@@ -112,6 +112,15 @@ class MemoryChanges:
         """See `Changes`."""
         return self.selection.partial
 
+    @property
+    def chunked(self) -> None:
+        """See `Changes`: the rows are at hand."""
+        return None
+
+    def applied(self, read: int) -> None:
+        """See `Changes`."""
+        self.read = read
+
     def frame(self, spark: Any) -> Any:
         """Not in memory."""
         raise NotImplementedError("changes in memory have no DataFrame")

@@ -47,6 +47,7 @@ class ChunkInfo:
         event: of a schema change.
         transactions: of a `transactions` chunk: its columns are drawn in `frames.chunks`.
         mark: the upstream's own name for the point of a `resolved` chunk.
+        bytes: of the payload, in a folder of a pending store.
     """
 
     folder: str
@@ -64,6 +65,7 @@ class ChunkInfo:
     event: SchemaChange | None = None
     transactions: pa.RecordBatch | None = None
     mark: str | None = None
+    bytes: int = 0
 
     @property
     def name(self) -> str:
@@ -157,9 +159,9 @@ class PendingStore:
                 rows = self.read([folder]).selectExpr(
                     "kind", "database", "`table`", "shape", "rows", "min_commit_ts", "max_commit_ts", "topic", "partition",
                     "first_offset", "last_offset",
-                    "CASE WHEN kind NOT IN ('rows', 'dead', 'waiting') THEN payload END AS payload",
+                    "CASE WHEN kind NOT IN ('rows', 'dead', 'waiting') THEN payload END AS payload", "length(payload) AS bytes",
                 )  # fmt: skip
-                self._indexes[folder] = [chunk_info(folder, row) for row in rows.collect()]
+                self._indexes[folder] = [chunk_info(folder, row, row["bytes"] or 0) for row in rows.collect()]
             found.extend(self._indexes[folder])
         return found
 
@@ -210,9 +212,9 @@ class PendingStore:
                     files.delete(status.getPath(), True)
 
 
-def chunk_info(folder: str, row: Any) -> ChunkInfo:
+def chunk_info(folder: str, row: Any, payload_bytes: int = 0) -> ChunkInfo:
     """A chunk's plain columns and what planning needs of its payload; `row` has the columns of `frames.chunks` by name."""
-    said: dict[str, Any] = {}
+    said: dict[str, Any] = {"bytes": payload_bytes}
     match row["kind"]:
         case "schema":
             said["event"] = schema_from_dict(json.loads(row["payload"]))

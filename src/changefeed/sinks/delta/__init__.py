@@ -1,7 +1,7 @@
 """Delta tables as a sink.
 
-`sink.py` implements the contract, `letters.py` that of dead letters; `log.py` reads a table's log through Spark, `read.py`
-reads small tables without Spark.
+`sink.py` implements the contract, `native/` writes rows, `letters.py` implements the contract of dead letters; `log.py` reads a
+table's log through Spark, `read.py` reads small tables without Spark.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def open_sink(definition: Any, session: SparkSession | None) -> DeltaSink:
     from changefeed.sinks.delta.sink import DeltaSink
 
     names = [*definition.metadata_columns, *(["_irregular"] if definition.irregular == "keep" else [])]
-    return DeltaSink(definition.path.rstrip("/"), tuple(names), session)
+    return DeltaSink(definition.path.rstrip("/"), tuple(names), session, native=definition.writer == "native")
 
 
 def open_letters(path: str, session: SparkSession | None) -> DeltaLetters:

@@ -30,11 +30,7 @@ def translated(path: str) -> Iterator[None]:
         yield
     except AnalysisException as error:
         if (error.getCondition() or "").startswith(_OTHER_COLUMNS):
-            raise SinkError(
-                f"{path}: its columns are not those that this pipeline gave it: somebody else has changed them "
-                f"({str(error).splitlines()[0]}). Restore it, or build all tables anew from the source: "
-                "changefeed repair --rebuild --all"
-            ) from error
+            raise _other_columns(path, str(error).splitlines()[0]) from error
         raise
     except Py4JJavaError as error:
         name, said = error.java_exception.getClass().getSimpleName(), first_line(error)
@@ -44,4 +40,13 @@ def translated(path: str) -> Iterator[None]:
             ) from error
         if name in _RETRIED:
             raise SinkError(f"{path}: {name}: {said}", transient=True) from error
+        if found := next((condition for condition in _OTHER_COLUMNS if condition in said), None):
+            raise _other_columns(path, found) from error  # pyspark does not find the texts of all of Delta's conditions
         raise
+
+
+def _other_columns(path: str, said: str) -> SinkError:
+    return SinkError(
+        f"{path}: its columns are not those that this pipeline gave it: somebody else has changed them ({said}). Restore it, or "
+        "build all tables anew from the source: changefeed repair --rebuild --all"
+    )

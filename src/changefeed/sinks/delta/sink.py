@@ -1,4 +1,7 @@
-"""Delta tables as a sink: the contract of `sinks.base`, each write one commit of Delta's own writer.
+"""Delta tables as a sink: the contract of `sinks.base`.
+
+Writes of rows are made natively where `native/step.py` has no reason against it: many tables in one Spark job, and a commit
+each without Spark. Every other write is one commit of Delta's own writer.
 
 Plain tables only: no column mapping, no deletion vectors, no type widening, so that every Delta reader can read them.
 What these features would do in the metadata (drop, rename or retype a column) is a rewrite of the table.
@@ -7,10 +10,11 @@ What these features would do in the metadata (drop, rename or retype a column) i
 from __future__ import annotations
 
 import json
+import os
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +29,7 @@ from changefeed.sinks.base import (
     Copy,
     Create,
     Import,
+    Job,
     Load,
     Restore,
     Rewrite,
@@ -36,6 +41,8 @@ from changefeed.sinks.base import (
 )
 from changefeed.sinks.delta import log, read
 from changefeed.sinks.delta.errors import translated
+from changefeed.sinks.delta.native.snapshot import damaged_files, table_snapshot
+from changefeed.sinks.delta.native.step import NativeWrites, is_local
 from changefeed.sinks.sql import METADATA, SparkTypes, merge_sql, quoted, rewrite_sql
 from changefeed.spark.files import file_system
 from changefeed.spark.session import another, compiled
@@ -57,22 +64,27 @@ class DeltaSink:
         metadata_columns: those that every table gets.
         session: None for what needs no Spark.
         owner: the pipeline's owner text, Delta's application id; empty while it is not known.
+        native: writes that can be native are; else all are Spark's.
     """
 
     root: str
     metadata_columns: tuple[str, ...] = ()
     session: SparkSession | None = None
     owner: str = ""
+    native: bool = True
     types: SparkTypes = field(default_factory=SparkTypes)
     _idle: list[SparkSession] = field(default_factory=list)  # sessions that no write uses now, the given one first
+    _native: NativeWrites | None = None
 
     def __post_init__(self) -> None:
+        if self.native and self._native is None and is_local(self.root):
+            self._native = NativeWrites(os.path.abspath(self.root), self.metadata_columns)
         if self.session is not None and self.session not in self._idle:
             self._idle.append(self.session)
 
     def owned_by(self, owner: str) -> DeltaSink:
         """See `TableSink`."""
-        return replace(self, owner=owner)
+        return replace(self, owner=owner, _native=None)  # what was prepared is the other pipeline's
 
     def location(self, path: str) -> str:
         """See `TableSink`."""
@@ -101,6 +113,12 @@ class DeltaSink:
                 return f"column {name!r} has the name of a metadata column: {fix}"
         return None
 
+    def fallback(self, path: str) -> str | None:
+        """See `TableSink`."""
+        if self._native is not None:
+            return self._native.refused(path, self.owner)
+        return "sink.path is not a local folder" if self.native else "sink.writer is `spark`"
+
     def has_written(self, path: str) -> bool | None:
         """See `TableSink`."""
         return read.wrote(self.location(path), self.owner)
@@ -119,6 +137,9 @@ class DeltaSink:
 
     def snapshot(self, path: str) -> TableSnapshot | None:
         """See `TableSink`."""
+        if self._native is not None:
+            with suppress(SinkError):  # Delta's own reader says what is wrong with a log
+                return table_snapshot(f"{self._native.root}/{path}", self.owner)
         found = log.snapshot(self.spark, self.location(path), self.owner)
         if found is None:
             return None
@@ -137,6 +158,9 @@ class DeltaSink:
 
     def damaged_files(self, path: str, version: int) -> list[str]:
         """See `TableSink`."""
+        if self._native is not None:
+            with suppress(SinkError):
+                return damaged_files(f"{self._native.root}/{path}", version)
         return log.missing_files(self.spark, self.location(path), version)
 
     def has_files(self, path: str) -> bool:
@@ -154,10 +178,18 @@ class DeltaSink:
 
     # Writing.
 
+    def prepare(self, jobs: Sequence[Job]) -> None:
+        """See `TableSink`."""
+        if self._native is not None and jobs:
+            with self._session() as spark:
+                self._native.prepare(spark, self.owner, jobs)
+
     def apply(self, write: Write, changes: Changes | None, write_id: WriteId, note: str) -> None:
         """See `TableSink`."""
         at = self.location(write.path)
         with self._session() as spark, translated(at):
+            if self._native is not None and self._native.apply(spark, self.owner, Job(write, changes, write_id, note)):
+                return
             commit = _Commit(spark, at, self.owner, write_id, note)
             with compiled(spark) if self._is_large(write, changes) else nullcontext():
                 self._write(write, changes, commit)

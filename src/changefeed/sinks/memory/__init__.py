@@ -7,7 +7,7 @@ folder. Each commit makes a version, and versions stay. One lock makes a commit 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
@@ -33,6 +33,7 @@ from changefeed.sinks.base import (
     Create,
     Expression,
     Import,
+    Job,
     Load,
     Null,
     Restore,
@@ -105,6 +106,7 @@ class MemorySink:
     metadata_columns: tuple[str, ...] = ()
     owner: str = ""
     types: MemoryTypes = field(default_factory=MemoryTypes)
+    _prepared: dict[tuple[str, WriteId], list[pa.RecordBatch]] = field(default_factory=dict)
 
     def owned_by(self, owner: str) -> MemorySink:
         """See `TableSink`."""
@@ -119,6 +121,10 @@ class MemorySink:
         names = {column.name.lower() for column in table.columns}
         clash = next((name for name in self.metadata_columns if name in names), None)
         return clash and f"column {clash!r} has the name of a metadata column: leave it out of sink.metadata-columns"
+
+    def fallback(self, path: str) -> str | None:
+        """See `TableSink`: there is one way."""
+        return None
 
     def has_written(self, path: str) -> bool | None:
         """See `TableSink`."""
@@ -165,9 +171,17 @@ class MemorySink:
         has, wants = self.lake.tables[path][-1].types, self._types_of(table)
         return [f"{n} ({has.get(n)}, not {wants.get(n)})" for n in {**wants, **has} if has.get(n) != wants.get(n)]
 
+    def prepare(self, jobs: Sequence[Job]) -> None:
+        """See `TableSink`."""
+        for job in jobs:
+            if job.changes is not None:
+                self._prepared[job.write.path, job.write_id] = list(job.changes.batches())
+
     def apply(self, write: Write, changes: Changes | None, write_id: WriteId, note: str) -> None:
         """See `TableSink`."""
-        batches = list(changes.batches()) if changes is not None else []
+        batches = self._prepared.pop((write.path, write_id), None)
+        if batches is None:
+            batches = list(changes.batches()) if changes is not None else []
         with self.lake.lock:
             versions = self.lake.tables.get(write.path, [])
             last = versions[-1].write_ids.get(self.owner) if versions else None

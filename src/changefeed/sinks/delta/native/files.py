@@ -1,0 +1,231 @@
+"""Data files of a Delta table: read in pieces, and written so that any reader of plain Delta tables reads them.
+
+Columns are found by name: old files may lack some, or have them in another order. Spark writes timestamps as INT96 without
+a zone, we write them as microseconds. Pages have checksums, both ways.
+
+Nothing here keeps more of a file in memory than a row group that is being written, or a batch that is being read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs
+import pyarrow.parquet as pq
+
+from changefeed.errors import SinkError
+from changefeed.sinks.delta.native.statistics import INDEXED, Floats, footer_columns, statistics
+
+_KEYS_AT_ONCE = 1 << 17  # rows
+_BUFFER = 1 << 20  # bytes of a column that are read at once
+# Readers of Spark 3 ask this before they take old dates as what they are. Files without it have the calendar of a setting.
+_SPARK_VERSION = {"org.apache.spark.version": "4.1.0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How large files are, and how much of one is in memory.
+
+    Attributes:
+        file_bytes: a file ends with the row group that reaches this size.
+        group_bytes: a row group ends with the batch that reaches this size, in memory.
+        batch_rows: rows that are read, and handed to the writer, at once.
+    """
+
+    file_bytes: int = 128 * 2**20
+    group_bytes: int = 64 * 2**20
+    batch_rows: int = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A file that is to become part of the table."""
+
+    path: str
+    size: int
+    rows: int
+    stats: str
+    modification_time: int
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """The folder of a table's data files, as a local path or the URI of an object store."""
+
+    path: str
+    options: tuple[tuple[str, str], ...] = ()
+
+    def files(self) -> tuple[Any, str]:
+        """The file system, and the folder's path in it."""
+        if "://" not in self.path:
+            return pyarrow.fs.LocalFileSystem(), self.path
+        if self.path.startswith("file://"):
+            files, path = pyarrow.fs.FileSystem.from_uri(self.path)
+            return files, str(path)
+        from deltalake.fs import DeltaStorageHandler  # the client with which commits are written
+
+        return pyarrow.fs.PyFileSystem(DeltaStorageHandler(self.path, dict(self.options))), ""
+
+
+class Reader:
+    """Reads one data file as columns of the table."""
+
+    def __init__(self, folder: Folder, path: str, schema: pa.Schema) -> None:
+        files, root = folder.files()
+        self._path, self._schema = posixpath.join(root, path), schema
+        try:
+            self._source = files.open_input_file(self._path)
+            self._file = pq.ParquetFile(
+                self._source, coerce_int96_timestamp_unit="us", page_checksum_verification=True, pre_buffer=False,
+                buffer_size=_BUFFER,
+            )  # fmt: skip
+        except (OSError, pa.ArrowInvalid) as error:
+            raise SinkError(f"{self._path}: a data file of the table cannot be read: {error}") from error
+
+    def columns(self, names: Sequence[str]) -> pa.Table:
+        """All rows of some columns."""
+        batches = list(self.batches(_KEYS_AT_ONCE, names))
+        schema = pa.schema([self._schema.field(name) for name in names])
+        return pa.Table.from_batches(batches, schema)
+
+    def batches(self, size: int, names: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows in pieces of so many, with these columns of the table, or all."""
+        wanted = [self._schema.field(name) for name in names or self._schema.names]
+        there = set(self._file.schema_arrow.names)
+        found = [field.name for field in wanted if field.name in there]
+        try:
+            if not found:  # columns that came after the file
+                yield _conform(pa.RecordBatch.from_arrays([], names=[]), wanted, self._file.metadata.num_rows)
+                return
+            for batch in self._file.iter_batches(size, columns=found, use_threads=False):
+                yield _conform(batch, wanted, batch.num_rows)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise SinkError(f"{self._path}: a data file of the table cannot be read: {error}") from error
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+        self._source.close()
+
+
+def _conform(batch: pa.RecordBatch, wanted: Sequence[pa.Field], count: int) -> pa.RecordBatch:
+    """Rows in the table's columns and types."""
+    arrays = []
+    for field in wanted:
+        if field.name not in batch.schema.names:
+            arrays.append(pa.nulls(count, field.type))
+            continue
+        column = batch.column(field.name)
+        arrays.append(column if column.type == field.type else column.cast(field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(list(wanted)))
+
+
+class Writer:
+    """Writes rows to as many new data files as it takes."""
+
+    def __init__(self, folder: Folder, schema: pa.Schema, limits: Limits, indexed: int = INDEXED) -> None:
+        self._folder, self._schema, self._limits, self._indexed = folder, schema, limits, indexed
+        self._files, self._root = folder.files()
+        self.added: list[Added] = []
+        self._kept: list[pa.RecordBatch] = []  # of the next row group
+        self._bytes = 0
+        self._name: str | None = None  # of the file that is being written
+        self._sink: Any = None
+        self._parquet: Any = None
+        self._floats: dict[str, Floats] = {}
+
+    def write_table(self, rows: pa.Table) -> None:
+        """Adds rows with the columns of the table."""
+        for batch in rows.to_batches(max_chunksize=self._limits.batch_rows):
+            self.write(batch)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Adds rows with the columns of the table.
+
+        Raises:
+            SinkError: the file cannot be written.
+        """
+        if not batch.num_rows:
+            return
+        self._kept.append(batch)
+        self._bytes += batch.nbytes
+        if self._bytes >= self._limits.group_bytes:
+            self._flush()
+
+    def end_of_input(self) -> None:
+        """Ends the current file if it is large enough to stand alone, so that rows which lay together still do."""
+        if self._name is not None and self._sink.tell() + self._bytes // 4 >= self._limits.file_bytes // 2:
+            self._end()
+
+    def close(self) -> list[Added]:
+        """Ends the last file; returns all of them."""
+        self._end()
+        return self.added
+
+    def discard(self) -> None:
+        """Deletes what has been written: the rows will be written again, to other files."""
+        with contextlib.suppress(OSError):
+            if self._name is not None:
+                self._sink.close()
+                self._files.delete_file(posixpath.join(self._root, self._name))
+        for file in self.added:
+            with contextlib.suppress(OSError):
+                self._files.delete_file(posixpath.join(self._root, file.path))
+
+    @contextlib.contextmanager
+    def _writable(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, pa.ArrowException) as error:
+            raise SinkError(f"{self._folder.path}: a data file cannot be written: {error}") from error
+
+    def _begin(self) -> None:
+        name = f"part-{len(self.added):05d}-{uuid.uuid4()}-c000.zstd.parquet"
+        self._sink = self._files.open_output_stream(posixpath.join(self._root, name))
+        self._name = name
+        self._parquet = pq.ParquetWriter(
+            self._sink,
+            self._schema,
+            compression="zstd",
+            compression_level=1,
+            store_schema=False,
+            store_decimal_as_integer=True,
+            write_page_checksum=True,
+            write_statistics=footer_columns(self._schema),
+        )
+        self._parquet.add_key_value_metadata(_SPARK_VERSION)
+        self._floats = {f.name: Floats() for f in self._schema if pa.types.is_floating(f.type)}
+
+    def _flush(self) -> None:
+        if not self._kept:
+            return
+        rows = pa.Table.from_batches(self._kept, self._schema)
+        self._kept, self._bytes = [], 0
+        with self._writable():
+            if self._name is None:
+                self._begin()
+            self._parquet.write_table(rows, row_group_size=len(rows))
+        for name, floats in self._floats.items():
+            floats.add(rows.column(name))
+        if self._sink.tell() >= self._limits.file_bytes:
+            self._end()
+
+    def _end(self) -> None:
+        self._flush()
+        if self._name is None:
+            return
+        with self._writable():
+            self._parquet.close()
+            size = self._sink.tell()
+            self._sink.close()
+        footer = self._parquet.writer.metadata
+        stats = statistics(footer, self._schema, self._floats, self._indexed)
+        self.added.append(Added(self._name, size, footer.num_rows, stats, int(time.time() * 1000)))
+        self._name = None

@@ -1,0 +1,200 @@
+"""Many items as one Spark job: the chunks of a step go to the tasks that write their tables.
+
+    chunks ──▶ join with the items' tables ──▶ a partition for each slot, sorted by item ──▶ write_item ──▶ Written
+
+A chunk is read once, whatever number of tables a step has; it travels as often as its table has items. Within an item
+chunks come in one order, and stream: an item's payloads are never in memory together. `write_here` is for a few rows.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from changefeed.errors import SinkError
+from changefeed.sinks.delta.native.item import Item, Written, left, write_item
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_ORDER = ("item", "topic", "partition", "first_offset", "last_offset", "min_commit_ts", "shape_id")
+_READ = ["kind", "database", "table", "max_commit_ts", "payload", *_ORDER[1:]]
+_LEAST = 256 * 2**20
+_RESULT = "item int, written binary"
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One write of a step: an item, and the chunks that it takes.
+
+    Attributes:
+        source: database and table of the chunks.
+        after, upto: chunks with a commit_ts in (after, upto] are taken; None is no bound.
+        weight: how much work it is, compared with others.
+    """
+
+    item: Item
+    source: tuple[str, str]
+    after: int | None = None
+    upto: int | None = None
+    weight: int = 1
+
+    def takes(self, chunk: Mapping[str, Any]) -> bool:
+        """Whether a chunk of the write's table may hold changes that it takes."""
+        low, high = chunk["min_commit_ts"], chunk["max_commit_ts"]
+        above = self.after is None or (high is not None and high > self.after)
+        return above and (self.upto is None or (low is not None and low <= self.upto))
+
+
+def write_all(chunks: DataFrame, writes: Sequence[Write], slots: int, least: int = _LEAST) -> list[Written]:
+    """Carries out all of the writes; returns what each has written, in their order.
+
+    A table of many bytes is dealt to several tasks (`split`); the rows that none of them knows are written by a second job.
+
+    Args:
+        chunks: with the columns of `frames.chunks`.
+        writes: one for each table.
+        slots: tasks that run at the same time.
+        least: bytes of files that are worth a task.
+    """
+    split_writes = [split(write, slots, least) for write in writes]
+    parts = [part for group in split_writes for part in group]
+    done = iter(_run(chunks, parts, slots))
+    results = [[next(done) for _ in group] for group in split_writes]
+    rest = [
+        (i, replace(writes[i], item=left(writes[i].item, [w.found or b"" for w in group])))
+        for i, group in enumerate(results)
+        if len(group) > 1
+    ]
+    for (i, _), written in zip(rest, _run(chunks, [write for _, write in rest], slots), strict=True):
+        results[i].append(written)
+    return [_joined(group) for group in results]
+
+
+def write_here(files: Iterable[str], writes: Sequence[Write]) -> list[Written]:
+    """Carries out all of the writes in this process: for a few rows a Spark job costs more than they do.
+
+    Args:
+        files: Parquet files with the columns of `frames.chunks`, on this machine.
+        writes: one for each table.
+
+    Raises:
+        SinkError: a file cannot be read, or as `write_item`.
+    """
+    try:
+        read = [
+            pq.read_table(file, columns=_READ, page_checksum_verification=True, partitioning=None) for file in files
+        ]
+    except (OSError, pa.ArrowException) as error:
+        raise SinkError(f"changes that wait to be applied cannot be read: {error}") from error
+    mine = defaultdict[tuple[str, str], list[dict[str, Any]]](list)
+    if read:
+        chunks = pa.concat_tables(read)
+        for chunk in (
+            chunks.filter(pc.equal(chunks.column("kind"), "rows"))
+            .sort_by([(n, "ascending") for n in _ORDER[1:]])
+            .to_pylist()
+        ):
+            mine[chunk["database"], chunk["table"]].append(chunk)
+    return [write_item(w.item, (c["payload"] for c in mine[w.source] if w.takes(c))) for w in writes]
+
+
+def split(write: Write, slots: int, least: int = _LEAST) -> list[Write]:
+    """The write as several, each with some of the files, when these are many bytes; neighbours by key stay together."""
+    files = write.item.files
+    size = pc.sum(files.column("size")).as_py() or 0
+    count = min(slots, size // least, len(files))
+    if write.item.way != "merge" or count < 2:
+        return [write]
+    if "low_0" in files.column_names:
+        files = files.sort_by("low_0")
+    ends, grown = [0], 0
+    for i, bytes_ in enumerate(files.column("size").to_pylist()):
+        grown += bytes_
+        if grown >= size * len(ends) / count and len(ends) < count:
+            ends.append(i + 1)
+    ends.append(len(files))
+    groups = [files.slice(a, b - a) for a, b in pairwise(ends) if b > a]
+    if len(groups) < 2:
+        return [write]
+    return [replace(write, item=replace(write.item, files=group, alone=False)) for group in groups]
+
+
+def _joined(parts: Sequence[Written]) -> Written:
+    if len(parts) == 1:
+        return parts[0]
+    added = tuple(file for part in parts for file in part.added)
+    return Written(added, tuple(path for part in parts for path in part.removed), parts[0].read)
+
+
+def _run(chunks: DataFrame, writes: Sequence[Write], slots: int) -> list[Written]:
+    if not writes:
+        return []
+    items = [write.item for write in writes]
+    count = min(slots, len(writes))
+    found = {
+        row["item"]: pickle.loads(row["written"])
+        for row in _dealt(chunks, writes, count).mapInArrow(worker(items), _RESULT).collect()
+    }
+    return [found[i] if i in found else write_item(item, ()) for i, item in enumerate(items)]
+
+
+def _dealt(chunks: DataFrame, writes: Sequence[Write], count: int) -> DataFrame:
+    """Item and payload, in as many partitions, each in the order of items."""
+    from pyspark.sql import functions as F
+
+    slot_of = _slots([write.weight for write in writes], count)
+    lines = pa.table(
+        {
+            "item": pa.array(range(len(writes)), pa.int32()),
+            "slot": pa.array(slot_of, pa.int32()),
+            "of_database": [write.source[0] for write in writes],
+            "of_table": [write.source[1] for write in writes],
+            "after": pa.array([write.after for write in writes], pa.int64()),
+            "upto": pa.array([write.upto for write in writes], pa.int64()),
+        }
+    )
+    wanted = F.broadcast(chunks.sparkSession.createDataFrame(lines))
+    mine = (
+        (F.col("database") == F.col("of_database"))
+        & (F.col("table") == F.col("of_table"))
+        & (F.col("after").isNull() | (F.col("max_commit_ts") > F.col("after")))
+        & (F.col("upto").isNull() | (F.col("min_commit_ts") <= F.col("upto")))
+    )
+    joined = chunks.where("kind = 'rows'").join(wanted, mine).select("slot", *_ORDER, "payload")
+    return joined.repartitionById(count, "slot").sortWithinPartitions(*_ORDER).select("item", "payload")
+
+
+def _slots(weights: Sequence[int], count: int) -> list[int]:
+    """A slot for each weight, the heaviest first to the slot that has least."""
+    loads, found = [0] * count, [0] * len(weights)
+    for i in sorted(range(len(weights)), key=lambda i: -weights[i]):
+        found[i] = min(range(count), key=loads.__getitem__)
+        loads[found[i]] += weights[i] + 1
+    return found
+
+
+def worker(items: Sequence[Item]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that runs in Spark's Python workers: items' payloads in, what was written out."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = (
+            (number, payload)
+            for batch in batches
+            for number, payload in zip(batch.column(0).to_pylist(), batch.column(1), strict=True)
+        )
+        for number, mine in groupby(rows, itemgetter(0)):
+            written = write_item(items[number], (payload.as_py() for _, payload in mine))
+            said = [pa.array([number], pa.int32()), pa.array([pickle.dumps(written)], pa.binary())]
+            yield pa.RecordBatch.from_arrays(said, names=["item", "written"])
+
+    return run

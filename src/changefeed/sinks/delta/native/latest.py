@@ -1,0 +1,196 @@
+"""The last change of every key, in columns: what `stages.latest` does in Spark SQL, for the changes of one task.
+
+Changes have the columns of `stages.changes`, and the order that `stages.latest` describes: commit_ts, snapshot rows
+first, deletes before writes, then topic, partition, offset and event. Changes without commit_ts have the order of their
+partition alone.
+
+Rule 1. A key's last change wins. A partial image sets the columns that it carries and leaves the rest to the change before
+it; a delete cuts that off.
+Rule 2. The result is in the order of changes, whatever order they come in: tasks that read the same changes number them
+alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changefeed.sinks.delta.native.keys import codes
+
+_Numbers = npt.NDArray[np.int64]
+_Mask = npt.NDArray[np.bool_]
+_FIRST = np.iinfo(np.int64).min  # where Spark sorts NULL
+TEXTS = pa.map_(pa.string(), pa.string())
+
+
+def latest(changes: pa.Table, names: Sequence[str], keys: Sequence[int], *, partial: bool) -> pa.Table:
+    """One row a key, with the columns of `changes`.
+
+    Args:
+        changes: of one table with a key.
+        names: the table's columns by their place.
+        keys: places of the key's columns.
+        partial: whether `_has` counts. It is then set in every row of the result; a column that it does not name keeps
+            its value in the sink's table.
+    """
+    changes = changes.combine_chunks()
+    if not len(changes):
+        return changes
+    order = _order(changes)
+    key, count = codes([changes.column(f"c{i}") for i in keys])
+    key = key[order]
+    place = np.zeros(count, np.int64)
+    place[key] = np.arange(len(order))  # of a number that occurs twice, the last one stays
+    if not partial:
+        last = order[np.sort(place)]
+        return changes if _rising_by_one(last, len(changes)) else changes.take(pa.array(last))
+    ranked = np.argsort(place)  # keys in the order of their last change
+    return _merged(changes, names, keys, order, key, place[ranked], ranked)
+
+
+def last_reading(changes: pa.Table) -> pa.Table:
+    """The changes of a table without a key, each row that a snapshot has read once: see `stages.latest.last_reading`."""
+    read = pc.equal(changes.column("_op"), "read")
+    if not pc.any(read).as_py():
+        return changes
+    rows = pa.table({"ts": changes.column("_ts"), "time": changes.column("_time"), "place": np.arange(len(changes))})
+    rows = rows.append_column(
+        "whole", pc.equal(pc.floor_temporal(rows.column("time"), unit="second"), rows.column("time"))
+    )
+    grouped = rows.filter(read).group_by("ts", use_threads=False).aggregate([("whole", "min"), ("time", "max")])
+    code, count = codes([pa.chunked_array([*rows.column("ts").chunks, *grouped.column("ts").chunks])])
+    last, whole = np.zeros(count, np.int64), np.zeros(count, np.bool_)
+    groups = code[len(rows) :]
+    last[groups] = _integers(grouped.column("time_max"))
+    whole[groups] = grouped.column("whole_min").fill_null(False).to_numpy(zero_copy_only=False)
+    mine = code[: len(rows)]
+    passed = _mask(read) & whole[mine] & (_integers(rows.column("time")) != last[mine])
+    return changes.filter(pa.array(~passed))
+
+
+def _order(changes: pa.Table) -> _Numbers:
+    """Row numbers in the order of changes."""
+    dated = _mask(pc.is_valid(changes.column("_ts")))
+    changed = _mask(pc.fill_null(pc.not_equal(changes.column("_op"), "read"), True))
+    half = _integers(changes.column("_half"))
+    topic = pc.dictionary_encode(changes.column("_topic").combine_chunks())
+    ranks = np.argsort(np.argsort(np.array([str(t).encode() for t in topic.dictionary.to_pylist()], dtype=object)))
+    columns = [
+        _integers(changes.column("_ts")),
+        np.where(dated, changed.astype(np.int64), -1),
+        np.where(dated, half, -1),
+        ranks[topic.indices.to_numpy()] if len(ranks) else half,
+        *(_integers(changes.column(name)) for name in ("_partition", "_offset", "_index")),
+        half,
+    ]
+    columns = [c for c in columns if (c != c[0]).any()]
+    if not columns or _is_sorted(columns):
+        return np.arange(len(changes))
+    return np.lexsort(columns[::-1])
+
+
+def _is_sorted(columns: list[_Numbers]) -> bool:
+    equal = np.ones(len(columns[0]) - 1, np.bool_)
+    for column in columns:
+        if (equal & (column[1:] < column[:-1])).any():
+            return False
+        equal &= column[1:] == column[:-1]
+    return True
+
+
+def _merged(
+    changes: pa.Table,
+    names: Sequence[str],
+    keys: Sequence[int],
+    order: _Numbers,
+    key: _Numbers,
+    last: _Numbers,
+    ranked: _Numbers,
+) -> pa.Table:
+    """Column by column, the last value since the last delete. `last` is the place of each key's last change."""
+    deleted = _mask(changes.column("_deleted"))[order]
+    cut = np.full(len(ranked), -1, np.int64)
+    places = np.arange(len(order))
+    cut[key[deleted]] = places[deleted]
+    counts = ~deleted & (places > cut[key])
+    has, told = carried(changes, len(names))[order], texts(changes)
+    columns: dict[str, Any] = {}
+    known = np.zeros((len(ranked), len(names)), np.bool_)
+    irregular: dict[int, dict[str, str]] = {}
+    for i, name in enumerate(names):
+        if i in keys:
+            columns[f"c{i}"], known[:, i] = changes.column(f"c{i}").take(pa.array(order[last])), True
+            continue
+        mine = counts & has[:, i]
+        found = np.full(len(ranked), -1, np.int64)
+        found[key[mine]] = order[mine]
+        found = found[ranked]
+        columns[f"c{i}"] = changes.column(f"c{i}").take(pa.array(found, mask=found < 0))
+        known[:, i] = (found >= 0) | (cut[ranked] >= 0)
+        for row in np.flatnonzero(np.isin(found, list(told))).tolist() if told else ():
+            if name in told[found[row]]:
+                irregular.setdefault(row, {})[name] = told[found[row]][name]
+    columns |= {"_has": bits(known), "_irregular": maps(irregular, len(ranked))}
+    others = changes.select([n for n in changes.column_names if n not in columns]).take(pa.array(order[last]))
+    return pa.table([columns.get(n, others.column(n) if n in others.column_names else None) for n in changes.column_names],
+                    schema=changes.schema)  # fmt: skip
+
+
+def carried(changes: pa.Table, count: int) -> npt.NDArray[np.bool_]:
+    """Row by column, whether the change carries it."""
+    column = changes.column("_has")
+    there = _mask(pc.is_valid(column))
+    found = np.ones((len(changes), count), np.bool_)
+    if there.any():
+        flat = pc.list_flatten(column.filter(pa.array(there))).to_numpy(zero_copy_only=False)
+        found[there] = flat.astype(np.bool_).reshape(-1, count)
+    return found
+
+
+def bits(has: npt.NDArray[np.bool_]) -> pa.Array:
+    """The column `_has` of such a matrix."""
+    rows, columns = has.shape
+    offsets = pa.array(np.arange(rows + 1) * columns, pa.int32())
+    return pa.ListArray.from_arrays(offsets, pa.array(has.reshape(-1)))
+
+
+def texts(rows: pa.Table, name: str = "_irregular") -> dict[int, dict[str, str]]:
+    """Row -> column -> text, for the rows in which there is one."""
+    column = rows.column(name).combine_chunks()
+    if isinstance(column, pa.ChunkedArray):
+        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], TEXTS)
+    some = np.flatnonzero((np.diff(column.offsets.to_numpy()) > 0) & _mask(column.is_valid()))
+    return dict(zip(some.tolist(), map(dict, column.take(pa.array(some)).to_pylist()), strict=True))
+
+
+def maps(found: Mapping[int, Mapping[str, str]], count: int) -> pa.Array:
+    """A column of as many maps, empty but for those found."""
+    lengths = np.zeros(count + 1, np.int32)
+    rows = sorted(found)
+    for row in rows:
+        lengths[row + 1] = len(found[row])
+    pairs = [pair for row in rows for pair in found[row].items()]
+    return pa.MapArray.from_arrays(
+        pa.array(np.cumsum(lengths, dtype=np.int32)),
+        pa.array([k for k, _ in pairs], pa.string()),
+        pa.array([v for _, v in pairs], pa.string()),
+    )
+
+
+def _integers(column: pa.ChunkedArray) -> _Numbers:
+    whole: _Numbers = pc.fill_null(column.cast(pa.int64()), _FIRST).to_numpy()
+    return whole
+
+
+def _mask(column: pa.ChunkedArray | pa.Array) -> _Mask:
+    found: _Mask = column.to_numpy(zero_copy_only=False) if isinstance(column, pa.Array) else column.to_numpy()
+    return found.astype(np.bool_)
+
+
+def _rising_by_one(rows: _Numbers, count: int) -> bool:
+    return len(rows) == count and bool((rows == np.arange(count)).all())

@@ -1,0 +1,141 @@
+"""Statistics of a Parquet file as Delta's log has them: rows, NULLs, and the bounds by which readers skip files.
+
+Most are made of the footer, which the writer of the file has filled already. A bound that might hide a row is left out:
+
+    text            32 characters; the upper bound of a longer one ends in U+10FFFF
+    timestamps      milliseconds, the lower bound rounded down, the upper one up; none outside the years 1 to 9999
+    float, double   of the values, not of the footer, which leaves out NaN: to Spark it is the largest number
+    binary, boolean, nested   none, as in files of Delta's own writer
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+INDEXED = 32  # columns, as `delta.dataSkippingNumIndexedCols` where nobody has set it
+_LENGTH = 32  # characters
+_MOST = "\U0010ffff"
+_DAYS = (-719_162, 2_932_896)  # 0001-01-01 to 9999-12-31
+_MILLISECONDS = (_DAYS[0] * 86_400_000, (_DAYS[1] + 1) * 86_400_000 - 1)
+_JSON = msgspec.json.Encoder(decimal_format="number")  # with all their digits
+
+
+@dataclass(slots=True)
+class Floats:
+    """NULLs and bounds of a column of floating-point numbers."""
+
+    nulls: int = 0
+    low: float = math.inf
+    high: float = -math.inf
+    bounded: bool = True
+
+    def add(self, column: pa.ChunkedArray) -> None:
+        """Counts the values of a column."""
+        self.nulls += column.null_count
+        ends = pc.min_max(column).as_py()
+        if ends["min"] is None:
+            return
+        self.low, self.high = min(self.low, ends["min"]), max(self.high, ends["max"])
+        self.bounded &= not pc.any(pc.is_nan(column)).as_py()
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The smallest and the largest value, a zero with the sign that is farther out; None where JSON has no number for one."""
+        if not (self.bounded and math.isfinite(self.low) and math.isfinite(self.high)):
+            return None
+        return self.low or -0.0, self.high or 0.0
+
+
+def statistics(footer: Any, schema: pa.Schema, floats: Mapping[str, Floats], indexed: int = INDEXED) -> str:
+    """The JSON of a file's statistics.
+
+    Args:
+        footer: the file's Parquet metadata.
+        schema: the file's columns.
+        floats: of each column of floating-point numbers.
+        indexed: so many of the columns get statistics; all for a number below 0.
+    """
+    groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
+    low, high, nulls = dict[str, Any](), dict[str, Any](), dict[str, int]()
+    leaf = 0
+    for place, field in enumerate(schema):
+        mine, leaf = leaf, leaf + _leaves(field.type)
+        if pa.types.is_nested(field.type) or 0 <= indexed <= place:
+            continue
+        if field.name in floats:
+            nulls[field.name], bounds = floats[field.name].nulls, floats[field.name].bounds
+        else:
+            columns = [group.column(mine).statistics for group in groups]
+            if any(column is None or not column.has_null_count for column in columns):
+                continue
+            nulls[field.name] = sum(column.null_count for column in columns)
+            bounds = _bounds(columns, field.type)
+        if bounds is not None:
+            low[field.name], high[field.name] = bounds
+    said = {"numRecords": footer.num_rows, "minValues": low, "maxValues": high, "nullCount": nulls}
+    return _JSON.encode(said).decode()
+
+
+def footer_columns(schema: pa.Schema) -> list[str]:
+    """The columns whose bounds may stand in a Parquet file's footer."""
+    return [f.name for f in schema if not pa.types.is_floating(f.type) and not pa.types.is_nested(f.type)]
+
+
+def _leaves(kind: pa.DataType) -> int:
+    return sum(_leaves(kind.field(i).type) for i in range(kind.num_fields)) if pa.types.is_nested(kind) else 1
+
+
+def _bounds(columns: Sequence[Any], kind: pa.DataType) -> tuple[Any, Any] | None:
+    written = _bound_of(kind)
+    filled = [column for column in columns if column.num_values]
+    if written is None or not filled or not all(column.has_min_max for column in filled):
+        return None
+    low = written(min(_values(filled, "min", kind)), False)
+    high = written(max(_values(filled, "max", kind)), True)
+    return None if low is None or high is None else (low, high)
+
+
+def _values(columns: Iterable[Any], end: str, kind: pa.DataType) -> list[Any]:
+    """Texts and decimals as Python has them; dates and timestamps as the numbers that the file has."""
+    return [getattr(column, f"{end}_raw" if pa.types.is_temporal(kind) else end) for column in columns]
+
+
+def _bound_of(kind: pa.DataType) -> Callable[[Any, bool], Any] | None:
+    """How an end of a column of this type is written; None where it is not."""
+    if pa.types.is_integer(kind):
+        return lambda value, upper: int(value)
+    if pa.types.is_decimal(kind):
+        return lambda value, upper: Decimal(value)
+    if pa.types.is_string(kind):
+        return lambda value, upper: _text(value, upper=upper)
+    if pa.types.is_date32(kind):
+        return lambda value, upper: _day(value)
+    if pa.types.is_timestamp(kind):
+        return lambda value, upper: _instant(value, "Z" if kind.tz else "", upper=upper)
+    return None
+
+
+def _text(value: str, *, upper: bool) -> str | None:
+    if len(value) <= _LENGTH:
+        return value
+    if not upper:
+        return value[:_LENGTH]
+    return None if value[_LENGTH] == _MOST else value[:_LENGTH] + _MOST
+
+
+def _instant(value: int, zone: str, *, upper: bool) -> str | None:
+    rounded = -(-value // 1000) if upper else value // 1000
+    return str(np.datetime64(rounded, "ms")) + zone if _MILLISECONDS[0] <= rounded <= _MILLISECONDS[1] else None
+
+
+def _day(value: int) -> str | None:
+    return str(np.datetime64(value, "D")) if _DAYS[0] <= value <= _DAYS[1] else None

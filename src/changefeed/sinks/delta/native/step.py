@@ -1,0 +1,267 @@
+"""The writes of a step, natively: data files of all of them in one Spark job, then a commit for each.
+
+    prepare   open tables ──▶ items ──▶ one job for each origin of chunks ──▶ files that no commit names yet
+    apply     the files of a write ──▶ commit, as the version after the one that was opened
+
+A few rows are written in the driver, without a job. `_reason` names the writes that are Spark's own (`sink.py`). A write that
+was not prepared is prepared alone. What was prepared and is not applied stays as files without a commit, until VACUUM.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from changefeed.errors import SinkError
+from changefeed.frames.types import sink_type
+from changefeed.model.definition import Table
+from changefeed.sinks.base import Append, Changes, Chunked, Job, Load, Touch, Upsert, WriteId
+from changefeed.sinks.delta.native.commit import Opened, arrow_schema, checkpoint, commit, create, open_table
+from changefeed.sinks.delta.native.files import Folder
+from changefeed.sinks.delta.native.item import Item, Target, Written, write_item
+from changefeed.sinks.delta.native.job import Write, write_all, write_here
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_log = logging.getLogger(__name__)
+
+# A task holds all changes of a keyed write at once. Larger writes are Spark's, which spills.
+MOST_ROWS, MOST_BYTES = 1_000_000, 384 * 2**20
+_FEW_ROWS = 10_000  # typed changes that the driver may hold
+# Up to here a Spark job costs more than the writes themselves: they are made in the driver.
+_HERE_BYTES, _HERE_WEIGHT = 8 * 2**20, 200_000
+
+_WAYS: dict[type, Literal["merge", "append", "replace"]] = {Load: "replace", Upsert: "merge", Append: "append"}
+_METADATA = {
+    "_commit_ts": pa.int64(),
+    "_commit_time": pa.timestamp("us", "UTC"),
+    "_op": pa.string(),
+    "_position": pa.string(),
+    "_irregular": pa.map_(pa.string(), pa.string()),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A write of which the files are there.
+
+    Attributes:
+        opened: the table at the version that the files were made for; None when there is none yet.
+        schema: the columns of a new table.
+    """
+
+    write_id: WriteId
+    opened: Opened | None
+    schema: pa.Schema
+    written: Written
+
+
+@dataclass(slots=True)
+class _Typed:
+    """Changes that are typed already, in the place of those that an item reads from chunks."""
+
+    rows: list[pa.RecordBatch]
+    read: int = 0
+
+    def batches(self, payloads: Any) -> Iterator[pa.RecordBatch]:
+        yield from self.rows
+
+
+@dataclass(frozen=True, slots=True)
+class NativeWrites:
+    """The native writes of one sink.
+
+    Attributes:
+        root: the sink's folder.
+        metadata_columns: those that every table gets.
+    """
+
+    root: str
+    metadata_columns: tuple[str, ...]
+    _prepared: dict[str, _Prepared] = field(default_factory=dict)
+
+    def prepare(self, spark: SparkSession, owner: str, jobs: Sequence[Job]) -> None:
+        """Writes the files of those of the jobs that are native.
+
+        Raises:
+            SinkError: a data file cannot be read or written.
+        """
+        mine, opened = list[Job](), dict[str, Opened | None]()
+        for job in jobs:
+            path = job.write.path
+            if isinstance(job.write, Load | Upsert | Append) and job.changes is not None:
+                with suppress(SinkError):  # a log that delta-rs cannot read is Spark's, and so is the error
+                    opened[path] = open_table(self._folder(path), owner)
+                    is_next = _is_next(opened[path], job.write_id)
+                    if is_next and self._reason(job.write, job.changes, opened[path], spark) is None:
+                        mine.append(job)
+        items = {job.write.path: self._item(job, opened[job.write.path]) for job in mine}
+        done = {path: write_item(item, ()) for path, item in items.items() if isinstance(item.changes, _Typed)}
+        chunked = [(job.write.path, job.changes, c) for job in mine if (c := _chunked(job)) and job.changes]
+        for _, group in groupby(sorted(chunked, key=_origin), _origin):
+            together = list(group)
+            writes = [_write(items[path], changes, c) for path, changes, c in together]
+            written = _written(spark, together[0][2], writes)
+            done |= dict(zip((path for path, _, _ in together), written, strict=True))
+        for job in mine:
+            path = job.write.path
+            schema = items[path].target.schema
+            self._prepared[path] = _Prepared(job.write_id, opened[path], schema, done[path])
+
+    def apply(self, spark: SparkSession, owner: str, job: Job) -> bool:
+        """Makes a write if it is native; returns whether it was made.
+
+        Raises:
+            FencedError: a newer run writes this table.
+            SinkError: as `prepare`, or the commit cannot be made.
+        """
+        path = job.write.path
+        if isinstance(job.write, Touch):
+            return self._touch(owner, job)
+        if not isinstance(job.write, Load | Upsert | Append):
+            return False
+        prepared = self._prepared.pop(path, None)
+        if prepared is None or prepared.write_id != job.write_id:
+            self.prepare(spark, owner, [job])
+            prepared = self._prepared.pop(path, None)
+        if prepared is None:
+            return False
+        try:
+            self._commit(prepared, owner, job)
+        except SinkError as error:
+            if not error.transient or not self._is_to_be_made(owner, job):
+                raise
+            # somebody else has committed since the files were written: once more, on what lies there now
+            self.prepare(spark, owner, [job])
+            prepared = self._prepared.pop(path, None)
+            if prepared is None:
+                raise
+            self._commit(prepared, owner, job)
+        if job.changes is not None and _chunked(job) is not None:
+            job.changes.applied(prepared.written.read)
+        return True
+
+    def _commit(self, prepared: _Prepared, owner: str, job: Job) -> None:
+        if prepared.opened is None:
+            create(self._folder(job.write.path), owner, prepared.schema, [prepared.written], job.write_id, job.note)
+            return
+        commit(prepared.opened, [prepared.written], job.write_id, job.note)
+        try:
+            checkpoint(prepared.opened)
+        except SinkError as error:  # the table is whole without
+            _log.warning("%s", error)
+
+    def _is_to_be_made(self, owner: str, job: Job) -> bool:
+        """Whether the table's last write is known, and comes before this one."""
+        with suppress(SinkError):
+            return _is_next(open_table(self._folder(job.write.path), owner), job.write_id)
+        return False
+
+    def _touch(self, owner: str, job: Job) -> bool:
+        opened = None
+        with suppress(SinkError):  # as in `prepare`
+            opened = open_table(self._folder(job.write.path), owner)
+        if opened is None or opened.refused() or not _is_next(opened, job.write_id):
+            return False
+        commit(opened, [], job.write_id, job.note)
+        return True
+
+    def _folder(self, path: str) -> Folder:
+        return Folder(f"{self.root}/{path}")
+
+    def refused(self, path: str, owner: str) -> str | None:
+        """Why Spark writes the rows of the table at a path; None if they are written natively, or there is no table."""
+        try:
+            opened = open_table(self._folder(path), owner)
+        except SinkError as error:
+            return str(error)
+        return opened.refused() if opened is not None else None
+
+    def _reason(
+        self, write: Load | Upsert | Append, changes: Changes, opened: Opened | None, spark: SparkSession
+    ) -> str | None:
+        """Why Spark makes this write; None if it is native."""
+        if reason := _too_large(changes, keyed=isinstance(write, Upsert)):
+            return reason
+        if opened is None:
+            return None if isinstance(write, Load) and not _defaults(spark) else "the table is not there yet"
+        if reason := opened.refused():
+            return reason
+        return None if opened.has_columns(self._columns(write.table)) else "other columns than the pipeline's"
+
+    def _columns(self, table: Table) -> pa.Schema:
+        columns = [pa.field(c.name, sink_type(c.type).arrow) for c in table.columns]
+        return pa.schema([*columns, *(pa.field(name, _METADATA[name]) for name in self.metadata_columns)])
+
+    def _item(self, job: Job, opened: Opened | None) -> Item:
+        write, changes = job.write, job.changes
+        assert changes is not None
+        names, keys = tuple(c.name for c in write.table.columns), tuple(write.table.keys)
+        if opened is None:
+            folder = self._folder(write.path)
+            os.makedirs(folder.path, exist_ok=True)
+            target = Target(folder, arrow_schema(self._columns(write.table)), names, keys)
+            files = pa.table({"path": pa.array([], pa.string()), "size": pa.array([], pa.int64())})
+        else:
+            target, files = opened.target(names, keys), opened.files(keys if isinstance(write, Upsert) else ())
+        chunked = changes.chunked
+        reading: Any = chunked.reading if chunked is not None else _Typed(list(changes.batches()))
+        way = _WAYS[type(write)]
+        last = chunked.last_reading if chunked is not None else False
+        return Item(target, reading, files, way, changes.partial, last)
+
+
+def is_local(root: str) -> bool:
+    """Whether a sink's folder is a path of this machine: elsewhere Spark has options that delta-rs does not know."""
+    return "://" not in root and not root.startswith("file:")
+
+
+def _is_next(opened: Opened | None, write_id: WriteId) -> bool:
+    """Whether the write is still to be made; one that was made is left to the sink, which says so or that it is fenced."""
+    return opened is None or opened.write_id is None or opened.write_id < write_id
+
+
+def _chunked(job: Job) -> Chunked | None:
+    return job.changes.chunked if job.changes is not None else None
+
+
+def _origin(of: tuple[str, Changes, Chunked]) -> tuple[str, ...]:
+    return of[2].origin
+
+
+def _write(item: Item, changes: Changes, chunked: Chunked) -> Write:
+    window, size = chunked.reading.window, sum(item.files.column("size").to_pylist())
+    return Write(item, chunked.source, window.after, window.upto, changes.rows + size // 128)
+
+
+def _written(spark: SparkSession, chunked: Chunked, writes: Sequence[Write]) -> list[Written]:
+    # a write weighs its rows, and what of the table it may have to read
+    if chunked.folders is not None and sum(w.weight for w in writes) <= _HERE_WEIGHT:
+        parts = [file for folder in chunked.folders for file in sorted(Path(folder).glob("part-*"))]
+        if sum(file.stat().st_size for file in parts) <= _HERE_BYTES:
+            return write_here(map(str, parts), writes)
+    return write_all(chunked.chunks(spark), writes, spark.sparkContext.defaultParallelism)
+
+
+def _too_large(changes: Changes, *, keyed: bool) -> str | None:
+    chunked = changes.chunked
+    if chunked is None:
+        return None if changes.rows <= _FEW_ROWS else "too many rows for the driver"
+    held = keyed or chunked.last_reading
+    if held and (changes.rows > MOST_ROWS or chunked.bytes > MOST_BYTES):
+        return "too many changes for one task"
+    return None
+
+
+def _defaults(spark: SparkSession) -> bool:
+    """Whether the session gives new tables properties, which Spark knows how to."""
+    return any(name.startswith("spark.databricks.delta.properties.defaults.") for name in spark.conf.getAll)

@@ -1,0 +1,54 @@
+"""The ways in which rows get into tables: in SQL, natively in the driver, natively in one Spark job for all tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from changefeed.pipeline.run import run
+from changefeed.sinks.delta.native import job, step
+from tests.pipeline.history import small_history
+from tests.pipeline.oracle import History
+from tests.pipeline.running import check_cuts, definition
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.parametrize("way", ["sql", "driver", "job"])
+def test_every_way_makes_the_same_cuts(
+    way: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together: dict[str, list[int]] = {"driver": [], "job": []}
+
+    def counted(name: str, work: Any) -> Any:
+        def call(first: Any, writes: Any, *others: Any) -> Any:
+            together[name].append(len(writes))
+            return work(first, writes, *others)
+
+        return call
+
+    monkeypatch.setattr(step, "write_here", counted("driver", job.write_here))
+    monkeypatch.setattr(step, "write_all", counted("job", job.write_all))
+    if way == "job":
+        monkeypatch.setattr(step, "_HERE_WEIGHT", -1)
+    log, _ = small_history(tmp_path / "app.jsonl")
+    pipeline = definition(log, tmp_path / "lake", limit=20, writer="spark" if way == "sql" else "native")
+    summary = run(pipeline, spark, once=True)
+    check_cuts(pipeline, History(log))
+    counts = summary.state.counts
+    assert counts.applied + counts.repeated + counts.pending == counts.rows
+    assert {name for name, writes in together.items() if writes} == ({way} - {"sql"})
+    assert way == "sql" or max(together[way]) > 1, "the tables of a step together"
+    engines = {_engine(file) for file in (tmp_path / "lake" / "app").glob("*/_delta_log/*.json")}
+    assert engines == ({"Apache-Spark"} if way == "sql" else {"Apache-Spark", "delta-rs"})
+
+
+def _engine(file: Path) -> str:
+    [info] = [
+        action["commitInfo"] for line in file.read_text().splitlines() if "commitInfo" in (action := json.loads(line))
+    ]
+    return "Apache-Spark" if "Spark" in info.get("engineInfo", "") else "delta-rs"

@@ -1,0 +1,76 @@
+"""Tables that the native apply writes in tests, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+
+from changefeed.frames.types import sink_type
+from changefeed.model.definition import Table
+from changefeed.sinks.base import WriteId
+from changefeed.sinks.delta.native.commit import Opened, commit, open_table
+from changefeed.sinks.delta.native.files import Folder, Limits
+from changefeed.sinks.delta.native.item import Item, Written, write_item
+from changefeed.sinks.sql import METADATA
+from changefeed.stages.changes import Reading, Window
+
+_EXTRA = {
+    "_commit_ts": pa.int64(),
+    "_commit_time": pa.timestamp("us", "UTC"),
+    "_op": pa.string(),
+    "_position": pa.string(),
+    "_irregular": pa.map_(pa.string(), pa.string()),
+}
+SMALL = Limits(file_bytes=4_000, group_bytes=2_000, batch_rows=7)
+
+
+def create(path: Path | str, table: Table, extra: Iterable[str] = METADATA) -> None:
+    """An empty Delta table with the columns of `table` and these of ours."""
+    fields = [pa.field(c.name, sink_type(c.type).arrow) for c in table.columns]
+    fields += [pa.field(name, _EXTRA[name]) for name in extra]
+    DeltaTable.create(str(path), schema=pa.schema(fields))
+
+
+def opened(path: Path | str, application: str = "test") -> Opened:
+    """The table as it is."""
+    found = open_table(Folder(str(path)), application)
+    assert found is not None
+    assert found.refused() is None
+    return found
+
+
+def item(
+    at: Opened, table: Table, way: Any = "merge", *, irregular: str = "keep", limits: Limits = SMALL, **said: Any
+) -> Item:
+    """An item for all of a table's files."""
+    reading = Reading(table, Window(), irregular)
+    target = at.target([c.name for c in table.columns], table.keys)
+    return Item(target, reading, at.files(table.keys), way, limits=limits, **said)
+
+
+def payloads(chunks: pa.RecordBatch) -> list[bytes]:
+    """The chunks' payloads."""
+    found: list[bytes] = chunks.column("payload").to_pylist()
+    return found
+
+
+def apply(
+    path: Path | str, table: Table, chunks: pa.RecordBatch, step: int, way: Any = "merge", **said: Any
+) -> Written:
+    """One write with one item, committed as a step of epoch 1."""
+    at = opened(path)
+    written = write_item(item(at, table, way, **said), payloads(chunks))
+    assert commit(at, [written], WriteId(1, step, 1), f'{{"step":{step}}}') == at.table.version()
+    return written
+
+
+def read(path: Path | str, columns: Sequence[str] = ("*",), version: int | None = None) -> pa.Table:
+    """The table's rows, by a reader that is not ours; the newest if no version is given."""
+    said = ", ".join(c if c == "*" else f'"{c}"' for c in columns)
+    return pa.table(
+        QueryBuilder().register("t", DeltaTable(str(path), version)).execute(f"select {said} from t").read_all()
+    )

@@ -1,0 +1,132 @@
+"""A sink of Delta tables without Spark: rows are written natively, and all else as the sink in memory computes it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
+from deltalake.transaction import CommitProperties, Transaction
+
+from changefeed.errors import SinkError
+from changefeed.sinks.base import Append, Changes, Commit, Job, Load, TableSnapshot, Touch, Upsert, Write, WriteId
+from changefeed.sinks.delta import log
+from changefeed.sinks.delta.native.commit import _fenced, _landed, open_table
+from changefeed.sinks.delta.native.files import Folder
+from changefeed.sinks.delta.native.snapshot import damaged_files, table_snapshot
+from changefeed.sinks.delta.native.step import NativeWrites
+from changefeed.sinks.memory import MemorySink, Row, Version
+from tests.sinks.delta_native.applying import read
+
+_NO_SPARK: Any = SimpleNamespace(conf=SimpleNamespace(getAll={}))
+
+
+@dataclass
+class Disk:
+    """A folder of tables, in the place of a `Lake`: the same for every run."""
+
+    folder: Path
+    made: list[str] = field(default_factory=list)
+
+    @property
+    def tables(self) -> Disk:
+        return self
+
+    def __getitem__(self, path: str) -> list[Version]:
+        """The newest version, alone."""
+        rows = self.table(path)
+        return [Version(dict(zip(rows.schema.names, rows.schema.types, strict=True)), tuple(rows.to_pylist()))]
+
+    def table(self, path: str, version: int | None = None) -> pa.Table:
+        return read(f"{self.folder}/{path}", version=version)
+
+    def rows(self, path: str, version: int = -1) -> list[Row]:
+        found: list[Row] = self.table(path, None if version < 0 else version).to_pylist()
+        return found
+
+
+class DiskSink(MemorySink):
+    """The tables of a `Disk`, written by one pipeline."""
+
+    __slots__ = ("native",)
+    lake: Any  # a `Disk`
+
+    def __init__(self, lake: Any, metadata_columns: tuple[str, ...] = (), owner: str = "", **others: Any) -> None:
+        super().__init__(lake, metadata_columns, owner)
+        self.native = NativeWrites(str(lake.folder), metadata_columns)
+
+    def owned_by(self, owner: str) -> DiskSink:
+        return DiskSink(self.lake, self.metadata_columns, owner)
+
+    def has_written(self, path: str) -> bool | None:
+        found = self.snapshot(path)
+        return None if found is None else found.write_id is not None
+
+    def snapshot(self, path: str) -> TableSnapshot | None:
+        return table_snapshot(self._at(path), self.owner)
+
+    def is_newest(self, path: str, version: int) -> bool:
+        found = self.snapshot(path)
+        return found is not None and found.version == version
+
+    def commits(self, path: str, after: int, through: int) -> Iterator[Commit]:
+        for version in range(after + 1, through + 1):
+            text = Path(self._at(path), "_delta_log", f"{version:020d}.json").read_text()
+            found = log._commit(version, [json.loads(line) for line in text.splitlines()])
+            number = found.transactions.get(self.owner)
+            write_id = None if number is None else log.unpack(number)
+            yield Commit(version, found.operation, write_id, found.changes_table)
+
+    def damaged_files(self, path: str, version: int) -> list[str]:
+        return damaged_files(self._at(path), version)
+
+    def has_files(self, path: str) -> bool:
+        return Path(self._at(path)).exists()
+
+    def prepare(self, jobs: Sequence[Job]) -> None:
+        self.native.prepare(_NO_SPARK, self.owner, jobs)
+
+    def apply(self, write: Write, changes: Changes | None, write_id: WriteId, note: str) -> None:
+        opened = open_table(Folder(self._at(write.path)), self.owner)
+        last = opened.write_id if opened is not None else None
+        if last is not None and last.epoch > write_id.epoch:
+            raise _fenced(self._at(write.path), self.owner, last, write_id)
+        if last is not None and last >= write_id:
+            return
+        if self.native.apply(_NO_SPARK, self.owner, Job(write, changes, write_id, note)):
+            self.lake.made.append(type(write).__name__)
+            return
+        assert not isinstance(write, Touch | Upsert | Append), "these are native"
+        self._otherwise(write, changes, opened, write_id)
+
+    def _otherwise(self, write: Write, changes: Changes | None, opened: Any, write_id: WriteId) -> None:
+        """Replaces the table's rows and columns, as the very next version."""
+        before = self.lake[write.path][-1] if opened is not None else Version({}, ())
+        assert isinstance(write, Load) == (changes is not None)
+        types, rows = self._after(write, before, list(changes.batches()) if changes is not None else [])
+        table = pa.Table.from_pylist([dict(row) for row in rows], pa.schema(types.items()))
+        properties = CommitProperties(
+            max_commit_retries=0, app_transactions=[Transaction(self.owner, log.pack(write_id))]
+        )
+        target: Any = opened.table if opened is not None else self._at(write.path)
+        mode: Any = "overwrite" if opened is not None else "error"
+        schema: Any = {"schema_mode": "overwrite"} if opened is not None else {}
+        error: Exception | None = None
+        try:
+            write_deltalake(target, table, mode=mode, commit_properties=properties, **schema)
+        except (DeltaError, OSError) as failed:
+            error = failed
+        if opened is not None:
+            opened.table = DeltaTable(self._at(write.path), opened.version)
+            _landed(opened, write_id, error)
+        elif error is not None:
+            raise SinkError(f"{write.path}: {error}", transient=True) from error
+
+    def _at(self, path: str) -> str:
+        return f"{self.lake.folder}/{path}"

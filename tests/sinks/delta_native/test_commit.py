@@ -1,0 +1,263 @@
+"""Commits are fenced: two at once, an older epoch, a lost answer, and whoever else writes the table."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from changefeed.errors import FencedError, SinkError
+from changefeed.sinks.base import WriteId
+from changefeed.sinks.delta.log import pack
+from changefeed.sinks.delta.native.commit import Opened, checkpoint, commit, open_table
+from changefeed.sinks.delta.native.files import Folder, Limits, Writer
+from changefeed.sinks.delta.native.item import Written
+from tests.sinks.delta_native.applying import opened, read
+
+SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    DeltaTable.create(str(tmp_path / "t"), schema=SCHEMA)
+    return str(tmp_path / "t")
+
+
+def rows(at: Opened, *ids: int) -> Written:
+    """Rows in a new file, in place of all that lies there."""
+    writer = Writer(at.folder, SCHEMA, Limits())
+    writer.write(pa.record_batch([pa.array(ids, pa.int64()), pa.array(["x"] * len(ids))], schema=SCHEMA))
+    files = at.files()
+    removed = zip(files.column("path").to_pylist(), files.column("size").to_pylist(), strict=True)
+    return Written(tuple(writer.close()), tuple(removed), len(ids))
+
+
+def ids(path: str) -> list[int]:
+    found: list[int] = read(path).column("id").to_pylist()
+    return sorted(found)
+
+
+def write(path: str, write_id: WriteId, *new: int) -> int:
+    at = opened(path)
+    return commit(at, [rows(at, *new)], write_id, "{}")
+
+
+def test_a_commit_carries_the_write_id_and_the_note(path: str) -> None:
+    at = opened(path)
+    assert at.write_id is None
+    assert commit(at, [rows(at, 1, 2)], WriteId(3, 4, 5), '{"changefeed":"test"}') == 1
+    assert opened(path).write_id == WriteId(3, 4, 5)
+    assert opened(path, "somebody else").write_id is None
+    actions = [json.loads(line) for line in (Path(path) / "_delta_log" / f"{1:020d}.json").read_text().splitlines()]
+    [info] = [action["commitInfo"] for action in actions if "commitInfo" in action]
+    assert (info["operation"], info["userMetadata"]) == ("WRITE", '{"changefeed":"test"}')
+    [txn] = [action["txn"] for action in actions if "txn" in action]
+    assert (txn["appId"], txn["version"]) == ("test", pack(WriteId(3, 4, 5)))
+    assert ids(path) == [1, 2]
+
+
+def test_of_two_at_once_one_commits(path: str) -> None:
+    a, b = opened(path), opened(path)
+    first, second = rows(a, 1), rows(b, 2)
+    assert commit(a, [first], WriteId(2, 1, 1), "{}") == 1
+    with pytest.raises(SinkError, match="version 1 was committed by somebody else") as caught:
+        commit(b, [second], WriteId(2, 1, 2), "{}")
+    assert caught.value.transient
+    assert ids(path) == [1]
+
+
+def test_of_many_threads_one_commits_each_version(path: str) -> None:
+    start, outcomes = threading.Barrier(8), list[tuple[int, int | None]]()
+
+    def compete(number: int) -> None:
+        at = opened(path)
+        written = rows(at, number)
+        start.wait()
+        try:
+            outcomes.append((number, commit(at, [written], WriteId(1, 1, number), "{}")))
+        except SinkError:
+            outcomes.append((number, None))
+
+    threads = [threading.Thread(target=compete, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    [(winner, version)] = [outcome for outcome in outcomes if outcome[1] is not None]
+    assert (version, ids(path), DeltaTable(path).version()) == (1, [winner], 1)
+
+
+def test_an_older_epoch_that_opened_the_table_before_is_fenced(path: str) -> None:
+    late = opened(path)
+    written = rows(late, 1)
+    write(path, WriteId(2, 1, 1), 2)
+    with pytest.raises(
+        FencedError, match="epoch 2 of pipeline test writes this table now; this run is epoch 1 and stops"
+    ):
+        commit(late, [written], WriteId(1, 9, 9), "{}")
+    assert ids(path) == [2]
+
+
+def test_an_older_epoch_that_opens_the_table_after_is_fenced(path: str) -> None:
+    write(path, WriteId(2, 1, 1), 2)
+    with pytest.raises(FencedError):
+        write(path, WriteId(1, 9, 9), 1)
+    assert ids(path) == [2]
+
+
+def test_a_write_is_not_repeated(path: str) -> None:
+    write(path, WriteId(2, 1, 1), 2)
+    with pytest.raises(SinkError, match="is not after the table's last one"):
+        write(path, WriteId(2, 1, 1), 3)
+    assert ids(path) == [2]
+
+
+def test_a_commit_of_another_application_in_between_is_enough(path: str) -> None:
+    """A blind append conflicts with nothing; the files that were read may be gone all the same."""
+    at = opened(path)
+    written = rows(at, 1)
+    write_deltalake(path, pa.table({"id": [7], "v": ["theirs"]}), mode="append")
+    with pytest.raises(SinkError, match="committed by somebody else") as caught:
+        commit(at, [written], WriteId(1, 1, 1), "{}")
+    assert caught.value.transient
+    assert ids(path) == [7]
+    assert write(path, WriteId(1, 1, 1), 1) == 2, "on the newest version it goes through"
+
+
+def test_a_lost_answer_is_found_in_the_log(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = opened(path)
+    written = rows(at, 1)
+    real = DeltaTable.create_write_transaction
+
+    def lost(self: DeltaTable, *said: Any, **named: Any) -> None:
+        real(self, *said, **named)
+        raise OSError("connection reset")
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", lost)
+    assert commit(at, [written], WriteId(1, 1, 1), "{}") == 1
+    assert ids(path) == [1]
+
+
+def test_a_lost_answer_after_which_a_newer_run_wrote_is_fenced(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = opened(path)
+    written = rows(at, 1)
+    real = DeltaTable.create_write_transaction
+
+    def lost(self: DeltaTable, *said: Any, **named: Any) -> None:
+        real(self, *said, **named)
+        monkeypatch.undo()
+        write(path, WriteId(2, 1, 1), 2)
+        raise OSError("connection reset")
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", lost)
+    with pytest.raises(FencedError):
+        commit(at, [written], WriteId(1, 1, 1), "{}")
+    assert ids(path) == [2]
+
+
+def test_a_commit_that_never_came_there_is_no_success(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = opened(path)
+    written = rows(at, 1)
+
+    def nothing(*said: Any, **named: Any) -> None:
+        """As if it had been written."""
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", nothing)
+    with pytest.raises(SinkError, match="version 1 cannot be committed") as caught:
+        commit(at, [written], WriteId(1, 1, 1), "{}")
+    assert caught.value.transient
+    assert DeltaTable(path).version() == 0
+
+
+def test_a_table_that_was_replaced_by_an_older_copy_meanwhile_is_no_success(path: str, tmp_path: Path) -> None:
+    write(path, WriteId(1, 1, 1), 1)
+    shutil.copytree(path, tmp_path / "copy")
+    write(path, WriteId(1, 2, 1), 2)
+    at = opened(path)
+    written = rows(at, 3)
+    for name in ("_delta_log",):
+        shutil.rmtree(Path(path) / name)
+        shutil.copytree(tmp_path / "copy" / name, Path(path) / name)
+    with pytest.raises(SinkError):
+        commit(at, [written], WriteId(1, 3, 1), "{}")
+
+
+def test_a_checkpoint_is_written_when_it_is_due_and_keeps_everything(path: str) -> None:
+    made = []
+    for number in range(1, 21):
+        at = opened(path)
+        commit(at, [rows(at, number)], WriteId(1, number, 1), "{}")
+        made += [at.table.version()] if checkpoint(at) else []
+    assert made == [10, 20]
+    for version in range(20):
+        (Path(path) / "_delta_log" / f"{version:020d}.json").unlink()
+    found = opened(path)
+    assert (found.write_id, found.version, ids(path)) == (WriteId(1, 20, 1), 20, [20])
+    [stats] = (
+        pq.read_table(Path(path) / "_delta_log" / f"{20:020d}.checkpoint.parquet").column("add").drop_null().to_pylist()
+    )
+    assert json.loads(stats["stats"])["maxValues"] == {"id": 20, "v": "x"}
+
+
+def test_a_checkpoint_that_cannot_be_written_harms_no_commit(path: str) -> None:
+    for number in range(1, 11):
+        at = opened(path)
+        commit(at, [rows(at, number)], WriteId(1, number, 1), "{}")
+    first = Path(path) / "_delta_log" / f"{0:020d}.json"
+    (first.parent / f"{10:020d}.checkpoint.parquet").mkdir()
+    with pytest.raises(SinkError, match="a checkpoint cannot be written") as caught:
+        checkpoint(at)
+    assert caught.value.transient
+    (first.parent / f"{10:020d}.checkpoint.parquet").rmdir()
+    assert ids(path) == [10]
+
+
+def test_no_table_is_none(tmp_path: Path) -> None:
+    assert open_table(Folder(str(tmp_path / "none")), "test") is None
+
+
+def test_a_damaged_log_is_an_error_that_names_the_table(path: str) -> None:
+    (Path(path) / "_delta_log" / f"{0:020d}.json").write_text("{")
+    with pytest.raises(SinkError, match="the table's log cannot be read"):
+        opened(path)
+
+
+@pytest.mark.parametrize(
+    "said, why",
+    [
+        ({"configuration": {"delta.enableChangeDataFeed": "true"}}, "a change data feed"),
+        ({"configuration": {"delta.appendOnly": "true"}}, "delta.appendOnly"),
+        ({"partition_by": ["v"]}, "partitions"),
+        ({"configuration": {"delta.enableDeletionVectors": "true"}}, "deletionVectors"),
+        ({"configuration": {"delta.dataSkippingStatsColumns": "v"}}, "delta.dataSkippingStatsColumns"),
+    ],
+)
+def test_tables_that_are_not_plain_are_refused(tmp_path: Path, said: dict[str, Any], why: str) -> None:
+    DeltaTable.create(str(tmp_path / "t"), schema=SCHEMA, **said)
+    found = open_table(Folder(str(tmp_path / "t")), "test")
+    assert found is not None
+    assert why in (found.refused() or "")
+
+
+def test_a_table_with_a_constraint_is_refused(path: str) -> None:
+    DeltaTable(path).alter.add_constraint({"positive": "id > 0"})
+    found = open_table(Folder(path), "test")
+    assert found is not None
+    assert found.refused() == "constraints"
+
+
+@pytest.mark.parametrize("name", ["a b.parquet", "/elsewhere/a.parquet", "s3://bucket/a.parquet", "a%20b.parquet"])
+def test_a_table_with_files_of_odd_names_is_refused(path: str, name: str) -> None:
+    """Those of a shallow clone lie in another table's folder."""
+    action = {"path": name, "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
+    (Path(path) / "_delta_log" / f"{1:020d}.json").write_text(json.dumps({"add": action}))
+    found = open_table(Folder(path), "test")
+    assert found is not None
+    assert "data files outside" in (found.refused() or "")

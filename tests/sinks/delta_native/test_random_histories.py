@@ -1,0 +1,111 @@
+"""Random histories of whole pipelines, their rows written natively to Delta tables on disk, without Spark.
+
+The pipelines are those of `test_crashes_in_memory.py`: tables that are created, changed and dropped, partial images, tables
+without a key; runs that end anywhere, and runs of one pipeline side by side. Every published cut is compared with what the
+upstream held.
+
+`CHANGEFEED_NATIVE_HISTORIES` tries so many, `CHANGEFEED_SEED` repeats a seed, which every failure prints.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from changefeed.errors import FencedError
+from changefeed.pipeline import failpoint
+from tests.pipeline import in_memory
+from tests.pipeline.in_memory import Storage
+from tests.pipeline.random_runs import Pipeline, history, logs_of
+from tests.pipeline.turns import Killed, Turns
+from tests.sinks.delta_native.on_disk import Disk, DiskSink
+
+HISTORIES = int(os.environ.get("CHANGEFEED_NATIVE_HISTORIES", "5"))
+Make = Callable[[int], tuple[Pipeline, Random]]
+
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("consistency", ["transaction", "key"])]
+
+
+@pytest.fixture
+def make(consistency: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """The pipeline of a history by its number, on a folder of its own."""
+    seed = int(os.environ.get("CHANGEFEED_SEED") or (1 if os.environ.get("CI") else secrets.randbelow(2**40)))
+    print("seed", seed)
+    monkeypatch.setattr(in_memory, "MemorySink", DiskSink)
+
+    def pipeline(number: int) -> tuple[Pipeline, Random]:
+        random = Random(f"{seed} {consistency} {number}")
+        upstream = history(random, random.randint(10, 50), partial=number % 2 == 0, moves=consistency != "key")
+        disk: Any = Disk(tmp_path / str(number))
+        logs = logs_of(upstream, random.randint(1, 3), random)
+        return Pipeline(upstream, logs, consistency, storage=Storage(tables=disk)), random
+
+    return pipeline
+
+
+def _made(pipeline: Pipeline) -> list[str]:
+    disk: Any = pipeline.storage.tables
+    made: list[str] = disk.made
+    return made
+
+
+def test_runs_that_end_anywhere(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Counter[str]()
+    for number in range(HISTORIES):
+        pipeline, random = make(number)
+        for _ in range(3):
+            left = random.randint(5, 40)
+
+            def passed(name: str) -> None:
+                nonlocal left
+                left -= 1
+                if left <= 0:
+                    raise Killed(name)
+
+            monkeypatch.setattr(failpoint, "on_pass", passed)
+            with suppress(Killed):
+                pipeline.run(random)
+        monkeypatch.setattr(failpoint, "on_pass", None)
+        pipeline.run(random)
+        pipeline.check()
+        made.update(_made(pipeline))
+    print(made)
+    assert {"Load", "Upsert", "Touch"} <= set(made), made
+
+
+def test_two_or_three_runs_at_once(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in memory: runs move from failpoint to failpoint in random order, some are killed; one of them goes on."""
+    fenced = 0
+    for number in range(HISTORIES):
+        pipeline, random = make(number)
+        turns = Turns()
+        monkeypatch.setattr(failpoint, "on_pass", turns.on_pass)
+        for n in range(random.randint(2, 3)):
+            turns.player(f"{number}.{n}", partial(pipeline.run, Random(random.random())))
+        try:
+            while moving := [player for player in turns.players if not player.ended]:
+                player = random.choice(moving)
+                if player.held and random.random() < 0.05:
+                    turns.kill(player)
+                else:
+                    turns.go(player, until="any", passes=random.choice([1, 1, 1, 2, 5, 20]))
+        finally:
+            turns.close()
+        monkeypatch.setattr(failpoint, "on_pass", None)
+        for player in turns.players:
+            if player.error is not None and not isinstance(player.error, FencedError | Killed):
+                raise AssertionError(f"{player.name} of {turns.schedule}") from player.error
+            fenced += isinstance(player.error, FencedError)
+        pipeline.run(random)
+        pipeline.check()
+    print("fenced", fenced)
+    assert fenced or HISTORIES < 10

@@ -1,0 +1,195 @@
+"""Which writes of a Delta sink are native, and that they make the tables that Spark's own writes make."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltalake import DeltaTable
+
+from changefeed.errors import SinkError
+from changefeed.sinks.base import METADATA_COLUMNS, Append, Create, Job, Load, Touch, Upsert, WriteId
+from changefeed.sinks.delta.native import step
+from changefeed.sinks.delta.sink import DeltaSink
+from tests.sinks.contract import Given, Row, table
+from tests.sinks.delta_native.applying import read
+from tests.sinks.delta_native.histories import all_types
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ORDERS, LOG = table("*id int", "note varchar(20)"), table("at int", name="log")
+ONE, TWO = {"id": 1, "note": "one"}, {"id": 2, "note": None}
+PATH = "shop/orders"
+
+
+@pytest.fixture
+def sink(spark: SparkSession, tmp_path: Path) -> DeltaSink:
+    return DeltaSink(str(tmp_path), (), spark, "changefeed:test:1")
+
+
+def apply(sink: DeltaSink, kind: Any, number: int, *rows: Row, of: Any = ORDERS, **said: Any) -> None:
+    write_id = WriteId(1, number, 1)
+    sink.apply(kind(path=PATH, number=1, table=of, **said), Given(of, rows) if rows else None, write_id, '{"n":1}')
+
+
+def writers(sink: DeltaSink) -> list[str]:
+    """Who has made each commit: `delta-rs` or `Apache-Spark`."""
+    found = []
+    for file in sorted((Path(sink.location(PATH)) / "_delta_log").glob("*.json")):
+        [info] = [
+            action["commitInfo"]
+            for line in file.read_text().splitlines()
+            if "commitInfo" in (action := json.loads(line))
+        ]
+        assert info.get("userMetadata") == (None if info["operation"] == "SET TBLPROPERTIES" else '{"n":1}')
+        found.append("Apache-Spark" if "Spark" in info.get("engineInfo", "") else "delta-rs")
+    return found
+
+
+def ids(sink: DeltaSink) -> list[int]:
+    found: list[int] = read(sink.location(PATH), [ORDERS.keys[0]]).column(0).to_pylist()
+    return sorted(found)
+
+
+def test_rows_are_written_natively(sink: DeltaSink) -> None:
+    apply(sink, Load, 1, ONE)
+    apply(sink, Upsert, 2, TWO)
+    apply(sink, Load, 3, TWO)
+    assert (writers(sink), ids(sink)) == (["delta-rs"] * 3, [2])
+    assert sink.fallback(PATH) is None
+
+
+def test_appended_rows_are_written_natively(sink: DeltaSink) -> None:
+    apply(sink, Create, 1, of=LOG)
+    apply(sink, Append, 2, {"at": 1}, {"at": 1}, of=LOG)
+    assert writers(sink) == ["Apache-Spark", "delta-rs"]
+    assert read(sink.location(PATH)).column("at").to_pylist() == [1, 1]
+
+
+def test_a_new_table_is_the_one_that_spark_makes(spark: SparkSession, tmp_path: Path) -> None:
+    sink = DeltaSink(str(tmp_path), METADATA_COLUMNS, spark, "changefeed:test:1")
+    for name, of in (("types", all_types()), ("plain", ORDERS)):
+        row = {**dict.fromkeys(c.name for c in of.columns), "id": 1}
+        found = []
+        for write in (Load(path=f"shop/{name}", number=1, table=of), Create(path=f"spark/{name}", number=1, table=of)):
+            sink.apply(write, Given(of, (row,)) if isinstance(write, Load) else None, WriteId(1, 1, 1), "{}")
+            made = DeltaTable(sink.location(write.path))
+            protocol = made.protocol()
+            versions = (protocol.min_reader_version, protocol.min_writer_version, protocol.reader_features)
+            found.append((versions, json.loads(made.schema().to_json()), dict(made.metadata().configuration)))
+            assert set(protocol.writer_features or ()) <= {"timestampNtz", "invariants", "appendOnly"}
+        assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    "properties, why",
+    [
+        ({"delta.enableChangeDataFeed": "true"}, "table features changeDataFeed"),
+        ({"delta.columnMapping.mode": "name"}, "table features columnMapping"),
+        ({"delta.enableDeletionVectors": "true"}, "table features deletionVectors"),
+    ],
+)
+def test_a_table_that_is_not_plain_is_written_by_spark(sink: DeltaSink, properties: dict[str, str], why: str) -> None:
+    apply(sink, Load, 1, ONE)
+    said = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+    sink.spark.sql(f"ALTER TABLE delta.`{sink.location(PATH)}` SET TBLPROPERTIES ({said})")
+    assert (sink.fallback(PATH) or "").startswith(why)
+    apply(sink, Upsert, 2, TWO)
+    assert writers(sink) == ["delta-rs", "Apache-Spark", "Apache-Spark"]
+    assert sink.spark.read.format("delta").load(sink.location(PATH)).count() == 2
+
+
+def test_more_rows_than_a_task_holds_are_written_by_spark(sink: DeltaSink, monkeypatch: pytest.MonkeyPatch) -> None:
+    apply(sink, Load, 1, ONE)
+    monkeypatch.setattr(step, "_FEW_ROWS", 0)
+    apply(sink, Upsert, 2, TWO)
+    assert (writers(sink), ids(sink)) == (["delta-rs", "Apache-Spark"], [1, 2])
+
+
+def test_properties_of_new_tables_are_left_to_spark(sink: DeltaSink) -> None:
+    session = sink.spark.newSession()
+    session.conf.set("spark.databricks.delta.properties.defaults.checkpointInterval", "2")
+    own = DeltaSink(sink.root, (), session, sink.owner)
+    apply(own, Load, 1, ONE)
+    assert writers(own) == ["Apache-Spark"]
+    assert DeltaTable(own.location(PATH)).metadata().configuration == {"delta.checkpointInterval": "2"}
+    apply(own, Upsert, 2, TWO)
+    apply(own, Upsert, 3, {"id": 3})
+    assert writers(own) == ["Apache-Spark", "delta-rs", "delta-rs"]
+    assert list((Path(own.location(PATH)) / "_delta_log").glob("*2.checkpoint.parquet"))
+
+
+def test_another_column_stops_as_in_sql(sink: DeltaSink) -> None:
+    apply(sink, Load, 1, ONE)
+    with pytest.raises(SinkError, match="its columns are not those that this pipeline gave it"):
+        apply(sink, Upsert, 2, {"id": 2, "more": 5}, of=table("*id int", "more int"))
+
+
+def test_after_compaction_between_files_and_commit_the_files_are_written_again(sink: DeltaSink) -> None:
+    apply(sink, Load, 1, ONE)
+    apply(sink, Upsert, 2, TWO)
+    three: Row = {"id": 3, "note": "three"}
+    job = Job(Upsert(path=PATH, number=1, table=ORDERS), Given(ORDERS, (three,)), WriteId(1, 3, 1), '{"n":1}')
+    sink.prepare([job])
+    DeltaTable(sink.location(PATH)).optimize.compact()
+    sink.apply(job.write, job.changes, job.write_id, job.note)
+    assert ids(sink) == [1, 2, 3]
+
+
+def test_a_new_table_replaces_one_that_an_older_run_made_meanwhile(sink: DeltaSink) -> None:
+    job = Job(Load(path=PATH, number=1, table=ORDERS), Given(ORDERS, (TWO,)), WriteId(2, 1, 1), '{"n":1}')
+    sink.prepare([job])
+    apply(sink.owned_by(sink.owner), Load, 1, ONE)
+    sink.apply(job.write, job.changes, job.write_id, job.note)
+    there = sink.snapshot(PATH)
+    assert there is not None
+    assert (ids(sink), there.version, there.write_id) == ([2], 1, WriteId(2, 1, 1))
+
+
+def test_without_spark_the_owners_are_found_behind_a_checkpoint(sink: DeltaSink) -> None:
+    apply(sink, Load, 1, ONE)
+    other = sink.owned_by("changefeed:other:2")
+    for number in range(2, 14):
+        apply(other, Upsert, number, TWO)
+    log = Path(sink.location(PATH)) / "_delta_log"
+    assert (log / f"{10:020d}.checkpoint.parquet").exists()
+    for version in range(10):
+        (log / f"{version:020d}.json").unlink()
+    there = sink.snapshot(PATH)
+    assert there is not None
+    assert (there.version, there.owners) == (12, frozenset({"changefeed:test:1", "changefeed:other:2"}))
+    assert there.write_id == WriteId(1, 1, 1)
+
+
+def test_a_table_is_touched_without_spark(sink: DeltaSink) -> None:
+    apply(sink, Load, 1, ONE)
+    apply(sink, Touch, 2)
+    apply(sink, Upsert, 3, TWO)
+    assert (writers(sink), ids(sink)) == (["delta-rs"] * 3, [1, 2])
+    assert [commit.changes_table for commit in sink.commits(PATH, -1, 2)] == [True, False, True]
+
+
+def test_files_that_are_gone_or_cut_are_damaged(sink: DeltaSink) -> None:
+    apply(sink, Load, 1, ONE)
+    apply(sink, Load, 2, TWO)
+    assert sink.damaged_files(PATH, 1) == []
+    [file] = DeltaTable(sink.location(PATH)).file_uris()
+    Path(file).write_bytes(b"PAR1")
+    assert sink.damaged_files(PATH, 1) == [Path(file).name]
+    assert sink.damaged_files(PATH, 0) == []
+    Path(file).unlink()
+    assert sink.damaged_files(PATH, 1) == [Path(file).name]
+
+
+def test_what_one_pipeline_has_prepared_is_not_committed_by_another(sink: DeltaSink) -> None:
+    apply(sink, Load, 1, ONE)
+    sink.prepare([Job(Upsert(path=PATH, number=1, table=ORDERS), Given(ORDERS, (TWO,)), WriteId(1, 2, 1), '{"n":1}')])
+    three: Row = {"id": 3, "note": "three"}
+    apply(sink.owned_by("changefeed:other:2"), Upsert, 2, three)
+    assert ids(sink) == [1, 3]
+    there = sink.snapshot(PATH)
+    assert there is not None
+    assert there.write_id == WriteId(1, 1, 1)
