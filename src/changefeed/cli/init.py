@@ -28,6 +28,7 @@ source:
 sink:
   type: delta
   path: out/lake
+  # writer: native                 # rows of all tables together, where path is a local folder; or spark: SQL for each
   # irregular: "null"              # zero dates and the like: "null", fail, or keep (as text in _irregular)
   # metadata-columns: [_commit_ts] # columns to add: _commit_ts, _commit_time, _op, _position
   # adopt: [shop.orders]           # tables that lie there already and keep their rows
