@@ -152,6 +152,8 @@ class MemoryChanges:
 
     def _once(self, typed: list[Row]) -> list[Row]:
         """Each change as often as it stands in the sending that has it most often: see `resent.py`."""
+        if not self.resent:
+            return typed
         seen, kept = defaultdict[Any, Counter[int]](Counter), []
         counted = Counter[Any]()
         for change in typed:

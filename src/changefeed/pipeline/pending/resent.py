@@ -13,6 +13,9 @@ Rule 2. A change counts as often as it stands in the sending that has it most of
 a sending that broke off in mid-transaction does no harm.
 Rule 3. A sending that begins exactly with the commit_ts at which the last one broke off, without a mark that goes back,
 cannot be told from equal rows of one transaction: its rows of that transaction are applied twice.
+Rule 4. What is sent again may come in another partition. So equal rows of one transaction that lie in several partitions
+count, while one of these is sent again, as often as in the partition that has most of them. TiCDC's dispatchers go by table,
+commit_ts or the row's values and put equal rows into one partition; Debezium leaves rows without a key to the producer.
 """
 
 from __future__ import annotations
