@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -24,7 +24,7 @@ def test_archives_go_where_pyspark_is_installed() -> None:
 
 
 def test_workers_have_no_archives_on_their_path(spark: SparkSession) -> None:
-    def path(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def path(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             yield pa.RecordBatch.from_pydict({"p": sys.path})
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from changefeed.spark.gateway import worth_reading
@@ -26,5 +28,5 @@ INCUBATOR = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
         ([b"  indented\n", b"no newline"], [b"  indented\n", b"no newline"]),
     ],
 )
-def test_only_what_says_nothing_is_left_out(lines, left):
+def test_only_what_says_nothing_is_left_out(lines: Any, left: Any) -> None:
     assert list(worth_reading(lines)) == left

@@ -4,6 +4,7 @@ import hashlib
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,13 +17,13 @@ TWO = jars.Jar("io.example", "two", "2.0", hashlib.sha256(CONTENT).hexdigest())
 
 
 @pytest.fixture
-def sets(monkeypatch):
+def sets(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Two small jars in a set "demo", in place of the real table."""
     monkeypatch.setattr(jars, "SETS", {"demo": (ONE, TWO)})
 
 
 @pytest.fixture
-def repository(monkeypatch):
+def repository(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Stands in for Ivy: "downloads" what is put into it; counts how often it is asked."""
     content = {ONE.file: CONTENT, TWO.file: CONTENT}
     asked = []
@@ -42,27 +43,32 @@ def entries(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_the_real_sets_are_here_and_are_what_was_locked():
+def test_the_real_sets_are_here_and_are_what_was_locked() -> None:
     files = jars.paths(*jars.SETS)
     assert [file.name for file in files] == [jar.file for members in jars.SETS.values() for jar in members]
     for name, members in jars.SETS.items():
         jars.verify(members, jars.paths(name)[0].parent)
 
 
-def test_every_locked_jar_has_a_checksum():
+def test_every_locked_jar_has_a_checksum() -> None:
     for members in jars.SETS.values():
         for jar in members:
             assert len(bytes.fromhex(jar.sha256)) == 32, jar.file
 
 
-def test_a_second_call_asks_nobody(sets, repository, tmp_path):
+def test_a_second_call_asks_nobody(sets: Any, repository: Any, tmp_path: Path) -> None:
     first = jars.paths("demo", cache=tmp_path)
     assert jars.paths("demo", cache=tmp_path) == first
     assert [path.name for path in first] == ["one-1.0.jar", "two-2.0.jar"]
     assert len(repository[1]) == 1
 
 
-def test_another_version_is_another_folder(sets, repository, tmp_path, monkeypatch):
+def test_another_version_is_another_folder(
+    sets: Any,
+    repository: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     before = jars.paths("demo", cache=tmp_path)[0].parent
     repository[0]["two-2.1.jar"] = CONTENT
     monkeypatch.setitem(jars.SETS, "demo", (ONE, TWO._replace(version="2.1")))
@@ -71,20 +77,20 @@ def test_another_version_is_another_folder(sets, repository, tmp_path, monkeypat
     assert before.is_dir()
 
 
-def test_an_unknown_set_names_the_known_ones():
+def test_an_unknown_set_names_the_known_ones() -> None:
     with pytest.raises(ConfigError) as caught:
         jars.paths("detla")
     assert str(caught.value) == 'unknown jar set "detla". Did you mean "delta"? Known: avro, delta, kafka'
 
 
-def test_a_jar_the_repository_left_out_is_named_and_nothing_is_kept(sets, repository, tmp_path):
+def test_a_jar_the_repository_left_out_is_named_and_nothing_is_kept(sets: Any, repository: Any, tmp_path: Path) -> None:
     del repository[0][TWO.file]
     with pytest.raises(ConfigError, match=r"^two-2\.0\.jar is missing from "):
         jars.paths("demo", cache=tmp_path)
     assert entries(tmp_path / "jars") == []
 
 
-def test_a_jar_with_other_content_is_refused_and_nothing_is_kept(sets, repository, tmp_path):
+def test_a_jar_with_other_content_is_refused_and_nothing_is_kept(sets: Any, repository: Any, tmp_path: Path) -> None:
     repository[0][TWO.file] = b"something else"
     actual = hashlib.sha256(b"something else").hexdigest()
     with pytest.raises(ConfigError) as caught:
@@ -93,7 +99,7 @@ def test_a_jar_with_other_content_is_refused_and_nothing_is_kept(sets, repositor
     assert entries(tmp_path / "jars") == []
 
 
-def test_a_jar_deleted_later_is_named(sets, repository, tmp_path):
+def test_a_jar_deleted_later_is_named(sets: Any, repository: Any, tmp_path: Path) -> None:
     one, _ = jars.paths("demo", cache=tmp_path)
     one.unlink()
     with pytest.raises(ConfigError) as caught:
@@ -103,7 +109,9 @@ def test_a_jar_deleted_later_is_named(sets, repository, tmp_path):
     )
 
 
-def test_two_that_resolve_at_once_end_with_one_complete_folder(sets, monkeypatch, tmp_path):
+def test_two_that_resolve_at_once_end_with_one_complete_folder(
+    sets: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     both_are_resolving = threading.Barrier(2, timeout=20)
 
     def run(work: Path) -> None:
@@ -131,7 +139,12 @@ def test_two_that_resolve_at_once_end_with_one_complete_folder(sets, monkeypatch
     assert len(entries(tmp_path / "jars")) == 1
 
 
-def test_a_folder_that_cannot_be_written_is_not_taken_for_a_lost_race(sets, repository, tmp_path, monkeypatch):
+def test_a_folder_that_cannot_be_written_is_not_taken_for_a_lost_race(
+    sets: Any,
+    repository: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def refuse(self: Path, target: Path) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -151,19 +164,19 @@ IVY_LOG = """\
 """
 
 
-def test_what_ivy_did_not_find_is_named():
+def test_what_ivy_did_not_find_is_named() -> None:
     assert ivy._explain(IVY_LOG) == (
         "jars that could not be had: io.delta:delta-spark_4.1_2.13:9.9.9, io.delta:delta-storage:9.9.9. "
         "They come from Maven Central once and are kept afterwards: is the network there?"
     )
 
 
-def test_without_a_name_in_it_the_log_ends_the_message():
+def test_without_a_name_in_it_the_log_ends_the_message() -> None:
     assert ivy._explain("a\nb\n c\nd\ne\nf\n") == "jars: Ivy failed: b / c / d / e / f"
 
 
 @pytest.mark.xdist_group("processes")
-def test_ivy_itself_names_a_jar_that_does_not_exist(tmp_path, monkeypatch):
+def test_ivy_itself_names_a_jar_that_does_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     absent = jars.Jar("io.delta", "delta-storage", "0.0.0-never", "00" * 32)
     monkeypatch.setattr(jars, "SETS", {"demo": (absent,)})
     with pytest.raises(ConfigError, match=r"^jars that could not be had: io\.delta:delta-storage:0\.0\.0-never\."):
@@ -180,17 +193,28 @@ def test_ivy_itself_names_a_jar_that_does_not_exist(tmp_path, monkeypatch):
         ({"CHANGEFEED_HOME": "/data/cf"}, "Darwin", "/data/cf"),
     ],
 )
-def test_the_cache_lies_where_the_system_keeps_caches(environ, system, folder):
+def test_the_cache_lies_where_the_system_keeps_caches(environ: Any, system: Any, folder: Any) -> None:
     assert ivy.cache_folder(environ, system) == Path(os.path.expanduser(folder))
 
 
-def test_run_as_a_program_it_prints_the_folders(sets, repository, monkeypatch, tmp_path, capsys):
+def test_run_as_a_program_it_prints_the_folders(
+    sets: Any,
+    repository: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     monkeypatch.setenv("CHANGEFEED_HOME", str(tmp_path))
     assert jars.main() == 0
     assert capsys.readouterr().out == f"{jars.paths('demo')[0].parent}\n"
 
 
-def test_run_as_a_program_it_fails_with_the_sentence_alone(sets, monkeypatch, tmp_path, capsys):
+def test_run_as_a_program_it_fails_with_the_sentence_alone(
+    sets: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     def none() -> java.Java:
         raise ConfigError("no Java")
 

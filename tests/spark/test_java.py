@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ def install(home: Path, version: str, *, release: bool = True) -> Path:
     return home
 
 
-def test_the_java_of_this_machine_fits():
+def test_the_java_of_this_machine_fits() -> None:
     found = java.find()
     assert found.major in (17, 21)
     assert os.access(found.executable, os.X_OK)
@@ -33,11 +34,11 @@ def test_the_java_of_this_machine_fits():
     "version, major",
     [("17.0.15", 17), ("21", 21), ("21.0.1+12", 21), ("25-ea", 25), ("1.8.0_392", 8), ("11.0.2", 11)],
 )
-def test_major_is_the_release(version, major):
+def test_major_is_the_release(version: Any, major: Any) -> None:
     assert java.Java(Path("/x"), version).major == major
 
 
-def test_java_home_comes_before_path_and_the_usual_places(tmp_path):
+def test_java_home_comes_before_path_and_the_usual_places(tmp_path: Path) -> None:
     at_home, on_path, usual = (install(tmp_path / name, "17.0.1") for name in ("home", "path", "usual"))
     environ = {"JAVA_HOME": str(at_home), "PATH": str(on_path / "bin")}
     assert java.find(environ, [str(usual)]).home == at_home
@@ -45,34 +46,34 @@ def test_java_home_comes_before_path_and_the_usual_places(tmp_path):
     assert java.find(NOWHERE, [str(usual)]).home == usual
 
 
-def test_a_java_that_does_not_fit_is_passed_over(tmp_path):
+def test_a_java_that_does_not_fit_is_passed_over(tmp_path: Path) -> None:
     new = install(tmp_path / "25", "25.0.3")
     fits = install(tmp_path / "jvm" / "java-21", "21.0.4")
     found = java.find({"JAVA_HOME": str(new), "PATH": str(new / "bin")}, [f"{tmp_path}/jvm/*"])
     assert (found.home, found.version) == (fits, "21.0.4")
 
 
-def test_the_older_release_is_taken_first(tmp_path):
+def test_the_older_release_is_taken_first(tmp_path: Path) -> None:
     for major in (21, 17):
         install(tmp_path / f"java-{major}-openjdk", f"{major}.0.1")
     assert java.find(NOWHERE, [f"{tmp_path}/*"]).major == 17
 
 
-def test_links_on_the_path_are_followed_to_the_home(tmp_path):
+def test_links_on_the_path_are_followed_to_the_home(tmp_path: Path) -> None:
     home = install(tmp_path / "jvm", "17.0.2")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "java").symlink_to(home / "bin" / "java")
     assert java.find({"PATH": str(tmp_path / "bin")}, []).home == home
 
 
-def test_without_a_release_file_the_program_is_asked(tmp_path):
+def test_without_a_release_file_the_program_is_asked(tmp_path: Path) -> None:
     assert (
         java.find({"JAVA_HOME": str(install(tmp_path / "j", "17.0.9", release=False)), "PATH": ""}, []).version
         == "17.0.9"
     )
 
 
-def test_a_folder_without_a_working_program_is_no_java(tmp_path):
+def test_a_folder_without_a_working_program_is_no_java(tmp_path: Path) -> None:
     broken = install(tmp_path / "broken", "17.0.9", release=False)
     (broken / "bin" / "java").write_text("#!/bin/sh\necho 'The operation couldn’t be completed' >&2; exit 1\n")
     (tmp_path / "empty").mkdir()
@@ -80,7 +81,7 @@ def test_a_folder_without_a_working_program_is_no_java(tmp_path):
         java.find({"JAVA_HOME": str(tmp_path / "empty"), "PATH": ""}, [str(broken)])
 
 
-def test_the_error_names_what_was_found_instead(tmp_path, monkeypatch):
+def test_the_error_names_what_was_found_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java, "install_hint", lambda: "Do this.")
     old, new = install(tmp_path / "a", "11.0.2"), install(tmp_path / "b", "25.0.3")
     with pytest.raises(ConfigError) as caught:
@@ -108,10 +109,10 @@ ROCKY = 'ID="rocky"\nID_LIKE="rhel centos fedora"\nVERSION_ID="9.4"\n'
         ("Darwin", "", False, "Install it with: brew install openjdk@17"),
     ],
 )
-def test_the_hint_is_the_command_of_the_system(system, os_release, root, hint):
+def test_the_hint_is_the_command_of_the_system(system: Any, os_release: Any, root: Any, hint: Any) -> None:
     assert java.install_hint(system, os_release, root=root) == hint
 
 
-def test_run_as_a_program_it_says_which_one(capsys):
+def test_run_as_a_program_it_says_which_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert java.main() == 0
     assert re.fullmatch(r"Java (17|21)[\d.+]* in /\S+\n", capsys.readouterr().out)

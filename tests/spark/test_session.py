@@ -6,14 +6,18 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pyspark
 import pytest
 from deltalake import DeltaTable
 
 from changefeed.errors import ConfigError, MissingExtraError
-from changefeed.spark import properties, workers
+from changefeed.spark import jars, properties, workers
 from changefeed.spark import session as module
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # A process of its own: what it leaves in its folder and says on stderr is what a user would see.
 SCRIPT = """
@@ -39,7 +43,7 @@ def run(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.xdist_group("processes")
-def test_a_session_is_quiet_leaves_nothing_behind_and_can_be_had_again(tmp_path):
+def test_a_session_is_quiet_leaves_nothing_behind_and_can_be_had_again(tmp_path: Path) -> None:
     ran = run(SCRIPT, tmp_path)
     assert ran.stderr == ""
     assert ran.stdout.splitlines() == ["Row(count(1)=10000, sum(id)=99990000) 3", "3 again 2"]
@@ -47,7 +51,7 @@ def test_a_session_is_quiet_leaves_nothing_behind_and_can_be_had_again(tmp_path)
 
 
 @pytest.mark.xdist_group("processes")
-def test_a_jvm_that_does_not_start_says_why(tmp_path):
+def test_a_jvm_that_does_not_start_says_why(tmp_path: Path) -> None:
     script = 'from changefeed.spark.session import session; session("x", config={"spark.driver.memory": "900000g"})'
     ran = run(script, tmp_path)
     assert ran.returncode == 1
@@ -56,16 +60,17 @@ def test_a_jvm_that_does_not_start_says_why(tmp_path):
     assert "Could not reserve enough space" in last
 
 
-def test_a_second_call_is_the_same_session(spark):
+def test_a_second_call_is_the_same_session(spark: SparkSession) -> None:
     assert module.session("another-name")._jsparkSession.equals(spark._jsparkSession)
 
 
-def test_plans_are_compiled_where_that_is_asked_for(spark):
+def test_plans_are_compiled_where_that_is_asked_for(spark: SparkSession) -> None:
     own = spark.newSession()
 
     def is_compiled() -> bool:
         """Spark marks the stages that it compiles with stars."""
-        return own.range(3).selectExpr("id + 1")._jdf.queryExecution().executedPlan().toString().startswith("*(1)")
+        plan: str = own.range(3).selectExpr("id + 1")._jdf.queryExecution().executedPlan().toString()
+        return plan.startswith("*(1)")
 
     assert not is_compiled()
     with module.compiled(own):
@@ -75,19 +80,19 @@ def test_plans_are_compiled_where_that_is_asked_for(spark):
     assert own.conf.get("spark.sql.codegen.factoryMode") == "NO_CODEGEN"
 
 
-def test_a_session_that_does_not_interpret_by_default_plans_as_it_is_told(spark):
+def test_a_session_that_does_not_interpret_by_default_plans_as_it_is_told(spark: SparkSession) -> None:
     own = spark.newSession()
     own.conf.unset("spark.changefeed.plans")  # as one that was handed over
     with module.compiled(own):
         assert own.conf.get("spark.sql.codegen.factoryMode") == "NO_CODEGEN"
 
 
-def test_tests_that_need_a_jvm_share_a_worker(spark, request):
+def test_tests_that_need_a_jvm_share_a_worker(spark: SparkSession, request: Any) -> None:
     if os.environ.get("PYTEST_XDIST_WORKER") and request.config.getoption("loadgroup"):
         assert request.node.nodeid.endswith("@jvm")
 
 
-def test_a_delta_table_is_read_by_another_implementation_as_spark_wrote_it(spark, tmp_path):
+def test_a_delta_table_is_read_by_another_implementation_as_spark_wrote_it(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     spark.sql(f"CREATE TABLE delta.`{path}` (id BIGINT, name STRING, at TIMESTAMP) USING delta")
     spark.sql(f"INSERT INTO delta.`{path}` VALUES (1, 'é', TIMESTAMP'2024-02-29 12:00:00'), (2, NULL, NULL)")
@@ -105,7 +110,7 @@ def test_a_delta_table_is_read_by_another_implementation_as_spark_wrote_it(spark
     assert all(".zstd." in file for file in DeltaTable(path).file_uris())
 
 
-def test_a_delta_commit_carries_metadata_and_is_skipped_when_repeated(spark, tmp_path):
+def test_a_delta_commit_carries_metadata_and_is_skipped_when_repeated(spark: SparkSession, tmp_path: Path) -> None:
     own = spark.newSession()
     path = str(tmp_path / "t")
     own.sql(f"CREATE TABLE delta.`{path}` (id BIGINT) USING delta")
@@ -120,13 +125,14 @@ def test_a_delta_commit_carries_metadata_and_is_skipped_when_repeated(spark, tmp
     assert table.history(1)[0]["userMetadata"] == "step 7"
 
 
-def test_timestamps_are_utc_whatever_the_machine_thinks(spark):
+def test_timestamps_are_utc_whatever_the_machine_thinks(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
-    assert spark.sql("SELECT unix_seconds(TIMESTAMP'1970-01-02 00:00:00')").first()[0] == 86400
+    [(seconds,)] = spark.sql("SELECT unix_seconds(TIMESTAMP'1970-01-02 00:00:00')").collect()
+    assert seconds == 86400
 
 
-def test_python_sees_batches_of_four_thousand(spark):
-    def sizes(batches):
+def test_python_sees_batches_of_four_thousand(spark: SparkSession) -> None:
+    def sizes(batches: Any) -> Any:
         import pyarrow as pa
 
         for batch in batches:
@@ -136,8 +142,8 @@ def test_python_sees_batches_of_four_thousand(spark):
     assert [row.rows for row in rows] == [4000, 4000, 2000]
 
 
-def test_workers_run_this_python(spark):
-    def prefix(batches):
+def test_workers_run_this_python(spark: SparkSession) -> None:
+    def prefix(batches: Any) -> Any:
         import sys
 
         import pyarrow as pa
@@ -145,7 +151,8 @@ def test_workers_run_this_python(spark):
         for _ in batches:
             yield pa.record_batch([pa.array([sys.prefix])], ["prefix"])
 
-    assert spark.range(0, 1, 1, 1).mapInArrow(prefix, "prefix string").first().prefix == sys.prefix
+    [found] = spark.range(0, 1, 1, 1).mapInArrow(prefix, "prefix string").collect()
+    assert found.prefix == sys.prefix
 
 
 @pytest.mark.parametrize(
@@ -161,28 +168,29 @@ def test_workers_run_this_python(spark):
         ("org.apache.spark.SparkContext", True),
     ],
 )
-def test_what_fails_is_told_once_by_who_waits_for_it(spark, name, heard):
-    assert spark._jvm.org.apache.logging.log4j.LogManager.getLogger(name).isErrorEnabled() is heard
+def test_what_fails_is_told_once_by_who_waits_for_it(spark: SparkSession, name: Any, heard: Any) -> None:
+    jvm: Any = spark._jvm
+    assert jvm.org.apache.logging.log4j.LogManager.getLogger(name).isErrorEnabled() is heard
 
 
 SCRATCH = Path("/tmp/a b")
 
 
 @pytest.fixture
-def no_jars(monkeypatch):
-    monkeypatch.setattr(properties.jars, "paths", lambda *names: [Path(f"/jars/{name}.jar") for name in names])
+def no_jars(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(jars, "paths", lambda *names: [Path(f"/jars/{name}.jar") for name in names])
 
 
 @pytest.mark.parametrize(
     "heap, tables", [("2g", "136"), ("640m", "50"), ("1024", "68"), ("8GB", "546"), ("1t", "69905"), ("?", "50")]
 )
-def test_delta_remembers_no_more_tables_than_the_heap_holds(no_jars, heap, tables):
+def test_delta_remembers_no_more_tables_than_the_heap_holds(no_jars: Any, heap: Any, tables: Any) -> None:
     name = "spark.databricks.delta.delta.log.cacheSize"
     assert properties.one_machine({"spark.driver.memory": heap}, SCRATCH)[name] == tables
     assert properties.one_machine({"spark.driver.memory": heap, name: "7"}, SCRATCH)[name] == "7"
 
 
-def test_the_callers_properties_win(no_jars):
+def test_the_callers_properties_win(no_jars: Any) -> None:
     merged = properties.one_machine(
         {"spark.driver.memory": "9g", "spark.sql.warehouse.dir": "/w", "spark.x": "1"}, SCRATCH
     )
@@ -193,14 +201,14 @@ def test_the_callers_properties_win(no_jars):
 
 
 @pytest.mark.parametrize("name, value", [("wholeStage", "true"), ("wholeStage", "false"), ("factoryMode", "FALLBACK")])
-def test_who_says_how_to_plan_gets_nothing_of_ours(no_jars, name, value):
+def test_who_says_how_to_plan_gets_nothing_of_ours(no_jars: Any, name: Any, value: Any) -> None:
     assert properties.one_machine({}, SCRATCH)["spark.changefeed.plans"] == "interpreted"
     merged = properties.one_machine({f"spark.sql.codegen.{name}": value}, SCRATCH)
     assert "spark.changefeed.plans" not in merged
     assert {k: v for k, v in merged.items() if "codegen" in k} == {f"spark.sql.codegen.{name}": value}
 
 
-def test_jars_and_java_options_are_joined_with_the_callers(no_jars):
+def test_jars_and_java_options_are_joined_with_the_callers(no_jars: Any) -> None:
     merged = properties.one_machine({"spark.jars": "/mine.jar", "spark.driver.extraJavaOptions": "-Dmine=1"}, SCRATCH)
     assert merged["spark.jars"] == "/mine.jar,/jars/delta.jar,/jars/kafka.jar"
     ours, folder, collector, mine = shlex.split(merged["spark.driver.extraJavaOptions"])
@@ -211,25 +219,25 @@ def test_jars_and_java_options_are_joined_with_the_callers(no_jars):
     assert mine == "-Dmine=1"
 
 
-def test_what_spark_leaves_is_in_a_folder_that_goes(no_jars):
+def test_what_spark_leaves_is_in_a_folder_that_goes(no_jars: Any) -> None:
     merged = properties.one_machine({}, SCRATCH)
     assert (merged["spark.local.dir"], merged["spark.sql.warehouse.dir"]) == ("/tmp/a b", "/tmp/a b/warehouse")
     assert properties.one_machine({"spark.local.dir": "/mine"}, SCRATCH)["spark.local.dir"] == "/mine"
 
 
-def test_sockets_are_not_in_a_folder_with_a_name_too_long_for_them(no_jars):
+def test_sockets_are_not_in_a_folder_with_a_name_too_long_for_them(no_jars: Any) -> None:
     assert "java.io.tmpdir" not in properties.one_machine({}, Path("/" + "x" * 60))["spark.driver.extraJavaOptions"]
 
 
 @pytest.mark.parametrize("absent", ["pyspark", "pandas"])
-def test_a_missing_package_is_the_pip_command(monkeypatch, absent):
+def test_a_missing_package_is_the_pip_command(monkeypatch: pytest.MonkeyPatch, absent: Any) -> None:
     monkeypatch.setitem(sys.modules, absent, None)
     with pytest.raises(MissingExtraError) as caught:
         module.session("x")
     assert str(caught.value) == "Spark needs packages that are not installed: pip install 'changefeed[spark]'"
 
 
-def test_another_line_of_spark_is_refused(monkeypatch):
+def test_another_line_of_spark_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pyspark, "__version__", "4.0.1")
     with pytest.raises(ConfigError) as caught:
         module.session("x")
@@ -238,11 +246,11 @@ def test_another_line_of_spark_is_refused(monkeypatch):
     )
 
 
-def test_a_session_that_means_what_it_must_is_used_as_it_is(spark):
+def test_a_session_that_means_what_it_must_is_used_as_it_is(spark: SparkSession) -> None:
     assert module.suited(spark) is spark
 
 
-def test_beside_another_one_is_a_session_that_does_and_that_one_is_left_alone(spark):
+def test_beside_another_one_is_a_session_that_does_and_that_one_is_left_alone(spark: SparkSession) -> None:
     theirs = spark.newSession()
     theirs.conf.set("spark.sql.session.timeZone", "America/New_York")
     theirs.conf.set("spark.sql.ansi.enabled", "false")
@@ -255,12 +263,12 @@ def test_beside_another_one_is_a_session_that_does_and_that_one_is_left_alone(sp
     assert module.another(own).conf.get("spark.sql.session.timeZone") == "UTC"
 
 
-def test_a_client_of_spark_connect_is_refused():
+def test_a_client_of_spark_connect_is_refused() -> None:
     with pytest.raises(ConfigError, match="a client of Spark Connect, which has no JVM beside it"):
-        module.suited(object())
+        module.suited(object())  # type: ignore[arg-type]
 
 
-def test_a_folder_that_would_be_two_places_is_refused(spark):
+def test_a_folder_that_would_be_two_places_is_refused(spark: SparkSession) -> None:
     own = spark.newSession()
     workers.check(own, "/data/lake")
     own.conf.set("fs.defaultFS", "viewfs://lake/")

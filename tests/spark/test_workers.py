@@ -27,8 +27,11 @@ def look(expected: dict[str, Any], folder: Path, *options: str) -> str:
     script = "import pickle, sys; look, expected = pickle.load(sys.stdin.buffer); sys.stdout.write(look(expected))"
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(folder)}
     command = [sys.executable, *options, "-c", script]
-    data = cloudpickle.dumps((workers.shipped(), expected))
-    return subprocess.run(command, input=data, env=environ, capture_output=True, check=True).stdout.decode()
+    data: bytes = cloudpickle.dumps((workers.shipped(), expected))  # type: ignore[no-untyped-call]
+    done: subprocess.CompletedProcess[bytes] = subprocess.run(
+        command, input=data, env=environ, capture_output=True, check=True
+    )
+    return done.stdout.decode()
 
 
 def _lacks(what: str) -> str:
@@ -43,7 +46,7 @@ def test_this_very_installation_lacks_nothing() -> None:
 
 def test_a_worker_without_changefeed_can_say_so(tmp_path: Path) -> None:
     for package in (pyspark, py4j):  # which Spark itself brings along
-        (tmp_path / package.__name__).symlink_to(Path(package.__file__).parent)
+        (tmp_path / package.__name__).symlink_to(Path(str(package.__file__)).parent)
     assert look(workers.expected(), tmp_path, "-S") == _lacks("has no package changefeed")
 
 
