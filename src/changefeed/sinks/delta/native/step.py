@@ -221,8 +221,11 @@ class NativeWrites:
 
 
 def is_local(root: str) -> bool:
-    """Whether a sink's folder is a path of this machine: elsewhere Spark has options that delta-rs does not know."""
-    return "://" not in root and not root.startswith("file:")
+    """Whether a sink's folder is a path of this machine that delta-rs takes as it is: it reads a backslash as a slash.
+
+    Elsewhere Spark has options that delta-rs does not know.
+    """
+    return "://" not in root and not root.startswith("file:") and "\\" not in root
 
 
 def _is_next(opened: Opened | None, write_id: WriteId) -> bool:
