@@ -14,6 +14,8 @@ import argparse
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
@@ -21,6 +23,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from changefeed.pipeline import failpoint
 from tests.pipeline.random_crashes import POINTS, crashed, interleaved
+
+CONSISTENCIES = ("transaction", "key")
 
 
 def _on_pass(function: object) -> None:
@@ -33,20 +37,23 @@ def main() -> None:
     parser.add_argument("--histories", type=int, default=1000, help="with crashes, of each consistency")
     parser.add_argument("--schedules", type=int, default=5000, help="of runs at once, of each consistency")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--consistency", choices=CONSISTENCIES, help="one of the two alone")
     parser.add_argument("--out", type=Path, help="a file that a line is added to")
     options = parser.parse_args()
-    for consistency in ("transaction", "key"):
+    for consistency in [options.consistency] if options.consistency else CONSISTENCIES:
         began = time.process_time()
         ended, writes, fenced = Counter[str](), Counter[str](), 0
         for number in range(options.histories):
-            points, operations = crashed(_random(options.seed, consistency, "history", number), consistency, _on_pass)
+            with _named(options.seed, consistency, "history", number) as random:
+                points, operations = crashed(random, consistency, _on_pass)
             ended += points
             writes += operations
             _progress(
                 f"{consistency}: history {number + 1:,} of {options.histories:,}, {sum(ended.values()):,} crashes"
             )
         for number in range(options.schedules):
-            fenced += interleaved(_random(options.seed, consistency, "schedule", number), consistency, _on_pass)
+            with _named(options.seed, consistency, "schedule", number) as random:
+                fenced += interleaved(random, consistency, _on_pass)
             _progress(f"{consistency}: schedule {number + 1:,} of {options.schedules:,}, {fenced:,} fenced")
         missed = sorted(set(POINTS) - set(ended))
         line = (
@@ -61,8 +68,15 @@ def main() -> None:
                 out.write(line + "\n")
 
 
-def _random(seed: int, consistency: str, kind: str, number: int) -> Random:
-    return Random(f"{seed} {consistency} {kind} {number}")
+@contextmanager
+def _named(seed: int, consistency: str, kind: str, number: int) -> Iterator[Random]:
+    """The random numbers of one history or schedule; a failure names what repeats them."""
+    text = f"{seed} {consistency} {kind} {number}"
+    try:
+        yield Random(text)
+    except BaseException as error:
+        error.add_note(f"Random({text!r})")
+        raise
 
 
 def _progress(text: str) -> None:

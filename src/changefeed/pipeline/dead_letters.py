@@ -95,10 +95,6 @@ class DeadLetters:
                 reason="dead-letters",
             )
 
-    def count(self) -> int:
-        """How many letters there are that have not been replayed."""
-        return self.table.read().where("replayed IS NULL").count() if self.table.exists() else 0
-
     def mark(self, places: Iterable[str]) -> None:
         """Notes that the letters at these positions have been replayed."""
         parsed = [Place.parse(text) for text in places]
@@ -115,11 +111,7 @@ class DeadLetters:
         if not self.table.exists():
             return
         passed = [(topic, p, offset) for topic, offsets in positions.items() for p, offset in offsets.items()]
-        until = self.spark.createDataFrame(passed, "topic string, `partition` int, next bigint")
-        waiting = self.table.read().where("replayed IS NULL").join(until, ["topic", "partition"], "left")
-        ahead = waiting.where("next IS NULL OR `offset` >= next").select("topic", "partition", "offset", "index")
-        if not ahead.isEmpty():
-            self.table.mark(ahead)
+        self.table.mark_from(self.spark.createDataFrame(passed, "topic string, `partition` int, next bigint"))
 
     def _letters(self, chunks: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F

@@ -41,10 +41,6 @@ class LetterTable(Protocol):
         """The (database, table) of every letter, waiting or not."""
         ...
 
-    def read(self) -> DataFrame:
-        """All letters, with `COLUMNS`; there are some."""
-        ...
-
     def write(self, letters: DataFrame) -> None:
         """Adds letters, with `COLUMNS`. One that waits at the same place stays; one that was replayed is replaced."""
         ...
@@ -54,5 +50,13 @@ class LetterTable(Protocol):
 
         Args:
             places: topic, partition, offset, index.
+        """
+        ...
+
+    def mark_from(self, positions: DataFrame) -> None:
+        """Notes the same of the letters that wait at or behind these positions, and of all in other partitions.
+
+        Args:
+            positions: topic, partition, next.
         """
         ...

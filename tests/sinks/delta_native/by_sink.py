@@ -40,7 +40,7 @@ class _Given:
 
 
 class Writer:
-    """Writes tables by their whole paths."""
+    """Writes tables by their whole paths, in SQL."""
 
     def __init__(self, spark: SparkSession, owner: str, columns: Sequence[str] = METADATA_COLUMNS) -> None:
         self.spark, self.owner, self.columns = spark, owner, tuple(columns)
@@ -73,4 +73,4 @@ class Writer:
 
     def _sink(self, path: str) -> tuple[DeltaSink, str]:
         whole = Path(path)
-        return DeltaSink(str(whole.parent), self.columns, self.spark, self.owner), whole.name
+        return DeltaSink(str(whole.parent), self.columns, self.spark, self.owner, native=False), whole.name

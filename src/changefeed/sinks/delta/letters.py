@@ -49,10 +49,6 @@ class DeltaLetters:
         found = read.query(self.path, 'SELECT DISTINCT database, "table" FROM t')
         return {(one["database"], one["table"]) for one in found}
 
-    def read(self) -> DataFrame:
-        """See `LetterTable`."""
-        return self._spark.read.format("delta").load(self.path)
-
     def write(self, letters: DataFrame) -> None:
         """See `LetterTable`."""
         if not self.exists():
@@ -62,6 +58,15 @@ class DeltaLetters:
     def mark(self, places: DataFrame) -> None:
         """See `LetterTable`."""
         self._merge(places, "WHEN MATCHED AND t.replayed IS NULL THEN UPDATE SET t.replayed = current_timestamp()")
+
+    def mark_from(self, positions: DataFrame) -> None:
+        """See `LetterTable`."""
+        with translated(self.path):
+            letters = self._spark.read.format("delta").load(self.path)
+            waiting = letters.where("replayed IS NULL").join(positions, ["topic", "partition"], "left")
+            ahead = waiting.where("next IS NULL OR `offset` >= next").select("topic", "partition", "offset", "index")
+            if not ahead.isEmpty():
+                self.mark(ahead)
 
     @property
     def _spark(self) -> SparkSession:
