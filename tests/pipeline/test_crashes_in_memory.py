@@ -13,6 +13,7 @@ from random import Random
 
 import pytest
 
+from changefeed.errors import SinkError
 from changefeed.pipeline import failpoint
 from tests.pipeline.random_crashes import POINTS, OnPass, crashed, interleaved
 
@@ -56,3 +57,11 @@ def test_two_or_three_runs_at_once(consistency: str, seed: int, on_pass: OnPass)
         fenced += interleaved(Random(f"{seed} {consistency} {number}"), consistency, on_pass)
     print("fenced", fenced, "of", SCHEDULES)
     assert fenced > SCHEDULES // 4
+
+
+def test_a_copy_of_what_an_older_run_has_taken_further_is_not_made(on_pass: OnPass) -> None:
+    """An older run is fenced where there is a table; here there were none yet when the newer run began."""
+    with pytest.raises(
+        SinkError, match="it is to be a copy of memory:app/items, which another run of the pipeline has"
+    ):
+        interleaved(Random("20261123 key schedule 8454"), "key", on_pass)

@@ -30,7 +30,7 @@ from changefeed.pipeline.pending.changes import Options
 from changefeed.pipeline.planning.actions import Action, Plan, PlannedWrite, chains, touched, without
 from changefeed.pipeline.state import State, Written
 from changefeed.pipeline.store.base import StateStore
-from changefeed.sinks.base import Append, Create, Job, Load, TableSink, Touch, Upsert, Write, WriteId
+from changefeed.sinks.base import Append, Copy, Create, Job, Load, TableSink, Touch, Upsert, Write, WriteId
 
 _LOOKING = 8  # tables looked at at the same time when a run begins
 _T = TypeVar("_T")
@@ -115,6 +115,7 @@ class Executor:
             for path, here in self.here.items():
                 if here.version >= 0:
                     self._check_files(path, here.version)
+            self._check_sources(plan)
         done = self._write_all(plan)
         changed = paths if self.ledger.begun_by else {action.path for action in plan.actions}
         written = {path: guard.check_after(path, self.here[path], done[path]) for path in changed}
@@ -132,6 +133,24 @@ class Executor:
                 touch = Touch(path=path, number=0, table=made or Table("", "", (), ()))
                 self.sink.apply(touch, None, write_id, self._note(self.ledger.state, write_id))
                 failpoint("fence.after")
+
+    def _check_sources(self, plan: Plan) -> None:
+        """A copy that is still to be made needs its source as the plan has it by then.
+
+        A run that was fenced too late, as the tables were not there yet, may have taken the source further.
+        """
+        upto = Counter[str]()  # path -> number of the last write to it, of those before the action in the plan
+        for action in plan.actions:
+            write = action.write
+            if isinstance(write, Copy) and self.here[write.path].done < write.number:
+                source = self.here.get(write.source)
+                if source is not None and source.done > upto[write.source]:
+                    at, of = self.sink.location(write.path), self.sink.location(write.source)
+                    raise SinkError(
+                        f"{at}: it is to be a copy of {of}, which another run of the pipeline has taken further meanwhile. "
+                        f"{WAY_OUT}"
+                    )
+            upto[write.path] = write.number
 
     def _guard(self) -> Guard:
         state = self.ledger.state
