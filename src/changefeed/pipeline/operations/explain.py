@@ -90,9 +90,7 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
         "records": seen.counts.records,
         "rows": seen.counts.rows,
         "dead_letters": seen.counts.dead,
-        "barrier": _BY_KEY + _BY_KEY_WAITS[opened.capabilities.everywhere]
-        if behaviour.consistency == "key"
-        else _BARRIERS[told_by],
+        "barrier": _barrier(behaviour.consistency, opened.capabilities),
         "schema_changes": _SCHEMA[behaviour.schema_change_behavior],
         "guarantee": f"{opened.title} sends at least once; "
         + ("what it sends again is applied again" if behaviour.consistency == "key" else "each change is applied once"),
