@@ -86,9 +86,9 @@ $(DONE)/editable: pyproject.toml $(DONE)/packages
 java: $(DONE)/editable
 	@tools/ensure_java.sh $(BIN)/python
 
-$(DONE)/jars: src/changefeed/spark/jars.py $(DONE)/editable | java
+$(DONE)/jars: src/changefeed/spark_runtime/jars.py $(DONE)/editable | java
 	@echo "jars: fetching Delta and the Kafka connector into the user's cache, unless they are there"
-	@$(BIN)/python -m changefeed.spark.jars
+	@$(BIN)/python -m changefeed.spark_runtime.jars
 	@touch $@
 
 $(DONE)/kernel: $(KERNEL_SOURCES) tools/install_kernel.sh $(DONE)/packages

@@ -276,7 +276,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    from changefeed.spark.session import session
+    from changefeed.spark_runtime.session import session
 
     spark = session("bad-input")
     with tempfile.TemporaryDirectory() as folder:

@@ -27,7 +27,7 @@ from deltalake import DeltaTable, QueryBuilder
 
 from bench.memory import tree
 from bench.scale import Log, cpu_of, create, inserted
-from changefeed.spark import archive
+from changefeed.spark_runtime import archive
 from tests.services.spark_cluster import SparkCluster
 
 RESULTS = Path(__file__).parent / "results" / "cluster.json"

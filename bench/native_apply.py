@@ -40,7 +40,7 @@ from changefeed.sinks.delta.native.commit import checkpoint, commit, open_table
 from changefeed.sinks.delta.native.files import Folder
 from changefeed.sinks.delta.native.item import Item, write_item
 from changefeed.sinks.delta.native.job import Write, write_all
-from changefeed.spark.session import compiled, session
+from changefeed.spark_runtime.session import compiled, session
 from changefeed.stages.changes import Reading, Window, changes
 from changefeed.stages.latest import latest
 from tests.sinks.delta_native.by_sink import Writer

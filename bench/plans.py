@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.memory import records
 from changefeed import record_log
-from changefeed.spark.properties import COMPILED
+from changefeed.spark_runtime.properties import COMPILED
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "shop" / "history.jsonl.gz"
 WAYS = {"default": {}, "compiled": COMPILED}

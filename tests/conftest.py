@@ -60,7 +60,7 @@ def _no_jvm(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The one session. A test that sets properties does so on `spark.newSession()`."""
-    from changefeed.spark.session import session
+    from changefeed.spark_runtime.session import session
 
     spark = session("changefeed-tests", master="local[2]", config={"spark.driver.memory": "1g"})
     yield spark

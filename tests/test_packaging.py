@@ -48,5 +48,5 @@ def test_the_version_is_said_once() -> None:
 
 
 def test_data_files_are_part_of_the_package() -> None:
-    for package, name in [("changefeed", "py.typed"), ("changefeed.spark", "log4j2.properties")]:
+    for package, name in [("changefeed", "py.typed"), ("changefeed.spark_runtime", "log4j2.properties")]:
         assert resources.files(package).joinpath(name).is_file()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from changefeed.cli import run
-from changefeed.spark import archive
+from changefeed.spark_runtime import archive
 
 
 @pytest.fixture(autouse=True)

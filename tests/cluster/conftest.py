@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from changefeed.spark import archive as packer
-from changefeed.spark import package
+from changefeed.spark_runtime import archive as packer
+from changefeed.spark_runtime import package
 from tests.services.spark_cluster import SparkCluster
 
 

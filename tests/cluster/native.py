@@ -8,7 +8,7 @@ from pathlib import Path
 
 from changefeed.pipeline.run import run
 from changefeed.sinks.delta.native import step
-from changefeed.spark.session import session
+from changefeed.spark_runtime.session import session
 from tests.pipeline.running import definition
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from changefeed.spark import workers
+from changefeed.spark_runtime import workers
 from tests.cluster.running import OnCluster, properties
 from tests.pipeline.history import small_history
 from tests.services.spark_cluster import SparkCluster

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from changefeed.spark import java, package
+from changefeed.spark_runtime import java, package
 from tests.cluster.running import OnCluster
 from tests.pipeline.history import small_history
 from tests.pipeline.oracle import History

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from changefeed.pipeline.ledger import read_ledger
-from changefeed.spark import package
+from changefeed.spark_runtime import package
 from tests.cluster.running import OnCluster
 from tests.pipeline.history import small_history
 from tests.pipeline.oracle import History

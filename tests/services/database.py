@@ -24,7 +24,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from changefeed.spark import ivy
+from changefeed.spark_runtime import ivy
 from tests.services.processes import free_ports, stop, tail
 
 _USER = "dbz"

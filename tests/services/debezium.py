@@ -25,7 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from changefeed.spark import ivy, java
+from changefeed.spark_runtime import ivy, java
 from tests.services.database import Database
 from tests.services.processes import stop, tail
 

@@ -24,7 +24,7 @@ from types import TracebackType
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # the module names no exports
 
-from changefeed.spark import ivy, java
+from changefeed.spark_runtime import ivy, java
 from tests.services.processes import free_ports, stop, tail
 
 VERSION = "4.3.1"

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from changefeed.spark import ivy, java
+from changefeed.spark_runtime import ivy, java
 from tests.services.processes import free_ports, stop, tail
 
 VERSION = "2.6.13.Final"

@@ -9,7 +9,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from changefeed.spark import ivy
+from changefeed.spark_runtime import ivy
 from tests.services.processes import free_ports, stop, tail
 
 _MOTO = "moto[s3,server]==5.2.5"

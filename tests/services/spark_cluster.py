@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 import pyspark
 
-from changefeed.spark import java
+from changefeed.spark_runtime import java
 from tests.services.processes import free_ports, stop, tail
 
 SPARK_HOME = Path(pyspark.__file__).parent

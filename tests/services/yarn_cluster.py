@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 import psutil
 import pyspark
 
-from changefeed.spark import ivy, java
+from changefeed.spark_runtime import ivy, java
 from tests.services.processes import free_ports, stop, tail
 
 SPARK_HOME = Path(pyspark.__file__).parent

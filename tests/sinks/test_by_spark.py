@@ -17,7 +17,7 @@ from changefeed.pipeline.state import State
 from changefeed.pipeline.store.files import FileStore
 from changefeed.pipeline.store.hadoop import folder_of_session
 from changefeed.sinks.delta import read
-from changefeed.spark.files import read_by
+from changefeed.spark_runtime.files import read_by
 from tests.pipeline.running import definition
 
 if TYPE_CHECKING:

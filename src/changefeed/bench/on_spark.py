@@ -37,9 +37,9 @@ Usual = Callable[["Column"], "Column"]
 @contextmanager
 def session() -> Iterator[SparkSession]:
     """A session with a heap for the records, and with `from_avro`; its plans are compiled, as those that decode are."""
-    from changefeed.spark import jars
-    from changefeed.spark.properties import COMPILED
-    from changefeed.spark.session import session as start
+    from changefeed.spark_runtime import jars
+    from changefeed.spark_runtime.properties import COMPILED
+    from changefeed.spark_runtime.session import session as start
 
     files = ",".join(map(str, jars.paths("avro")))
     spark = start("changefeed-bench", config=COMPILED | {"spark.driver.memory": "3g", "spark.jars": files})

@@ -27,7 +27,7 @@ def spark_for(definition: Definition) -> Iterator[SparkSession]:
 @contextmanager
 def spark_named(name: str, config: Mapping[str, str]) -> Iterator[SparkSession]:
     """A session; one that ran before goes on running."""
-    from changefeed.spark.session import session
+    from changefeed.spark_runtime.session import session
 
     ours = not _runs()
     spark = session(name, config=config)
@@ -57,7 +57,7 @@ def asked(definition: Definition, ask: Callable[[], _T]) -> _T:
 
 def through(definition: Definition, spark: SparkSession) -> AbstractContextManager[None]:
     """Lets a command read the sink through the session, if the sink is not a folder of this machine."""
-    from changefeed.spark.files import read_by
+    from changefeed.spark_runtime.files import read_by
 
     return read_by(spark) if _is_remote(definition) else nullcontext()
 

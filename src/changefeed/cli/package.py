@@ -38,7 +38,7 @@ def package(output: Output, out: Path, at: str | None) -> None:
     file of properties that name them, for spark-submit; and the program to submit. The archive is for machines with the
     same processor and a C library that is not older: run this on one like them.
     """
-    from changefeed.spark import archive, package
+    from changefeed.spark_runtime import archive, package
 
     with output.status("packing"):
         made = package.write(out, at)

@@ -26,7 +26,7 @@ from changefeed.errors import (
     SinkError,
     SourceError,
 )
-from changefeed.spark.workers import told
+from changefeed.spark_runtime.workers import told
 
 _KAFKA = re.compile(r"org\.apache\.kafka\.common\.errors\.(\w+)Exception: (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
 _KAFKA_CONFIG = re.compile(

@@ -33,9 +33,9 @@ from changefeed.pipeline.retry import Retries, Retry, seconds
 from changefeed.pipeline.state import State
 from changefeed.sinks import sink
 from changefeed.sources import Source, source
-from changefeed.spark.scratch import Scratch, sweep
-from changefeed.spark.session import lives, suited
-from changefeed.spark.workers import check
+from changefeed.spark_runtime.scratch import Scratch, sweep
+from changefeed.spark_runtime.session import lives, suited
+from changefeed.spark_runtime.workers import check
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,7 +15,7 @@ from changefeed.pipeline.store.files import FileStore
 from changefeed.pipeline.store.folder import LocalFolder
 from changefeed.pipeline.store.hadoop import HadoopFolder, folder_of_session, names_of
 from changefeed.pipeline.store.reading import ArrowFolder, FileReader, folder_at
-from changefeed.spark.files import file_system
+from changefeed.spark_runtime.files import file_system
 from tests.pipeline.store.conformance import check, claimed, go
 from tests.pipeline.store.places import Files
 from tests.pipeline.store.values import plan, state

@@ -84,7 +84,7 @@ def _checks(path: str | Path, records: int) -> Iterator[Check]:
 
 
 def _spark() -> Iterator[Check]:
-    from changefeed.spark import jars, java
+    from changefeed.spark_runtime import jars, java
 
     def found_java() -> str:
         found = java.find()

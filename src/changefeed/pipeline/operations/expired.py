@@ -26,7 +26,7 @@ from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.planning.actions import Plan, paths_of
 from changefeed.pipeline.state import State
 from changefeed.pipeline.store.hadoop import folder_to_read
-from changefeed.spark.files import file_system
+from changefeed.spark_runtime.files import file_system
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

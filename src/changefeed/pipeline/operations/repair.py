@@ -25,7 +25,7 @@ from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.run import open_flow, run
 from changefeed.pipeline.state import State, TableState, Written
 from changefeed.sinks.base import Import, Restore, Touch, Write, WriteId
-from changefeed.spark.files import file_system
+from changefeed.spark_runtime.files import file_system
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

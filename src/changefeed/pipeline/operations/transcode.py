@@ -18,7 +18,7 @@ from changefeed.errors import ConfigError
 from changefeed.frames import slices
 from changefeed.frames.chunks import RECORDS_DDL
 from changefeed.pipeline.edge import as_ours
-from changefeed.spark.session import compiled
+from changefeed.spark_runtime.session import compiled
 from changefeed.stages.transcode import SHOWN, Language
 from changefeed.stages.transcode import transcode as transcoded
 

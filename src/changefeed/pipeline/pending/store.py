@@ -26,9 +26,9 @@ from changefeed.frames.chunks import CHUNKS_DDL, unpack_records
 from changefeed.frames.payloads import schema_from_dict
 from changefeed.model.event import SchemaChange
 from changefeed.pipeline.state import FolderSum
-from changefeed.spark.files import file_system
-from changefeed.spark.java_errors import first_line
-from changefeed.spark.session import compiled
+from changefeed.spark_runtime.files import file_system
+from changefeed.spark_runtime.java_errors import first_line
+from changefeed.spark_runtime.session import compiled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

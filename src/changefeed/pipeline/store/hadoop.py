@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from changefeed.pipeline.store.folder import Folder, LocalFolder, WritableFolder, local_path
 from changefeed.pipeline.store.reading import folder_at
-from changefeed.spark.files import file_system, read_text, reader
+from changefeed.spark_runtime.files import file_system, read_text, reader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

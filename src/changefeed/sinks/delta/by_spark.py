@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from changefeed.sinks.delta.log import snapshot
-from changefeed.spark.session import another
+from changefeed.spark_runtime.session import another
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

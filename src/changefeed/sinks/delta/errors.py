@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from changefeed.errors import FencedError, SinkError
-from changefeed.spark.java_errors import first_line
+from changefeed.spark_runtime.java_errors import first_line
 
 _CONFLICTS = ("ConcurrentTransactionException", "MetadataChangedException", "ProtocolChangedException")
 _OTHER_COLUMNS = (

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import SinkError
 from changefeed.sinks.base import WriteId
-from changefeed.spark.files import file_system, read_text
-from changefeed.spark.java_errors import first_line
-from changefeed.spark.session import make_active
+from changefeed.spark_runtime.files import file_system, read_text
+from changefeed.spark_runtime.java_errors import first_line
+from changefeed.spark_runtime.session import make_active
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from changefeed.errors import MissingExtraError, SinkError
 from changefeed.sinks.delta import by_spark
-from changefeed.spark.files import reader
+from changefeed.spark_runtime.files import reader
 
 _T = TypeVar("_T")
 _OWN = re.compile(r"\n\s*0: |: ParsedLogPath|Attempted:")

@@ -44,8 +44,8 @@ from changefeed.sinks.delta.errors import translated
 from changefeed.sinks.delta.native.snapshot import damaged_files, table_snapshot
 from changefeed.sinks.delta.native.step import NativeWrites, is_local
 from changefeed.sinks.sql import METADATA, SparkTypes, merge_sql, quoted, rewrite_sql
-from changefeed.spark.files import file_system
-from changefeed.spark.session import another, compiled
+from changefeed.spark_runtime.files import file_system
+from changefeed.spark_runtime.session import another, compiled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

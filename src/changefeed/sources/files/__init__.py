@@ -24,8 +24,8 @@ from changefeed import record_log
 from changefeed.errors import ConfigError
 from changefeed.sources import Compared, Missing
 from changefeed.sources.files.reader import Progress, RecordLogs, logs, write_token
-from changefeed.spark.scratch import Scratch
-from changefeed.spark.session import make_active
+from changefeed.spark_runtime.scratch import Scratch
+from changefeed.spark_runtime.session import make_active
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

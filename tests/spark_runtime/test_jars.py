@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from changefeed.errors import ConfigError
-from changefeed.spark import ivy, jars, java
+from changefeed.spark_runtime import ivy, jars, java
 
 CONTENT = b"a jar, as far as anyone here looks"
 ONE = jars.Jar("io.example", "one", "1.0", hashlib.sha256(CONTENT).hexdigest())

@@ -4,7 +4,7 @@ Spark 4.1 needs Java 17 or 21: older ones lack classes it uses, and on 25 it fai
 calls is gone). Several may be installed, so the first that *fits* is taken, in the order in which a user would expect
 to be heard: `JAVA_HOME`, then `PATH`, then the usual places of Debian, RHEL, macOS, Homebrew and SDKMAN.
 
-`python -m changefeed.spark.java` says which one that is; its exit code is 1 if there is none.
+`python -m changefeed.spark_runtime.java` says which one that is; its exit code is 1 if there is none.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ if __name__ == "__main__":
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # read when pyarrow is imported, in the workers
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])  # workers are forked, and inherit it
     if "CHANGEFEED_EXPECTED" in os.environ:  # on a cluster
-        from changefeed.spark.workers import refuse
+        from changefeed.spark_runtime.workers import refuse
 
         refuse()
     from pyspark import daemon

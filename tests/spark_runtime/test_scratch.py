@@ -8,9 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from changefeed.spark.scratch import Scratch, sweep
+from changefeed.spark_runtime.scratch import Scratch, sweep
 
-MAKE = "import sys; from changefeed.spark.scratch import Scratch; print(Scratch('x', sys.argv[1]).path, flush=True); input()"
+MAKE = """
+import sys
+from changefeed.spark_runtime.scratch import Scratch
+print(Scratch('x', sys.argv[1]).path, flush=True)
+input()
+"""
 
 
 def test_a_folder_goes_with_its_owner(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from changefeed.errors import ConfigError
-from changefeed.spark.start_file import passed_in_a_file
+from changefeed.spark_runtime.start_file import passed_in_a_file
 
 CANARY = "canary7f3a"
 CONFIG = {
@@ -31,7 +31,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 import psutil
 import pyarrow as pa
-from changefeed.spark.session import session
+from changefeed.spark_runtime.session import session
 
 config, seen, over = json.load(sys.stdin), set(), threading.Event()
 
@@ -69,7 +69,7 @@ def test_no_property_stands_on_a_command_line_or_in_an_environment(tmp_path: Pat
     assert seen["hadoop"] == f"{CANARY}-s3"
     assert 600 << 20 < seen["heap"] <= 700 << 20
     assert any("org.apache.spark.deploy.SparkSubmit" in word for word in seen["words"])
-    assert any("changefeed.spark.daemon" in word for word in seen["words"])
+    assert any("changefeed.spark_runtime.daemon" in word for word in seen["words"])
     assert "-XX:+UseSerialGC" in seen["words"]
     assert [word for word in seen["words"] if CANARY in word] == []
     assert [path.name for path in tmp_path.rglob("changefeed-*")] == []

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from changefeed.redaction import SECRET_NAMES
-from changefeed.spark import jars
+from changefeed.spark_runtime import jars
 
 EXTENSIONS = "spark.sql.extensions"
 DELTA = {
@@ -45,7 +45,7 @@ EVERYWHERE = (
         "spark.ui.showConsoleProgress": "false",
         "spark.redaction.regex": SECRET_NAMES,  # in the UI and in event logs
         # Without it each task of a worker begins with a tenth of a second of looking into archives.
-        "spark.python.daemon.module": "changefeed.spark.daemon",
+        "spark.python.daemon.module": "changefeed.spark_runtime.daemon",
         # What was flipped on disk since it was written is an error then, and never other rows.
         "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
         # A crash in compiled code then comes with the Python lines that led to it.

@@ -4,7 +4,7 @@
 there, so a machine that has run once works without a network. A set lies in a folder named after everything that is
 locked of it: another version is another folder, and an interrupted download leaves none.
 
-`python -m changefeed.spark.jars` fetches all sets ahead of time.
+`python -m changefeed.spark_runtime.jars` fetches all sets ahead of time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from changefeed.errors import ConfigError, unknown_name
-from changefeed.spark import ivy
+from changefeed.spark_runtime import ivy
 
 
 class Jar(NamedTuple):

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 _INSTEAD = {
-    "pyspark.daemon": "changefeed.spark.daemon",
-    "pyspark.sql.streaming.python_streaming_source_runner": "changefeed.spark.source_worker",
+    "pyspark.daemon": "changefeed.spark_runtime.daemon",
+    "pyspark.sql.streaming.python_streaming_source_runner": "changefeed.spark_runtime.source_worker",
 }
 
 # In a shell script: what Python is asked for, with our modules in the place of theirs.

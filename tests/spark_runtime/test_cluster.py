@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from changefeed.errors import ConfigError
-from changefeed.spark import archive, cluster, workers
-from changefeed.spark.properties import EVERYWHERE, ONE_MACHINE, is_local
+from changefeed.spark_runtime import archive, cluster, workers
+from changefeed.spark_runtime.properties import EVERYWHERE, ONE_MACHINE, is_local
 from tests.services.processes import free_ports
 
 

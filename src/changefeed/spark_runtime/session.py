@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import ConfigError, MissingExtraError
-from changefeed.spark import cluster, gateway, java, python
-from changefeed.spark.properties import BATCHES, COMPILED, SESSION, is_local, one_machine
-from changefeed.spark.scratch import Scratch, sweep
+from changefeed.spark_runtime import cluster, gateway, java, python
+from changefeed.spark_runtime.properties import BATCHES, COMPILED, SESSION, is_local, one_machine
+from changefeed.spark_runtime.scratch import Scratch, sweep
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -21,9 +21,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from changefeed.errors import ConfigError
-from changefeed.spark import gateway, java, python, workers
-from changefeed.spark.java_errors import first_line
-from changefeed.spark.properties import DELTA, EVERYWHERE, EXTENSIONS, ONE_MACHINE, is_local, java_options, with_jars
+from changefeed.spark_runtime import gateway, java, python, workers
+from changefeed.spark_runtime.java_errors import first_line
+from changefeed.spark_runtime.properties import (
+    DELTA,
+    EVERYWHERE,
+    EXTENSIONS,
+    ONE_MACHINE,
+    is_local,
+    java_options,
+    with_jars,
+)
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext

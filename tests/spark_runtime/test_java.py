@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from changefeed.errors import ConfigError
-from changefeed.spark import java
+from changefeed.spark_runtime import java
 
 NOWHERE = {"PATH": ""}
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from changefeed.errors import ConfigError, MissingExtraError
-from changefeed.spark import java
+from changefeed.spark_runtime import java
 
 _TIMEOUT_S = 900
 

@@ -13,8 +13,8 @@ import pytest
 from deltalake import DeltaTable
 
 from changefeed.errors import ConfigError, MissingExtraError
-from changefeed.spark import jars, properties, workers
-from changefeed.spark import session as module
+from changefeed.spark_runtime import jars, properties, workers
+from changefeed.spark_runtime import session as module
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # A process of its own: what it leaves in its folder and says on stderr is what a user would see.
 SCRIPT = """
 import pyarrow as pa
-from changefeed.spark.session import session
+from changefeed.spark_runtime.session import session
 
 def twice(batches):
     for batch in batches:
@@ -52,7 +52,9 @@ def test_a_session_is_quiet_leaves_nothing_behind_and_can_be_had_again(tmp_path:
 
 @pytest.mark.xdist_group("processes")
 def test_a_jvm_that_does_not_start_says_why(tmp_path: Path) -> None:
-    script = 'from changefeed.spark.session import session; session("x", config={"spark.driver.memory": "900000g"})'
+    script = (
+        'from changefeed.spark_runtime.session import session; session("x", config={"spark.driver.memory": "900000g"})'
+    )
     ran = run(script, tmp_path)
     assert ran.returncode == 1
     last = ran.stderr.splitlines()[-1]

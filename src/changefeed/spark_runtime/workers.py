@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 
 import changefeed
 from changefeed.errors import ConfigError
-from changefeed.spark.properties import is_local
+from changefeed.spark_runtime.properties import is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

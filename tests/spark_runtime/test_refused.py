@@ -8,7 +8,7 @@ import pytest
 
 from changefeed.errors import ConfigError
 from changefeed.pipeline.edge import as_ours
-from changefeed.spark import workers
+from changefeed.spark_runtime import workers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

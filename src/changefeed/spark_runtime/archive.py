@@ -26,7 +26,7 @@ from pathlib import Path
 
 import changefeed
 from changefeed.errors import ConfigError
-from changefeed.spark.python import INSTEAD
+from changefeed.spark_runtime.python import INSTEAD
 
 _SCRIPT = f"""#!/bin/sh
 # Python with changefeed and its packages, wherever this folder lies.

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from changefeed.errors import ConfigError
-from changefeed.spark import archive, jars
-from changefeed.spark.cluster import ENVIRONMENT, PYTHON
+from changefeed.spark_runtime import archive, jars
+from changefeed.spark_runtime.cluster import ENVIRONMENT, PYTHON
 
 _PROGRAM = '''"""changefeed, for spark-submit: `spark-submit … changefeed_submit.py run pipeline.yaml`."""
 

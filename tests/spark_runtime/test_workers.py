@@ -16,7 +16,7 @@ from pyspark import cloudpickle
 
 import changefeed
 from changefeed.pipeline.edge import translated
-from changefeed.spark import workers
+from changefeed.spark_runtime import workers
 
 FIX = "Ship this installation: `changefeed package` makes the archive that spark.archives names"
 SOURCES = Path(changefeed.__file__).parent
@@ -84,7 +84,7 @@ def test_a_worker_with_another_kernel_or_none_is_named(tmp_path: Path) -> None:
 def test_the_daemon_refuses_before_spark_hears_of_a_port() -> None:
     environ = os.environ | {workers.VARIABLE: workers.in_environment(workers.expected() | {"version": "9.9"})}
     ran = subprocess.run(
-        [sys.executable, "-m", "changefeed.spark.daemon"],
+        [sys.executable, "-m", "changefeed.spark_runtime.daemon"],
         env=environ,
         capture_output=True,
         text=True,
@@ -101,7 +101,7 @@ LOST = "Lost task 0.3 in stage 0.0 (TID 3) (10.0.0.7 executor 1): org.apache.spa
     "text, what",
     [
         (
-            f"{LOST}/usr/bin/python3: Error while finding module specification for 'changefeed.spark.daemon' "
+            f"{LOST}/usr/bin/python3: Error while finding module specification for 'changefeed.spark_runtime.daemon' "
             "(ModuleNotFoundError: No module named 'changefeed')\nPYTHONPATH was:\n  /x",
             "the worker on 10.0.0.7 has no package changefeed",
         ),

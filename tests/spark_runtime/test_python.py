@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import changefeed
-from changefeed.spark.python import program
+from changefeed.spark_runtime.python import program
 
 RUNNER = "pyspark.sql.streaming.python_streaming_source_runner"
 

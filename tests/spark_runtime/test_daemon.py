@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from changefeed.spark.daemon import without_archives, without_trace
+from changefeed.spark_runtime.daemon import without_archives, without_trace
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from changefeed.spark.gateway import worth_reading
+from changefeed.spark_runtime.gateway import worth_reading
 
 DAEMON = b'  File "/x/pyspark.zip/pyspark/daemon.py", line 87, in worker\n'
 USER = b'  File "/home/me/job.py", line 3, in <lambda>\n'

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import ConfigError
 from changefeed.redaction import redact
-from changefeed.spark.start_file import passed_in_a_file
+from changefeed.spark_runtime.start_file import passed_in_a_file
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
