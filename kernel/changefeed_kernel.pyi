@@ -1,4 +1,4 @@
-"""The compiled twin of changefeed's decoders and encoders; `changefeed.kernel` and `changefeed.encoding` are its doors."""
+"""The compiled twin of changefeed's decoders and encoders; `changefeed.codec.decoding` and `changefeed.codec.encoding` are its doors."""
 
 from collections.abc import Sequence
 
@@ -157,7 +157,7 @@ class TencentDts:
         """
 
 class Templates:
-    """Writes rows by the templates it has learned; see `changefeed.wire.templates`. Not shared between threads."""
+    """Writes rows by the templates it has learned; see `changefeed.columnar.templates`. Not shared between threads."""
 
     def __init__(self, *, printable: list[tuple[int, int]]) -> None:
         """Knows no template yet.

@@ -18,8 +18,8 @@ import msgspec
 
 from changefeed import errors
 from changefeed.cli import COMMANDS, failure
+from changefeed.codec.decoding import _KERNELS
 from changefeed.frames.types import sink_type
-from changefeed.kernel import _KERNELS
 from changefeed.model.types import BINARIES, GEOMETRIES, INTEGERS, TEXTS, ColumnType
 from changefeed.pipeline.config.definition import Definition
 from changefeed.protocols import PROTOCOLS, protocol

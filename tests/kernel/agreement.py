@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from changefeed import kernel
+from changefeed.codec import decoding
 from changefeed.model.batch import Decoded, record_batch
 from changefeed.protocols.base import Decoder, Stores
 from tests.kernel.differing import difference
@@ -63,13 +63,13 @@ class Both:
 
     def __init__(self, protocol: str = "ticdc-open", stores: Stores | None = None, **options: Any) -> None:
         named = {name.replace("_", "-"): value for name, value in options.items()}
-        self.reference: Decoder = kernel.decoder(protocol, named, stores, kernel="off")
-        self.pair = kernel.decoder(protocol, named, stores, kernel="on")
+        self.reference: Decoder = decoding.decoder(protocol, named, stores, kernel="off")
+        self.pair = decoding.decoder(protocol, named, stores, kernel="on")
 
     @property
     def odd(self) -> int:
         """How many records the kernel did not take."""
-        assert isinstance(self.pair, kernel.Pair)
+        assert isinstance(self.pair, decoding.Pair)
         return self.pair.odd
 
     def decode(self, records: pa.RecordBatch) -> Decoded:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from changefeed import kernel
-from changefeed.kernel_groups import Grouped
+from changefeed.codec import decoding
+from changefeed.codec.record_groups import Grouped
 from changefeed.model.batch import Decoded, record_batch
 from changefeed.protocols.base import FragmentDecoder
 from tests.kernel.agreement import Both
@@ -20,8 +20,8 @@ class Grouping(Both):
     def __init__(self, **options: Any) -> None:
         super().__init__("tencent-dts")
         named = {name: str(value) for name, value in options.items()}
-        self.reference = kernel.decoder("tencent-dts", named, kernel="off")
-        self.pair = kernel.decoder("tencent-dts", named, kernel="on")
+        self.reference = decoding.decoder("tencent-dts", named, kernel="off")
+        self.pair = decoding.decoder("tencent-dts", named, kernel="on")
         assert isinstance(self.pair, Grouped)
 
     def decode(self, records: pa.RecordBatch) -> Decoded:

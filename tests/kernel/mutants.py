@@ -8,7 +8,7 @@
 Both must say the same: tables with their shapes (columns, types, keys, which columns each image carries, wire text), rows with
 all that they have, events, and dead letters with place, reason, and error.
 
-Rule 1. A record that the kernel does not take is the reference's with the kernel and without: `changefeed.kernel`, rule 2. So
+Rule 1. A record that the kernel does not take is the reference's with the kernel and without: `changefeed.codec.decoding`, rule 2. So
         of a large batch all records are shown to the kernel, and those that it takes are compared, between one in `_SOME` of
         the others; it decodes a whole batch of these once more. What it did not take it is shown again with each of the
         next batches, after it has learned more.
@@ -16,7 +16,7 @@ Rule 2. Small batches are compared as they are. Mutants that are rows become bas
         in shapes that no sound record has.
 Rule 3. A short record is taken as a base more often than a long one, in which most accidents hit a schema that is written
         out; rows more often than other events.
-Rule 4. A kernel that panics, or a decoder that raises, is caught by the net under both (`changefeed.kernel_door`): here that
+Rule 4. A kernel that panics, or a decoder that raises, is caught by the net under both (`changefeed.codec.defects`): here that
         counts as raised, even if what the net makes of it is the same.
 
 A seed makes the same batches each time. Every run has a new one; CHANGEFEED_SEED repeats a run.
@@ -32,10 +32,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from changefeed import kernel
-from changefeed.kernel_door import Door
-from changefeed.kernel_groups import Grouped
-from changefeed.kernel_tables import headers_of
+from changefeed.codec import decoding
+from changefeed.codec.defects import Door
+from changefeed.codec.record_groups import Grouped
+from changefeed.codec.placement import headers_of
 from changefeed.model.batch import Decoded, record_batch, record_columns
 from changefeed.protocols import protocol
 from changefeed.protocols.base import FragmentDecoder
@@ -109,7 +109,7 @@ def sources(name: str) -> list[History]:
 
 def _has_kernel(history: History) -> bool:
     options = protocol(history.protocol).read_options(history.options)
-    twin: Any = kernel._KERNELS[history.protocol]
+    twin: Any = decoding._KERNELS[history.protocol]
     return twin(options) is not None
 
 
@@ -208,8 +208,8 @@ class Round:
         given = stores(options)
         self._name, self._file, self._count, self._where = history.protocol, history.file, count, where
         self._large = large
-        self._reference: Any = kernel.decoder(history.protocol, options, given, kernel="off")
-        self._twin: Any = kernel.decoder(history.protocol, options, given, kernel="on")
+        self._reference: Any = decoding.decoder(history.protocol, options, given, kernel="off")
+        self._twin: Any = decoding.decoder(history.protocol, options, given, kernel="on")
         self._numbers: dict[tuple[str, int], int] | None = {} if history.protocol == "tencent-dts" else None
         _caught_by_net(self._reference, self._raised)
         _caught_by_net(self._twin, self._raised)

@@ -17,7 +17,7 @@ from changefeed.bench.encode import run as run_encode
 from changefeed.bench.every import measure
 from changefeed.bench.every import run as run_every
 from changefeed.bench.peers import PEERS
-from changefeed.kernel import changefeed_kernel, decoder
+from changefeed.codec.decoding import changefeed_kernel, decoder
 from changefeed.protocols import PROTOCOLS
 from changefeed.protocols.base import Stores
 

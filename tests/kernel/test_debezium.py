@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from changefeed import kernel
+from changefeed.codec import decoding
 from changefeed.errors import ConfigError
 from changefeed.model.batch import record_batch
 from tests.protocols.conformance.cases import History, compiled, decode, histories, lines
@@ -25,7 +25,7 @@ SOURCE = {"version": "3.6", "connector": "mysql", "name": "srv1", "ts_ms": 1, "d
 @pytest.mark.parametrize("history", SHOP + AVRO, ids=str)
 def test_once_the_shapes_are_known_only_control_records_and_few_rows_are_odd(history: History) -> None:
     twin = compiled(history)
-    assert isinstance(twin, kernel.Pair)
+    assert isinstance(twin, decoding.Pair)
     twin.decode(history.records)
     before, again = twin.odd, twin.decode(history.records)
     name = history.file.split("/")[-1].removesuffix(".jsonl.gz")
@@ -44,15 +44,15 @@ def _row(headers: list[dict[str, Any]] | None, source: dict[str, Any] = SOURCE, 
     return {"key": b'{"id":7}', "value": value, "topic": "t", "partition": 0, "offset": 0, "headers": headers}
 
 
-def _agree(rows: list[dict[str, Any]], times: Any = 2, **options: str) -> kernel.Pair:
+def _agree(rows: list[dict[str, Any]], times: Any = 2, **options: str) -> decoding.Pair:
     named = {name.replace("_", "."): value for name, value in options.items()}
     try:
-        twin = kernel.decoder("debezium-mysql", named, kernel="on")
+        twin = decoding.decoder("debezium-mysql", named, kernel="on")
     except ConfigError as error:
         pytest.skip(str(error))
-    assert isinstance(twin, kernel.Pair)
+    assert isinstance(twin, decoding.Pair)
     for _ in range(times):
-        reference = kernel.decoder("debezium-mysql", named, kernel="off")
+        reference = decoding.decoder("debezium-mysql", named, kernel="off")
         assert lines(twin.decode(record_batch(rows))) == lines(reference.decode(record_batch(rows)))
     return twin
 

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changefeed import kernel
+from changefeed.codec import decoding
 from changefeed.model.batch import Decoded, record_batch
 from changefeed.model.table import TableShape
 from changefeed.protocols.base import Stores
@@ -249,9 +249,9 @@ tables = st.builds(
 def test_kernel_and_reference_agree_on_any_row(data: st.DataObject, table: Table, odd: bool) -> None:
     options, stores = {"unavailable.value.placeholder": "gone"}, Stores(get_schema=table.texts.__getitem__)
     twin, other = (
-        kernel.decoder("debezium-mysql", {"converter": "avro", **options}, stores, kernel=how) for how in ("on", "off")
+        decoding.decoder("debezium-mysql", {"converter": "avro", **options}, stores, kernel=how) for how in ("on", "off")
     )
-    assert isinstance(twin, kernel.Pair)
+    assert isinstance(twin, decoding.Pair)
     batch = record_batch({**_drawn(data, table, odd), "offset": at} for at in range(6))
     expected = other.decode(batch)
     for _ in range(2):

@@ -7,7 +7,7 @@ import math
 import pyarrow as pa
 import pytest
 
-from changefeed.kernel import decoder
+from changefeed.codec.decoding import decoder
 from changefeed.model.batch import Decoded
 from changefeed.model.event import Heartbeat
 from changefeed.model.position import Place

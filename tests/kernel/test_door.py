@@ -7,7 +7,8 @@ import logging
 import pyarrow as pa
 import pytest
 
-from changefeed import kernel, kernel_door
+from changefeed.codec import decoding
+from changefeed.codec import defects
 from changefeed.errors import ConfigError
 from changefeed.model.batch import record_batch
 from tests.kernel.agreement import NAMES, Both, framed, history, made
@@ -22,43 +23,43 @@ def rows(*values: bytes, table: bytes = b"t") -> list[tuple[bytes, bytes]]:
 
 @pytest.mark.parametrize("options", [{}, {"time-zone": "Asia/Shanghai"}, {"output-old-value": "false"}])
 def test_kernel_and_reference_work_together(options: dict[str, str]) -> None:
-    assert isinstance(kernel.decoder("ticdc-open", options), kernel.Pair)
+    assert isinstance(decoding.decoder("ticdc-open", options), decoding.Pair)
 
 
 @pytest.mark.parametrize("options", [{"large-message-handle-compression": "lz4"}, {"legacy-v4": "true"}])
 def test_values_that_are_not_plain_json_are_the_references(options: dict[str, str]) -> None:
-    assert not isinstance(kernel.decoder("ticdc-open", options), kernel.Pair)
+    assert not isinstance(decoding.decoder("ticdc-open", options), decoding.Pair)
     with pytest.raises(ConfigError) as caught:
-        kernel.decoder("ticdc-open", options, kernel="on")
+        decoding.decoder("ticdc-open", options, kernel="on")
     assert str(caught.value) == "the kernel has no decoder for ticdc-open with these options"
 
 
 def test_off_is_the_reference_alone() -> None:
-    found = kernel.decoder("ticdc-open", kernel="off")
-    assert isinstance(found, kernel_door.Door)
-    assert not isinstance(found, kernel.Pair)
+    found = decoding.decoder("ticdc-open", kernel="off")
+    assert isinstance(found, defects.Door)
+    assert not isinstance(found, decoding.Pair)
 
 
 def test_without_the_kernel_the_reference_decodes_and_it_is_said_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(kernel, "changefeed_kernel", None)
-    kernel._say_slow.cache_clear()
+    monkeypatch.setattr(decoding, "changefeed_kernel", None)
+    decoding._say_slow.cache_clear()
     with caplog.at_level(logging.WARNING):
-        assert not isinstance(kernel.decoder("ticdc-open"), kernel.Pair)
-        assert not isinstance(kernel.decoder("ticdc-open"), kernel.Pair)
-        kernel.decoder("ticdc-open", kernel="off")
+        assert not isinstance(decoding.decoder("ticdc-open"), decoding.Pair)
+        assert not isinstance(decoding.decoder("ticdc-open"), decoding.Pair)
+        decoding.decoder("ticdc-open", kernel="off")
     assert caplog.messages == [
         "the kernel is not installed, decoding in Python is about 100 times slower: pip install ./kernel (needs cargo)"
     ]
     with pytest.raises(ConfigError) as caught:
-        kernel.decoder("ticdc-open", kernel="on")
+        decoding.decoder("ticdc-open", kernel="on")
     assert str(caught.value) == "the kernel is not installed: pip install ./kernel (needs cargo)"
 
 
 def test_an_unknown_option_is_an_error_here_too() -> None:
     with pytest.raises(ConfigError, match='unknown option of ticdc-open "time-zoen"'):
-        kernel.decoder("ticdc-open", {"time-zoen": "UTC"})
+        decoding.decoder("ticdc-open", {"time-zoen": "UTC"})
 
 
 def test_a_null_joins_the_first_shape_whatever_came_before_it() -> None:
@@ -81,9 +82,9 @@ def test_batches_with_long_offsets_are_read_as_they_are() -> None:
     records = record_batch(history(NAMES[0])[:100])
     large = records.set_column(0, "key", records["key"].cast(pa.large_binary()))
     large = large.set_column(1, "value", records["value"].cast(pa.large_binary()))
-    pair = kernel.decoder("ticdc-open", kernel="on")
+    pair = decoding.decoder("ticdc-open", kernel="on")
     for _ in range(2):
-        found, expected = pair.decode(large), kernel.decoder("ticdc-open", kernel="off").decode(records)
+        found, expected = pair.decode(large), decoding.decoder("ticdc-open", kernel="off").decode(records)
         assert [t.rows.to_pylist() for t in found.tables] == [t.rows.to_pylist() for t in expected.tables]
 
 
@@ -94,11 +95,11 @@ def test_a_sliced_batch_is_its_own_rows() -> None:
 
 
 def test_shapes_beyond_the_limit_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel_door, "MAX_SHAPES", 10)
+    monkeypatch.setattr(defects, "MAX_SHAPES", 10)
     both = Both()
     for at in range(40):
         both.decode(made(rows(b"null", table=b"t%d" % at)))
-    assert isinstance(both.pair, kernel.Pair)
+    assert isinstance(both.pair, decoding.Pair)
     assert both.odd == 40
     both.decode(made(rows(b"null", table=b"t39")))
     assert both.odd == 40

@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from changefeed import kernel_door, record_log
-from changefeed.kernel_groups import Grouped
+from changefeed import record_log
+from changefeed.codec import defects
+from changefeed.codec.record_groups import Grouped
 from changefeed.model.batch import record_batch
 from tests.kernel.grouping import Grouping, counted, plain
 from tests.protocols.conformance.cases import DATA
@@ -112,7 +113,7 @@ def test_records_beyond_a_bound_are_not_plain(options: dict[str, str]) -> None:
 
 
 def test_shapes_beyond_the_limit_are_forgotten_but_not_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel_door, "MAX_SHAPES", 10)
+    monkeypatch.setattr(defects, "MAX_SHAPES", 10)
     both, ps = Grouping(), 1
     for n in range(30):
         big = data_of(dml([ID, (f"v{n}", "int", False)], *({"newColumns": [number(3, "1"), NIL]} for _ in range(9))))

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from changefeed import kernel
-from changefeed.kernel import _KERNELS, Pair
-from changefeed.kernel_groups import Grouped
+from changefeed.codec import decoding
+from changefeed.codec.decoding import _KERNELS, Pair
+from changefeed.codec.record_groups import Grouped
 from changefeed.model.batch import Decoded, TableBatch
 from changefeed.model.table import Column
 from tests.kernel.mutants import compare
@@ -125,7 +125,7 @@ def test_fault_around_the_kernel_is_found(
 
 @pytest.mark.parametrize("protocol", sorted(_KERNELS))
 def test_record_that_the_kernel_must_not_take_is_found(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    twin: Any = kernel._KERNELS[protocol]
+    twin: Any = decoding._KERNELS[protocol]
 
     class Blind:
         """A kernel that sees a 7 as a 1: in JSON the first of the row after the change."""
@@ -148,7 +148,7 @@ def test_record_that_the_kernel_must_not_take_is_found(protocol: str, monkeypatc
         make = twin(options)
         return make and (lambda: Blind(make()))
 
-    monkeypatch.setitem(kernel._KERNELS, protocol, blind)
+    monkeypatch.setitem(decoding._KERNELS, protocol, blind)
     assert compare(protocol, PLANTED, 2500, LARGE).different
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from changefeed import kernel
+from changefeed.codec import decoding
 from changefeed.errors import ConfigError, SchemaRegistryError
 from changefeed.model.batch import Decoded, record_batch
 from changefeed.protocols.base import FragmentDecoder
@@ -54,7 +54,7 @@ def test_a_record_that_raises_is_a_dead_letter_and_the_others_are_decoded(
     mode: Any, error: BaseException, broken: list[BaseException]
 ) -> None:
     broken[0] = error
-    decoder = kernel.decoder("debezium-mysql", kernel=mode)
+    decoder = decoding.decoder("debezium-mysql", kernel=mode)
     ids = (b"1", b'"x"', b"2", b"null", b'"y"', b"3")
     for _ in range(2):
         found = decoder.decode(made([(b'{"id":1}', ROW % text) for text in ids]))
@@ -75,13 +75,13 @@ def test_a_record_that_raises_is_a_dead_letter_and_the_others_are_decoded(
 def test_what_is_meant_to_stop_stops(mode: Any, error: BaseException, broken: list[BaseException]) -> None:
     broken[0] = error
     with pytest.raises(type(error)):
-        kernel.decoder("debezium-mysql", kernel=mode).decode(made([(None, ROW % b'"x"')]))
+        decoding.decoder("debezium-mysql", kernel=mode).decode(made([(None, ROW % b'"x"')]))
 
 
 @pytest.mark.parametrize("error", [PanicException("index out of bounds"), RuntimeError("kernel: offsets")])
 def test_where_the_kernel_fails_the_reference_decodes(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
-    pair = kernel.decoder("debezium-mysql", kernel="on")
-    assert isinstance(pair, kernel.Pair)
+    pair = decoding.decoder("debezium-mysql", kernel="on")
+    assert isinstance(pair, decoding.Pair)
     made_kernel, fails = pair._make, [True]
 
     class Failing:
@@ -101,7 +101,7 @@ def test_where_the_kernel_fails_the_reference_decodes(monkeypatch: pytest.Monkey
     monkeypatch.setattr(pair, "_make", Failing)
     pair.forget()
     records = made([(b'{"id":1}', DEBEZIUM % (b'{"id":1,"n":%b}' % text)) for text in (b"1", b"null", b"2")] * 5)
-    expected = kernel.decoder("debezium-mysql", kernel="off").decode(records)
+    expected = decoding.decoder("debezium-mysql", kernel="off").decode(records)
     for _ in range(2):
         found = pair.decode(records)
         assert not found.dead
@@ -113,7 +113,7 @@ def test_where_the_kernel_fails_the_reference_decodes(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("mode", MODES)
 def test_a_tombstone_is_still_that_of_the_delete_before_it(mode: Any, broken: list[BaseException]) -> None:
     options = {"unwrap": "true", "tombstones.on.delete": "false"}
-    decoder = kernel.decoder("debezium-mysql", options)
+    decoder = decoding.decoder("debezium-mysql", options)
     key, delete = b'{"id":1}', b'{"id":1,"__deleted":"true","__db":"d","__table":"t"}'
 
     def batch(start: int, *values: bytes | None) -> pa.RecordBatch:
@@ -142,7 +142,7 @@ def test_incomplete_groups_wait_on_where_a_record_between_them_raises(mode: Any,
     for at, record in enumerate(records):
         record["offset"] = at
     records = [r | {"headers": []} for r in records]
-    decoder = kernel.decoder("tencent-dts", kernel=mode)
+    decoder = decoding.decoder("tencent-dts", kernel=mode)
     assert isinstance(decoder, FragmentDecoder)
     middle = len(split(one, 60, 1, 1)) - 2
     first = decoder.decode(record_batch(records[:middle]))
@@ -166,5 +166,5 @@ def test_the_letter_of_a_defect_is_one_of_its_record_alone(broken: list[BaseExce
         calls[0]()
     except ValueError as error:
         broken[0] = error
-    found = kernel.decoder("debezium-mysql").decode(made([(None, ROW % b'"x"')]))
+    found = decoding.decoder("debezium-mysql").decode(made([(None, ROW % b'"x"')]))
     assert len(found.dead[0].error) < 9000

@@ -100,7 +100,7 @@ def test_a_column_whose_name_has_a_nul_is_read_by_the_reference() -> None:
 
 
 def test_shapes_are_forgotten_with_the_kernel_when_they_are_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("changefeed.kernel_door.MAX_SHAPES", 8)
+    monkeypatch.setattr("changefeed.codec.defects.MAX_SHAPES", 8)
     both, image = Both("debezium-mysql"), b'{"id":1,"c%d":%b}'
     for turn in range(40):
         texts = (b"1", b"null", b'"x"', b"true", b"null") if turn % 3 else (b"null", b"null", b"1.5")

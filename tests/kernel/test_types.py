@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changefeed.wire.go_quote import quote
+from changefeed.ticdc.go_quote import quote
 from tests.examples import large_examples
 from tests.kernel.agreement import Both, framed, made
 

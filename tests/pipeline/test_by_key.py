@@ -9,6 +9,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from changefeed.mysql import ddl
+from changefeed.mysql.ddl import statements as said
 from changefeed.pipeline.frontier.by_key import Tables, reach
 from changefeed.pipeline.pending.store import ChunkInfo
 from changefeed.pipeline.planning.plan import Planned
@@ -16,8 +18,6 @@ from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.state import State
 from changefeed.protocols import protocol
 from changefeed.stages.changes import Window
-from changefeed.wire import ddl
-from changefeed.wire.ddl import statements as said
 from tests.pipeline.downstream import Event, Lake, chunks_of
 from tests.pipeline.random_runs import history
 from tests.pipeline.test_plan import compare

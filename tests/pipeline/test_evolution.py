@@ -8,12 +8,12 @@ from changefeed.errors import SchemaError
 from changefeed.model.definition import Table
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
+from changefeed.mysql import ddl
+from changefeed.mysql.ddl.apply import Altered
+from changefeed.mysql.ddl.statements import AlterTable, CreateTable
 from changefeed.pipeline.planning.evolution import altered, irregular_defaults, learn, passable, rewritten, widened
 from changefeed.sinks.base import Expression, Rewrite, Texts
 from changefeed.sinks.sql import SparkTypes, rewrite_sql
-from changefeed.wire import ddl
-from changefeed.wire.ddl.apply import Altered
-from changefeed.wire.ddl.statements import AlterTable, CreateTable
 
 
 def column(said: str) -> Column:

@@ -106,7 +106,7 @@ def test_the_archive_works_where_it_is_unpacked_and_knows_no_other_place(tmp_pat
     there.mkdir()
     subprocess.run(["tar", "-xzf", str(tmp_path / archive.file_name()), "-C", str(there)], check=True)
     script = (
-        "import sys, changefeed.kernel, pyarrow, pandas, pyspark, ssl\n"
+        "import sys, changefeed.codec.decoding, pyarrow, pandas, pyspark, ssl\n"
         "print(sys.prefix)\n"
         "print(*sorted(line.split(maxsplit=5)[-1] for line in open('/proc/self/maps') if '.so' in line), sep='')"
     )

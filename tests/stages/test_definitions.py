@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from changefeed import record_log
-from changefeed.encoding import encoder
-from changefeed.kernel import decoder
+from changefeed.codec.decoding import decoder
+from changefeed.codec.encoding import encoder
 from changefeed.model import text
 from changefeed.model.batch import BatchBuilder, Decoded
 from changefeed.model.event import SchemaChange

@@ -201,8 +201,8 @@ def test_merge_keeps_what_partial_rows_leave_out_and_what_is_told_of_it(spark: S
 
 
 def test_rewrite_takes_irregular_texts_along(spark: SparkSession, tmp_path: Path) -> None:
+    from changefeed.mysql import ddl
     from changefeed.pipeline.planning.evolution import altered, rewritten
-    from changefeed.wire import ddl
 
     sink, path = DeltaSink(str(tmp_path), ("_irregular",), spark, "test", native=False), str(tmp_path / "t")
     rows = [change(1, 0, 1, (None, None, 1), _irregular={"a": "A", "it's": "T"}), change(1, 1, 2, (2, "two", 2))]

@@ -1,4 +1,4 @@
-//! Templates as the reference describes them, in JSON; see `changefeed.wire.templates`.
+//! Templates as the reference describes them, in JSON; see `changefeed.columnar.templates`.
 
 use serde::Deserialize;
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from changefeed.bench import on_spark, turns, workload
 from changefeed.bench.peers import messages
-from changefeed.kernel import decoder
+from changefeed.codec.decoding import decoder
 from changefeed.model.batch import Decoded
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from changefeed.bench.changes import changes
-from changefeed.encoding import encoder
+from changefeed.codec.encoding import encoder
 from changefeed.errors import ConfigError
 from changefeed.model.batch import Decoded
 

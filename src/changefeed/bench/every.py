@@ -22,8 +22,8 @@ import pyarrow as pa
 from changefeed.bench import on_spark, spark_peers, turns
 from changefeed.bench.changes import FORMS, Workload, workload
 from changefeed.bench.peers import PEERS
+from changefeed.codec.decoding import decoder
 from changefeed.errors import ConfigError, MissingExtraError
-from changefeed.kernel import decoder
 from changefeed.protocols.base import Stores
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pyarrow as pa
 from changefeed import record_log
 from changefeed.cli.dispatchers import with_rules
 from changefeed.cli.startup import without_pandas
-from changefeed.encoding import encoder as build_encoder
-from changefeed.kernel import decoder as build_decoder
+from changefeed.codec.decoding import decoder as build_decoder
+from changefeed.codec.encoding import encoder as build_encoder
 from changefeed.model.batch import Decoded
 from changefeed.protocols import protocol
 from changefeed.protocols.base import ClosingEncoder, Decoder, Encoder, Options, unfinished

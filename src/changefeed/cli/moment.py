@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
-from changefeed.wire import gtid, tso
+from changefeed.mysql import gtid
+from changefeed.ticdc import tso
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _YEARS = range(2000, 2200)  # outside of these a commit_ts is no TSO: other upstreams count as they like

@@ -18,12 +18,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changefeed.columnar.conversions import ByColumn
 from changefeed.frames.reshape import Reshaped, family, plain_text, reshape
 from changefeed.frames.types import SPARK_DIGITS, sink_type
 from changefeed.model.types import ColumnType
 from changefeed.model.values import IrregularError, writer
 from changefeed.protocols.base import Redefine
-from changefeed.wire.columns import ByColumn
 
 
 @dataclass(frozen=True, slots=True)

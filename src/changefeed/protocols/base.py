@@ -19,7 +19,7 @@ from changefeed.model.batch import Decoded
 from changefeed.model.event import DeadLetter
 from changefeed.model.position import Place
 from changefeed.model.types import ColumnType
-from changefeed.wire import given as given_options
+from changefeed.protocols import option_values as given_options
 
 # The type that a record told, and the one that DDL defines -> what takes ready values of the one to those of the other.
 # It raises SchemaError for a value that means nothing there, IrregularError for one that the type cannot hold.
@@ -231,7 +231,7 @@ class Capabilities:
         key_only: a row that is too large may come with its key alone, and `ohk` in its origin.
         everywhere: a schema change, or a mark at or above it, is sent to every partition of its topic, behind the rows of its
             tables before it. Without that, what a partition has is in its order.
-        restored_ddl: TiDB wrote the text of the schema changes, from what it had parsed; see `wire.ddl.parse`.
+        restored_ddl: TiDB wrote the text of the schema changes, from what it had parsed; see `mysql.ddl.parse`.
     """
 
     carries: frozenset[str]

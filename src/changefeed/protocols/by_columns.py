@@ -15,11 +15,11 @@ from typing import runtime_checkable
 
 import pyarrow as pa
 
+from changefeed.columnar.events import Lines, Row
 from changefeed.model.batch import TableBatch
 from changefeed.model.event import Control
 from changefeed.model.table import TableShape
 from changefeed.protocols.base import Encoder
-from changefeed.wire.events import Lines, Row
 
 
 @runtime_checkable
@@ -27,7 +27,7 @@ class ColumnEncoder(Encoder, Interface):
     """An encoder that takes rows whose keys and values are written already."""
 
     def template(self, shape: TableShape) -> str | None:
-        """How rows of a shape are written (see `wire.templates`); None when only the encoder knows.
+        """How rows of a shape are written (see `columnar.templates`); None when only the encoder knows.
 
         Raises:
             UnsupportedError: the protocol has no words for the shape.

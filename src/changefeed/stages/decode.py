@@ -26,10 +26,10 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changefeed.codec.decoding import decoder
 from changefeed.frames import slices
 from changefeed.frames.chunks import CHUNKS_DDL, RECORDS_DDL, pack, pack_waiting, unpack_records
 from changefeed.frames.slices import Work
-from changefeed.kernel import decoder
 from changefeed.model.batch import RECORDS, Decoded, TableBatch, record_batch
 from changefeed.model.event import Control, DeadLetter, Heartbeat, Resolved, SchemaChange
 from changefeed.model.position import Place

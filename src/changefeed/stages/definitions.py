@@ -31,11 +31,11 @@ from changefeed.model.batch import Decoded, TableBatch, table_schema
 from changefeed.model.definition import Table
 from changefeed.model.event import Control, SchemaChange
 from changefeed.model.table import Column, TableShape
+from changefeed.mysql import ddl
+from changefeed.mysql.ddl import statements as said
+from changefeed.mysql.ddl.apply import alter
 from changefeed.protocols.base import Options, Protocol
 from changefeed.stages.image import BEFORE
-from changefeed.wire import ddl
-from changefeed.wire.ddl import statements as said
-from changefeed.wire.ddl.apply import alter
 
 _NEWEST = 2**64 - 1
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from changefeed.encoding import encoder
+from changefeed.codec.decoding import decoder
+from changefeed.codec.encoding import encoder
 from changefeed.errors import ConfigError
 from changefeed.frames.chunks import RECORDS_DDL
 from changefeed.frames.slices import Work
-from changefeed.kernel import decoder
 from changefeed.model.batch import RECORDS, Decoded
 from changefeed.model.text import lines
 from changefeed.protocols import protocol

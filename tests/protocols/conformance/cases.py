@@ -30,7 +30,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from changefeed import kernel, record_log
+from changefeed import record_log
+from changefeed.codec import decoding
 from changefeed.errors import ConfigError
 from changefeed.model import text
 from changefeed.model.batch import Decoded, record_batch
@@ -217,7 +218,7 @@ def compiled(case: Case | History) -> Decoder:
     """The decoder with the kernel under it; a test that asks for it is skipped where there is none."""
     options = protocol(case.protocol).read_options(case.options)
     try:
-        return kernel.decoder(case.protocol, options, stores(options), kernel="on")
+        return decoding.decoder(case.protocol, options, stores(options), kernel="on")
     except ConfigError as error:
         pytest.skip(str(error))
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 import pytest
 
-from changefeed import kernel
+from changefeed.codec import decoding
 from changefeed.model.batch import Decoded, record_batch
 from changefeed.protocols import PROTOCOLS, protocol
 from changefeed.protocols.base import FragmentDecoder, Stores
@@ -23,7 +23,7 @@ def set_off(bomb: Bomb, how: Literal["auto", "off"]) -> Decoded:
     """What a new decoder makes of it."""
     options = protocol(bomb.protocol).read_options(bomb.options)
     stores = Stores() if bomb.schema is None else Stores(get_schema=lambda _: str(bomb.schema))
-    decoder = kernel.decoder(bomb.protocol, options, stores, kernel=how)
+    decoder = decoding.decoder(bomb.protocol, options, stores, kernel=how)
     place = {"topic": "inv.shop.orders", "partition": 0, "offset": 0}
     batch = record_batch([{**place, "key": bomb.key, "value": bomb.value}])
     found = decoder.decode(batch)

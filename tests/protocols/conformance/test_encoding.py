@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changefeed import kernel
-from changefeed.encoding import Pair, encoder
+from changefeed.codec import decoding
+from changefeed.codec.encoding import Pair, encoder
 from changefeed.errors import ChangefeedError, ConfigError
 from changefeed.model.batch import Decoded
 from changefeed.model.types import NAMES, ColumnType
@@ -24,7 +24,7 @@ from tests.model.strategies import column_types, decoded, values
 from tests.protocols.conformance.cases import Case, History, cases, decode, histories, stores
 from tests.protocols.conformance.test_types import one_update
 
-if not hasattr(kernel.changefeed_kernel, "Templates"):
+if not hasattr(decoding.changefeed_kernel, "Templates"):
     pytest.skip("the kernel is not installed, or is an older one", allow_module_level=True)
 
 RULES = [{"matcher": ["*.t*", "shop.o*"], "partition": "index-value"}, {"matcher": ["shop.*"], "partition": "ts"}]
@@ -202,7 +202,7 @@ def test_a_table_of_a_few_rows_is_the_encoders() -> None:
 
 @pytest.mark.parametrize("installed", [None, object()], ids=["none", "an old one"])
 def test_without_the_kernel_the_encoder_writes_alone(monkeypatch: pytest.MonkeyPatch, installed: object) -> None:
-    monkeypatch.setattr(kernel, "changefeed_kernel", installed)
+    monkeypatch.setattr(decoding, "changefeed_kernel", installed)
     assert not isinstance(encoder("ticdc-open"), Pair)
     with pytest.raises(ConfigError, match="the kernel is not installed"):
         encoder("ticdc-open", kernel="on")

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from changefeed.columnar.events import Row, in_order
 from changefeed.errors import UnsupportedError
 from changefeed.model.batch import BatchBuilder, Decoded
 from changefeed.model.position import Place
@@ -20,7 +21,6 @@ from changefeed.model.types import INTEGERS, NAMES, ColumnType
 from changefeed.model.values import IrregularError, writer
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Options, Protocol
-from changefeed.wire.events import Row, in_order
 from tests.examples import large_examples
 from tests.model.strategies import column_types, decoded, values
 from tests.protocols.conformance.cases import bytes_of, histories, own, spoken, stores

@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 from changefeed import record_log
+from changefeed.columnar.events import Row, in_order
 from changefeed.model.batch import BatchBuilder, Decoded, record_batch
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape, canonical
 from changefeed.model.types import ColumnType
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Stores
-from changefeed.wire.events import Row, in_order
 
 DEBEZIUM = protocol("debezium-mysql")
 DATA = Path(__file__).parents[2] / "data"

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from changefeed.connect import avro_schema, parts
+from changefeed.connect.parts import Block
 from changefeed.errors import ConfigError, UnsupportedError
 from changefeed.model import text
 from changefeed.model.batch import Decoded, record_batch
 from changefeed.protocols.base import Stores
-from changefeed.protocols.debezium_mysql import avro_schema, parts
-from changefeed.protocols.debezium_mysql.parts import Block
 from tests.protocols.conformance.cases import Schemas
 from tests.protocols.debezium_mysql.records import (
     DEBEZIUM,
@@ -48,12 +48,12 @@ def as_avro(data: bytes | None, subject: str, writer: parts.Writer) -> bytes | N
     """The same part in Avro."""
     if data is None:
         return None
-    part = parts.Reader(Stores()).read(data, "part")
+    part = parts.Reader(None).read(data, "part")
     return writer.write(part.payload, Block(avro_schema.text(part.block.text), True), subject)
 
 
 def in_avro(name: str, given: Stores) -> list[dict[str, Any]]:
-    writer, made = parts.Writer(given), []
+    writer, made = parts.Writer("debezium-mysql", given.get_schema, given.register_schema), []
     for row in log(name):
         try:
             key = as_avro(row["key"], f"{row['topic']}-key", writer)

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from changefeed.columnar.events import Row, in_order
 from changefeed.errors import SchemaError
 from changefeed.model.types import NAMES, ColumnType
 from changefeed.model.values import IrregularError, writer
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Redefine
-from changefeed.wire.events import Row, in_order
 from tests.model.strategies import column_types
 from tests.model.strategies import values as values_of
 from tests.protocols.conformance.cases import stores

@@ -13,14 +13,14 @@ from typing import Any, Literal
 
 import pytest
 
-from changefeed.encoding import encoder
+from changefeed.codec.encoding import encoder
+from changefeed.columnar.events import Row, in_order
 from changefeed.errors import ConfigError, UnsupportedError
 from changefeed.model.batch import BatchBuilder, Decoded
 from changefeed.model.event import Heartbeat, Instant, Resolved, SchemaChange, TransactionMark
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape, canonical
 from changefeed.model.types import ColumnType
-from changefeed.wire.events import Row, in_order
 from tests.protocols.debezium_mysql.records import PLACE, TIME_US, bytes_of, decode, encode, log, one_insert
 
 KEYS = "inv.orders:line,order_id;inv.uk_nn:b,a"  # a shape does not have the order of its key

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from changefeed.connect import avro_schema, parts
+from changefeed.connect.parts import Block
 from changefeed.model import text
 from changefeed.model.event import Heartbeat, Instant
 from changefeed.protocols.base import Stores
-from changefeed.protocols.debezium_mysql import avro_schema, blocks, parts
+from changefeed.protocols.debezium_mysql import blocks
 from changefeed.protocols.debezium_mysql.notices import MEMBERS
-from changefeed.protocols.debezium_mysql.parts import Block
 from tests.protocols.conformance.cases import Schemas
 from tests.protocols.debezium_mysql.records import HINT, bytes_of, decode, encode, errors, record
 
@@ -45,7 +46,7 @@ def test_notifications_come_back(more: str, key: str | None, with_schema: bool) 
 def test_notifications_in_avro_come_back() -> None:
     schemas = Schemas()
     stores = Stores(get_schema=schemas.get, register_schema=schemas.register)
-    writer, reader = parts.Writer(stores), parts.Reader(Stores())
+    writer, reader = parts.Writer("debezium-mysql", stores.get_schema, stores.register_schema), parts.Reader(None)
     value = reader.read(f'{{"schema":{blocks.NOTIFICATION},"payload":{NOTE % MORE}}}'.encode(), "value")
     key = reader.read(f'{{"schema":{blocks.NOTIFICATION_KEY},"payload":{{"id":"7"}}}}'.encode(), "key")
     sent = [

@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
+from changefeed.columnar.events import Row, in_order
 from changefeed.model.event import SchemaChange
 from changefeed.model.table import canonical
 from changefeed.model.types import ColumnType
 from changefeed.model.values import IrregularError, reader, writer
+from changefeed.mysql.ddl import parse
+from changefeed.mysql.ddl.apply import alter
+from changefeed.mysql.ddl.statements import AlterTable, CreateTable, DropTable, RenameTable, Statement
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Redefine
-from changefeed.wire.ddl import parse
-from changefeed.wire.ddl.apply import alter
-from changefeed.wire.ddl.statements import AlterTable, CreateTable, DropTable, RenameTable, Statement
-from changefeed.wire.events import Row, in_order
+from tests.mysql.ddl.test_histories import Tables, follow
 from tests.protocols.conformance.cases import DATA, decode, histories
-from tests.wire.ddl.test_histories import Tables, follow
 
 FILES = {history.file: history for history in histories()}
 BARE = {"decimal.handling.mode": "string", "bigint.unsigned.handling.mode": "precise"}

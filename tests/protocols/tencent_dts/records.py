@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+from changefeed.columnar.events import Row, in_order
 from changefeed.model.batch import Decoded, record_batch
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Stores
 from changefeed.protocols.tencent_dts.decoder import Decoder
-from changefeed.wire.events import Row, in_order
 
 DTS = protocol("tencent-dts")
 _DESCRIPTOR = Path(__file__).parents[2] / "data" / "tencent-dts" / "subscribe_descriptor.fdp.bin"

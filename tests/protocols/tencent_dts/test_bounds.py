@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from changefeed.columnar.families import LIMIT
 from changefeed.model.batch import record_batch
 from changefeed.protocols.tencent_dts.shapes import Described, Family
-from changefeed.wire.families import LIMIT
 from changefeed.wire.protobuf import sized
 from tests.protocols.tencent_dts.records import (
     ID,

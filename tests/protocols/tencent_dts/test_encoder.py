@@ -9,6 +9,7 @@ from zlib import crc32
 
 import pytest
 
+from changefeed.columnar.events import in_order
 from changefeed.errors import ConfigError, UnsupportedError
 from changefeed.model import text
 from changefeed.model.batch import BatchBuilder, Decoded
@@ -17,7 +18,6 @@ from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
 from changefeed.protocols.base import ClosingEncoder, Stores
-from changefeed.wire.events import in_order
 from tests.protocols.tencent_dts.records import (
     DTS,
     ID,

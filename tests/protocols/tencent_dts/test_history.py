@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from changefeed.columnar.events import in_order
 from changefeed.model.event import Heartbeat, TransactionMark
-from changefeed.wire.events import in_order
 from tests.protocols.conformance.cases import History, decode, histories, lines
 
 FILES = {history.file: history for history in histories()}

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from changefeed.model.types import NAMES
+from changefeed.mysql import charsets
 from changefeed.protocols import tencent_dts
-from changefeed.wire import charsets
 
 FOLDER = Path(tencent_dts.__file__).parent
 TEXT = (FOLDER / "README.md").read_text()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from changefeed.columnar.events import Row, in_order
 from changefeed.model.batch import BatchBuilder, Decoded, record_batch
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape
@@ -14,7 +15,6 @@ from changefeed.model.types import ColumnType
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Stores
 from changefeed.wire.confluent import header
-from changefeed.wire.events import Row, in_order
 from tests.protocols.conformance.cases import Schemas
 
 AVRO = protocol("ticdc-avro")

@@ -14,13 +14,13 @@ from changefeed.model.definition import Table
 from changefeed.model.event import SchemaChange
 from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
+from changefeed.mysql.ddl import parse
+from changefeed.mysql.type_codes import BINARY, UNSIGNED, column_type
 from changefeed.protocols.ticdc_avro.names import TopicRule, full_namespace, sanitise, subject
 from changefeed.protocols.ticdc_avro.schema_text import allowed, field_text, key_text, members_of, value_text
-from changefeed.wire.ddl import parse
-from changefeed.wire.mysql import BINARY, UNSIGNED, column_type
+from tests.mysql.ddl.test_histories import follow
 from tests.protocols.conformance.cases import Schemas
 from tests.protocols.ticdc_avro.messages import CHECKSUMS, EXTENSION, column, decode, read
-from tests.wire.ddl.test_histories import follow
 
 DATA = Path(__file__).parents[2] / "data"
 RECORDED = json.loads((DATA / "ticdc/avro/columns_and_names.json").read_text())

@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from changefeed.columnar.events import Row, in_order
 from changefeed.model.batch import Decoded, record_batch
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Options, Stores
-from changefeed.wire.events import Row, in_order
 
 DEBEZIUM = protocol("ticdc-debezium")
 TS = 463267587983154927

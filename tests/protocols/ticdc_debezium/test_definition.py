@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from changefeed.columnar.events import Row, in_order
 from changefeed.errors import SchemaError
 from changefeed.model.event import SchemaChange
 from changefeed.model.types import ColumnType
 from changefeed.model.values import IrregularError, reader, writer
 from changefeed.protocols.ticdc_debezium.definition import redefine
-from changefeed.wire.events import Row, in_order
 from tests.protocols.conformance.cases import History, decode, histories
 
 HISTORIES = {str(h).split("/")[-1].split(".jsonl")[0]: h for h in histories() if h.protocol.startswith("ticdc-")}

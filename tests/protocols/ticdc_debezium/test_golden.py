@@ -13,9 +13,9 @@ from changefeed.model.batch import BatchBuilder, Decoded, TableBatch
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape
 from changefeed.model.values import reader
+from changefeed.mysql.ddl import parse
+from changefeed.mysql.ddl.statements import CreateTable
 from changefeed.protocols.ticdc_debezium.blocks import struct_name
-from changefeed.wire.ddl import parse
-from changefeed.wire.ddl.statements import CreateTable
 from tests.protocols.ticdc_debezium.messages import decode, encode, record, values
 
 DATA = Path(__file__).parents[2] / "data" / "ticdc" / "debezium"

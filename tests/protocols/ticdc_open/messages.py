@@ -6,11 +6,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from changefeed.columnar.events import Row, in_order
 from changefeed.model.batch import Decoded, record_batch
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Stores
 from changefeed.protocols.ticdc_open import framing
-from changefeed.wire.events import Row, in_order
 
 OPEN = protocol("ticdc-open")
 TS = 463267587983154927

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from changefeed.kernel import decoder
+from changefeed.codec.decoding import decoder
 from changefeed.model.batch import record_batch
 from tests.protocols.ticdc_open.messages import ID, TS, decode, insert, key, record
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from changefeed.mysql.type_codes import column_type
 from changefeed.protocols import ticdc_open
-from changefeed.wire.mysql import column_type
 
 FOLDER = Path(ticdc_open.__file__).parent
 TEXT = (FOLDER / "README.md").read_text()

@@ -17,7 +17,7 @@ from changefeed.model.event import Resolved, SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
-from changefeed.wire.dispatch import Dispatcher
+from changefeed.ticdc.dispatch import Dispatcher
 from tests.protocols.conformance.cases import decode, histories
 from tests.protocols.ticdc_open.messages import TS, encode, rows
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from changefeed.wire import digits
+from changefeed.ticdc import digits
 from tests.protocols.ticdc_open.messages import ID, decode, errors, insert, key, record, rows
 
 

@@ -4,7 +4,7 @@
     pipeline.yaml:9: pipeline.parallelism: expected at most 64, got 99
 
 Rule 1. A name that is missing is not told when an unknown one is close to it: that is the one misspelled.
-Rule 2. A value is shown only where it cannot be a secret: `wire.given.may_be_shown`.
+Rule 2. A value is shown only where it cannot be a secret: `protocols.option_values.may_be_shown`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from pydantic_core import ErrorDetails
 
 from changefeed.errors import ConfigError, unknown_name
 from changefeed.pipeline.config import definition as parts
+from changefeed.protocols.option_values import may_be_shown
 from changefeed.redaction import redact
 from changefeed.sinks import sink_sections
 from changefeed.sources import source_sections
-from changefeed.wire.given import may_be_shown
 
 _QUOTED = re.compile(r"'([^']*)'")
 _EXPECTED = {

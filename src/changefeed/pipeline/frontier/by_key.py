@@ -29,6 +29,8 @@ from typing import TYPE_CHECKING
 
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.event import SchemaChange
+from changefeed.mysql import ddl
+from changefeed.mysql.ddl import statements as said
 from changefeed.pipeline.frontier.base import Until
 from changefeed.pipeline.pending.store import ChunkInfo
 from changefeed.pipeline.planning.schema_events import distinct_changes
@@ -36,8 +38,6 @@ from changefeed.pipeline.state import Changed, State
 from changefeed.protocols.base import Capabilities
 from changefeed.protocols.origin import LAST, snapshot_mark
 from changefeed.stages.changes import Window
-from changefeed.wire import ddl
-from changefeed.wire.ddl import statements as said
 
 if TYPE_CHECKING:
     from changefeed.pipeline.planning.plan import Planned

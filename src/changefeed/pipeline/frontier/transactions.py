@@ -30,13 +30,13 @@ import pyarrow.compute as pc
 
 from changefeed.errors import UnsupportedError
 from changefeed.frames.chunks import SIGNAL, TRANSACTIONS
+from changefeed.mysql import gtid
 from changefeed.pipeline.frontier.base import Partition, Until
 from changefeed.pipeline.frontier.cut import Cut, repeated
 from changefeed.pipeline.pending.store import ChunkInfo
 from changefeed.pipeline.state import State
 from changefeed.protocols.origin import LAST
 from changefeed.stages.changes import Window
-from changefeed.wire import gtid
 
 _log = logging.getLogger(__name__)
 

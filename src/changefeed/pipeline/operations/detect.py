@@ -18,8 +18,8 @@ from itertools import chain
 import msgspec
 import pyarrow as pa
 
+from changefeed.codec.decoding import decoder
 from changefeed.errors import ChangefeedError, ConfigError, SchemaRegistryError, unknown_name
-from changefeed.kernel import decoder
 from changefeed.model.batch import Decoded
 from changefeed.model.event import Resolved, SchemaChange
 from changefeed.protocols import PROTOCOLS, protocol, strangers

@@ -14,10 +14,9 @@ from changefeed.frames.types import widen
 from changefeed.model.definition import Table
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
-from changefeed.sinks.base import Constant, Converted, Expression, Null, Texts, TypeMap
-from changefeed.wire.ddl.apply import Altered, Projection, alter
-from changefeed.wire.ddl.defaults import NULL
-from changefeed.wire.ddl.statements import (
+from changefeed.mysql.ddl.apply import Altered, Projection, alter
+from changefeed.mysql.ddl.defaults import NULL
+from changefeed.mysql.ddl.statements import (
     AddColumn,
     AddKey,
     AlterTable,
@@ -27,6 +26,7 @@ from changefeed.wire.ddl.statements import (
     RenameColumn,
     SetDefault,
 )
+from changefeed.sinks.base import Constant, Converted, Expression, Null, Texts, TypeMap
 
 # Types whose bare name says that rows do not tell the rest: what DDL told of them stays.
 _BARE = frozenset({"decimal", "bit", "enum", "set"})

@@ -17,14 +17,14 @@ from typing import NoReturn
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.event import SchemaChange
 from changefeed.model.table import TableShape
+from changefeed.mysql import ddl
+from changefeed.mysql.ddl import statements as said
 from changefeed.pipeline.planning.evolution import altered, irregular_defaults, passable, rewritten
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.schema_events import within
 from changefeed.pipeline.planning.writes import Writes
 from changefeed.pipeline.state import Hold
 from changefeed.protocols.origin import LAST, snapshot_mark
-from changefeed.wire import ddl
-from changefeed.wire.ddl import statements as said
 
 PASSED = "passed over"  # begins the note of a statement that no table downstream has anything of
 _Name = tuple[str, str]  # database and table

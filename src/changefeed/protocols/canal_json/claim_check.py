@@ -14,7 +14,8 @@ from typing import Any
 from changefeed.errors import ProtocolError
 from changefeed.protocols.canal_json.message import Extension, Message
 from changefeed.protocols.canal_json.options import Options
-from changefeed.wire import base64_text, claim_check, strict_json
+from changefeed.ticdc import claim_check
+from changefeed.wire import base64_text, strict_json
 
 
 def read(location: str, get: Callable[[str], bytes] | None, options: Options) -> bytes:

@@ -21,6 +21,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from changefeed.columnar.families import Families
+from changefeed.columnar.records import dead_letter, each_record
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.batch import BatchBuilder, Decoded
 from changefeed.model.event import Control, DeadLetter, Instant, Resolved
@@ -33,11 +35,9 @@ from changefeed.protocols.canal_json.message import Extension, Message
 from changefeed.protocols.canal_json.options import NAME, Options
 from changefeed.protocols.canal_json.shapes import Family, describe, family
 from changefeed.protocols.canal_json.types import sql_type
+from changefeed.ticdc.zone import zone
 from changefeed.wire import compression
-from changefeed.wire.families import Families
 from changefeed.wire.json_form import show
-from changefeed.wire.records import dead_letter, each_record
-from changefeed.wire.zone import zone
 
 _HINT = ' Is "protocol" right for this topic?'
 

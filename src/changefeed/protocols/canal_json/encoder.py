@@ -1,8 +1,8 @@
 """Changes to records, byte for byte as either producer writes them.
 
-    changes ─ wire.events ─▶ rows of one message ─ rows ─▶ message ─ too large? ─▶ records
+    changes ─ columnar.events ─▶ rows of one message ─ rows ─▶ message ─ too large? ─▶ records
                           ├▶ schema change ────────────────┤
-                          └▶ resolved mark ─ watermark ────┘         where to: wire.routing
+                          └▶ resolved mark ─ watermark ────┘         where to: ticdc.routing
 
 Rule 1. A message is one row, and a record one message. Rows that came in one message stay in it, as do the messages, one a
         line, of one record.
@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from changefeed.columnar.events import Row, in_order, naming
 from changefeed.errors import ConfigError, UnsupportedError
 from changefeed.model.batch import Decoded, RecordBuilder
 from changefeed.model.event import Control, Resolved, SchemaChange
@@ -28,10 +29,11 @@ from changefeed.protocols.canal_json import claim_check, schema_changes, text
 from changefeed.protocols.canal_json.message import LAST_MS, WATERMARK, write
 from changefeed.protocols.canal_json.options import NAME, Options
 from changefeed.protocols.canal_json.rows import TYPES, RowWriter
-from changefeed.wire import compression, tso
-from changefeed.wire.claim_check import new_file_name
-from changefeed.wire.events import Row, in_order, naming, needed_ts
-from changefeed.wire.routing import Offsets, Router
+from changefeed.ticdc import tso
+from changefeed.ticdc.claim_check import new_file_name
+from changefeed.ticdc.commit_ts import needed_ts
+from changefeed.ticdc.routing import Offsets, Router
+from changefeed.wire import compression
 from changefeed.wire.strict_json import marked
 
 OVERHEAD = 36  # what Kafka adds to a record at most

@@ -11,8 +11,8 @@ from typing import Any
 
 from changefeed.errors import ProtocolError, SchemaError, UnsupportedError
 from changefeed.protocols.canal_json.shapes import Compiled
+from changefeed.ticdc.texts import Irregular, Moment
 from changefeed.wire.strict_json import REPLACED, unmarked
-from changefeed.wire.texts import Irregular, Moment
 
 Values = dict[str, Any]
 BEFORE = "before."

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from changefeed.errors import ProtocolError, SchemaError
+from changefeed.mysql.type_codes import MOST_COLUMNS
 from changefeed.wire import strict_json
 from changefeed.wire.json_form import INT64, UINT64, integer, mapping, refuse_others, show, string, unicode_name
-from changefeed.wire.mysql import MOST_COLUMNS
 from changefeed.wire.strict_json import unmarked
 
 WATERMARK = "TIDB_WATERMARK"

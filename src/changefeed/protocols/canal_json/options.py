@@ -8,9 +8,9 @@ from msgspec import Meta
 
 from changefeed.errors import ConfigError
 from changefeed.protocols import base
-from changefeed.wire.dispatch import CaseSensitive, Columns, Dispatching, Index, Partition, PartitionNum, Rules, Topic
-from changefeed.wire.large_messages import check_compression, check_handling, check_limits, check_storage
-from changefeed.wire.zone import zone
+from changefeed.ticdc.dispatch import CaseSensitive, Columns, Dispatching, Index, Partition, PartitionNum, Rules, Topic
+from changefeed.ticdc.large_messages import check_compression, check_handling, check_limits, check_storage
+from changefeed.ticdc.zone import zone
 
 NAME = "canal-json"
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from changefeed.columnar.events import Row
 from changefeed.errors import UnsupportedError
 from changefeed.model.table import Column, TableShape
 from changefeed.protocols.canal_json import text
@@ -26,9 +27,8 @@ from changefeed.protocols.canal_json.options import NAME, Options
 from changefeed.protocols.canal_json.shapes import own
 from changefeed.protocols.canal_json.types import sql_type, type_text
 from changefeed.protocols.canal_json.values import Write, write_irregular, writer
-from changefeed.wire.events import Row
+from changefeed.ticdc.zone import zone
 from changefeed.wire.strict_json import marked
-from changefeed.wire.zone import zone
 
 TYPES = {"insert": "INSERT", "read": "INSERT", "update": "UPDATE", "upsert": "UPDATE", "delete": "DELETE"}
 

@@ -13,9 +13,9 @@ from typing import Any
 from changefeed.errors import ProtocolError, SchemaError, UnsupportedError
 from changefeed.model.event import Instant, SchemaChange
 from changefeed.model.position import Place
+from changefeed.mysql.ddl.kind import kind
 from changefeed.protocols.canal_json.message import Message
 from changefeed.protocols.canal_json.options import NAME
-from changefeed.wire.ddl.kind import kind
 
 _ACTIONS = {
     "CREATE": "create_table",

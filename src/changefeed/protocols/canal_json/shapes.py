@@ -2,7 +2,7 @@
 
 Rule 1. Rows whose messages say the same of the same columns are one family: names in the order of `data`, their `mysqlType`,
         `pkNames`, and which of them each image carries. Its shapes differ by the fraction digits of datetimes and timestamps
-        whose `mysqlType` is bare: `wire.digits`.
+        whose `mysqlType` is bare: `ticdc.digits`.
 Rule 2. A column is of the key when `pkNames` names it. Where that is null, nobody said: TiCDC names a primary key alone, and
         the handle key may be another unique one.
 
@@ -22,8 +22,8 @@ from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.table import Column, TableShape, canonical
 from changefeed.protocols.canal_json.types import column_type
 from changefeed.protocols.canal_json.values import Read, Write, reader, writer
-from changefeed.wire.digits import ShapesByDigits, with_digits
-from changefeed.wire.texts import TEMPORAL
+from changefeed.ticdc.digits import ShapesByDigits, with_digits
+from changefeed.ticdc.texts import TEMPORAL
 
 # Whose text may differ for one and the same value: what was sent is kept where the writer's text is another.
 _SEVERAL_TEXTS = frozenset({"float", "double", "decimal", "vector", *TEMPORAL})

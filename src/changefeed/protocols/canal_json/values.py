@@ -12,7 +12,7 @@ r"""Column values: JSON strings ⇄ ready values (see `model.values`), one case 
     vector                             "[1,2.5]"
 
 Rule 1. All values are strings, or null. One of another form than its type's is an error, never converted.
-Rule 2. One of the form that the type cannot hold is `wire.texts.Irregular`.
+Rule 2. One of the form that the type cannot hold is `ticdc.texts.Irregular`.
 Rule 3. Where `mysqlType` lists the members, an enum or a set is their text; a number beyond them is irregular.
 """
 
@@ -30,9 +30,9 @@ from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model import values as model
 from changefeed.model.types import BINARIES, GEOMETRIES, INTEGERS, TEXTS, ColumnType
 from changefeed.protocols.canal_json.options import NAME
+from changefeed.ticdc.texts import TEMPORAL, Irregular, Moment, moment, or_irregular, read_string, read_vector
+from changefeed.ticdc.zone import to_local
 from changefeed.wire.floats import fixed, float32
-from changefeed.wire.texts import TEMPORAL, Irregular, Moment, moment, or_irregular, read_string, read_vector
-from changefeed.wire.zone import to_local
 
 Read = Callable[[str], Any]
 Write = Callable[[Any], str]

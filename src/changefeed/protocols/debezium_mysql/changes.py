@@ -12,15 +12,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from changefeed.connect import java_json
+from changefeed.connect.parts import Part
 from changefeed.errors import SchemaError
 from changefeed.model.event import SchemaChange
 from changefeed.model.position import Place
-from changefeed.protocols.debezium_mysql import blocks, definitions, envelope, java_json
+from changefeed.mysql.ddl.kind import kind
+from changefeed.protocols.debezium_mysql import blocks, definitions, envelope
 from changefeed.protocols.debezium_mysql.control import Record, joined, key_origin, sides
-from changefeed.protocols.debezium_mysql.parts import Part
 from changefeed.protocols.debezium_mysql.reading import show
 from changefeed.protocols.debezium_mysql.times import as_number
-from changefeed.wire.ddl.kind import kind
 from changefeed.wire.strict_json import Number
 
 _DEEPEST = 8

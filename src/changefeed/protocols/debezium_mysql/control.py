@@ -14,12 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from changefeed.connect import java_json
+from changefeed.connect.parts import Block, Part
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.event import Heartbeat, Instant, TransactionMark
 from changefeed.model.position import Place
-from changefeed.protocols.debezium_mysql import blocks, java_json
+from changefeed.protocols.debezium_mysql import blocks
 from changefeed.protocols.debezium_mysql.envelope import integer, required, text
-from changefeed.protocols.debezium_mysql.parts import Block, Part
 from changefeed.protocols.debezium_mysql.reading import show
 
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999

@@ -23,32 +23,23 @@ from typing import Any
 
 import pyarrow as pa
 
+from changefeed.columnar.families import Families
+from changefeed.columnar.records import Headers, dead_letter, each_record
+from changefeed.connect import java_json, parts
+from changefeed.connect.parts import Part, check_struct
+from changefeed.connect.schema import Node
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.batch import BatchBuilder, Decoded
 from changefeed.model.event import Control, DeadLetter, Instant, SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import canonical
+from changefeed.mysql.type_codes import MOST_COLUMNS
 from changefeed.protocols.base import Stores
-from changefeed.protocols.debezium_mysql import (
-    changes,
-    control,
-    envelope,
-    headers,
-    java_json,
-    notices,
-    parts,
-    shapes,
-    unwrapped,
-)
+from changefeed.protocols.debezium_mysql import changes, control, envelope, headers, notices, shapes, unwrapped
 from changefeed.protocols.debezium_mysql.images import Images
 from changefeed.protocols.debezium_mysql.options import Options
-from changefeed.protocols.debezium_mysql.parts import Part, check_struct
 from changefeed.protocols.debezium_mysql.reading import show
-from changefeed.protocols.debezium_mysql.schema import Node
 from changefeed.protocols.debezium_mysql.shapes import Family, Field
-from changefeed.wire.families import Families
-from changefeed.wire.mysql import MOST_COLUMNS
-from changefeed.wire.records import Headers, dead_letter, each_record
 
 NAME = "debezium-mysql"
 _CHANGE, _MARK = {"ddl", "source", "databaseName"}, {"status", "event_count"}
@@ -77,7 +68,7 @@ class Decoder:
 
     def __init__(self, options: Options, stores: Stores) -> None:
         self._options = options
-        self._parts = parts.Reader(stores)
+        self._parts = parts.Reader(stores.get_schema)
         self._families: Families[Family] = Families()
         self._deleted: dict[tuple[str, int], int] = {}  # where the last delete of a partition was
 

@@ -20,6 +20,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from changefeed.columnar.conversions import ByColumn, Column, counted, instants
+from changefeed.connect.schema import Node
 from changefeed.errors import SchemaError
 from changefeed.model.types import ColumnType
 from changefeed.model.values import IrregularError
@@ -28,10 +30,8 @@ from changefeed.protocols.debezium_mysql import describing, loose, times
 from changefeed.protocols.debezium_mysql.fitting import AS_SENT, FITS, Change, kind_of, same, unscaled
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.reading import reading
-from changefeed.protocols.debezium_mysql.schema import Node
 from changefeed.protocols.debezium_mysql.times import Irregular, Moment
 from changefeed.protocols.debezium_mysql.writing import writing
-from changefeed.wire.columns import ByColumn, Column, counted, instants
 
 _MODES = dict.fromkeys(("date", "time", "datetime"), "time.precision.mode")
 _MODES |= {"decimal": "decimal.handling.mode", "binary": "binary.handling.mode"}

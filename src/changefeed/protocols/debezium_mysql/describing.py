@@ -21,13 +21,13 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from changefeed.connect.java_json import string
+from changefeed.connect.schema import Node, read
 from changefeed.errors import UnsupportedError
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import BINARIES, GEOMETRIES, ColumnType
 from changefeed.protocols.debezium_mysql import blocks, names, numbers
-from changefeed.protocols.debezium_mysql.java_json import string
 from changefeed.protocols.debezium_mysql.options import Options, keys_of
-from changefeed.protocols.debezium_mysql.schema import Node, read
 from changefeed.protocols.debezium_mysql.shapes import MARK
 
 _D, _C = "io.debezium.", "org.apache.kafka.connect.data."

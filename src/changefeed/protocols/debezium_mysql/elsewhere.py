@@ -15,19 +15,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from changefeed.columnar.events import Row
+from changefeed.connect import avro_schema, java_json
+from changefeed.connect.parts import PLAIN, Block
 from changefeed.errors import UnsupportedError
 from changefeed.model.event import Heartbeat, SchemaChange, TransactionMark
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape
-from changefeed.protocols.debezium_mysql import avro_schema, blocks, describing, java_json, names
+from changefeed.mysql import gtid
+from changefeed.protocols.debezium_mysql import blocks, describing, names
 from changefeed.protocols.debezium_mysql.envelope import CLOCK, INTEGERS, TEXTS, TRANSACTION
 from changefeed.protocols.debezium_mysql.headers import NEW_KEY, OLD_KEY
 from changefeed.protocols.debezium_mysql.numbers import escape_member
 from changefeed.protocols.debezium_mysql.options import Options
-from changefeed.protocols.debezium_mysql.parts import PLAIN, Block
 from changefeed.protocols.debezium_mysql.rows import LETTERS, RowWriter, row_writer
-from changefeed.wire import gtid
-from changefeed.wire.events import Row
 
 _PREFIX = "changefeed"
 

@@ -19,27 +19,18 @@ from typing import Any
 
 import pyarrow as pa
 
+from changefeed.columnar.events import Lines, Row, in_order, naming
+from changefeed.columnar.records import Headers
+from changefeed.connect import parts
 from changefeed.errors import ProtocolError, UnsupportedError
 from changefeed.model.batch import Decoded, RecordBuilder, TableBatch
 from changefeed.model.event import Control, Heartbeat, SchemaChange, TransactionMark
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape
 from changefeed.protocols.base import Stores
-from changefeed.protocols.debezium_mysql import (
-    changes,
-    control,
-    elsewhere,
-    headers,
-    heads,
-    lines,
-    notices,
-    parts,
-    templates,
-)
+from changefeed.protocols.debezium_mysql import changes, control, elsewhere, headers, heads, lines, notices, templates
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.rows import RowWriter, is_ours, row_writer
-from changefeed.wire.events import Lines, Row, in_order, naming
-from changefeed.wire.records import Headers
 
 Record = dict[str, Any]
 _WRITERS = 1024  # of shapes, that are kept
@@ -51,7 +42,7 @@ class Encoder:
 
     def __init__(self, options: Options, stores: Stores) -> None:
         self._options = options
-        self._parts = parts.Writer(stores)
+        self._parts = parts.Writer("debezium-mysql", stores.get_schema, stores.register_schema)
         self._writer = lru_cache(_WRITERS)(self._make_writer)
 
     def encode(self, changed: Decoded) -> pa.RecordBatch:

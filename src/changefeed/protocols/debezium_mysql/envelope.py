@@ -21,9 +21,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from changefeed.connect import java_json
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.event import Instant
-from changefeed.protocols.debezium_mysql import java_json
 from changefeed.protocols.debezium_mysql.reading import show
 from changefeed.protocols.debezium_mysql.times import as_number
 

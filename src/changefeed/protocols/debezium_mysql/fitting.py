@@ -14,14 +14,15 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from changefeed.columnar.conversions import ByColumn, wrapped
+from changefeed.connect import java_json
 from changefeed.errors import SchemaError
 from changefeed.model import values
 from changefeed.model.types import BINARIES, GEOMETRIES, INTEGERS, TEXTS, ColumnType
 from changefeed.model.values import IrregularError
-from changefeed.protocols.debezium_mysql import java_json, numbers
+from changefeed.protocols.debezium_mysql import numbers
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.wire import base64_text
-from changefeed.wire.columns import ByColumn, wrapped
 from changefeed.wire.floats import float32
 
 Change = Callable[[Any], Any]

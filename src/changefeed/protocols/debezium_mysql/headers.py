@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from changefeed.protocols.debezium_mysql import java_json
+from changefeed.columnar.records import Headers
+from changefeed.connect import java_json
 from changefeed.wire import base64_text
-from changefeed.wire.records import Headers
 
 NEW_KEY, OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
 _CONTEXT = "__debezium.context."

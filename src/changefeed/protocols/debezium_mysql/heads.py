@@ -15,14 +15,15 @@ from functools import cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changefeed.columnar import templates
+from changefeed.connect import java_json
 from changefeed.model.batch import TableBatch
 from changefeed.model.table import TableShape
-from changefeed.protocols.debezium_mysql import describing, elsewhere, java_json
+from changefeed.mysql.gtid import GTID
+from changefeed.protocols.debezium_mysql import describing, elsewhere
 from changefeed.protocols.debezium_mysql.envelope import CLOCK, INTEGERS, TEXTS, TRANSACTION
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.rows import is_ours
-from changefeed.wire import heads
-from changefeed.wire.gtid import GTID
 
 _NANOS = r"[1-8]?\d{1,18}"
 _TEXT, _NUMBER = r'"[ !#-\[\]-~]*"', r"(?:0|-?[1-9]\d{0,17})"
@@ -62,9 +63,9 @@ def _told(origin: pa.Array, ours: bool) -> pa.Array:
     """No text where an origin says no more than what its members tell; NULL elsewhere."""
     flat = pc.coalesce(pc.match_substring_regex(origin, _FLAT), False)
     if ours:
-        told = pc.and_(flat, pc.and_not(heads.silent(origin, _LEFT), pc.match_substring_regex(origin, _LEFT_NS)))
+        told = pc.and_(flat, pc.and_not(templates.silent(origin, _LEFT), pc.match_substring_regex(origin, _LEFT_NS)))
     else:
-        told = pc.or_(flat, heads.silent(origin, _KNOWN))
+        told = pc.or_(flat, templates.silent(origin, _KNOWN))
     return pc.if_else(pc.coalesce(told, False), "", _no_text())
 
 

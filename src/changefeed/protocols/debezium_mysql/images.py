@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from changefeed.connect import java_json
 from changefeed.errors import ProtocolError, SchemaError, UnsupportedError
 from changefeed.model.table import TableShape
 from changefeed.model.types import ColumnType
-from changefeed.protocols.debezium_mysql import java_json, loose
+from changefeed.protocols.debezium_mysql import loose
 from changefeed.protocols.debezium_mysql.shapes import Family, Field, Told
 from changefeed.protocols.debezium_mysql.times import Irregular, Moment
 from changefeed.protocols.debezium_mysql.writing import write_irregular, writing

@@ -21,14 +21,15 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from changefeed.connect import java_json
+from changefeed.connect.schema import Node
 from changefeed.model.types import ColumnType
-from changefeed.protocols.debezium_mysql import java_json, numbers
+from changefeed.mysql.type_codes import MOST_DIMENSIONS
+from changefeed.protocols.debezium_mysql import numbers
 from changefeed.protocols.debezium_mysql.reading import reading
-from changefeed.protocols.debezium_mysql.schema import Node
 from changefeed.protocols.debezium_mysql.times import as_number
 from changefeed.wire.floats import float32
 from changefeed.wire.strict_json import Number
-from changefeed.wire.texts import MOST_DIMENSIONS
 
 _GEOMETRY = "io.debezium.data.geometry."
 NUMBER = Node("number")  # a number as it stands, for what no Connect type holds

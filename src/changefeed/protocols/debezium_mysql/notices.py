@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from changefeed.connect.parts import Part
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.event import Heartbeat
 from changefeed.model.position import Place
 from changefeed.protocols.debezium_mysql import blocks
 from changefeed.protocols.debezium_mysql.control import Record, instant, joined, key_origin, sides
-from changefeed.protocols.debezium_mysql.parts import Part
 from changefeed.protocols.debezium_mysql.reading import show
 from changefeed.wire import base64_text
 

@@ -24,15 +24,16 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from changefeed.connect import java_json
+from changefeed.connect.schema import BITS, DECIMAL, Node
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.types import ColumnType
-from changefeed.protocols.debezium_mysql import java_json, numbers, times
-from changefeed.protocols.debezium_mysql.schema import BITS, DECIMAL, Node
+from changefeed.mysql.type_codes import MOST_DIMENSIONS
+from changefeed.protocols.debezium_mysql import numbers, times
 from changefeed.protocols.debezium_mysql.times import Irregular, as_number
 from changefeed.wire import base64_text
 from changefeed.wire.floats import float32
 from changefeed.wire.strict_json import Number
-from changefeed.wire.texts import MOST_DIMENSIONS
 
 Read = Callable[[Any], Any]
 Reading = tuple[ColumnType, Read]

@@ -16,17 +16,18 @@ from typing import Any
 
 import msgspec
 
+from changefeed.columnar.events import Row
+from changefeed.connect import java_json, parts
+from changefeed.connect.parts import PLAIN, Block
+from changefeed.connect.schema import Node
 from changefeed.errors import UnsupportedError
 from changefeed.model.event import Instant
 from changefeed.model.table import TableShape
-from changefeed.protocols.debezium_mysql import envelope, java_json, loose, parts, unwrapped
+from changefeed.protocols.debezium_mysql import envelope, loose, unwrapped
 from changefeed.protocols.debezium_mysql.options import Options
-from changefeed.protocols.debezium_mysql.parts import PLAIN, Block
-from changefeed.protocols.debezium_mysql.schema import Node
 from changefeed.protocols.debezium_mysql.shapes import MARK
 from changefeed.protocols.debezium_mysql.writing import write_irregular, writing
 from changefeed.wire import base64_text
-from changefeed.wire.events import Row
 
 LETTERS = {op: letter for letter, op in envelope.OPS.items()} | {"upsert": "c"}
 

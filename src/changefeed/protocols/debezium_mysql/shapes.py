@@ -6,7 +6,7 @@ Rule 1. Rows whose schema block has the same bytes, or whose columns have the sa
 Rule 2. A NULL tells nothing: a row joins the first shape of its family that agrees where it is not NULL. A column of NULLs
         alone has no fraction digits, or without schema the type `null`. A row that lacks columns makes no shape that a
         whole row would join: the kernel, which reads whole rows, would not know of it.
-Rule 3. The table of shapes is bounded; see `wire.families`.
+Rule 3. The table of shapes is bounded; see `columnar.families`.
 
 The wire text of a shape:
 
@@ -22,13 +22,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from changefeed.columnar.families import LIMIT
+from changefeed.connect.parts import Block, Part
+from changefeed.connect.schema import Node
 from changefeed.model.table import Column, TableShape, canonical
 from changefeed.model.types import ColumnType
 from changefeed.protocols.debezium_mysql import loose
-from changefeed.protocols.debezium_mysql.parts import Block, Part
 from changefeed.protocols.debezium_mysql.reading import Read, reading
-from changefeed.protocols.debezium_mysql.schema import Node
-from changefeed.wire.families import LIMIT
 
 MARK = '{"protocol":"debezium-mysql",'
 # What a value tells of its column's type: fraction digits, or without schema the type.

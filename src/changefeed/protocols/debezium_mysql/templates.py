@@ -12,16 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from changefeed.columnar import templates
+from changefeed.columnar.templates import INTEGER, NULL, Case, Form, Head, Part, Value, Written
+from changefeed.connect import java_json
+from changefeed.connect.parts import Block
+from changefeed.connect.schema import Node
 from changefeed.model.table import TableShape
 from changefeed.model.types import BINARIES, GEOMETRIES, TEXTS, ColumnType
-from changefeed.protocols.debezium_mysql import describing, java_json, writing
+from changefeed.protocols.debezium_mysql import describing, writing
 from changefeed.protocols.debezium_mysql.envelope import CLOCK
 from changefeed.protocols.debezium_mysql.options import Options
-from changefeed.protocols.debezium_mysql.parts import Block
 from changefeed.protocols.debezium_mysql.rows import LETTERS, Cell, RowWriter, is_ours
-from changefeed.protocols.debezium_mysql.schema import Node
-from changefeed.wire import templates
-from changefeed.wire.templates import INTEGER, NULL, Case, Form, Head, Part, Value, Written
 
 _IMAGES = {"insert": ((False, True),), "read": ((False, True),), "upsert": ((False, True),), "delete": ((True, False),)}
 _UNCOMPARED = GEOMETRIES | {"vector", "null"}

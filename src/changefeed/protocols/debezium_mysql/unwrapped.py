@@ -19,14 +19,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from changefeed.connect.parts import Part
+from changefeed.connect.schema import Node
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.event import Instant
 from changefeed.model.table import canonical
 from changefeed.protocols.debezium_mysql import control, envelope, shapes
 from changefeed.protocols.debezium_mysql.changes import plain
-from changefeed.protocols.debezium_mysql.parts import Part
 from changefeed.protocols.debezium_mysql.reading import show
-from changefeed.protocols.debezium_mysql.schema import Node
 
 ADDED = "__"
 _DELETED = {"true": "delete", "false": "upsert", None: "upsert"}

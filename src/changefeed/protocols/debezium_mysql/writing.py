@@ -13,11 +13,12 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from changefeed.connect import java_json
+from changefeed.connect.schema import Node
 from changefeed.errors import UnsupportedError
 from changefeed.model import values
 from changefeed.model.types import BINARIES, ColumnType
-from changefeed.protocols.debezium_mysql import java_json, numbers, times
-from changefeed.protocols.debezium_mysql.schema import Node
+from changefeed.protocols.debezium_mysql import numbers, times
 from changefeed.wire import base64_text
 from changefeed.wire.strict_json import Number
 

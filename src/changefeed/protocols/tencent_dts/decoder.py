@@ -25,6 +25,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from changefeed.columnar.families import Families
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.batch import RECORDS, BatchBuilder, Decoded
 from changefeed.model.event import Control, DeadLetter, Heartbeat, Instant, TransactionMark
@@ -41,7 +42,6 @@ from changefeed.protocols.tencent_dts.options import Options
 from changefeed.protocols.tencent_dts.shapes import LIMIT, Described, Family, WireColumn, describe, wire_columns
 from changefeed.protocols.tencent_dts.statements import schema_change
 from changefeed.wire import protobuf
-from changefeed.wire.families import Families
 
 _HINT = ' Is "protocol" right for this topic?'
 _MAX_DEAD = 100

@@ -1,6 +1,6 @@
 """Changes to records: the same bytes again for what was read from this protocol, new ones for the rest.
 
-    changes ─ wire.events ─▶ row ─ rows, images ─▶ entry ─ batching ─▶ group ─ grouping ─▶ records
+    changes ─ columnar.events ─▶ row ─ rows, images ─▶ entry ─ batching ─▶ group ─ grouping ─▶ records
                           └▶ control event ────────▲            where to: routing
 
 Rule 1. An event whose origin has `sourceType` was read from this protocol: its header is the one it had. Others get
@@ -20,10 +20,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from changefeed.columnar.events import Row, in_order, naming
 from changefeed.errors import UnsupportedError
 from changefeed.model.batch import Decoded, record_batch
 from changefeed.model.event import Heartbeat, Instant, SchemaChange, TransactionMark
 from changefeed.model.position import Place
+from changefeed.mysql import gtid
 from changefeed.protocols.base import Stores
 from changefeed.protocols.tencent_dts import messages as m
 from changefeed.protocols.tencent_dts.batching import Groups
@@ -33,8 +35,6 @@ from changefeed.protocols.tencent_dts.grouping import Cutter, in_place
 from changefeed.protocols.tencent_dts.options import Options
 from changefeed.protocols.tencent_dts.routing import Router
 from changefeed.protocols.tencent_dts.rows import RowWriter
-from changefeed.wire import gtid
-from changefeed.wire.events import Row, in_order, naming
 
 _Event = Row | SchemaChange | TransactionMark | Heartbeat
 # What an origin or a wire text of another form than the decoder's leads to.

@@ -8,10 +8,10 @@ import msgspec
 from msgspec import Meta
 
 from changefeed.errors import ConfigError, unknown_name
+from changefeed.mysql import charsets
 from changefeed.protocols import base
 from changefeed.protocols.tencent_dts.messages import SOURCES
 from changefeed.protocols.tencent_dts.rules import Rule, read_rule
-from changefeed.wire import charsets
 
 
 class Options(base.Options, frozen=True, rename=str):  # the names as they stand, with underscores

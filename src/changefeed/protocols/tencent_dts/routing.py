@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from changefeed.columnar.events import Row
 from changefeed.model.position import Place
 from changefeed.protocols.tencent_dts.messages import DATA
 from changefeed.protocols.tencent_dts.options import Options
@@ -15,7 +16,6 @@ from changefeed.protocols.tencent_dts.rows import WireRow
 from changefeed.protocols.tencent_dts.rules import columns_of, partition
 from changefeed.protocols.tencent_dts.values import kept
 from changefeed.wire import protobuf
-from changefeed.wire.events import Row
 
 
 class Router:

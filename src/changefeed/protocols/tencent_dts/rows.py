@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from changefeed.columnar.events import Row
 from changefeed.errors import UnsupportedError
 from changefeed.model.table import TableShape
 from changefeed.protocols.tencent_dts.entries import write_pairs
@@ -22,7 +23,6 @@ from changefeed.protocols.tencent_dts.messages import CHANGE, DELETE, DML_EVENT,
 from changefeed.protocols.tencent_dts.options import Options
 from changefeed.protocols.tencent_dts.shapes import LIMIT, WireColumn, wire_columns
 from changefeed.wire import protobuf
-from changefeed.wire.events import Row
 
 _KINDS = {"insert": INSERT, "read": INSERT, "upsert": INSERT, "update": UPDATE, "delete": DELETE}
 

@@ -6,7 +6,7 @@ Rule 1. Rows whose event describes the same columns, and whose images carry the 
         has one shape for each manner of sending: the dataType and the charset of each column.
 Rule 2. A NULL says nothing of the manner: a row joins the first shape of its family that agrees where it is not NULL.
         A shape that is made from a NULL takes the usual manner of the column's type.
-Rule 3. The table of shapes is bounded; see `wire.families`.
+Rule 3. The table of shapes is bounded; see `columnar.families`.
 
 The wire text of a shape is `{"tencent-dts":{"id":{"originalType":"int(11)"}}}`: of each column what its name, type and key
 do not tell: `originalType` as sent, `dataType` and `charset` where they are not the usual ones, `properties`, `unknown` fields.
@@ -21,15 +21,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from changefeed.columnar import families
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.table import Column, TableShape, canonical
 from changefeed.model.types import ColumnType
+from changefeed.mysql import charsets
 from changefeed.protocols.tencent_dts import types
 from changefeed.protocols.tencent_dts.messages import COLUMN
 from changefeed.protocols.tencent_dts.options import Options
 from changefeed.protocols.tencent_dts.types import Manner
 from changefeed.protocols.tencent_dts.values import Write, writer
-from changefeed.wire import charsets, families, protobuf
+from changefeed.wire import protobuf
 
 LIMIT = 4096  # descriptions of columns that are kept
 _NAME = "tencent-dts"

@@ -10,8 +10,8 @@ from typing import Any
 from changefeed.errors import UnsupportedError
 from changefeed.model.event import Instant, SchemaChange
 from changefeed.model.position import Place
-from changefeed.wire.ddl import statements as ddl
-from changefeed.wire.ddl.parser import parse
+from changefeed.mysql.ddl import statements as ddl
+from changefeed.mysql.ddl.parser import parse
 
 _LONGEST = 262_144  # characters that are looked into
 _CHANGES: dict[type, str] = {

@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from changefeed.errors import ProtocolError
 from changefeed.model.types import BINARIES, GEOMETRIES, INTEGERS, TEXTS, ColumnType
-from changefeed.wire import charsets
+from changefeed.mysql import charsets
 
 Manner = tuple[int, str]  # dataType and charset
 

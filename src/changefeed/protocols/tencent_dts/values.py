@@ -33,8 +33,8 @@ from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model import values
 from changefeed.model.types import BINARIES, GEOMETRIES, INTEGERS, ColumnType
 from changefeed.model.values import IrregularError
+from changefeed.mysql import charsets
 from changefeed.protocols.tencent_dts.types import BYTES, NUMBERS, STRING, TEMPORAL
-from changefeed.wire import charsets
 from changefeed.wire.floats import float32
 from changefeed.wire.go_json import W_RAW
 

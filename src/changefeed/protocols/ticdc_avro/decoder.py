@@ -23,6 +23,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from changefeed.columnar.families import Families
+from changefeed.columnar.records import Headers, dead_letter, each_record
 from changefeed.errors import ConfigError, ProtocolError, SchemaError
 from changefeed.model.batch import BatchBuilder, Decoded
 from changefeed.model.event import Control, DeadLetter
@@ -35,10 +37,9 @@ from changefeed.protocols.ticdc_avro.families import Family, Image
 from changefeed.protocols.ticdc_avro.options import NAME, NO_REGISTRY, Options
 from changefeed.protocols.ticdc_avro.schema_text import BEFORE, CHECKSUM, COMMIT_TS, CORRUPTED, OP, PHYSICAL, VERSION
 from changefeed.protocols.ticdc_avro.schemas import RowSchema, understand
-from changefeed.wire import avro, confluent, tso
-from changefeed.wire.families import Families
-from changefeed.wire.records import Headers, dead_letter, each_record
-from changefeed.wire.zone import zone
+from changefeed.ticdc import tso
+from changefeed.ticdc.zone import zone
+from changefeed.wire import avro, confluent
 
 _OPS = {"c": "insert", "u": "update", "d": "delete"}
 _MARKER_BYTES = 9

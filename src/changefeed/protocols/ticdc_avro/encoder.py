@@ -1,7 +1,7 @@
 """Changes to records, byte for byte as either producer writes them.
 
-    changes ─ wire.events ─▶ row ─ key changed? ─▶ rows ─▶ key, value ─▶ records
-                          └▶ schema change, resolved mark ─▶ marks ────────┘        where to: wire.routing
+    changes ─ columnar.events ─▶ row ─ key changed? ─▶ rows ─▶ key, value ─▶ records
+                          └▶ schema change, resolved mark ─▶ marks ────────┘        where to: ticdc.routing
 
 Rule 1. A row from elsewhere whose handle key changes is two records: the delete of the old key, then the insert; with
         output-raw-change-event it stays one update. A row that was read from this protocol is written as it was.
@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from changefeed.columnar.events import Row, in_order, naming
 from changefeed.errors import UnsupportedError
 from changefeed.model.batch import Decoded, record_batch
 from changefeed.model.event import Resolved, SchemaChange
@@ -28,10 +29,10 @@ from changefeed.protocols.ticdc_avro import marks
 from changefeed.protocols.ticdc_avro.options import NAME, Options
 from changefeed.protocols.ticdc_avro.rows import RowWriter
 from changefeed.protocols.ticdc_avro.schema_text import CHECKSUM, CORRUPTED, VERSION
-from changefeed.wire import tso
-from changefeed.wire.ddl_actions import CODES
-from changefeed.wire.events import Row, commit_ts, in_order, naming
-from changefeed.wire.routing import Offsets, Router
+from changefeed.ticdc import tso
+from changefeed.ticdc.commit_ts import commit_ts
+from changefeed.ticdc.ddl_actions import CODES
+from changefeed.ticdc.routing import Offsets, Router
 
 _OVERHEAD = 36  # what Kafka adds to a record at most
 _CODE_LIMIT = 2**31

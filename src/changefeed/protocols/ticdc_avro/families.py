@@ -19,8 +19,8 @@ from changefeed.model.table import TableShape, canonical
 from changefeed.protocols.ticdc_avro.options import NAME
 from changefeed.protocols.ticdc_avro.schemas import RowSchema
 from changefeed.protocols.ticdc_avro.values import Read, reader
-from changefeed.wire.digits import ShapesByDigits, with_digits
-from changefeed.wire.texts import TEMPORAL, Irregular, Moment
+from changefeed.ticdc.digits import ShapesByDigits, with_digits
+from changefeed.ticdc.texts import TEMPORAL, Irregular, Moment
 
 
 @dataclass(slots=True)

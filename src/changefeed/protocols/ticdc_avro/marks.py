@@ -12,9 +12,10 @@ from typing import Any
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.event import Instant, Resolved, SchemaChange
 from changefeed.model.position import Place
-from changefeed.wire import strict_json, tso
+from changefeed.ticdc import tso
+from changefeed.ticdc.ddl_actions import action
+from changefeed.wire import strict_json
 from changefeed.wire.cursor import Cursor
-from changefeed.wire.ddl_actions import action
 from changefeed.wire.go_json import W_HTML
 from changefeed.wire.json_form import UINT64, integer, mapping, refuse_others, string
 from changefeed.wire.strict_json import marked, unmarked

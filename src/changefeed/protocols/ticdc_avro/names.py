@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from changefeed.errors import ConfigError
-from changefeed.wire import dispatch
+from changefeed.ticdc import dispatch
 
 _INVALID = re.compile(r"[^A-Za-z0-9_]")
 _EXPRESSION = re.compile(r"[A-Za-z0-9._-]*\{schema\}[A-Za-z0-9._-]*\{table\}[A-Za-z0-9._-]*")

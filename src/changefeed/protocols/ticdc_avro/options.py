@@ -9,8 +9,8 @@ from msgspec import Meta
 from changefeed.errors import ConfigError
 from changefeed.protocols import base
 from changefeed.protocols.ticdc_avro.names import TopicRule, check_topic
-from changefeed.wire.dispatch import CaseSensitive, Columns, Dispatching, Index, Partition, PartitionNum, Rules
-from changefeed.wire.zone import zone
+from changefeed.ticdc.dispatch import CaseSensitive, Columns, Dispatching, Index, Partition, PartitionNum, Rules
+from changefeed.ticdc.zone import zone
 
 NAME = "ticdc-avro"
 NO_REGISTRY = (

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from changefeed.columnar.events import Row
 from changefeed.errors import ConfigError, ProtocolError, SchemaRegistryError, UnsupportedError
 from changefeed.model.table import Column, TableShape
 from changefeed.protocols.base import Stores
@@ -38,9 +39,9 @@ from changefeed.protocols.ticdc_avro.schema_text import (
 )
 from changefeed.protocols.ticdc_avro.schemas import RowSchema, understand
 from changefeed.protocols.ticdc_avro.values import Write, write_irregular, writer
-from changefeed.wire import avro, confluent, tso
-from changefeed.wire.events import Row
-from changefeed.wire.zone import zone
+from changefeed.ticdc import tso
+from changefeed.ticdc.zone import zone
+from changefeed.wire import avro, confluent
 
 Text = tuple[int | None, str]  # a schema's text, with the id it was read with
 _OPS = {"insert": "c", "read": "c", "update": "u", "upsert": "u", "delete": "d"}

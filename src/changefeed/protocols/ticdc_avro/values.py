@@ -15,7 +15,7 @@
     TIMESTAMP            string           the same, in the producer's zone
     TiDBVECTORFloat32    string           [1,2.5]
 
-What a type cannot hold is `wire.texts.Irregular`: NULL in the column, its bytes beside it.
+What a type cannot hold is `ticdc.texts.Irregular`: NULL in the column, its bytes beside it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from typing import Any
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model import values as model
 from changefeed.model.types import ColumnType
+from changefeed.ticdc.texts import Irregular, moment, or_irregular, read_string, read_vector
+from changefeed.ticdc.zone import to_local
 from changefeed.wire.avro import read_decimal, write_decimal
 from changefeed.wire.floats import fixed
-from changefeed.wire.texts import Irregular, moment, or_irregular, read_string, read_vector
-from changefeed.wire.zone import to_local
 
 Read = Callable[[Any], Any]
 Write = Callable[[Any], Any]

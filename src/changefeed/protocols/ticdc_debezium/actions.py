@@ -11,7 +11,7 @@ TiDB writes the statement from what it had parsed: keywords in upper case, names
 from __future__ import annotations
 
 from changefeed.errors import UnsupportedError
-from changefeed.wire.ddl.tokens import Tokens
+from changefeed.mysql.ddl.tokens import Tokens
 
 _MOST_TOKENS = 100_000
 # First words of a statement -> what it does.

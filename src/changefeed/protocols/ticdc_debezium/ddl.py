@@ -20,8 +20,8 @@ from changefeed.protocols.ticdc_debezium import actions, blocks, source, table_c
 from changefeed.protocols.ticdc_debezium.document import Document
 from changefeed.protocols.ticdc_debezium.options import Options
 from changefeed.protocols.ticdc_debezium.source import Source
-from changefeed.wire import tso
-from changefeed.wire.events import needed_ts
+from changefeed.ticdc import tso
+from changefeed.ticdc.commit_ts import needed_ts
 from changefeed.wire.go_json import W_RAW
 from changefeed.wire.json_form import INT64, integer, refuse_others, show, string
 from changefeed.wire.strict_json import REPLACED, Number

@@ -19,11 +19,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from changefeed.columnar.families import Families
+from changefeed.columnar.records import dead_letter, each_record
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.batch import BatchBuilder, Decoded
 from changefeed.model.event import Control, DeadLetter, Instant, Resolved
 from changefeed.model.position import Place
 from changefeed.model.table import canonical
+from changefeed.mysql.type_codes import MOST_COLUMNS
 from changefeed.protocols.base import Stores
 from changefeed.protocols.ticdc_debezium import blocks, ddl, document, source
 from changefeed.protocols.ticdc_debezium.document import Document
@@ -32,11 +35,9 @@ from changefeed.protocols.ticdc_debezium.options import Options
 from changefeed.protocols.ticdc_debezium.schema import key_table
 from changefeed.protocols.ticdc_debezium.shapes import Described, Family, family
 from changefeed.protocols.ticdc_debezium.source import Source
-from changefeed.wire import compression, tso
-from changefeed.wire.families import Families
+from changefeed.ticdc import tso
+from changefeed.wire import compression
 from changefeed.wire.json_form import INT64, integer, mapping, refuse_others, show
-from changefeed.wire.mysql import MOST_COLUMNS
-from changefeed.wire.records import dead_letter, each_record
 
 NAME = "ticdc-debezium"
 _HINT = ' Is "protocol" right for this topic?'

@@ -18,12 +18,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from changefeed.columnar.conversions import ByColumn, Column, counted, instants, wrapped
 from changefeed.model import values as model
 from changefeed.model.types import TEXTS, ColumnType
 from changefeed.protocols.ticdc_debezium.times import DAY_US, FIRST_DAY, LAST_DAY, unit_of
 from changefeed.protocols.ticdc_debezium.values import Irregular, reader, writer
 from changefeed.wire import strict_json
-from changefeed.wire.columns import ByColumn, Column, counted, instants, wrapped
 
 _BIGINT, _TINYINT = ColumnType("bigint"), ColumnType("tinyint")
 

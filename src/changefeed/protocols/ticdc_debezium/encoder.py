@@ -1,8 +1,8 @@
 """Changes to records, byte for byte as either producer writes them.
 
-    changes ─ wire.events ─▶ row ─ rows ──────────────▶ key, value ─ compression ─▶ records
+    changes ─ columnar.events ─▶ row ─ rows ──────────────▶ key, value ─ compression ─▶ records
                           ├▶ schema change ─ ddl ────────┤
-                          └▶ resolved mark ─ watermark ──┘        where to: wire.routing
+                          └▶ resolved mark ─ watermark ──┘        where to: ticdc.routing
 
 One event is one record. Resolved marks are sent with enable-tidb-extension only. What has no place in the protocol
 (heartbeats, transaction marks, dead letters) is not written: see `Capabilities`.
@@ -15,6 +15,7 @@ from itertools import repeat
 
 import pyarrow as pa
 
+from changefeed.columnar.events import Lines, Row, in_order, naming
 from changefeed.model.batch import Decoded, RecordBuilder, TableBatch, record_columns
 from changefeed.model.event import Control, Resolved, SchemaChange
 from changefeed.model.position import Place
@@ -24,9 +25,10 @@ from changefeed.protocols.ticdc_debezium import blocks, ddl, source
 from changefeed.protocols.ticdc_debezium.options import Options
 from changefeed.protocols.ticdc_debezium.rows import RowWriter
 from changefeed.protocols.ticdc_debezium.templates import Templates
-from changefeed.wire import compression, heads
-from changefeed.wire.events import Lines, Row, in_order, naming, needed_ts
-from changefeed.wire.routing import Offsets, Router
+from changefeed.ticdc import commit_ts
+from changefeed.ticdc.commit_ts import needed_ts
+from changefeed.ticdc.routing import Offsets, Router
+from changefeed.wire import compression
 
 Message = tuple[bytes | None, bytes]
 
@@ -75,7 +77,7 @@ class Encoder:
             "key": pa.nulls(len(rows), pa.binary()) if keys is None else keys,
             "value": values,
         }
-        return pa.RecordBatch.from_pydict(columns | self._router.places(shape, rows, heads.commit_ts(rows)))
+        return pa.RecordBatch.from_pydict(columns | self._router.places(shape, rows, commit_ts.column(rows)))
 
     def _records(self, lines: pa.RecordBatch) -> pa.RecordBatch:
         self._router.went(lines)

@@ -8,9 +8,9 @@ from msgspec import Meta
 
 from changefeed.errors import ConfigError
 from changefeed.protocols import base
-from changefeed.wire.dispatch import CaseSensitive, Columns, Dispatching, Index, Partition, PartitionNum, Rules, Topic
-from changefeed.wire.large_messages import check_compression, check_limits
-from changefeed.wire.zone import zone
+from changefeed.ticdc.dispatch import CaseSensitive, Columns, Dispatching, Index, Partition, PartitionNum, Rules, Topic
+from changefeed.ticdc.large_messages import check_compression, check_limits
+from changefeed.ticdc.zone import zone
 
 
 class Options(Dispatching, base.Options, frozen=True):

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from changefeed.columnar.events import Row
 from changefeed.errors import UnsupportedError
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
@@ -28,7 +29,6 @@ from changefeed.protocols.ticdc_debezium.options import Options
 from changefeed.protocols.ticdc_debezium.source import CONNECTOR
 from changefeed.protocols.ticdc_debezium.types import described, optional
 from changefeed.protocols.ticdc_debezium.values import write_irregular, writer
-from changefeed.wire.events import Row
 from changefeed.wire.go_json import W_RAW
 
 OPS = {"insert": "c", "read": "c", "update": "u", "upsert": "u", "delete": "d"}

@@ -4,7 +4,7 @@ Rule 1. Rows with the same schema blocks, the same key columns and the same colu
         has a shape for each set of types that its values alone show: digits of timestamps, and without a schema all.
 Rule 2. A NULL shows nothing: a row joins the first shape of its family that agrees where it does show something. A column
         of NULLs alone is `timestamp`, or `null` without a schema.
-Rule 3. The table of shapes is bounded; see `wire.families`.
+Rule 3. The table of shapes is bounded; see `columnar.families`.
 Rule 4. `key` is known from the key's payload; without a Kafka key, or when it has columns that the row has not, nobody said.
 
 The wire text of a shape is `{"connector":"TiCDC","key":…,"value":…}`: the texts of the two schema blocks, null for a document
@@ -17,12 +17,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from changefeed.columnar.families import LIMIT
 from changefeed.errors import SchemaError
 from changefeed.model.table import Column, TableShape, canonical
 from changefeed.model.types import ColumnType
 from changefeed.protocols.ticdc_debezium.schema import Fields, key_schema, row_schema
 from changefeed.protocols.ticdc_debezium.source import CONNECTOR
-from changefeed.wire.families import LIMIT
 from changefeed.wire.json_form import show
 
 _NOTHING_SHOWN = ColumnType("null")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from changefeed.errors import ProtocolError, SchemaError
-from changefeed.wire import tso
+from changefeed.ticdc import tso
 from changefeed.wire.go_json import W_RAW
 from changefeed.wire.json_form import INT64, UINT64, integer, mapping, refuse_others, show, string
 from changefeed.wire.strict_json import REPLACED, Number

@@ -18,10 +18,10 @@ from changefeed.errors import UnsupportedError
 from changefeed.model.event import SchemaChange
 from changefeed.model.table import Column
 from changefeed.model.types import BINARIES, NAMES, TEXTS, ColumnType
+from changefeed.mysql.ddl import parse
+from changefeed.mysql.ddl.statements import CreateTable, RenameTable, Statement
 from changefeed.protocols.ticdc_debezium import actions
 from changefeed.protocols.ticdc_debezium.types import optional, tidb_type
-from changefeed.wire.ddl import parse
-from changefeed.wire.ddl.statements import CreateTable, RenameTable, Statement
 
 _LENGTH = {"bit": 1, "char": 1, "binary": 1, "varchar": 5, "varbinary": 5, "decimal": 10}
 _DIGITS = frozenset({"datetime", "timestamp", "time"})

@@ -16,6 +16,8 @@ from datetime import date
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changefeed.columnar import templates
+from changefeed.columnar.templates import INTEGER, NULL, Case, Form, Head, Part, Value, Written
 from changefeed.model.batch import TableBatch
 from changefeed.model.table import TableShape
 from changefeed.model.types import BINARIES, INTEGERS, TEXTS, ColumnType
@@ -23,8 +25,7 @@ from changefeed.protocols.ticdc_debezium import blocks, source
 from changefeed.protocols.ticdc_debezium.options import Options
 from changefeed.protocols.ticdc_debezium.rows import OPS, ColumnWriter, RowWriter, ShapeWriter, is_ours
 from changefeed.protocols.ticdc_debezium.times import DAY_US, LAST_DAY, unit_of
-from changefeed.wire import heads, templates, tso
-from changefeed.wire.templates import INTEGER, NULL, Case, Form, Head, Part, Value, Written
+from changefeed.ticdc import commit_ts, tso
 
 _ORIGIN = r'^\{"ts_ms":(?P<clock>0|-?[1-9]\d{0,17}),"cluster_id":(?P<cluster>"[^"\\]*")\}$'
 _START = r"^(?:0|[1-9]\d{0,17})$"
@@ -90,7 +91,7 @@ class Templates:
 
     def heads(self, table: TableBatch) -> dict[str, pa.Array]:
         """The columns that the templates name."""
-        ts = heads.commit_ts(table.rows)
+        ts = commit_ts.column(table.rows)
         ms = pc.shift_right(ts, pa.scalar(tso.LOGICAL_BITS, pa.uint64()))
         found = {"ts": ts, "ms": ms}
         if is_ours(table.shape):

@@ -40,12 +40,12 @@ from changefeed.protocols.ticdc_debezium.times import (
     unit_of,
     write_time,
 )
+from changefeed.ticdc.texts import read_vector
 from changefeed.wire import base64_text
 from changefeed.wire.floats import fixed, float32
 from changefeed.wire.go_json import W_RAW
 from changefeed.wire.json_form import show
 from changefeed.wire.strict_json import REPLACED, Number
-from changefeed.wire.texts import read_vector
 
 Read = Callable[[Any], Any]
 Write = Callable[[Any], str]

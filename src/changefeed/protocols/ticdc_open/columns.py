@@ -18,8 +18,8 @@ from typing import Any
 
 from changefeed.errors import UnsupportedError
 from changefeed.model.table import Column, TableShape
+from changefeed.mysql import type_codes
 from changefeed.protocols.ticdc_open.values import write_irregular, writer
-from changefeed.wire import mysql
 from changefeed.wire.go_json import Writer
 
 
@@ -100,16 +100,16 @@ def wire_columns(shape: TableShape) -> list[dict[str, Any]] | None:
 
 
 def _describe(column: Column, several: bool, shape: TableShape) -> dict[str, Any]:
-    code = mysql.type_code(column.type)
+    code = type_codes.type_code(column.type)
     if code is None:
         raise UnsupportedError(
             f"ticdc-open cannot carry {shape.database}.{shape.table}.{column.name} of type {column.type}"
         )
-    flags = mysql.type_flags(column.type)
+    flags = type_codes.type_flags(column.type)
     if column.key:
-        flags |= mysql.HANDLE | mysql.PRIMARY | (mysql.MULTIPLE if several else 0)
+        flags |= type_codes.HANDLE | type_codes.PRIMARY | (type_codes.MULTIPLE if several else 0)
     elif column.nullable is not False:
-        flags |= mysql.NULLABLE
+        flags |= type_codes.NULLABLE
     return {"t": code, "h": True, "f": flags} if column.key else {"t": code, "f": flags}
 
 

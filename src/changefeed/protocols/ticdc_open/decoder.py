@@ -23,6 +23,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from changefeed.columnar.families import Families
+from changefeed.columnar.records import dead_letter, each_record
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.batch import BatchBuilder, Decoded
 from changefeed.model.event import Control, DeadLetter, Instant, Resolved, SchemaChange
@@ -34,12 +36,11 @@ from changefeed.protocols.ticdc_open.envelope import Described, EventKey, Image,
 from changefeed.protocols.ticdc_open.images import Images
 from changefeed.protocols.ticdc_open.options import Options
 from changefeed.protocols.ticdc_open.shapes import LIMIT, Compiled, Family, compile_column, wire_text
-from changefeed.wire import compression, tso
-from changefeed.wire.ddl_actions import action
-from changefeed.wire.families import Families
-from changefeed.wire.records import dead_letter, each_record
+from changefeed.ticdc import tso
+from changefeed.ticdc.ddl_actions import action
+from changefeed.ticdc.zone import zone
+from changefeed.wire import compression
 from changefeed.wire.strict_json import unmarked
-from changefeed.wire.zone import zone
 
 NAME = "ticdc-open"
 _MOST_DEAD = 100

@@ -1,8 +1,8 @@
 """Changes to records, byte for byte as either producer writes them.
 
-    changes ─ wire.events ─▶ row ─ rows ─▶ message ─ too large? ─▶ batching ─▶ framing ─▶ records
+    changes ─ columnar.events ─▶ row ─ rows ─▶ message ─ too large? ─▶ batching ─▶ framing ─▶ records
                           └▶ schema change, resolved mark ────────────┘
-                                              where to: wire.routing
+                                              where to: ticdc.routing
 
 What has no place in the protocol (heartbeats, transaction marks, dead letters) is not written: see `Capabilities`.
 """
@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
+from changefeed.columnar.events import Lines, Row, in_order, naming
 from changefeed.errors import ConfigError, UnsupportedError
 from changefeed.model.batch import Decoded, TableBatch, record_columns
 from changefeed.model.event import Control, Resolved, SchemaChange
@@ -23,11 +24,12 @@ from changefeed.protocols.ticdc_open.batching import Batches, alone
 from changefeed.protocols.ticdc_open.options import Options
 from changefeed.protocols.ticdc_open.rows import RowWriter
 from changefeed.protocols.ticdc_open.templates import Templates
-from changefeed.wire import compression, heads
-from changefeed.wire.claim_check import new_file_name
-from changefeed.wire.ddl_actions import CODES
-from changefeed.wire.events import Lines, Row, in_order, naming, needed_ts
-from changefeed.wire.routing import Offsets, Router
+from changefeed.ticdc import commit_ts
+from changefeed.ticdc.claim_check import new_file_name
+from changefeed.ticdc.commit_ts import needed_ts
+from changefeed.ticdc.ddl_actions import CODES
+from changefeed.ticdc.routing import Offsets, Router
+from changefeed.wire import compression
 from changefeed.wire.strict_json import marked
 
 
@@ -86,7 +88,7 @@ class Encoder:
         record = rows.column("record")
         source = record if self._rows.shape(shape).ours else pa.nulls(len(rows), record.type)
         columns = {"ordinal": rows.column("ordinal"), "source": source, "key": keys, "value": values}
-        return pa.RecordBatch.from_pydict(columns | self._router.places(shape, rows, heads.commit_ts(rows)))
+        return pa.RecordBatch.from_pydict(columns | self._router.places(shape, rows, commit_ts.column(rows)))
 
     def _row(self, row: Row, batches: Batches) -> None:
         key, value = self._message(row)

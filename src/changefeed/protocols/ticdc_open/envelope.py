@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from changefeed.errors import ProtocolError, SchemaError
+from changefeed.mysql.type_codes import MOST_COLUMNS
 from changefeed.wire import strict_json
 from changefeed.wire.go_json import Writer
 from changefeed.wire.json_form import at, integer, mapping, refuse_others, show, string, unicode_name
-from changefeed.wire.mysql import MOST_COLUMNS
 from changefeed.wire.strict_json import Number
 
 ROW, DDL, RESOLVED = 1, 2, 3

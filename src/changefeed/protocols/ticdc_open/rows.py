@@ -19,17 +19,19 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+from changefeed.columnar.events import Row
 from changefeed.errors import UnsupportedError
 from changefeed.model.table import TableShape
+from changefeed.mysql import type_codes
 from changefeed.protocols.ticdc_open import envelope
 from changefeed.protocols.ticdc_open.columns import ColumnWriter, ShapeWriter, Style, shape_writer
 from changefeed.protocols.ticdc_open.options import Options
 from changefeed.protocols.ticdc_open.values import writer
-from changefeed.wire import compression, mysql
-from changefeed.wire.events import Row, needed_ts
+from changefeed.ticdc.commit_ts import needed_ts
+from changefeed.ticdc.zone import zone
+from changefeed.wire import compression
 from changefeed.wire.go_json import W_HTML, W_RAW
 from changefeed.wire.strict_json import marked
-from changefeed.wire.zone import zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,7 @@ class RowWriter:
         text = f'"t":{code},' + ('"h":true,' if entry.get("h") else "") + (f'"f":{flags},' if "f" in entry else "")
         if value is None or isinstance(value, str):
             return f'{text}"v":{"null" if value is None else self.json.string(value)}'
-        write = writer(mysql.column_type(code, flags), code, self._style.zone, self.json, False)
+        write = writer(type_codes.column_type(code, flags), code, self._style.zone, self.json, False)
         return f'{text}"v":{write(value)}'
 
 

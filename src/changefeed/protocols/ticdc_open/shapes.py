@@ -1,6 +1,6 @@
 """From described columns to table shapes: compiled once, then looked up.
 
-Rows that describe the same columns in the same way are one family; its shapes differ by fraction digits: `wire.digits`.
+Rows that describe the same columns in the same way are one family; its shapes differ by fraction digits: `ticdc.digits`.
 
 The wire text of a shape is `{"columns":[{"t":8,"h":true,"f":11},…]}`, one entry a column, members only if they were
 sent. When `p` describes columns otherwise than `u`, its own list stands in `before`.
@@ -15,12 +15,12 @@ from typing import Any
 
 from changefeed.errors import SchemaError
 from changefeed.model.table import Column, TableShape, canonical
+from changefeed.mysql import type_codes
 from changefeed.protocols.ticdc_open.envelope import Described
 from changefeed.protocols.ticdc_open.values import Read, reader
-from changefeed.wire import mysql
-from changefeed.wire.digits import ShapesByDigits, with_digits
+from changefeed.ticdc.digits import ShapesByDigits, with_digits
+from changefeed.ticdc.texts import TEMPORAL
 from changefeed.wire.strict_json import Number
-from changefeed.wire.texts import TEMPORAL
 
 LIMIT = 4096  # descriptions of columns that are kept compiled
 _MAX_FLAGS = 2**63 - 1
@@ -43,12 +43,12 @@ def compile_column(described: Described, zone: tzinfo, legacy: bool) -> Compiled
     """
     name, t, h, f = described
     code, flags = _small(t, "t", name), 0 if f is None else _small(f, "f", name)
-    kind = mysql.column_type(code, flags)
-    key = bool(h) or bool(flags & mysql.HANDLE)
+    kind = type_codes.column_type(code, flags)
+    key = bool(h) or bool(flags & type_codes.HANDLE)
     if f is None and h is None:
         column = Column(name, kind)
     else:
-        column = Column(name, kind, None if f is None else bool(flags & mysql.NULLABLE), key)
+        column = Column(name, kind, None if f is None else bool(flags & type_codes.NULLABLE), key)
     return Compiled(column, reader(kind, code, zone, legacy), kind.name in TEMPORAL)
 
 

@@ -15,17 +15,18 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changefeed.columnar import templates
+from changefeed.columnar.templates import INTEGER, NULL, Case, Form, Head, Part, Value, Written
 from changefeed.model.batch import TableBatch
 from changefeed.model.table import TableShape
 from changefeed.model.types import BINARIES, INTEGERS, TEXTS, ColumnType
+from changefeed.mysql.type_codes import TEXT_CODES
 from changefeed.protocols.ticdc_open.batching import OVERHEAD, VERSION
 from changefeed.protocols.ticdc_open.columns import ColumnWriter, ShapeWriter
 from changefeed.protocols.ticdc_open.options import Options
 from changefeed.protocols.ticdc_open.rows import RowWriter
-from changefeed.wire import heads, templates
-from changefeed.wire.mysql import TEXT_CODES
-from changefeed.wire.templates import INTEGER, NULL, Case, Form, Head, Part, Value, Written
-from changefeed.wire.zone import ahead, zone
+from changefeed.ticdc import commit_ts
+from changefeed.ticdc.zone import ahead, zone
 
 _NUMBER = r"(?:0|-?[1-9]\d{0,17})"
 _ORIGIN = rf'^\{{(?:"rid":-?[1-9]\d{{0,17}}(?:,"ptn":{_NUMBER})?|"ptn":{_NUMBER})\}}$'
@@ -102,7 +103,7 @@ class Templates:
 
     def heads(self, table: TableBatch) -> dict[str, pa.Array]:
         """The columns that the templates name."""
-        return {"ts": heads.commit_ts(table.rows), "members": self._members(table.rows.column("origin"))}
+        return {"ts": commit_ts.column(table.rows), "members": self._members(table.rows.column("origin"))}
 
     def _members(self, origin: pa.Array) -> pa.Array:
         """`,"rid":7,"ptn":0`, or nothing; NULL where an origin says more of a message."""
@@ -111,7 +112,7 @@ class Templates:
         pattern = r"^\{(.*)\}$" if self._rows.classic else r'^\{(?:"rid":-?\d+,?)?(.*)\}$'
         said = pc.replace_substring_regex(origin, pattern, r",\1")
         said = pc.if_else(pc.equal(said, ","), "", said)
-        silent = pc.if_else(heads.silent(origin, _NAMES), "", pa.scalar(None, pa.string()))
+        silent = pc.if_else(templates.silent(origin, _NAMES), "", pa.scalar(None, pa.string()))
         return pc.if_else(pc.coalesce(pc.match_substring_regex(origin, _ORIGIN), False), said, silent)
 
 

@@ -13,10 +13,10 @@ r"""Column values: JSON `v` ⇄ ready values (see `model.values`), one case a ty
     vector                    225               "[1,2.5]"
     text kinds, blob kinds    249–252           base64 of the bytes, text and blob alike
     char, varchar             15 253 254        string
-    binary, varbinary         15 253 254 + f&1  what `strconv.Quote` prints, see `wire.go_quote`
+    binary, varbinary         15 253 254 + f&1  what `strconv.Quote` prints, see `ticdc.go_quote`
 
 Rule 1. A value of another form than its type's is an error, never converted.
-Rule 2. One of the form that the type cannot hold is `wire.texts.Irregular`.
+Rule 2. One of the form that the type cannot hold is `ticdc.texts.Irregular`.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ from typing import Any
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model import values as model
 from changefeed.model.types import BINARIES, INTEGERS, TEXTS, ColumnType
-from changefeed.wire import base64_text, go_quote
+from changefeed.mysql.type_codes import TEXT_CODES
+from changefeed.ticdc import go_quote
+from changefeed.ticdc.texts import TEMPORAL, Irregular, moment, or_irregular, read_string, read_vector
+from changefeed.ticdc.zone import to_local
+from changefeed.wire import base64_text
 from changefeed.wire.floats import fixed, float32
 from changefeed.wire.go_json import Writer
 from changefeed.wire.json_form import show
-from changefeed.wire.mysql import TEXT_CODES
 from changefeed.wire.strict_json import Number
-from changefeed.wire.texts import TEMPORAL, Irregular, moment, or_irregular, read_string, read_vector
-from changefeed.wire.zone import to_local
 
 Read = Callable[[Any], Any]
 Write = Callable[[Any], str]

@@ -1,0 +1,150 @@
+"""The net under every decoder: what is raised for one record becomes a dead letter of it, and the others are decoded.
+
+    batch ─▶ kernel and reference ─raises─▶ the reference alone ─raises─▶ the reference, record by record
+                                                                             └─raises─▶ dead letter, reason `defect`
+
+Rule 1. A decoder raises nothing for what a record holds. Where one does all the same, that is a defect of changefeed: it costs
+        this record, which is kept with the trace, and not the pipeline. A panic of the kernel is the same.
+Rule 2. What is meant to stop stops: the user's configuration, the outside (files, schema registry), memory, an interrupt.
+Rule 3. What is known of the order of records goes back to where it was before the batch, and before a record that raised.
+Rule 4. Shapes are forgotten when there are many, before a batch, and after one that raised. Kernel and reference count the
+        same, so that rows join the same shapes with either.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from changefeed.codec.placement import joined, placed
+from changefeed.columnar.records import each_record
+from changefeed.errors import ChangefeedError, ProtocolError, UnsupportedError
+from changefeed.model.batch import Decoded, TableBatch
+from changefeed.model.event import Control, DeadLetter
+from changefeed.model.table import TableShape
+from changefeed.protocols.base import Decoder, FragmentDecoder, OrderedDecoder
+
+MAX_SHAPES = 4096
+MAX_TEXT = 1 << 26  # characters of the shapes' wire texts
+_log = logging.getLogger(__name__)
+_MOST_TRACE = 8000
+
+
+class Door:
+    """A decoder that never raises for what a record holds.
+
+    Attributes:
+        name: of the protocol.
+    """
+
+    def __init__(self, name: str, reference: Decoder) -> None:
+        self.name = name
+        self._reference = reference
+        self._shapes_met: set[TableShape] = set()
+        self._text = 0
+
+    def decode(self, records: pa.RecordBatch) -> Decoded:
+        """What the records mean; see `protocols.base.Decoder`."""
+        if len(self._shapes_met) > MAX_SHAPES or self._text > MAX_TEXT:
+            self.forget()
+        mark = self._mark()
+        try:
+            decoded = self._decode(records)
+        except BaseException as error:  # a defect, or a panic, must not stop the pipeline: rule 1
+            if not _is_defect(error):
+                raise
+            _log.exception("%s: a batch of %d records could not be decoded as a whole", self.name, len(records))
+            return self._saved(records, mark)
+        self._count(decoded.tables)
+        return decoded
+
+    def forget(self) -> None:
+        """Lets go of the shapes; see `protocols.base.Decoder`."""
+        self._reference.forget()
+        self._shapes_met.clear()
+        self._text = 0
+
+    def _decode(self, records: pa.RecordBatch) -> Decoded:
+        return self._reference.decode(records)
+
+    def _count(self, tables: Iterable[TableBatch]) -> None:
+        for table in tables:
+            if table.shape not in self._shapes_met:
+                self._shapes_met.add(table.shape)
+                self._text += len(table.shape.wire)
+
+    def _mark(self) -> Any:
+        return self._reference.mark() if isinstance(self._reference, OrderedDecoder) else None
+
+    def _rewind(self, mark: Any) -> None:
+        if isinstance(self._reference, OrderedDecoder):
+            self._reference.rewind(mark)
+
+    def _saved(self, records: pa.RecordBatch, mark: Any) -> Decoded:
+        """What the reference says, of the whole batch or of one record after the other."""
+        self._rewind(mark)
+        self.forget()
+        try:
+            return self._reference.decode(records)
+        except BaseException as error:  # the same: now the records are decoded one by one
+            if not _is_defect(error):
+                raise
+            self._rewind(mark)
+            return self._one_by_one(records)
+        finally:
+            self.forget()
+
+    def _one_by_one(self, records: pa.RecordBatch) -> Decoded:
+        tables: list[TableBatch] = []
+        control: list[Control] = []
+        dead: list[DeadLetter] = []
+        for row in range(len(records)):
+            mark, record = self._mark(), records.slice(row, 1)
+            try:
+                answer = placed(self._reference.decode(record), pa.array([row], pa.int32()))
+            except BaseException as error:  # the same: this is the record, and it becomes a letter
+                if not _is_defect(error):
+                    raise
+                self._rewind(mark)
+                answer = placed(Decoded(dead=list(_letters(self.name, record, error))), pa.array([row], pa.int32()))
+            tables += answer.tables
+            control += answer.control
+            dead += answer.dead
+        return Decoded(joined(tables), control, dead)
+
+
+class FragmentDoor(Door):
+    """The same of a decoder that keeps records whose remainder has not come."""
+
+    def waiting(self) -> pa.RecordBatch:
+        """The records of incomplete groups; see `protocols.base.FragmentDecoder`."""
+        assert isinstance(self._reference, FragmentDecoder)
+        return self._reference.waiting()
+
+
+def door(name: str, reference: Decoder) -> Door:
+    """The door to a reference that has no kernel."""
+    return (FragmentDoor if isinstance(reference, FragmentDecoder) else Door)(name, reference)
+
+
+def _is_defect(error: BaseException) -> bool:
+    """Whether nobody raises this on purpose: neither for the user, nor for the outside, nor to stop."""
+    if isinstance(error, ProtocolError | UnsupportedError):
+        return True  # meant for a letter, but nobody caught it
+    if isinstance(error, ChangefeedError | OSError | MemoryError):
+        return False
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"  # which no module has to import
+
+
+def _letters(name: str, record: pa.RecordBatch, error: BaseException) -> Iterator[DeadLetter]:
+    trace = "".join(traceback.format_exception(error))[-_MOST_TRACE:]
+    for place, key, value, headers in each_record(record):
+        text = (
+            f"{name}: {type(error).__name__}: {error!s:.200} ({place}). This is a defect of changefeed: please report it, "
+            f"with what `changefeed dlq show` prints of this record\n{trace}"
+        )
+        yield DeadLetter(reason="defect", error=text, protocol=name, place=place, key=key, value=value, headers=headers)

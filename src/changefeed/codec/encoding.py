@@ -1,0 +1,186 @@
+"""The door to the Rust kernel for encoders: text by whole columns where it can, row by row everywhere else.
+
+    tables ─▶ kernel ─▶ keys and values of the shapes it has learned ─▶ lines ┐
+                 └─ odd rows ─▶ rows ─────────────────────────────────────────┴ in order ─▶ encoder ─▶ records
+
+Rule 1. The result is the encoder's own: same bytes, same records, same errors.
+Rule 2. The encoder says how rows of a shape are written (`columnar.templates`), once, and makes records of what was written.
+Rule 3. A row is the kernel's as a whole or not at all. An odd one comes back to the encoder, in its place among the others.
+Rule 4. Without the kernel everything works, slower; `changefeed.codec.decoding` has said so.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Literal
+from typing import Protocol as Interface
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changefeed.codec import decoding
+from changefeed.columnar.events import Lines, Row, rows
+from changefeed.errors import ChangefeedError, ConfigError
+from changefeed.model.batch import Decoded, TableBatch
+from changefeed.model.event import Control
+from changefeed.model.table import TableShape
+from changefeed.protocols import protocol
+from changefeed.protocols.base import Encoder, Options, Stores
+from changefeed.protocols.by_columns import ColumnEncoder
+from changefeed.ticdc.unicode15 import RANGES
+
+_MAX_SHAPES = 4096
+_LEAST = 10
+_NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
+_Single = tuple[int, Row | Control]
+
+
+class Kernel(Interface):
+    """What writes rows by templates; see `changefeed_kernel.pyi`."""
+
+    def learn(self, template: str) -> int | None:
+        """The number of a template, from 0; None when it is beyond the kernel."""
+        ...
+
+    def encode(self, number: int, rows: pa.RecordBatch) -> tuple[pa.Int32Array, pa.Array | None, pa.Array] | None:
+        """The numbers of the rows that were written, their keys and their values."""
+        ...
+
+
+def encoder(
+    name: str,
+    options: Mapping[str, Any] | Options = _NO_OPTIONS,
+    stores: Stores | None = None,
+    *,
+    kernel: Literal["auto", "on", "off"] = "auto",
+) -> Encoder:
+    """The encoder of a protocol, with the kernel where that can write for it.
+
+    Args:
+        name: of the protocol.
+        options: as the protocol's `Options`, or a mapping that is checked to become that.
+        stores: what lies outside of the records, as claim-check bodies.
+        kernel: `off` takes the encoder alone, `on` fails where `auto` makes do with it.
+
+    Raises:
+        ConfigError: protocol or options are unknown, or the kernel is `on` and not there.
+    """
+    spoken = protocol(name)
+    chosen = options if isinstance(options, Options) else spoken.read_options(options)
+    reference = spoken.encoder(chosen, stores or Stores())
+    able, twin = isinstance(reference, ColumnEncoder), getattr(decoding.changefeed_kernel, "Templates", None)
+    if kernel == "on" and (not able or twin is None):
+        why = f"is not installed, or an old one: {decoding.INSTALL}" if able else f"does not write {name}"
+        raise ConfigError(f"the kernel {why}")
+    if kernel == "off" or twin is None or not isinstance(reference, ColumnEncoder):
+        return reference
+    return Pair(reference, lambda: twin(printable=RANGES))
+
+
+class Pair:
+    """An encoder, and the kernel that writes its rows.
+
+    Attributes:
+        odd: how many rows the encoder wrote by itself so far.
+        least: tables of fewer rows are left to the encoder, which has written them before columns are set up.
+    """
+
+    def __init__(self, reference: ColumnEncoder, kernel: Callable[[], Kernel]) -> None:
+        self.odd, self.least = 0, _LEAST
+        self._reference, self._make = reference, kernel
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self._kernel = self._make()
+        self._numbers: dict[TableShape, int | None] = {}
+
+    def encode(self, changes: Decoded) -> pa.RecordBatch:
+        """The records that say `changes`; see `protocols.base.Encoder`."""
+        if len(self._numbers) > _MAX_SHAPES:
+            self._start_over()
+        if all(len(table) < self.least for table in changes.tables):
+            self.odd += sum(map(len, changes.tables))
+            return self._reference.encode(changes)
+        return self._reference.encode_events(self._events(changes))
+
+    def _events(self, changes: Decoded) -> Iterator[Row | Control | Lines]:
+        ordinals = _ordinals(changes)
+        singles: list[_Single] = list(zip(ordinals[-1].to_pylist(), changes.control, strict=True))
+        lines: list[pa.RecordBatch] = []
+        for table, ordinal in zip(changes.tables, ordinals, strict=False):
+            placed = TableBatch(table.shape, table.rows.append_column("ordinal", ordinal))
+            odd = self._written(placed, lines)
+            self.odd += len(odd)
+            singles += zip(odd.rows.column("ordinal").to_pylist(), rows(odd), strict=True)
+        return _merged(lines, sorted(singles, key=lambda single: single[0]))
+
+    def _written(self, table: TableBatch, lines: list[pa.RecordBatch]) -> TableBatch:
+        """Appends what the kernel can write to `lines`; returns the other rows."""
+        number, batch = None if len(table) < self.least else self._number(table.shape), table.rows
+        if number is None:
+            return table
+        given = {name: batch.column(name) for name in ("op", "before", "after", "irregular")}
+        answer = self._kernel.encode(number, pa.RecordBatch.from_pydict(given | self._reference.heads(table)))
+        if answer is None:
+            return table
+        done, keys, values = answer
+        if len(done):
+            written = batch if len(done) == len(batch) else batch.take(done)
+            lines.append(self._reference.lines(table.shape, written, keys, values))
+        if len(done) == len(batch):
+            return TableBatch(table.shape, batch.slice(0, 0))
+        odd = pc.invert(pc.is_in(pa.array(range(len(batch)), pa.int32()), done))
+        return TableBatch(table.shape, batch.filter(odd))
+
+    def _number(self, shape: TableShape) -> int | None:
+        """The number of the shape's template, None where there is none; the encoder says what is wrong with a shape."""
+        if shape not in self._numbers:
+            try:
+                template = self._reference.template(shape)
+            except ChangefeedError:
+                template = None
+            if any("\0" in name for name in shape.by_name):  # Arrow's C interface ends names there
+                template = None
+            self._numbers[shape] = None if template is None else self._kernel.learn(template)
+        return self._numbers[shape]
+
+
+def _ordinals(changes: Decoded) -> list[pa.Array]:
+    """The place of each row among all events, for each table; and of each control event, at the end."""
+    tables = [_key(t.rows.column("record"), t.rows.column("index")) for t in changes.tables]
+    places = [event.place for event in changes.control]
+    control = _key(*(pa.array(n, pa.int32()) for n in ([p.record for p in places], [p.index for p in places])))
+    keys = pa.concat_arrays([*tables, control])
+    ranks = pc.sort_indices(pc.sort_indices(keys)).cast(pa.int64())
+    starts = [0]
+    for part in (*tables, control):
+        starts.append(starts[-1] + len(part))
+    return [ranks.slice(start, len(part)) for start, part in zip(starts, (*tables, control), strict=False)]
+
+
+def _key(record: pa.Array, index: pa.Array) -> pa.Array:
+    high = pc.shift_left(record.cast(pa.int64()), pa.scalar(32, pa.int64()))
+    return pc.add(high, pc.coalesce(index, pa.scalar(0, pa.int32())).cast(pa.int64()))
+
+
+def _merged(lines: list[pa.RecordBatch], singles: list[_Single]) -> Iterator[Row | Control | Lines]:
+    """Lines and single events in their order, lines that follow each other together."""
+    whole = _in_order(lines)
+    ordinals, at = [] if whole is None else whole.column("ordinal"), 0
+    for ordinal, event in singles:
+        end = bisect_left(range(len(ordinals)), ordinal, at, key=lambda row: ordinals[row].as_py())
+        if whole is not None and end > at:
+            yield Lines(whole.slice(at, end - at))
+        at = end
+        yield event
+    if whole is not None and at < len(whole):
+        yield Lines(whole.slice(at))
+
+
+def _in_order(lines: list[pa.RecordBatch]) -> pa.RecordBatch | None:
+    if len(lines) < 2:
+        return lines[0] if lines else None
+    batch = pa.concat_batches(lines)
+    return batch.take(pc.sort_indices(batch.column("ordinal")))

@@ -1,0 +1,163 @@
+"""What the doors to the kernel share: shapes as it is taught them, and tables of what it and the reference have found."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import accumulate, pairwise
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changefeed.model.batch import RECORDS, Decoded, TableBatch, table_schema
+from changefeed.model.position import Place
+from changefeed.model.table import TableShape
+from changefeed.ticdc import tso
+
+_PLACE = pa.schema([RECORDS.field(name) for name in ("topic", "partition", "offset")])
+_COLUMNS = frozenset(table_schema(TableShape("", "", ())).names)
+_MILLISECONDS = pa.timestamp("ms", tz="UTC")
+
+
+def met(tables: list[TableBatch]) -> list[tuple[TableShape, str]]:
+    """Shapes with the topics that they were met in, in the order of the first row of each."""
+    met: list[tuple[int, TableShape, str]] = []
+    for table in tables:
+        rows = zip(table.rows.column("topic").to_pylist(), table.rows.column("record").to_pylist(), strict=True)
+        first = dict(reversed(list(rows)))
+        met += ((record, table.shape, topic) for topic, record in first.items())
+    return [(shape, topic) for _, shape, topic in sorted(met, key=lambda one: one[0])]
+
+
+class Places:
+    """Where the records of a batch lie. They are mostly of one topic and partition: any part of such a column will do."""
+
+    def __init__(self, records: pa.RecordBatch) -> None:
+        self._records = len(records)
+        columns = [_of_type(records.column(field.name), field.type) for field in _PLACE]
+        self._columns = [
+            (column, column.slice(1).equals(column.slice(0, max(len(column) - 1, 0)))) for column in columns
+        ]
+
+    def of(self, rows: pa.Array, *, single: bool) -> dict[str, pa.Array]:
+        """The columns of events of these records; `single`: no two are of one."""
+        few, whole = len(rows) <= self._records, single and len(rows) == self._records
+        columns = (c.slice(0, len(rows)) if whole or (one and few) else c.take(rows) for c, one in self._columns)
+        return dict(zip(_PLACE.names, columns, strict=True))
+
+
+def headers_of(records: pa.RecordBatch) -> pa.Array:
+    """The records' headers as the kernel takes them."""
+    return _of_type(records.column("headers"), RECORDS.field("headers").type)
+
+
+def _of_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    return column if column.type == kind else column.cast(kind)
+
+
+def description(shape: TableShape, topic: str | None) -> str:
+    """The shape in JSON; its wire text, which is JSON, stands in it as it is: there may be bytes to compare with."""
+    columns = [{"name": c.name, "type": str(c.type), "key": c.key} for c in shape.columns]
+    said = {"database": shape.database, "table": shape.table, "columns": columns}
+    described = json.dumps(said if topic is None else said | {"topic": topic})
+    return f'{described[:-1]},"wire":{shape.wire or "null"}}}'
+
+
+class Taught:
+    """A shape that the kernel knows, and how its rows are completed: with what is worked out once for all batches."""
+
+    def __init__(self, shape: TableShape) -> None:
+        self.shape = shape
+        self._schema = functools.cache(functools.partial(table_schema, shape))
+        self._nulls: dict[str, pa.Array] = {}
+
+    def completed(self, rows: pa.RecordBatch, more: dict[str, pa.Array]) -> TableBatch:
+        """The kernel's rows with more columns, and NULL in those that are left."""
+        count = len(rows)
+        columns = dict(zip(rows.schema.names, rows.columns, strict=True)) | more
+        if "irregular" not in columns:
+            columns["irregular"] = _nothing(count.bit_length()).slice(0, count)
+        schema = self._schema(columns["commit_time"].type.unit)
+        for name in _COLUMNS - columns.keys():
+            columns[name] = self._null(name, schema, count)
+        arrays = [columns[name] for name in schema.names]
+        return TableBatch(self.shape, pa.RecordBatch.from_arrays(arrays, schema=schema))
+
+    def _null(self, name: str, schema: pa.Schema, count: int) -> pa.Array:
+        there = self._nulls.get(name)
+        if there is None or len(there) < count:
+            there = self._nulls[name] = pa.nulls(1 << count.bit_length(), schema.field(name).type)
+        return there.slice(0, count)
+
+
+def completed(found: Sequence[tuple[Taught, pa.RecordBatch]], places: Places) -> list[TableBatch]:
+    """Tables of the kernel's rows, with the columns that it leaves out: what follows from the record and from commit_ts.
+
+    These are worked out for the rows of all tables together: a batch may hold a thousand tables with a few rows each.
+    """
+    if not found:
+        return []
+    rows = [rows for _, rows in found]
+    single = len(rows) == 1 and rows[0].column("index").null_count == len(rows[0])
+    columns = places.of(_end_to_end(rows, "record"), single=single)
+    if "commit_time" not in rows[0].schema.names:
+        ms = pc.shift_right(_end_to_end(rows, "commit_ts"), pa.scalar(tso.LOGICAL_BITS, pa.uint64()))
+        columns["commit_time"] = ms.cast(pa.int64()).cast(_MILLISECONDS)
+    starts = accumulate(map(len, rows), initial=0)
+    return [
+        taught.completed(part, {name: column.slice(start, len(part)) for name, column in columns.items()})
+        for (taught, part), start in zip(found, starts, strict=False)
+    ]
+
+
+def _end_to_end(parts: Sequence[pa.RecordBatch], name: str) -> pa.Array:
+    return parts[0].column(name) if len(parts) == 1 else pa.concat_arrays([part.column(name) for part in parts])
+
+
+@functools.cache
+def _nothing(bits: int) -> pa.MapArray:
+    """As many empty maps as there are numbers of so many bits."""
+    ends = pa.repeat(pa.scalar(0, pa.int32()), (1 << bits) + 1)
+    return pa.MapArray.from_arrays(ends, pa.array([], pa.string()), pa.array([], pa.binary()))
+
+
+def placed(answer: Decoded, rows: pa.Array) -> Decoded:
+    """The reference's answer about some of the records, with their rows in the whole batch."""
+    numbers = rows.to_pylist()
+
+    def moved(place: Place) -> Place:
+        return replace(place, record=numbers[place.record])
+
+    def renumbered(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.set_column(0, batch.schema.field(0), rows.take(batch.column(0)))
+
+    tables = [TableBatch(t.shape, renumbered(t.rows)) for t in answer.tables]
+    control = [replace(event, place=moved(event.place)) for event in answer.control]
+    return Decoded(tables, control, [replace(letter, place=moved(letter.place)) for letter in answer.dead])
+
+
+def joined(tables: Iterable[TableBatch]) -> list[TableBatch]:
+    """One batch a shape and unit of time, its rows in order, in the order in which the shapes are first met."""
+    by_shape: dict[tuple[TableShape, pa.DataType], list[pa.RecordBatch]] = {}
+    for table in tables:
+        by_shape.setdefault((table.shape, table.rows.column("commit_time").type), []).append(table.rows)
+    return by_first_row(TableBatch(shape, _in_order(batches)) for (shape, _), batches in by_shape.items())
+
+
+def by_first_row(tables: Iterable[TableBatch]) -> list[TableBatch]:
+    """Batches in the order of their first rows."""
+    return sorted(tables, key=lambda t: (t.rows.column("record")[0].as_py(), t.rows.column("index")[0].as_py() or 0))
+
+
+def _in_order(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    ends = sorted(
+        (*(batch.column("record")[at].as_py() for at in (0, -1)), number) for number, batch in enumerate(batches)
+    )
+    rows = pa.concat_batches([batches[number] for _, _, number in ends])
+    if all(last < first for (_, last, _), (first, _, _) in pairwise(ends)):
+        return rows
+    return rows.take(pc.sort_indices(rows, sort_keys=[("record", "ascending"), ("index", "ascending")]))

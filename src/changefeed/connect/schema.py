@@ -1,0 +1,164 @@
+"""Connect schemas: the text of a schema block -> a tree of nodes, computed from its bytes alone.
+
+    {"type":"struct","fields":[{"type":"int32","optional":false,"field":"id"}, …],"optional":false,"name":"srv1.inv.t.Key"}
+
+    members, in the order written:
+    type  (fields | items | keys values)  optional  name  version  doc  parameters  default  field
+
+Rule 1. A block says the same whenever it says the same bytes: it is read once, and looked up from then on.
+Rule 2. Members that nobody knows are passed over; the text itself is kept, and written again as it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any
+
+from changefeed.connect import java_json
+from changefeed.errors import SchemaError
+from changefeed.mysql.type_codes import MOST_COLUMNS
+from changefeed.wire.strict_json import Number
+
+BASES = frozenset(
+    "int8 int16 int32 int64 float double boolean string bytes array map struct".split()  # noqa: SIM905 (reads as a list)
+)
+DECIMAL, BITS = "org.apache.kafka.connect.data.Decimal", "io.debezium.data.Bits"
+_DEEPEST = 12  # the schema-change topic needs 7
+_CACHED_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One schema.
+
+    Attributes:
+        type: one of `BASES`.
+        name: the semantic name, or "".
+        default: what the converter may write for NULL, a tree; None for none.
+        field: the name under which the node stands in its struct, or "".
+        fields: of a struct.
+        items: of an array.
+    """
+
+    type: str
+    optional: bool = False
+    name: str = ""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    default: Any = None
+    field: str = ""
+    fields: tuple[Node, ...] = ()
+    items: Node | None = None
+
+    def number(self, name: str, most: int) -> int | None:
+        """A parameter that is a natural number up to `most`; None for any other."""
+        value = self.parameters.get(name, "")
+        return int(value) if value.isdecimal() and len(value) <= 9 and int(value) <= most else None
+
+    @cached_property
+    def scale(self) -> int | None:
+        """Digits behind the point, of a Decimal; None for anything else."""
+        return self.number("scale", 65) if (self.type, self.name) == ("bytes", DECIMAL) else None
+
+    @cached_property
+    def bits(self) -> int | None:
+        """The length of a BIT column; None for anything else."""
+        return (self.number("length", 64) or None) if (self.type, self.name) == ("bytes", BITS) else None
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of a struct's fields."""
+        return tuple(node.field for node in self.fields)
+
+    @cached_property
+    def said(self) -> tuple[Any, ...]:
+        """All that tells two schemas apart but their places."""
+        below = tuple((node.field, node.said) for node in self.fields)
+        inside = None if self.items is None else self.items.said
+        return self.type, self.optional, self.name, tuple(self.parameters.items()), below, inside
+
+    @cached_property
+    def row(self) -> Node:
+        """The struct of the images, of the schema of a row.
+
+        Raises:
+            SchemaError: the schema is not that of a row, or its images differ.
+        """
+        images = [self.by_name[side] for side in ("after", "before") if side in self.by_name]
+        source = self.by_name.get("source")
+        if not images or source is None or any(node.type != "struct" for node in (*images, source)):
+            raise SchemaError("schema is not that of a row")
+        if any(node.said != images[0].said for node in images):
+            raise SchemaError("schema has other columns before than after")
+        return images[0]
+
+    @cached_property
+    def by_name(self) -> dict[str, Node]:
+        """A struct's fields by their names."""
+        return {node.field: node for node in self.fields}
+
+
+def read(text: bytes) -> Node:
+    """The schema that a block describes.
+
+    Raises:
+        ProtocolError: it is not JSON, or not a schema.
+    """
+    return _cached(text) if len(text) <= _CACHED_BYTES else _read(text)
+
+
+def _read(text: bytes) -> Node:
+    return _node(java_json.read(text, "schema"), "schema", 0)
+
+
+_cached = lru_cache(512)(_read)
+
+
+def _node(tree: Any, path: str, depth: int) -> Node:
+    if depth > _DEEPEST:
+        raise SchemaError(f"schema is nested more than {_DEEPEST} deep")
+    if not isinstance(tree, dict):
+        raise SchemaError(f"schema is no object - at `{path}`")
+    base = tree.get("type")
+    if type(base) is not str or base not in BASES:
+        raise SchemaError(f"schema has no known type - at `{path}`")
+    fields: tuple[Node, ...] = ()
+    if base == "struct":
+        fields = _fields(tree.get("fields"), path, depth)
+    return Node(
+        base,
+        optional=_member(tree, "optional", bool, False, path),
+        name=_member(tree, "name", str, "", path),
+        parameters=_parameters(tree.get("parameters"), path),
+        default=tree.get("default"),
+        field=_member(tree, "field", str, "", path),
+        fields=fields,
+        items=_node(tree.get("items"), path + ".items", depth + 1) if base == "array" else None,
+    )
+
+
+def _fields(tree: Any, path: str, depth: int) -> tuple[Node, ...]:
+    if not isinstance(tree, list) or len(tree) > MOST_COLUMNS:
+        raise SchemaError(f"struct has no list of fields - at `{path}`")
+    fields = tuple(_node(item, f"{path}.fields[{i}]", depth + 1) for i, item in enumerate(tree))
+    if len({node.field for node in fields}) != len(fields):
+        raise SchemaError(f"a field stands twice, or without a name - at `{path}`")
+    return fields
+
+
+def _member(tree: dict[str, Any], name: str, kind: type, missing: Any, path: str) -> Any:
+    value = tree.get(name)
+    if value is None:
+        return missing
+    if type(value) is not kind or type(value) is Number:
+        raise SchemaError(f"{name} is no {'boolean' if kind is bool else 'string'} - at `{path}`")
+    return value
+
+
+def _parameters(tree: Any, path: str) -> Mapping[str, str]:
+    if tree is None:
+        return {}
+    if not isinstance(tree, dict) or not all(type(value) is str for value in tree.values()):
+        raise SchemaError(f"parameters are no object of strings - at `{path}`")
+    return tree

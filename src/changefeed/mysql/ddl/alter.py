@@ -1,0 +1,268 @@
+"""ALTER TABLE: each of its parts is a change of columns or keys, another statement, or nothing that concerns rows.
+
+    ALTER TABLE `db`.`t` ADD COLUMN `a` INT NOT NULL DEFAULT 3 AFTER `b`, DROP COLUMN `c`, ENGINE = InnoDB
+                         ^part, by its first word                         ^part            ^passed over
+
+A part that begins with a word that is not listed here is an error: nothing is passed over without being known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from changefeed.model.definition import PRIMARY
+from changefeed.mysql.ddl.columns import Definition, default, definition
+from changefeed.mysql.ddl.create import items
+from changefeed.mysql.ddl.keys import is_key, key
+from changefeed.mysql.ddl.statements import (
+    AddColumn,
+    AddKey,
+    AlterTable,
+    ColumnChange,
+    DropColumn,
+    DropKey,
+    ModifyColumn,
+    Passed,
+    RenameColumn,
+    RenameKey,
+    RenameTable,
+    SetDefault,
+    Statement,
+    Unapplied,
+)
+from changefeed.mysql.ddl.tables import table_name
+from changefeed.mysql.ddl.tokens import Tokens
+
+# Reserved words that begin a part: inside of an option they mean that a comma is missing.
+_PARTS = frozenset({"ADD", "DROP", "CHANGE", "RENAME", "ALTER"})
+_OPTIONS_TEXT = """
+    AFFINITY ALGORITHM ATTRIBUTES AUTOEXTEND_SIZE AUTO_ID_CACHE AUTO_INCREMENT AUTO_RANDOM_BASE AVG_ROW_LENGTH CACHE
+    CHARACTER CHARSET CHECKSUM COLLATE COMMENT COMPACT COMPRESSION CONNECTION DATA DEFAULT DELAY_KEY_WRITE DISABLE
+    ENABLE ENCRYPTED ENCRYPTION ENCRYPTION_KEY_ID ENGINE ENGINE_ATTRIBUTE FORCE IETF_QUOTES INDEX INSERT_METHOD LOCK
+    KEY_BLOCK_SIZE MAX_ROWS MIN_ROWS NOCACHE ORDER PACK_KEYS PAGE_CHECKSUM PAGE_COMPRESSED PAGE_COMPRESSION_LEVEL
+    PASSWORD PLACEMENT PRE_SPLIT_REGIONS READ ROW_FORMAT SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE SECONDARY_LOAD
+    SECONDARY_UNLOAD SEQUENCE SET SHARD_ROW_ID_BITS STATS_AUTO_RECALC STATS_BUCKETS STATS_COLS_CHOICE
+    STATS_COL_CHOICE STATS_COL_LIST STATS_OPTIONS STATS_PERSISTENT STATS_SAMPLE_PAGES STATS_SAMPLE_RATE STATS_TOPN
+    STORAGE TABLESPACE TRANSACTIONAL TTL TTL_ENABLE TTL_JOB_INTERVAL UNION WITH WITHOUT
+"""
+_OPTIONS = frozenset(_OPTIONS_TEXT.split())
+_VERSIONED = ("SYSTEMVERSIONING", "PERIODFOR")  # MariaDB: what rows were, not what they are
+
+
+@dataclass(slots=True)
+class _Parts:
+    """What has been read of the statement."""
+
+    table: tuple[str, str]
+    current: str  # the database of a table that is named without one
+    tokens: Tokens
+    changes: list[ColumnChange] = field(default_factory=list)
+    others: list[Statement] = field(default_factory=list)
+    passed: list[str] = field(default_factory=list)
+
+    def add(self, d: Definition, **place: Any) -> None:
+        self.changes.append(AddColumn(d.column, generated=d.generated, counted=d.counted, **place))
+        self.changes += [AddKey(k) for k in d.uniques]
+
+    def unapplied(self, kind: str, *tables: tuple[str, str]) -> None:
+        self.others.append(Unapplied(kind, self.tokens.text, (self.table, *tables)))
+
+
+def alter_table(tokens: Tokens, database: str | None) -> list[Statement]:
+    """The statements behind ALTER TABLE."""
+    tokens.accept("IF", "EXISTS")
+    table = table_name(tokens, database)
+    parts = _Parts(table, database or table[0], tokens)
+    if tokens.accept("WAIT"):
+        tokens.integer()
+    tokens.accept("NOWAIT")
+    while not tokens.ended():
+        word = tokens.peek().upper
+        read = _READ.get(word)
+        if read is not None:
+            tokens.take()
+            read(tokens, parts)
+        elif word in _OPTIONS:
+            tokens.skip_item(_PARTS)
+            parts.passed.append("alter_table")
+        else:
+            tokens.fail("expected a change of the table")
+        tokens.check_count(len(parts.changes))
+        if not tokens.accept(",") and not tokens.ended() and tokens.peek().upper != "PARTITION":
+            tokens.fail("expected a comma")
+    altered: list[Statement] = [AlterTable(*parts.table, tuple(parts.changes))] if parts.changes else []
+    found = altered + parts.others
+    return found or [Passed(next(iter(parts.passed), "alter_table"), tokens.text)]
+
+
+def _add(tokens: Tokens, parts: _Parts) -> None:
+    if tokens.accept("PARTITION"):
+        _partitions(tokens, parts, "add_partition")
+    elif tokens.accept("SYSTEM", "VERSIONING"):
+        parts.passed.append("alter_table")
+    elif is_key(tokens):
+        declared = key(tokens)
+        parts.changes += [] if declared is None else [AddKey(declared)]
+        parts.passed += ["add_index"] if declared is None else []
+    else:
+        tokens.accept("COLUMN")
+        if_not_exists = tokens.accept("IF", "NOT", "EXISTS")
+        if tokens.peek().upper != "(":
+            d = definition(tokens)
+            parts.add(d, **_place(tokens), if_not_exists=if_not_exists)
+            return
+        found = items(tokens)
+        for d in found.columns:
+            parts.add(d, if_not_exists=if_not_exists)
+        parts.changes += [AddKey(k) for k in found.keys]
+
+
+def _place(tokens: Tokens) -> dict[str, Any]:
+    if tokens.accept("FIRST"):
+        return {"first": True}
+    return {"after": tokens.name()} if tokens.accept("AFTER") else {}
+
+
+def _drop(tokens: Tokens, parts: _Parts) -> None:
+    if tokens.accept("PARTITION"):
+        _removed(tokens, parts, "drop_partition")
+    elif tokens.accept("PRIMARY", "KEY"):
+        parts.changes.append(DropKey(PRIMARY))
+    elif tokens.accept_any("INDEX", "KEY", "CONSTRAINT"):
+        tokens.accept("IF", "EXISTS")
+        parts.changes.append(DropKey(tokens.name()))
+    elif tokens.accept_any("FOREIGN", "CHECK") or tokens.peek().upper + tokens.peek(1).upper in _VERSIONED:
+        tokens.skip_item(_PARTS)
+        parts.passed.append("alter_table")
+    else:
+        tokens.accept("COLUMN")
+        if_exists = tokens.accept("IF", "EXISTS")
+        parts.changes.append(DropColumn(tokens.name(), if_exists))
+        tokens.accept_any("RESTRICT", "CASCADE")
+
+
+def _modify(tokens: Tokens, parts: _Parts) -> None:
+    tokens.accept("COLUMN")
+    if_exists = tokens.accept("IF", "EXISTS")
+    d = definition(tokens)
+    _redefine(tokens, parts, d.column.name, d, if_exists)
+
+
+def _change(tokens: Tokens, parts: _Parts) -> None:
+    tokens.accept("COLUMN")
+    if_exists = tokens.accept("IF", "EXISTS")
+    name = tokens.name()
+    _redefine(tokens, parts, name, definition(tokens), if_exists)
+
+
+def _redefine(tokens: Tokens, parts: _Parts, name: str, d: Definition, if_exists: bool) -> None:
+    place = _place(tokens)
+    parts.changes.append(ModifyColumn(name, d.column, generated=d.generated, if_exists=if_exists, **place))
+    parts.changes += [AddKey(k) for k in d.uniques]
+
+
+def _alter(tokens: Tokens, parts: _Parts) -> None:
+    if tokens.accept_any("INDEX", "KEY", "CHECK", "CONSTRAINT"):
+        tokens.skip_item(_PARTS)
+        parts.passed.append("alter_table")
+        return
+    tokens.accept("COLUMN")
+    tokens.accept("IF", "EXISTS")
+    name = tokens.name()
+    if tokens.accept("SET", "DEFAULT"):
+        parts.changes.append(SetDefault(name, default(tokens)))
+    elif tokens.accept("DROP", "DEFAULT"):
+        parts.changes.append(SetDefault(name, None))
+    elif tokens.accept("SET", "VISIBLE") or tokens.accept("SET", "INVISIBLE"):
+        parts.passed.append("alter_table")
+    else:
+        tokens.fail("expected SET or DROP DEFAULT")
+
+
+def _rename(tokens: Tokens, parts: _Parts) -> None:
+    if tokens.accept("COLUMN"):
+        tokens.accept("IF", "EXISTS")
+        name = tokens.name()
+        tokens.expect("TO")
+        parts.changes.append(RenameColumn(name, tokens.name()))
+    elif tokens.accept_any("INDEX", "KEY"):
+        tokens.accept("IF", "EXISTS")
+        name = tokens.name()
+        tokens.expect("TO")
+        parts.changes.append(RenameKey(name, tokens.name()))
+    else:
+        tokens.accept_any("TO", "AS", "=")
+        parts.others.append(RenameTable(*parts.table, *table_name(tokens, parts.current)))
+
+
+def _convert(tokens: Tokens, parts: _Parts) -> None:
+    """CONVERT TO CHARACTER SET x; to `binary` it makes texts binary. MariaDB converts partitions to tables and back."""
+    if tokens.accept_any("PARTITION", "TABLE"):
+        _removed(tokens, parts, "convert_partition")
+        return
+    tokens.expect("TO")
+    if not tokens.accept("CHARSET") and not tokens.accept("CHAR", "SET"):
+        tokens.expect("CHARACTER", "SET")
+    tokens.accept("=")
+    if tokens.take().value.lower() == "binary":
+        parts.unapplied("convert_to_binary")
+    tokens.skip_item(_PARTS)
+    parts.passed.append("alter_table")
+
+
+def _partitions(tokens: Tokens, parts: _Parts, kind: str) -> None:
+    """Takes all up to the end: partitions stand alone in a statement, or last, and their lists have commas."""
+    tokens.skip_all(_PARTS)
+    parts.passed.append(kind)
+
+
+def _removed(tokens: Tokens, parts: _Parts, kind: str) -> None:
+    tokens.skip_all(_PARTS)
+    parts.unapplied(kind)
+
+
+def _exchange(tokens: Tokens, parts: _Parts) -> None:
+    tokens.expect("PARTITION")
+    tokens.name()
+    tokens.expect("WITH", "TABLE")
+    parts.unapplied("exchange_partition", table_name(tokens, parts.current))
+    if tokens.accept_any("WITH", "WITHOUT"):
+        tokens.expect("VALIDATION")
+
+
+def _tablespace(kind: str) -> Callable[[Tokens, _Parts], None]:
+    return lambda tokens, parts: _removed(tokens, parts, kind)
+
+
+def _kept(kind: str) -> Callable[[Tokens, _Parts], None]:
+    return lambda tokens, parts: _partitions(tokens, parts, kind)
+
+
+_READ: dict[str, Callable[[Tokens, _Parts], None]] = {
+    "ADD": _add,
+    "DROP": _drop,
+    "MODIFY": _modify,
+    "CHANGE": _change,
+    "ALTER": _alter,
+    "RENAME": _rename,
+    "CONVERT": _convert,
+    "EXCHANGE": _exchange,
+    "TRUNCATE": _tablespace("truncate_partition"),
+    "DISCARD": _tablespace("discard_tablespace"),
+    "IMPORT": _tablespace("import_tablespace"),
+    "FIRST": _tablespace("drop_partition"),  # TiDB: FIRST PARTITION LESS THAN (…) drops those below
+    "LAST": _kept("add_partition"),
+    "MERGE": _kept("reorganize_partition"),
+    "SPLIT": _kept("reorganize_partition"),
+    "REORGANIZE": _kept("reorganize_partition"),
+    "COALESCE": _kept("reorganize_partition"),
+    "REMOVE": _kept("remove_partitioning"),
+    "PARTITION": _kept("alter_table_partitioning"),
+    "REBUILD": _kept("alter_table"),
+    "OPTIMIZE": _kept("alter_table"),
+    "ANALYZE": _kept("alter_table"),
+    "CHECK": _kept("alter_table"),
+    "REPAIR": _kept("alter_table"),
+}

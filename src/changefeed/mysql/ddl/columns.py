@@ -1,0 +1,297 @@
+"""The definition of a column: its name, its type, and attributes in any order.
+
+`note` VARCHAR(40) CHARACTER SET utf8mb4 NOT NULL DEFAULT 'x' COMMENT '…' AFTER `id`
+^name  ^type       ^attributes: those that say nothing about rows are passed over; an unknown one is an error
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from changefeed.model.definition import PRIMARY, UniqueKey
+from changefeed.model.table import Column
+from changefeed.model.types import ColumnType
+from changefeed.mysql.ddl.tokens import Tokens
+from changefeed.mysql.ddl.types import binary, column_type
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A column as DDL defines it.
+
+    Attributes:
+        generated: `virtual`, `stored`, or None.
+        counted: AUTO_INCREMENT.
+        keys: names of the unique keys that it declares by itself: `PRIMARY`, or "" for an unnamed one.
+        charset: the character set it names; None leaves it to the table's.
+    """
+
+    column: Column
+    generated: str | None = None
+    counted: bool = False
+    keys: tuple[str, ...] = ()
+    charset: str | None = None
+
+    @property
+    def uniques(self) -> list[UniqueKey]:
+        """The unique keys that it declares by itself."""
+        return [UniqueKey(name, (self.column.name,)) for name in self.keys]
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A definition while its attributes are read."""
+
+    unsigned: bool = False
+    charset: str | None = None
+    nullable: bool = True
+    default: str | None = None
+    generated: str | None = None
+    counted: bool = False
+    keys: dict[str, None] = field(default_factory=dict)  # in order, each once
+
+
+def definition(tokens: Tokens) -> Definition:
+    """The column that the next words define."""
+    name = tokens.name()
+    serial = tokens.peek().upper == "SERIAL"
+    t = column_type(tokens)
+    draft = _Draft()
+    if serial:
+        _serial(tokens, draft)
+    while (read := _ATTRIBUTES.get(tokens.peek().upper)) is not None:
+        tokens.take()
+        read(tokens, draft)
+    column = _column(name, t, draft)
+    return Definition(column, draft.generated, draft.counted, tuple(draft.keys), draft.charset)
+
+
+def _column(name: str, t: ColumnType, draft: _Draft) -> Column:
+    if draft.charset == "binary":
+        t = binary(t)
+    if draft.unsigned:
+        t = replace(t, unsigned=True, length=None if t.name == "tinyint" else t.length)
+    nullable = draft.nullable and PRIMARY not in draft.keys
+    return Column(name, t, nullable=nullable, key=False, default=draft.default)
+
+
+def default(tokens: Tokens) -> str | None:
+    """The SQL text of the default value that comes next; None for NULL."""
+    if tokens.accept("NULL"):
+        return None
+    start = tokens.peek().start
+    if tokens.peek().upper == "(":
+        tokens.skip_group()
+        return tokens.text[start : tokens.passed]
+    tokens.accept_any("+", "-")
+    if tokens.peek().kind in ("sign", "end"):
+        tokens.fail("expected a default value")
+    introduced = tokens.peek().kind == "word" and tokens.peek().raw[0] == "_"
+    first = tokens.take()
+    if introduced and tokens.peek().kind in ("text", "bits"):
+        tokens.take()
+    elif first.kind in ("word", "name"):
+        while tokens.accept("."):
+            tokens.name()
+        if tokens.peek().upper == "(":
+            tokens.skip_group()
+    if first.upper == "NEXT":  # … VALUE FOR `sequence`
+        tokens.expect("VALUE", "FOR")
+        tokens.name()
+    while tokens.peek().kind == "text":  # 'a' 'b' is one literal
+        tokens.take()
+    return tokens.text[start : tokens.passed]
+
+
+# Attributes: what comes behind their first word.
+
+
+def _not(tokens: Tokens, draft: _Draft) -> None:
+    if tokens.accept_any("SECONDARY", "ENFORCED", "VISIBLE"):
+        return
+    tokens.expect("NULL")
+    draft.nullable = False
+
+
+def _null(tokens: Tokens, draft: _Draft) -> None:
+    draft.nullable = True
+
+
+def _default(tokens: Tokens, draft: _Draft) -> None:
+    draft.default = default(tokens)
+
+
+def _counted(tokens: Tokens, draft: _Draft) -> None:
+    draft.counted = True
+
+
+def _serial(tokens: Tokens, draft: _Draft) -> None:
+    draft.nullable, draft.counted = False, True
+    draft.keys[""] = None
+
+
+def _serial_default(tokens: Tokens, draft: _Draft) -> None:
+    tokens.expect("DEFAULT", "VALUE")
+    _serial(tokens, draft)
+
+
+def _unique(tokens: Tokens, draft: _Draft) -> None:
+    tokens.accept("KEY")
+    draft.keys[""] = None
+
+
+def _primary(tokens: Tokens, draft: _Draft) -> None:
+    tokens.expect("KEY")
+    _key(tokens, draft)
+
+
+def _key(tokens: Tokens, draft: _Draft) -> None:
+    draft.keys[PRIMARY] = None
+
+
+def _unsigned(tokens: Tokens, draft: _Draft) -> None:
+    draft.unsigned = True
+
+
+def _character(tokens: Tokens, draft: _Draft) -> None:
+    tokens.expect("SET")
+    _charset(tokens, draft)
+
+
+def _charset(tokens: Tokens, draft: _Draft) -> None:
+    tokens.accept("=")
+    draft.charset = tokens.take().value.lower()
+
+
+def _collate(tokens: Tokens, draft: _Draft) -> None:
+    tokens.accept("=")
+    if tokens.take().value.lower() == "binary":
+        draft.charset = "binary"
+
+
+def _byte(tokens: Tokens, draft: _Draft) -> None:
+    draft.charset = "binary"
+
+
+def _generated(tokens: Tokens, draft: _Draft) -> None:
+    tokens.expect("ALWAYS", "AS")
+    _as(tokens, draft)
+
+
+def _as(tokens: Tokens, draft: _Draft) -> None:
+    draft.generated = "virtual"
+    if tokens.accept("ROW"):  # MariaDB's system versioning
+        tokens.take()
+        draft.generated = "stored"
+    else:
+        tokens.skip_group()
+
+
+def _virtual(tokens: Tokens, draft: _Draft) -> None:
+    draft.generated = "virtual"
+
+
+def _stored(tokens: Tokens, draft: _Draft) -> None:
+    draft.generated = "stored"
+
+
+def _on(tokens: Tokens, draft: _Draft) -> None:
+    tokens.expect("UPDATE")
+    tokens.take()
+    if tokens.peek().upper == "(":
+        tokens.skip_group()
+
+
+def _references(tokens: Tokens, draft: _Draft) -> None:
+    tokens.name()
+    if tokens.accept("."):
+        tokens.name()
+    if tokens.peek().upper == "(":
+        tokens.skip_group()
+    while tokens.accept_any("MATCH", "ON"):
+        tokens.accept_any("DELETE", "UPDATE")
+        if tokens.accept_any("SET", "NO") or tokens.peek().kind == "word":
+            tokens.take()
+
+
+def _constraint(tokens: Tokens, draft: _Draft) -> None:
+    if tokens.peek().upper not in ("CHECK", "PRIMARY", "UNIQUE", "REFERENCES", "NOT", "NULL"):
+        tokens.name()
+
+
+def _group(tokens: Tokens, draft: _Draft) -> None:
+    tokens.skip_group()
+
+
+def _optional_group(tokens: Tokens, draft: _Draft) -> None:
+    if tokens.peek().upper == "(":
+        tokens.skip_group()
+
+
+def _value(tokens: Tokens, draft: _Draft) -> None:
+    tokens.accept("=")
+    tokens.take()
+
+
+def _optional_value(tokens: Tokens, draft: _Draft) -> None:
+    if tokens.accept("="):
+        tokens.take()
+
+
+def _versioning(tokens: Tokens, draft: _Draft) -> None:
+    tokens.expect("SYSTEM", "VERSIONING")
+
+
+def _nothing(tokens: Tokens, draft: _Draft) -> None:
+    """The word says it all, and nothing about rows."""
+
+
+_ATTRIBUTES: dict[str, Callable[[Tokens, _Draft], None]] = {
+    "NOT": _not,
+    "NULL": _null,
+    "DEFAULT": _default,
+    "AUTO_INCREMENT": _counted,
+    "AUTO_RANDOM": _optional_group,
+    "SERIAL": _serial_default,
+    "UNIQUE": _unique,
+    "PRIMARY": _primary,
+    "KEY": _key,
+    "UNSIGNED": _unsigned,
+    "ZEROFILL": _unsigned,
+    "SIGNED": _nothing,
+    "CHARACTER": _character,
+    "CHAR": _character,
+    "CHARSET": _charset,
+    "COLLATE": _collate,
+    "BYTE": _byte,
+    "BINARY": _nothing,
+    "ASCII": _nothing,
+    "UNICODE": _nothing,
+    "GENERATED": _generated,
+    "AS": _as,
+    "VIRTUAL": _virtual,
+    "STORED": _stored,
+    "PERSISTENT": _stored,
+    "ON": _on,
+    "REFERENCES": _references,
+    "CONSTRAINT": _constraint,
+    "CHECK": _group,
+    "ENFORCED": _nothing,
+    "COMMENT": _value,
+    "COLUMN_FORMAT": _value,
+    "STORAGE": _value,
+    "ENGINE_ATTRIBUTE": _value,
+    "SECONDARY_ENGINE_ATTRIBUTE": _value,
+    "SRID": _value,
+    "REF_SYSTEM_ID": _value,
+    "COMPRESSED": _optional_value,
+    "VISIBLE": _nothing,
+    "INVISIBLE": _nothing,
+    "CLUSTERED": _nothing,
+    "NONCLUSTERED": _nothing,
+    "GLOBAL": _nothing,
+    "LOCAL": _nothing,
+    "WITH": _versioning,
+    "WITHOUT": _versioning,
+}

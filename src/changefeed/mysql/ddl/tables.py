@@ -1,0 +1,20 @@
+"""Names of tables: `db`.`t`, or `t` in the database that the event names."""
+
+from __future__ import annotations
+
+from changefeed.mysql.ddl.tokens import Tokens
+
+
+def table_name(tokens: Tokens, database: str | None) -> tuple[str, str]:
+    """Database and table that the next words name.
+
+    Raises:
+        UnsupportedError: the statement names no database, and neither does the event.
+    """
+    token = tokens.peek()
+    first = tokens.name()
+    if tokens.accept("."):
+        return first, tokens.name()
+    if not database:
+        tokens.fail(f"table {first} is named without its database", token)
+    return database, first

@@ -1,0 +1,52 @@
+"""The commit ts of an event, and of whole columns of rows, for protocols whose messages carry one.
+
+Rule 1. A foreign event, which has a commit time alone, gets the first commit ts of its millisecond, as TiDB would write it.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changefeed.columnar.events import Row
+from changefeed.errors import UnsupportedError
+from changefeed.model.event import Resolved, SchemaChange
+from changefeed.ticdc import tso
+
+_MOST_MS = tso.LIMIT >> tso.LOGICAL_BITS
+_PER_MS = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000)}
+
+
+def commit_ts(event: Row | SchemaChange | Resolved) -> int | None:
+    """The commit ts of an event; None where it has neither that nor a commit time."""
+    if event.commit_ts is not None:
+        return event.commit_ts
+    if event.commit_time is None or event.commit_time.us < 0:
+        return None
+    return tso.at(event.commit_time.us // 1000)
+
+
+def needed_ts(event: Row | SchemaChange, protocol: str) -> int:
+    """As `commit_ts`, for a protocol that has no message without it.
+
+    Raises:
+        UnsupportedError: the event has neither.
+    """
+    ts = commit_ts(event)
+    if ts is None:
+        named = event if isinstance(event, Row) else f"{event.type} at {event.place}"
+        raise UnsupportedError(f"{named}: {protocol} needs a commit_ts or a commit time")
+    return ts
+
+
+def column(rows: pa.RecordBatch) -> pa.Array:
+    """The commit ts of the rows of a table batch; NULL leaves a row to the encoder."""
+    found = rows.column("commit_ts")
+    if not found.null_count:
+        return found
+    times, by = _PER_MS[rows.schema.field("commit_time").type.unit]
+    time = rows.column("commit_time").cast(pa.int64())
+    ms = pc.divide(pc.multiply(time, times), by)
+    known = pc.and_(pc.greater_equal(time, 0), pc.less(ms, _MOST_MS))
+    ms = pc.if_else(known, ms, pa.scalar(None, pa.int64())).cast(pa.uint64())
+    return pc.coalesce(found, pc.shift_left(ms, pa.scalar(tso.LOGICAL_BITS, pa.uint64())))

@@ -1,0 +1,91 @@
+"""The options by which TiCDC's protocols choose topics and partitions: their types, and what is read out of them.
+
+A protocol's struct declares the fields (a struct has one struct as its base), and `Dispatching` beside its base.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import Annotated
+
+from msgspec import Meta
+
+from changefeed.errors import ConfigError
+from changefeed.ticdc.dispatch.partition import Dispatcher
+from changefeed.ticdc.dispatch.rules import Dispatchers, Rule, check_index
+from changefeed.ticdc.dispatch.topic import check_topic
+from changefeed.ticdc.zone import zone
+
+Topic = Annotated[
+    str | None, Meta(description="topic to write to; may hold {schema} and {table}. None keeps the change's own")
+]
+PartitionNum = Annotated[
+    int | None, Meta(description="partitions of the topic: rows are dispatched anew. None keeps the change's own")
+]
+Partition = Annotated[str, Meta(description="dispatcher: default, table, ts, index-value, columns")]
+Index = Annotated[str | None, Meta(description="unique index of index-value; changes do not carry indexes")]
+Columns = Annotated[str | tuple[str, ...], Meta(description="columns of the columns dispatcher")]
+Rules = Annotated[
+    tuple[Rule, ...],
+    Meta(
+        description="TiCDC's rules `{matcher, topic, partition, columns}`; with `-o` a changefeed's TOML or JSON file"
+    ),
+]
+CaseSensitive = Annotated[bool, Meta(description="matchers of `dispatchers` regard case")]
+
+
+class Dispatching:
+    """What the fields of these names say, of a struct that has them all."""
+
+    __slots__ = ()
+
+    profile: str
+    time_zone: str
+    bug_compat: bool
+    topic: Topic
+    partition_num: PartitionNum
+    partition: Partition
+    index: Index
+    columns: Columns
+    dispatchers: Rules
+    case_sensitive: CaseSensitive
+
+    @property
+    def dispatches(self) -> tuple[str, ...]:
+        """The options among these that send rows to other topics or partitions than the changes' own."""
+        return tuple(
+            name for name, value in (("topic", self.topic), ("partition-num", self.partition_num)) if value is not None
+        )
+
+    def check_dispatching(self) -> None:
+        """Checks what a type alone does not.
+
+        Raises:
+            ConfigError: an option cannot work.
+        """
+        if self.partition_num is not None and self.partition_num <= 0:
+            raise ConfigError(f"invalid partition-num {self.partition_num}")
+        if self.topic is not None:
+            check_topic(self.topic)
+        check_index(self.index)
+        Dispatcher(self.partition, 1, self._columns, None, UTC)
+        self.dispatch_rules()
+
+    def dispatcher(self) -> Dispatcher | None:
+        """Chooses the partitions of rows anew; None where changes keep their own. Classic hashes NULL, newarch not."""
+        if self.partition_num is None:
+            return None
+        null = b"null" if self.profile == "classic" else None
+        return Dispatcher(self.partition, self.partition_num, self._columns, null, zone(self.time_zone))
+
+    def dispatch_rules(self) -> Dispatchers:
+        """The option `dispatchers`, ready to be asked; newarch does not hear `case-sensitive`, which is a defect."""
+        deaf = self.profile == "newarch" and self.bug_compat
+        return Dispatchers(self.dispatchers, case_sensitive=self.case_sensitive and not deaf)
+
+    @property
+    def _columns(self) -> tuple[str, ...]:
+        """The option `columns` as names; a text holds them separated by commas."""
+        if isinstance(self.columns, str):
+            return tuple(name.strip() for name in self.columns.split(",") if name.strip())
+        return self.columns

@@ -1,0 +1,104 @@
+"""A whole column is what its values are one by one, or it is not taken at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from changefeed.columnar.conversions import ByColumn
+from changefeed.model.types import ColumnType
+from changefeed.protocols import protocol
+from tests.examples import examples
+
+_MS, _US = {"time.precision.mode": "connect"}, {"time.precision.mode": "microseconds"}
+CHANGES = [
+    ("debezium-mysql", told, defined, options)
+    for told, defined, options in [
+        ("bigint", "bigint unsigned", {}),
+        ("bigint", "date", {}),
+        ("bigint", "datetime(2)", {}),
+        ("bigint", "datetime(5)", {}),
+        ("bigint", "datetime(6)", _MS),
+        ("bigint", "datetime", _US),
+        ("bigint", "datetime(6)", {"time.precision.mode": "nanoseconds"}),
+        ("varchar", "timestamp", {}),
+        ("varchar", "timestamp(4)", {}),
+    ]
+]
+CHANGES += [
+    ("ticdc-debezium", told, defined, {})
+    for told, defined in [
+        ("bigint", "bigint unsigned"),
+        ("bigint", "date"),
+        ("bigint", "datetime(3)"),
+        ("bigint", "datetime(6)"),
+        ("text", "timestamp(6)"),
+    ]
+]
+_EDGES = [
+    *(0, -1, 1, 999, 1000, 1_000_000, 2**63 - 1, -(2**63)),
+    *(-719_163, -719_162, 2_932_896, 2_932_897),
+    *(sign * n * unit for n in (62_135_596_800, 253_402_300_799) for unit in (10**3, 10**6) for sign in (1, -1)),
+]
+NUMBERS = (
+    st.sampled_from(_EDGES) | st.integers(-(2**63), 2**63 - 1) | st.integers(-(10**9), 10**9).map(lambda n: n * 10**6)
+)
+INSTANTS = st.from_regex(
+    r"[0-3][09]\d[0-9]-(0[0-9]|1[0-3])-[0-3]\d[T ][0-2]\d:[0-6]\d:[0-6]\d(\.\d{1,7})?(Z|\+01:00|)", fullmatch=True
+)
+GOOD = st.from_regex(r"[12]\d\d[1-9]-(0[1-9]|1[0-2])-[0-2][1-9]T[01]\d:[0-5]\d:[0-5]\d(\.\d{1,6})?Z", fullmatch=True)
+
+
+def drawn(told: str) -> st.SearchStrategy[Any]:
+    return NUMBERS if told == "bigint" else GOOD | INSTANTS
+
+
+@pytest.mark.parametrize("name, told, defined, options", CHANGES, ids=lambda part: str(part) if part else "")
+@examples(100)
+@given(data=st.data())
+def test_a_column_is_what_its_values_are(
+    name: str, told: str, defined: str, options: dict[str, Any], data: st.DataObject
+) -> None:
+    spoken = protocol(name)
+    assert spoken.redefine is not None
+    source, target = ColumnType.parse(told), ColumnType.parse(defined)
+    change = spoken.redefine(spoken.read_options(options))(source, target)
+    assert isinstance(change, ByColumn)
+    values = data.draw(st.lists(st.none() | drawn(told), max_size=3))
+    whole = change.column(pa.array([None, *values], source.arrow).slice(1))
+    if whole is None:
+        return
+    assert whole.type == target.arrow
+    ready = whole.cast(
+        {"date": pa.int32(), "datetime": pa.int64(), "timestamp": pa.int64()}.get(target.name, whole.type)
+    )
+    assert ready.to_pylist() == [None if value is None else change(value) for value in values]
+
+
+@pytest.mark.parametrize(
+    "told, defined, options, values",
+    [
+        ("bigint", "date", {}, [17702, None, -354285, 2932896]),
+        ("bigint", "datetime(1)", {}, [1529456523900, -62135596800000, 253402300799900]),
+        ("bigint", "datetime(6)", {}, [253402300799999999, -1]),
+        ("bigint", "datetime(6)", {"time.precision.mode": "nanoseconds"}, [1_001_000, -1000]),
+        ("bigint", "bigint unsigned", {}, [-1, 0, None]),
+        (
+            "varchar",
+            "timestamp(6)",
+            {},
+            ["2018-06-20T01:02:03.123456Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"],
+        ),
+    ],
+)
+def test_what_fits_goes_as_a_whole(told: str, defined: str, options: dict[str, Any], values: list[Any]) -> None:
+    spoken = protocol("debezium-mysql")
+    assert spoken.redefine is not None
+    source = ColumnType.parse(told)
+    change = spoken.redefine(spoken.read_options(options))(source, ColumnType.parse(defined))
+    assert isinstance(change, ByColumn)
+    assert change.column(pa.array(values, source.arrow)) is not None
