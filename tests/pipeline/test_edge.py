@@ -79,6 +79,14 @@ JAVA = "An error occurred while calling o1.save.\n: {}\n\tat org.apache.spark.sq
             True,
         ),
         (
+            "Broken pipe\n=== Streaming Query ===\nIdentifier: [id = 12cba83e]\nCurrent Committed Offsets: "
+            "{org.apache.spark.sql.execution.datasources.v2.python.PythonMicroBatchStream@1b2751ce: {}}",
+            ResourceError,
+            "a Python worker has ended: killed, or out of memory. Run again; if it happens again, give the machine more memory, "
+            "or lower source.max-records-per-batch",
+            True,
+        ),
+        (
             "java.lang.OutOfMemoryError: Java heap space",
             ResourceError,
             "Spark's JVM has not enough memory: lower source.max-records-per-batch, or raise spark.driver.memory if the machine "

@@ -64,6 +64,12 @@ _AWAY = re.compile(
     r"|java\.net\.(UnknownHostException|SocketTimeoutException|NoRouteToHostException|ConnectException)"
 )
 
+# Of the worker that plans a source's batches the JVM reports only that its socket is closed; the query's state names its source.
+_WORKER_ENDED = re.compile(
+    r"Python worker exited unexpectedly|reading the port number from"
+    r"|(?s:(?:Broken pipe|Connection reset|EOFException).*python\.PythonMicroBatchStream@)"
+)
+
 
 @contextmanager
 def as_ours(*folders: str) -> Iterator[None]:
@@ -156,7 +162,7 @@ def _of_the_machine(text: str, folders: Iterable[str]) -> ChangefeedError | None
             "a Python worker did not start in Spark's 10 seconds: the machine is overloaded. Run again when it has less to do",
             transient=True,
         )
-    if "Python worker exited unexpectedly" in text or "reading the port number from" in text:
+    if _WORKER_ENDED.search(text):
         return ResourceError(
             "a Python worker has ended: killed, or out of memory. Run again; if it happens again, give the machine more memory, "
             "or lower source.max-records-per-batch",
