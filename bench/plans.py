@@ -1,20 +1,24 @@
-"""What it costs to compile Spark's plans, and to interpret them: pipelines as they run by default, and with all compiled.
+"""What compilers cost: pipelines as they run by default, with Spark's plans compiled, and with Java's second compiler.
 
     python bench/plans.py [--rows 0 1000000 4000000] [--runs 3] [--json]
 
-Runs the example (0 rows stand for it: 705 rows, 13 schema changes, 5 tables) and transactions of so many rows, as those of
-`memory.py`, each a few times, by default and compiled in turns. Seconds of the whole command; the best run counts.
+Runs the example (0 rows stand for it: 705 rows, 13 schema changes, 5 tables), then once more with nothing left to apply, and
+transactions of so many rows, as those of `memory.py`; each a few times, the ways in turns. CPU seconds of all processes of the
+command, user and system; the best run counts. `--writer spark` applies the rows by SQL MERGE.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
+import os
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
+from contextlib import suppress
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -23,25 +27,33 @@ from bench.memory import records
 from changefeed import record_log
 from changefeed.spark_runtime.properties import COMPILED
 
+PR_SET_CHILD_SUBREAPER = 36
 EXAMPLE = Path(__file__).parent.parent / "examples" / "shop" / "history.jsonl.gz"
-WAYS = {"default": {}, "compiled": COMPILED}
+WAYS = {
+    "default": {},
+    "plans compiled": COMPILED,
+    "Java's second compiler": {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4"},
+}
 
 
-def seconds(folder: Path, log: Path, limit: int, spark: dict[str, str]) -> float:
-    """Runs a pipeline over the log, from nothing."""
-    shutil.rmtree(folder / "lake", ignore_errors=True)
+def seconds(folder: Path, log: Path, limit: int, writer: str, spark: dict[str, str]) -> float:
+    """CPU seconds of a pipeline's run over the log, from where its last run ended."""
     file = folder / "pipeline.yaml"
-    said = {
+    definition = {
         "source": {"type": "files", "path": str(log), "protocol": "ticdc-open", "max-records-per-batch": limit},
-        "sink": {"type": "delta", "path": str(folder / "lake")},
+        "sink": {"type": "delta", "path": str(folder / "lake"), "writer": writer},
         "pipeline": {"name": "plans"},
         "spark": spark,
     }
-    file.write_text(json.dumps(said))  # JSON is YAML
-    started = time.monotonic()
+    file.write_text(json.dumps(definition))  # JSON is YAML
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-m", "changefeed.cli", "run", str(file), "--once", "--json"]
     subprocess.run(command, check=True, capture_output=True)
-    return time.monotonic() - started
+    with suppress(ChildProcessError):  # Spark's workers outlive the JVM that started them for a moment
+        while True:
+            os.wait()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def main() -> None:
@@ -49,25 +61,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="*", default=[0, 1_000_000, 4_000_000])
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--writer", choices=["native", "spark"], default="native")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    found = []
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    results = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for rows in arguments.rows:
             log, limit = (folder / f"{rows}.parquet", 20_000) if rows else (EXAMPLE, 500)
             if rows:
                 record_log.write(log, records(rows, 2))
-            took: dict[str, list[float]] = {way: [] for way in WAYS}
+            works = [f"{rows:,} rows"] if rows else ["the example", "the example, nothing new"]
+            took = {work: {way: list[float]() for way in WAYS} for work in works}
             for _ in range(arguments.runs):
                 for way, spark in WAYS.items():
-                    took[way].append(seconds(folder, log, limit, spark))
-            best = {way: round(min(times), 1) for way, times in took.items()}
-            found.append({"rows": rows or "example", **best})
-            if not arguments.json:
-                print(f"{found[-1]['rows']:>10}  " + "  ".join(f"{way} {best[way]:.1f} s" for way in WAYS), flush=True)
+                    shutil.rmtree(folder / "lake", ignore_errors=True)
+                    for times in took.values():
+                        times[way].append(seconds(folder, log, limit, arguments.writer, spark))
+            for work, times in took.items():
+                best = {way: round(min(each), 1) for way, each in times.items()}
+                results.append({"work": work, "writer": arguments.writer, **best})
+                if not arguments.json:
+                    print(f"{work:>26}  " + "  ".join(f"{way} {best[way]:.1f} s" for way in WAYS), flush=True)
     if arguments.json:
-        print(json.dumps(found))
+        print("[" + ",\n ".join(map(json.dumps, results)) + "]")
 
 
 if __name__ == "__main__":

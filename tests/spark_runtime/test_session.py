@@ -213,12 +213,19 @@ def test_who_says_how_to_plan_gets_nothing_of_ours(no_jars: Any, name: Any, valu
 def test_jars_and_java_options_are_joined_with_the_callers(no_jars: Any) -> None:
     merged = properties.one_machine({"spark.jars": "/mine.jar", "spark.driver.extraJavaOptions": "-Dmine=1"}, SCRATCH)
     assert merged["spark.jars"] == "/mine.jar,/jars/delta.jar,/jars/kafka.jar"
-    ours, folder, collector, mine = shlex.split(merged["spark.driver.extraJavaOptions"])
-    assert collector == "-XX:+UseParallelGC"
+    ours, folder, collector, compiler, mine = shlex.split(merged["spark.driver.extraJavaOptions"])
+    assert (collector, compiler) == ("-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1")
     assert ours.startswith("-Dlog4j2.configurationFile=file:///")
     assert Path(ours.removeprefix("-Dlog4j2.configurationFile=file://")).is_file()
     assert folder == "-Djava.io.tmpdir=/tmp/a b"
     assert mine == "-Dmine=1"
+
+
+@pytest.mark.parametrize("option", ["-XX:TieredStopAtLevel=4", "-XX:-TieredCompilation", "-Xint"])
+def test_a_compiler_that_the_caller_chose_stays(no_jars: Any, option: str) -> None:
+    merged = properties.one_machine({"spark.driver.extraJavaOptions": option}, SCRATCH)
+    words = shlex.split(merged["spark.driver.extraJavaOptions"])
+    assert [word for word in words if "Tiered" in word or "Xint" in word] == [option]
 
 
 def test_what_spark_leaves_is_in_a_folder_that_goes(no_jars: Any) -> None:

@@ -100,6 +100,11 @@ _SIZE = re.compile(r"(?i)(\d+)([kmgt]?)b?")
 
 _COLLECTOR = re.compile(r"-XX:\+Use\w*GC\b")
 
+# The rows are decoded and written in Python workers and native code; what is left to the JVM is planning and input and output.
+# Java's second compiler takes longer for that than it saves, with two million changes too: `bench/plans.py`.
+_COMPILER = "-XX:TieredStopAtLevel=1"
+_COMPILER_CHOSEN = re.compile(r"-XX:(?:TieredStopAtLevel|[+-]TieredCompilation)\b|-Xint\b|-XX:CompilationMode")
+
 
 def is_local(master: str) -> bool:
     """Whether a master is threads of the driver, and not processes that may be on other machines."""
@@ -116,6 +121,7 @@ def one_machine(given: Mapping[str, str], scratch: Path) -> dict[str, str]:
     # Ours first: of a repeated option the JVM takes the last. The collector needs a tenth of the heap less than G1 beside it.
     options = java_options(scratch)
     options += [] if _COLLECTOR.search(theirs) else ["-XX:+UseParallelGC"]
+    options += [] if _COMPILER_CHOSEN.search(theirs) else [_COMPILER]
     merged["spark.driver.extraJavaOptions"] = " ".join([*options, *filter(None, [theirs])])
     # Spark's defaults are the current folder, whose catalog lives in memory, so that tables found only by name may go too; and
     # the temporary folder, where a JVM that is killed leaves what it had.
