@@ -36,7 +36,6 @@ UNCLEAN: dict[str, tuple[str, ...]] = {
         "examples",
         "src/changefeed",
         "src/changefeed/bench",
-        "src/changefeed/cli",
         "src/changefeed/frames",
         "src/changefeed/frames/reshape",
         "src/changefeed/model",

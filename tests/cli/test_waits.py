@@ -41,4 +41,4 @@ def test_partitions_without_a_mark_hold_what_is_pending(pipeline: Any, state: St
 def test_the_line_names_them() -> None:
     said: list[str] = []
     _Steps(Output(), said.append, lambda state: _waits_for(_pipeline(), state))(STATE)
-    assert said[0].endswith(", waits for shop:1, shop:2: no resolved event yet")
+    assert said[0].endswith(", waiting for shop:1, shop:2: no resolved event yet")

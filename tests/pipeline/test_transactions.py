@@ -99,7 +99,7 @@ def test_the_first_transaction_waits_for_silence() -> None:
     assert (found.barrier, found.mark, found.reached, found.ended) == (10, "0-1-5", {"0": 5}, 10)
 
 
-def test_what_is_sent_again_is_passed_over() -> None:
+def test_what_is_sent_again_is_skipped() -> None:
     first = reach(BEGUN, row(2, 1, 10), row(2, 2, 12), end(2, 2))
     again = [row(2, 2, 12), {**end(2, 2), "mark": 9}]
     found = reach(first, row(2, 1, 10), row(2, 2, 12), end(2, 2), *again, row(3, 1, 20), {**end(3, 1), "mark": 11})

@@ -71,7 +71,7 @@ def test_without_ids_a_topic_that_ends_before_the_offset_was_created_again() -> 
         (
             compare.DELETED,
             SourceError,
-            "topics that this pipeline reads were deleted, or may not be seen by this user: a, b. Start a new pipeline from a "
+            "topics that this pipeline reads were deleted, or are not visible to this user: a, b. Start a new pipeline from a "
             "snapshot, or set source.removed-topics to `continue` to go on without them",
         ),
         (

@@ -40,7 +40,7 @@ class Harness(Protocol):
         ...
 
     def source(self, limit: int = 100_000) -> Source:
-        """The source, opened anew, which reads at most so many records in a batch."""
+        """The source, opened again, which reads at most so many records in a batch."""
         ...
 
 

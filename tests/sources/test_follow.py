@@ -179,7 +179,7 @@ def test_a_batch_that_is_asked_for_again_is_the_same(tmp_path: Path) -> None:
     assert _numbers(rows) == list(range(10, 30))
 
 
-def test_a_compressed_log_that_became_shorter_is_not_passed_over(tmp_path: Path) -> None:
+def test_a_compressed_log_that_became_shorter_is_not_skipped(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl.gz"
     _log(path, 0, 100)
     reader = _reader(path, 30)

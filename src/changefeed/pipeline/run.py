@@ -276,7 +276,7 @@ class _Runner:
         passed = after.counts.repeated - before.counts.repeated
         if self.joined and passed:
             _log.warning(
-                "row changes at or below the cut, passed over as if sent again: %s. Topics that are new to this pipeline: %s. If "
+                "row changes at or below the cut, skipped as if sent again: %s. Topics that are new to this pipeline: %s. If "
                 "the tables never had these changes, start the topics in a pipeline of their own",
                 passed,
                 ", ".join(sorted(self.joined)),

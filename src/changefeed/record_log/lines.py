@@ -35,7 +35,7 @@ _Topic = Annotated[str, msgspec.Meta(pattern=_TOPIC)]
 _Headers = list[tuple[str, bytes | None]]
 _UNSET = msgspec.UNSET
 _OTHER_FILES = {
-    b"\xef\xbb\xbf": "begins with a byte order mark, which must go",
+    b"\xef\xbb\xbf": "begins with a byte order mark, which must be removed",
     b"\x1f\x8b": "is gzip, and needs a name that ends with .jsonl.gz",
     b"\x28\xb5\x2f\xfd": "is Zstandard, and needs a name that ends with .jsonl.zst",
     b"PAR1": "is Parquet, and needs a name that ends with .parquet",
@@ -167,10 +167,10 @@ def _body(data: Any, text: Any, name: str, path: Path, number: int) -> bytes | N
 
 def _no_record(path: Path, number: int, line: bytes, error: Exception) -> SourceError:
     if not line.strip():
-        return SourceError(f"{path}:{number + 1}: an empty line is no record")
+        return SourceError(f"{path}:{number + 1}: an empty line is not a record")
     for start, what in _OTHER_FILES.items():
         if number == 0 and line.startswith(start):
-            return SourceError(f"{path} is no JSON Lines: it {what}")
+            return SourceError(f"{path} is not JSON Lines: it {what}")
     if line[-1:] != b"\n" and not isinstance(error, msgspec.ValidationError):
         return SourceError(f"{path}:{number + 1}: the last line is not whole: {len(line)} bytes, and no line feed yet")
     said = f"{TOPIC_RULE} - at `$.topic`" if repr(_TOPIC) in str(error) else error

@@ -1,7 +1,7 @@
 """Records as Parquet: a file, or a folder of files in the order of their names.
 
 The columns are exactly those of Spark's Kafka source with headers: `key value topic partition offset timestamp
-timestampType headers`. Names that begin with `_` or `.` are Spark's own business and are passed over.
+timestampType headers`. Names that begin with `_` or `.` are Spark's own business and are skipped.
 """
 
 from __future__ import annotations
@@ -152,5 +152,5 @@ def _open(file: Path) -> pq.ParquetFile:
         missing, more = set(RECORDS.names) - set(names), set(names) - set(RECORDS.names)
         told = [f"{what} {', '.join(sorted(them))}" for what, them in (("lacks", missing), ("has", more)) if them]
         hint = ' Read from Kafka with the option "includeHeaders" = "true".' if missing == {"headers"} else ""
-        raise SourceError(f"{file} is no record log: it {' and '.join(told)}.{hint}")
+        raise SourceError(f"{file} is not a record log: it {' and '.join(told)}.{hint}")
     return opened

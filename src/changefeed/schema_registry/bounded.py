@@ -43,7 +43,7 @@ class BoundedSession:
                     return self._httpx.Response(answer.status_code, content=_content(answer), request=answer.request)
             except self._httpx.TransportError as error:
                 if deadline.passed or isinstance(error, self._httpx.TimeoutException):
-                    raise self._httpx.ReadTimeout(f"no whole answer within {self._seconds:g} s") from error
+                    raise self._httpx.ReadTimeout(f"no complete answer within {self._seconds:g} s") from error
                 raise
 
     def close(self) -> None:
@@ -57,7 +57,9 @@ def _content(answer: Any) -> bytes:
         content += chunk
         if len(content) > MAX_BYTES:
             url = f"{answer.request.url.scheme}://{answer.request.url.netloc.decode()}"
-            raise SchemaRegistryError(f"schema registry {url} answered with more than {MAX_BYTES:,} bytes: is it one?")
+            raise SchemaRegistryError(
+                f"schema registry {url} answered with more than {MAX_BYTES:,} bytes: is it a schema registry?"
+            )
     return bytes(content)
 
 

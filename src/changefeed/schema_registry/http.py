@@ -33,7 +33,7 @@ _UNKNOWN_SCHEMA = 40403
 _RETRIABLE = (408, 429, 500, 502, 503, 504)
 _REFUSED_FOR_S = 5.0
 _MAX_REFUSED = 10_000
-_REDIRECTED = "it leads elsewhere; name the URL that answers itself"
+_REDIRECTED = "it redirects; name the URL that answers directly"
 _NO_ANSWER = (json.JSONDecodeError, UnicodeDecodeError, AttributeError, TypeError, RecursionError)
 _T = TypeVar("_T")
 
@@ -105,7 +105,7 @@ class Client:
             status = error.http_status_code
             if status == 404 and error.error_code == _UNKNOWN_SCHEMA:
                 raise LookupError(f"schema registry {self._urls} has no {what}") from error
-            said = _REDIRECTED if 300 <= status < 400 else f"{error.error_message or 'it does not say why'!s:.200}"
+            said = _REDIRECTED if 300 <= status < 400 else f"{error.error_message or 'no reason given'!s:.200}"
             message = f"schema registry {self._urls} answered {status} for {what}: {said}"
             raise SchemaRegistryError(message, transient=status in _RETRIABLE) from error
         except SchemaRegistryError:  # of the session
@@ -139,7 +139,7 @@ def _urls(where: str, user_info: str | None) -> tuple[str, str | None]:
         except ValueError:
             valid = False
         if not valid:
-            raise ConfigError(f"schema-registry: {url.rpartition('@')[2]!r:.80} is no URL of a host")
+            raise ConfigError(f"schema-registry: {url.rpartition('@')[2]!r:.80} is not a URL with a host")
         if parts.username is not None:
             users.add(f"{unquote(parts.username)}:{unquote(parts.password or '')}")
         urls.append(urlunsplit((parts.scheme, host, parts.path.rstrip("/"), parts.query, "")))

@@ -94,10 +94,10 @@ def changes(
         window: which changes.
         irregular: the sink's policy for values a column cannot hold; `fail` stops at the first.
         told: the protocol that told the rows, where the table's types come from DDL.
-        inserts: of a table without a key, only these; its updates and deletes, which name no row, are passed over.
+        inserts: of a table without a key, only these; its updates and deletes, which name no row, are skipped.
         tally: counts the rows in the window.
         reads: of a table without a key, the commit_ts at which rows that a snapshot has read may lie. The table holds those
-            elsewhere already, so they are refused, or passed over with `inserts`; None for no such bound.
+            elsewhere already, so they are refused, or skipped with `inserts`; None for no such bound.
     """
     work = worker(table, window, irregular, told, inserts=inserts, reads=reads, tally=tally)
     return chunks.select("payload").mapInArrow(work, schema_ddl(table))
@@ -220,8 +220,8 @@ def _only_inserts(rows: pa.RecordBatch, table: Table) -> None:
         row = pc.indices_nonzero(changing)[0].as_py()
         raise UnsupportedError(
             f"{table.database}.{table.name} has no handle key, so the {rows.column('op')[row]} at {place(rows, row)} cannot "
-            "be applied: it names no row. Set pipeline.keyless to `inserts` to pass over what is no insert, or name the table in "
-            "pipeline.exclude to pass over all of it; then run again"
+            "be applied: it names no row. Set pipeline.keyless to `inserts` to skip what is not an insert, or name the table in "
+            "pipeline.exclude to skip all of it; then run again"
         )
 
 
@@ -235,8 +235,9 @@ def _read_once(rows: pa.RecordBatch, table: Table, reads: int, inserts: bool) ->
         row = pc.indices_nonzero(again)[0].as_py()
         raise UnsupportedError(
             f"{table.database}.{table.name} has no handle key, and a snapshot without its CREATE TABLE reads it again at "
-            f"{place(rows, row)}: its rows would be there twice. Leave the table out of incremental and blocking snapshots; set "
-            "pipeline.keyless to `inserts` to pass over these rows, or name the table in pipeline.exclude; then run again"
+            f"{place(rows, row)}: its rows would be in the table twice. Leave the table out of incremental and blocking "
+            "snapshots; set pipeline.keyless to `inserts` to skip these rows, or name the table in "
+            "pipeline.exclude; then run again"
         )
     return rows.filter(pc.invert(again))
 
@@ -269,7 +270,7 @@ def _only_whole(rows: pa.RecordBatch, batch: TableBatch, table: Table) -> None:
         raise UnsupportedError(
             f"{table.database}.{table.name}: the update at {place(rows, 0)} changes the key and does not carry "
             f"{', '.join(missing)}: what the row held there is under the old key. Let the producer send whole rows, "
-            "or name the table in pipeline.exclude to pass it over; then run again"
+            "or name the table in pipeline.exclude to skip it; then run again"
         )
 
 

@@ -15,7 +15,7 @@ Rule 4. Where a schema change is not sent everywhere (a topic or a partition of 
 has passed what lies at or below the last that it has shown. Rows wait until every partition has passed them, as any may
 bring a schema change that lies before them. Settled, all have.
 Rule 5. Where it is, what lies at or below the last schema change of its table was applied before it: it is sent again, and
-passed over. Elsewhere it is applied, as anything that is sent again: another binlog may have begun.
+skipped. Elsewhere it is applied, as anything that is sent again: another binlog may have begun.
 Rule 6. The schema changes of a snapshot wait until it is known whether rows follow: one of its rows has been read, or its
 last schema change, which is marked where none do.
 """

@@ -7,7 +7,7 @@ Rule 1. A transaction is whole when it has ended and each of its events was read
 Rule 2. The barrier stands behind the longest row of whole transactions, in the order of the binlog.
 Rule 3. That none is missing among them is known where their names count up one by one. Elsewhere a schema change may be
         on its way, as its topic is another: the barrier then waits until the source had nothing more to read (*settled*).
-Rule 4. What was sent again lies at or below the barrier and is passed over. A transaction that lies there by its place
+Rule 4. What was sent again lies at or below the barrier and is skipped. A transaction that lies there by its place
         in the binlog, but not by its name or its commit time, comes from another binlog: it has no order with the rest.
 Rule 5. Rows of a snapshot belong to no transaction. All have the place up to which it was taken, and the last record of
         all is marked. The barrier waits before that place until the mark was read, or something that was streamed behind
@@ -54,7 +54,7 @@ class Transactions:
         """Warns of rows that an incremental snapshot has read below the barrier."""
         if passed := reads_below(fresh, state.barrier):
             _log.warning(
-                "rows of an incremental snapshot that lie below the cut are passed over as if sent again: %s. If they were never "
+                "rows of an incremental snapshot that lie below the cut are skipped as if sent again: %s. If they were never "
                 "sent before, the tables lack them: take the snapshot again through Debezium's signal table",
                 passed,
             )

@@ -43,7 +43,7 @@ TELLING = {
 }
 _SCHEMA = {
     "evolve": "schema changes are applied; one that cannot be stops the pipeline",
-    "try_evolve": "schema changes are applied; one that cannot be is noted and passed over",
+    "try_evolve": "schema changes are applied; one that cannot be is noted and skipped",
     "lenient": "as try_evolve, and nothing is dropped or truncated",
     "ignore": "new tables are created; other schema changes are ignored, and tables follow their rows",
     "exception": "new tables are created; any other schema change stops the pipeline",

@@ -46,7 +46,7 @@ class MemoryPending:
         """See `PendingStore`."""
         for folder in folders:
             if self.sum(folder) != sums[folder]:
-                raise SinkError(f"memory:{folder}: changes that wait to be applied are damaged")
+                raise SinkError(f"memory:{folder}: pending changes are damaged")
 
     def index(self, folders: Iterable[str], sums: Mapping[str, FolderSum]) -> list[ChunkInfo]:
         """See `PendingStore`."""

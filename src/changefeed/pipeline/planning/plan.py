@@ -7,9 +7,9 @@ rest after it. Rows of other tables do not wait for it. Where commit_ts is a pla
 before theirs (`stages.decode.ordered`): the rows of a snapshot come after its CREATE TABLE.
 Rule 2. A schema change is sent to every partition: it counts once, by commit_ts, names and text. Where there is no
 barrier, `by_key.py` tells which take effect.
-Rule 3. A table whose DDL was seen has the columns that the DDL says. A table that was not, or whose DDL was passed over,
+Rule 3. A table whose DDL was seen has the columns that the DDL says. A table that was not, or whose DDL was skipped,
 is learned from its rows, and widens when later rows need it.
-Rule 4. A table in quarantine is passed over, its DDL too. Released, it starts where it was held, not at the barrier. Those
+Rule 4. A table in quarantine is skipped, its DDL too. Released, it starts where it was held, not at the barrier. Those
 that trade names with one in quarantine wait with it.
 
 What schema changes do to tables is in `schema_changes.py`, what rows do in `writes.py`.

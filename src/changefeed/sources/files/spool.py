@@ -1,6 +1,6 @@
 """Compressed logs, decompressed once: the lines of each batch in a scratch file, for the tasks to read.
 
-gzip and zstd streams have no places to begin at but their start. Read for each batch anew, a log of n batches would be
+gzip and zstd streams have no places to begin at but their start. Read for each batch again, a log of n batches would be
 decompressed n times.
 
 Rule 1. The stream of a log stays open between batches. A batch that begins where the last one ended costs its own lines;

@@ -76,7 +76,7 @@ def refusal(gone: Mapping[str, str], *, goes_on: bool = False) -> ChangefeedErro
         )
     if why == DELETED:
         return SourceError(
-            f"topics that this pipeline reads were deleted, or may not be seen by this user: {names}. {_SNAPSHOT}, or "
+            f"topics that this pipeline reads were deleted, or are not visible to this user: {names}. {_SNAPSHOT}, or "
             f"{_CONTINUE} to go on without them"
         )
     return SourceError(

@@ -1,6 +1,6 @@
 """What can be told of a Kafka section without Kafka: names of properties, values, a login.
 
-Kafka's client passes over a property that it does not know, so a misspelled one changes nothing and nobody is told.
+Kafka's client skips a property that it does not know, so a misspelled one changes nothing and nobody is told.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _SECURITY = ("PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL", "SSL")
 _SPARKS_OWN = {
     "auto.offset.reset": "use source.starting-offsets",
     "bootstrap.servers": "use source.servers",
-    "enable.auto.commit": "the ledger knows how far a pipeline is",
+    "enable.auto.commit": "the ledger has the pipeline's position",
     "interceptor.classes": "Spark takes none",
     "key.deserializer": "records are read as bytes",
     "value.deserializer": "records are read as bytes",

@@ -105,7 +105,7 @@ class KafkaSource(SourceSection):
         unknown = unknown_properties(self.model_extra or {})
         if not unknown:
             return None
-        return f"the Kafka client has no property {', '.join(unknown)}: it passes over what it does not know"
+        return f"the Kafka client has no property {', '.join(unknown)}, and ignores it"
 
     @property
     def properties(self) -> dict[str, str]:

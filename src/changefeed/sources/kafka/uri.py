@@ -4,7 +4,7 @@
             servers        topic  codec options             how to connect
 
 Codec options go to the protocol under the same names. What concerns the producer alone, or codecs of other protocols, is
-passed over, as the producer does.
+skipped, as the producer does.
 """
 
 from __future__ import annotations
