@@ -26,7 +26,6 @@ UNCLEAN: dict[str, tuple[str, ...]] = {
         "ARCHITECTURE.md",
         "CHANGELOG.md",
         "CONTRIBUTING.md",
-        "README.md",
         "SECURITY.md",
         "bench",
         "docs",

@@ -80,8 +80,8 @@ def refusal(gone: Mapping[str, str], *, goes_on: bool = False) -> ChangefeedErro
             f"{_CONTINUE} to go on without them"
         )
     return SourceError(
-        f"topics that this pipeline reads were deleted and created again: {names}. What they have now does not come next: "
-        f"{_SNAPSHOT[0].lower()}{_SNAPSHOT[1:]}, or {_CONTINUE} to read them from their first record"
+        f"topics that this pipeline reads were deleted and created again: {names}. Their records do not continue those "
+        f"that were read: {_SNAPSHOT[0].lower()}{_SNAPSHOT[1:]}, or {_CONTINUE} to read them from their first record"
     )
 
 
