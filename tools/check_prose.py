@@ -30,7 +30,6 @@ UNCLEAN: dict[str, tuple[str, ...]] = {
         "bench",
         "docs",
         "docs/decisions",
-        "docs/guides",
         "docs/reference",
         "examples",
         "src/changefeed/bench",
