@@ -10,12 +10,12 @@ from changefeed.cli.output import Output
 from changefeed.cli.run_ import _Steps, _waits_for
 from changefeed.pipeline.config.load import read
 from changefeed.pipeline.state import Counts, State
-from changefeed.sources.kafka.token import Token
+from changefeed.sources.kafka.source_offset import SourceOffset
 
 STATE = State(
     resolved={"shop": {0: 7}},
     positions={"shop": {0: 4, 1: 2}},
-    source=Token({"shop": {"0": 4, "1": 2, "2": -2}}).text(),
+    source=SourceOffset({"shop": {"0": 4, "1": 2, "2": -2}}).text(),
     counts=Counts(rows=9, applied=4),
 )
 

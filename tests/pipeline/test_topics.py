@@ -267,8 +267,8 @@ def test_ids_are_taken_over_by_a_ledger_that_has_none(
         patch.setattr(FileStore, "_load", as_before)
         run(pipeline, spark, once=True)
     assert ids(spark, pipeline) == [1, 2]
-    token = json.loads(published(pipeline)[-1].state.source or "")
-    assert (token["version"], set(token["ids"])) == (1, {cluster.name("a")})
+    source_offset = json.loads(published(pipeline)[-1].state.source or "")
+    assert (source_offset["version"], set(source_offset["ids"])) == (1, {cluster.name("a")})
 
 
 @pytest.mark.parametrize("again", [None, 2, 6])

@@ -78,7 +78,7 @@ def test_an_answer_has_a_time_for_the_whole_of_it(answer: Callable[[], Iterator[
     start = [b"HTTP/1.1 200 OK\r\n"] if answer is SLOW["headers"] else []
     with hostile(lambda: iter([*start, *answer()]), 0.05) as (url, ended), pytest.raises(SchemaRegistryError) as caught:
         get(url)
-    assert str(caught.value) == f"schema registry {url} cannot be asked for schema 7: no complete answer within 0.4 s"
+    assert str(caught.value) == f"schema registry {url} did not answer for schema 7: no complete answer within 0.4 s"
     assert caught.value.transient
     assert "whole" not in ended
 

@@ -116,16 +116,16 @@ def test_the_next_url_is_asked_when_one_fails() -> None:
         ),
         (500, {"error_code": 500}, "answered 500 for schema 7: no reason given", True),
         (302, b"", "answered 302 for schema 7: it redirects; name the URL that answers directly", False),
-        (200, b"<html>", "cannot be asked for schema 7: its answer is none of a schema registry", True),
-        (200, b"", "cannot be asked for schema 7: its answer is none of a schema registry", True),
-        (200, [], "cannot be asked for schema 7: its answer is none of a schema registry", True),
+        (200, b"<html>", "has no answer for schema 7: the response is not from a schema registry", True),
+        (200, b"", "has no answer for schema 7: the response is not from a schema registry", True),
+        (200, [], "has no answer for schema 7: the response is not from a schema registry", True),
         (
             200,
             {"schema": {"type": "int"}},
-            "cannot be asked for schema 7: its answer is none of a schema registry",
+            "has no answer for schema 7: the response is not from a schema registry",
             True,
         ),
-        (200, b"[" * 200_000, "cannot be asked for schema 7: its answer is none of a schema registry", True),
+        (200, b"[" * 200_000, "has no answer for schema 7: the response is not from a schema registry", True),
         (200, {}, "answered without a schema for schema 7", False),
         (200, {"schema": 5}, "answered without a schema for schema 7", False),
     ],
@@ -140,7 +140,7 @@ def test_a_registry_that_is_away_is_transient() -> None:
     with pytest.raises(SchemaRegistryError) as caught:
         connect("http://me:secret@127.0.0.1:1", max_retries=1)[0](7)
     assert str(caught.value) == (
-        "schema registry http://127.0.0.1:1 cannot be asked for schema 7: [Errno 111] Connection refused"
+        "schema registry http://127.0.0.1:1 did not answer for schema 7: [Errno 111] Connection refused"
     )
     assert caught.value.transient
 

@@ -54,7 +54,7 @@ def test_logins_go_to_the_client() -> None:
         ("kafka://a:1/t?protocol=open-protocol&max-batch-sise=4",
          'unknown option of ticdc-open "max-batch-sise". Did you mean "max-batch-size"?'),
         ("kafka://a:1/t?protocol=maxwell", 'unknown protocol of TiCDC "maxwell". Known: avro, '),
-        ("kafka://a:1/t", "source.uri: it names no protocol; add `protocol=open-protocol`, or "),
+        ("kafka://a:1/t", "source.uri: it has no protocol; add the one of the changefeed, "),
         ("kafka://a:1?protocol=avro", "source.uri: expected kafka://host:port/topic?protocol=…, as a TiCDC changefeed has it"),
     ],
 )  # fmt: skip

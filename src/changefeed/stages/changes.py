@@ -80,7 +80,7 @@ def changes(
     table: Table,
     window: Window,
     irregular: str = "null",
-    told: Told | None = None,
+    redefinition: Redefinition | None = None,
     *,
     inserts: bool = False,
     tally: Tally | None = None,
@@ -99,7 +99,7 @@ def changes(
         reads: of a table without a key, the commit_ts at which rows that a snapshot has read may lie. The table holds those
             elsewhere already, so they are refused, or skipped with `inserts`; None for no such bound.
     """
-    work = worker(table, window, irregular, told, inserts=inserts, reads=reads, tally=tally)
+    work = worker(table, window, irregular, redefinition, inserts=inserts, reads=reads, tally=tally)
     return chunks.select("payload").mapInArrow(work, schema_ddl(table))
 
 
@@ -119,7 +119,7 @@ def worker(
     table: Table,
     window: Window,
     irregular: str = "null",
-    told: Told | None = None,
+    redefinition: Redefinition | None = None,
     *,
     inserts: bool = False,
     tally: Tally | None = None,
@@ -131,7 +131,7 @@ def worker(
         UnsupportedError: a row cannot be applied: its table has no key, or its key is not whole.
         SchemaError: a value means nothing in its column, or does not fit and `irregular` is `fail`.
     """
-    reading = Reading(table, window, irregular, told, inserts=inserts, reads=reads)
+    reading = Reading(table, window, irregular, redefinition, inserts=inserts, reads=reads)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         own = replace(reading)  # a worker may run for several tasks
@@ -153,7 +153,7 @@ class Reading:
     table: Table
     window: Window
     irregular: str = "null"
-    told: Told | None = None
+    redefinition: Redefinition | None = None
     inserts: bool = False
     reads: int | None = None
     read: int = 0
@@ -165,7 +165,7 @@ class Reading:
             UnsupportedError: a row cannot be applied: its table has no key, or its key is not whole.
             SchemaError: a value means nothing in its column, or does not fit and `irregular` is `fail`.
         """
-        table, redefine = self.table, self.told.redefine() if self.told else None
+        table, redefine = self.table, self.redefinition.redefine() if self.redefinition else None
         for payload in payloads:
             rows = inside(unpack(payload), self.window)
             self.read += len(rows)
@@ -178,16 +178,16 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """Who told the rows: a protocol and its options."""
+class Redefinition:
+    """Converts values to the types that DDL declares, by the rules of a protocol and its options."""
 
     protocol: str
     options: Mapping[str, Any]
 
     def redefine(self) -> Redefine | None:
-        """What the protocol makes of values under the types that DDL defines."""
-        spoken = protocol(self.protocol)
-        return None if spoken.redefine is None else spoken.redefine(spoken.read_options(self.options))
+        """The protocol's conversion function; None if its values have these types already."""
+        known = protocol(self.protocol)
+        return None if known.redefine is None else known.redefine(known.read_options(self.options))
 
 
 def inside(table: TableBatch, window: Window) -> TableBatch:
@@ -297,17 +297,17 @@ def _told(rows: pa.RecordBatch, table: Table) -> dict[int, dict[str, str]]:
     if not len(column.keys):
         return {}
     offsets = column.offsets
-    found = pc.indices_nonzero(pc.not_equal(offsets[1:], offsets[:-1]))
+    positions = pc.indices_nonzero(pc.not_equal(offsets[1:], offsets[:-1]))
     names = {c.name.lower(): c.name for c in table.columns}
-    told = {
+    irregular = {
         row: {
             names.get(name.lower(), name): text.decode(errors="replace")
             for name, text in texts
             if not name.startswith(BEFORE)
         }
-        for row, texts in zip(found.to_pylist(), column.take(found).to_pylist(), strict=True)
+        for row, texts in zip(positions.to_pylist(), column.take(positions).to_pylist(), strict=True)
     }
-    return {row: texts for row, texts in told.items() if texts}
+    return {row: texts for row, texts in irregular.items() if texts}
 
 
 def _fail(image: Image, table: Table) -> NoReturn:

@@ -146,8 +146,10 @@ def _records(definition: Definition, batches: list[pa.RecordBatch]) -> Check:
     if dead:
         message = f"{len(dead):,} dead letters beside {said}; the first: {dead[0].error}"
         return _undecodable(definition, batches, message, any_change=bool(good["rows"] or good["schema changes"]))
-    told = good["resolved marks"] or any(isinstance(event, TransactionMark) for one in decoded for event in one.control)
-    if definition.pipeline.consistency == "transaction" and not told:
+    has_ends = good["resolved marks"] or any(
+        isinstance(event, TransactionMark) for one in decoded for event in one.control
+    )
+    if definition.pipeline.consistency == "transaction" and not has_ends:
         what, remedy = TELLING[source(definition.source).capabilities.cuts]
         return Check(
             "records",

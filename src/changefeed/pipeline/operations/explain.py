@@ -76,8 +76,8 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
     notes = list(planned.notes)
     seen = absorbed(State(), chunks, ("", FolderSum(0, 0, "")), "", 0, quarantine=False)
     told_by = opened.capabilities.cuts
-    told = bool(seen.resolved) or any(is_waiting(chunk, -1) for chunk in chunks)
-    if behaviour.consistency == "transaction" and seen.counts.records and not told:
+    has_ends = bool(seen.resolved) or any(is_waiting(chunk, -1) for chunk in chunks)
+    if behaviour.consistency == "transaction" and seen.counts.records and not has_ends:
         what, remedy = TELLING[told_by]
         _, _, noun = what.partition(" ")
         notes.append(

@@ -130,7 +130,7 @@ class MemoryChanges:
         chosen, options = self.selection, self.options
         reading = Reading(
             self.table, Window(chosen.after, chosen.through), options.irregular,
-            options.told if chosen.declared else None, options.inserts, chosen.reads,
+            options.redefinition if chosen.declared else None, options.inserts, chosen.reads,
         )  # fmt: skip
         typed = sorted((row for batch in reading.batches(self.payloads) for row in batch.to_pylist()), key=_order)
         self.read = reading.read

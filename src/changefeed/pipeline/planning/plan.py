@@ -63,14 +63,14 @@ def make(frontier: Frontier, chunks: list[ChunkInfo], rules: Rules, sink: TableS
     Raises:
         UnsupportedError: a schema change or a table cannot be applied; the message names it and the way out.
     """
-    state, after, upto, reach = frontier.state, frontier.after, frontier.through, frontier.reach
+    state, after, upto, table_frontier = frontier.state, frontier.after, frontier.through, frontier.table_frontier
     tables = {name: table for name, table in state.tables.items() if not rules.excluded(name)}
     held = {name: hold for name, hold in state.held.items() if not rules.excluded(name)}
-    writes = Writes(tables, held, after, upto, by_table(chunks), rules, sink, reach, frontier.again)
+    writes = Writes(tables, held, after, upto, by_table(chunks), rules, sink, table_frontier, frontier.again)
     schema_changes = SchemaChanges(writes)
     starts = [hold.after for hold in state.held.values() if hold.released] + [after]
     first = None if None in starts else min(start for start in starts if start is not None)
-    events = distinct_changes(chunks, first, upto) if reach is None else reach.changes
+    events = distinct_changes(chunks, first, upto) if table_frontier is None else table_frontier.changes
     for ts, together in groupby(events, key=lambda event: event.commit_ts):
         schema_changes.apply(ts, together)
     writes.flush_all()
