@@ -14,7 +14,7 @@ help:
 	@echo "make install     everything changefeed needs, into .venv"
 	@echo "make demo        install, then a pipeline from Kafka records to Delta tables, on this machine"
 	@echo "make test        install, then every check, and every test but the nightly ones"
-	@echo "make check       the static checks alone (style, types, layers, docs)"
+	@echo "make check       the static checks alone (style, types, layers, plain English, docs)"
 	@echo "make check-rust  form, lints and tests of the Rust kernel, where cargo is"
 	@echo "make unit        the tests that need no JVM: decoders, encoders, kernel, options, planner"
 	@echo "make nightly     the long tests: storage faults, random kills, MySQL, Spark clusters, a million damaged records of each protocol"
@@ -38,6 +38,7 @@ check:
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/check_prose.py
 	@if [ -f tools/check_docs.py ]; then set -x; $(BIN)/python tools/check_docs.py; fi
 
 # In the folder that the wheel is built in: a second run compiles what has changed alone.

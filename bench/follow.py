@@ -23,7 +23,7 @@ from changefeed import record_log
 from changefeed.frames import slices
 from changefeed.model.batch import record_batch
 from changefeed.sources.files import Folder
-from changefeed.sources.files.reader import RecordLogReader, write_token
+from changefeed.sources.files.reader import RecordLogReader, write_offset
 
 NAMES = ("log.jsonl", "log.jsonl.gz", "log.jsonl.zst", "log.parquet")
 
@@ -45,7 +45,7 @@ def follow(folder: Path, name: str, count: int, batches: int) -> dict[str, Any]:
         record_log.write(path, records(0, count))
     scratch = folder / "scratch"
     scratch.mkdir(exist_ok=True)
-    options = {"pattern": str(path), "limit": str(step), "start": write_token({}), "end": "", "scratch": str(scratch)}
+    options = {"pattern": str(path), "limit": str(step), "start": write_offset({}), "end": "", "scratch": str(scratch)}
     reader, source = RecordLogReader(options), Folder(str(path), step)
     at, read, spent = reader.initialOffset(), 0, []
     for batch in range(batches):

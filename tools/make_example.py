@@ -3,7 +3,7 @@
 
 Kept are all schema changes and resolved marks, one customer in eight, the orders that were ever theirs, the items and
 refunds of those, and one line in four of the audit table. A key's rows are kept all or not at all, so what remains is a
-history of its own. Offsets are counted anew.
+history of its own. Offsets are renumbered.
 
     python tools/make_example.py [OUT]
 """

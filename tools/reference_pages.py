@@ -89,7 +89,7 @@ def _cut(known: Protocol) -> str:
 def option_pages() -> str:
     """The table of contents of the options' pages."""
     rows = [(f"[Options of {name}](reference/options-{name}.md)", protocol(name).title) for name in PROTOCOLS]
-    return _table(("options of a protocol", "by the producer's own names"), rows)
+    return _table(("options of a protocol", "with the producer's names"), rows)
 
 
 # Tables in pages that are written by hand.
@@ -170,7 +170,7 @@ def _default(option: click.Option) -> str:
 
 
 def options(name: str) -> str:
-    """The options of one protocol, by the producer's own names."""
+    """The options of one protocol, with the producer's names."""
     known = protocol(name)
     described = msgspec.json.schema(known.options)["$defs"][known.options.__name__]["properties"]
     rows = [

@@ -1,21 +1,21 @@
-"""Every exception of changefeed. The type says whose fault it is and whether going on makes sense.
+"""Every exception of changefeed. The type shows whose fault it is and whether to go on.
 
 ```
 ChangefeedError
 ├── ConfigError            the user's file or command line; the message carries the fix
 │   └── MissingExtraError  a package that this feature needs is not installed
-├── ProtocolError          bytes that are not what the protocol says; becomes a dead letter
+├── ProtocolError          bytes that contradict their protocol; becomes a dead letter
 │   ├── TruncatedError     they end early
 │   └── SchemaError        they contradict the schema or shape they name
-├── UnsupportedError       well-formed, but nothing here can carry it
-├── SourceError            the outside we read from            (.transient: worth another try)
-├── SinkError              the outside we write to             (.transient)
-│   └── FencedError        another writer has taken this pipeline over
-├── SchemaRegistryError    the schema registry said no, or nothing (.transient)
-└── ResourceError          this machine lacks something: disk, memory, time (.transient)
+├── UnsupportedError       well-formed, but changefeed has no representation for it
+├── SourceError            reading from the source failed       (.transient: worth another try)
+├── SinkError              writing to the sink failed           (.transient)
+│   └── FencedError        another writer has taken over this pipeline
+├── SchemaRegistryError    the schema registry refused or did not answer (.transient)
+└── ResourceError          this machine lacks disk, memory or time (.transient)
 ```
 
-A message alone suffices to act on: Spark carries an exception from an executor to the driver as text only.
+The message alone suffices to act on: Spark carries an exception from an executor to the driver as text only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 
-# A note to every error that another try may get over: of an error from an executor, Spark carries its notes too.
+# A note on every transient error: Spark carries the notes of an executor's error, too.
 TRANSIENT = "(transient)"
 
 
@@ -36,7 +36,7 @@ class ConfigError(ChangefeedError):
 
 
 class MissingExtraError(ConfigError):
-    """An optional dependency is absent; the message is the pip command that adds it."""
+    """An optional dependency is not installed; the message has the pip command that adds it."""
 
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(f"{feature} needs packages that are not installed: pip install 'changefeed[{extra}]'")
@@ -46,9 +46,9 @@ class ProtocolError(ChangefeedError):
     """Bytes that contradict their protocol.
 
     Attributes:
-        reason: a stable code for machines, as `truncated` or `bad-json`; it becomes the dead letter's reason.
-        byte: offset into the record's key or value where the contradiction was seen, or None.
-        index: which message of the record, from 0, or None when it is the record as a whole.
+        reason: a stable code for machines, such as `truncated` or `bad-json`; it becomes the dead letter's reason.
+        byte: offset of the contradiction in the record's key or value, or None.
+        index: number of the message in the record, from 0, or None if the whole record is meant.
     """
 
     default_reason = "protocol"
@@ -63,7 +63,7 @@ class ProtocolError(ChangefeedError):
 
 
 class TruncatedError(ProtocolError):
-    """The bytes end before what they announce."""
+    """The bytes end before the announced length."""
 
     default_reason = "truncated"
 
@@ -75,7 +75,7 @@ class SchemaError(ProtocolError):
 
 
 class UnsupportedError(ChangefeedError):
-    """Well-formed input that nothing here can carry."""
+    """Well-formed input that changefeed has no representation for."""
 
 
 class _OutsideError(ChangefeedError):
@@ -87,15 +87,15 @@ class _OutsideError(ChangefeedError):
 
 
 class SourceError(_OutsideError):
-    """Reading failed. `transient` says whether another try may work."""
+    """Reading failed. `transient`: whether another try may succeed."""
 
 
 class SinkError(_OutsideError):
-    """Writing failed. `transient` says whether another try may work."""
+    """Writing failed. `transient`: whether another try may succeed."""
 
 
 class FencedError(SinkError):
-    """A newer epoch of this pipeline exists; this writer must stop and has written nothing since."""
+    """A newer epoch of this pipeline exists. This writer must stop; it has written nothing since."""
 
 
 class SchemaRegistryError(_OutsideError):
@@ -103,11 +103,11 @@ class SchemaRegistryError(_OutsideError):
 
 
 class ResourceError(_OutsideError):
-    """This machine lacks something: disk, memory, or time. `transient` says whether another try may work."""
+    """This machine lacks something: disk, memory, or time. `transient`: whether another try may succeed."""
 
 
 def unknown_name(what: str, name: str, known: Iterable[str], meant: Mapping[str, str] | None = None) -> ConfigError:
-    """The error for a name nobody knows: it shows the nearest known one, or what `meant` says of it, then all of them."""
+    """The error for an unknown name: it shows the nearest known name, or the hint in `meant`, then all known names."""
     names = sorted(known)
     near = [meant[name]] if meant and name in meant else difflib.get_close_matches(name, names, n=1)
     hint = f' Did you mean "{near[0]}"?' if near else ""

@@ -1,6 +1,6 @@
-"""Files of this machine that are made once: a name is given by link(2), which fails when the name is taken.
+"""Local files that are created once: link(2) gives a file its name, and fails if the name is taken.
 
-Of two processes that give files one name, exactly one succeeds, and a reader sees the whole file or none.
+If two processes create files of one name, exactly one succeeds; a reader sees the whole file or none.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 def link_new(unfinished: str, path: str, root: str) -> bool:
-    """Gives a file, whose bytes are on the disk already, its name, durable when this returns. False: the name is taken.
+    """Gives a file its name, durably; returns False if the name is taken. The file's bytes must already be on disk.
 
     Args:
-        unfinished: the file, on the same file system; it stays.
-        path: its name, in a folder that is there.
-        root: for the message: the folder that the user named.
+        unfinished: the file, on the same file system; it is not removed.
+        path: its name, in an existing folder.
+        root: the folder that the user configured, for the message.
 
     Raises:
         SinkError: the file system has no hard links.
@@ -42,7 +42,7 @@ def link_new(unfinished: str, path: str, root: str) -> bool:
 
 
 def make_folder(folder: str) -> None:
-    """Makes a folder, and its name durable."""
+    """Creates a folder, and makes its name durable."""
     if os.path.isdir(folder):
         return
     parent = os.path.dirname(folder)
@@ -54,7 +54,7 @@ def make_folder(folder: str) -> None:
 
 
 def sync(path: str) -> None:
-    """Brings the bytes of a file to the disk."""
+    """Writes the bytes of a file to disk (fsync)."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -63,6 +63,6 @@ def sync(path: str) -> None:
 
 
 def _sync_names(folder: str) -> None:
-    """Makes the names in a folder durable."""
-    with suppress(OSError):  # some file systems have nothing to do, and say so by an error
+    """Makes the names in a folder durable (fsync of the folder)."""
+    with suppress(OSError):  # some file systems do not support this and do not need it
         sync(folder)

@@ -1,9 +1,9 @@
-"""Keeps secrets out of messages: the values of a definition that nobody but the services may read.
+"""Redacts secrets in messages.
 
 Rule 1. A value is a secret by the name of its option (`password`, `basic.auth.user.info`, …), by the name of the environment
         variable that it came from, or as the password in a URL or a `user:password@host`.
-Rule 2. `remember` collects the secrets of what this process has read; `redact` replaces each of them by `***` wherever a
-        message is written: errors, warnings, notes, progress, checks, and what Spark's JVM writes to stderr.
+Rule 2. `remember` collects the secrets of the definitions that this process has read; `redact` replaces each of them by `***`
+        in every message: errors, warnings, notes, progress, checks, and Spark's stderr.
 Rule 3. Passwords in URLs are replaced in any message, remembered or not.
 Rule 4. Data is not redacted: events, tables and dead letters are what the upstream wrote.
 """
@@ -17,16 +17,16 @@ from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
 HIDDEN = "***"
-# Names of options as Kafka, Confluent, Hadoop, Spark and TiCDC have them; Java's syntax too, for Spark's own redaction.
+# Option names of Kafka, Confluent, Hadoop, Spark and TiCDC; in Java's syntax, too, for Spark's own redaction.
 SECRET_NAMES = (
     r"(?i)secret|passw|passphrase|token|credential|jaas|signature|user[._-]?info|"
     r"(access|account|private|api|sas)[._-]?key"
 )
-_MIN_LETTERS = 4  # shorter ones would be found inside of ordinary words
+_MIN_LETTERS = 4  # shorter values occur inside ordinary words
 _NAME = re.compile(SECRET_NAMES)
 _WHERE = re.compile(
     r"(?i)(provider|source|path|location|file|url|uri|class|type|mechanism|enabled)$"
-)  # not the secret itself
+)  # options that refer to a secret but do not contain it
 _WORDS = frozenset({"true", "false", "null", "none"})
 # `user:password@` behind `//`, or at the start of a server; and secret parameters of a URL.
 _IN_URL = re.compile(r"(?<=//)[^/\s@'\"]*:[^/\s'\"]*@")
@@ -37,12 +37,12 @@ _remembered: dict[str, None] = {}
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of an option or a variable with this name is a secret."""
+    """Whether an option or a variable with this name is a secret."""
     return _NAME.search(name) is not None and _WHERE.search(name) is None
 
 
 def remember(name: str, value: Any) -> None:
-    """Hides the secrets in an option's value from every message to come."""
+    """Redacts the secrets of an option's value in every later message."""
     for secret in _secrets(name, value):
         if len(secret) >= _MIN_LETTERS and secret.lower() not in _WORDS:
             forms = (secret, quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1])
@@ -55,11 +55,11 @@ def redact(text: str) -> str:
     for secret in sorted((s for s in _remembered if s in text), key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     text = _IN_URL.sub(f"{HIDDEN}@", text)
-    return _PARAMETER.sub(lambda found: f"{found['name']}={HIDDEN}" if is_secret(found["name"]) else found[0], text)
+    return _PARAMETER.sub(lambda match: f"{match['name']}={HIDDEN}" if is_secret(match["name"]) else match[0], text)
 
 
 def reference(name: str, value: str) -> str:
-    """An option's value that can be shown and put into a definition: secrets are references to the environment."""
+    """An option's value that may be shown and pasted into a definition: a secret becomes a reference to the environment."""
     variable = re.sub(r"\W", "_", name).upper()
     if is_secret(name):
         return f"${{{variable}}}"
@@ -80,14 +80,14 @@ def _secrets(name: str, value: Any) -> Iterator[str]:
 def _in_text(text: str, secret: bool) -> Iterator[str]:
     if secret:
         yield text
-        for found in _QUOTED.finditer(text):
-            yield from (found[1], re.sub(r"\\(.)", r"\1", found[1]))
+        for quoted in _QUOTED.finditer(text):
+            yield from (quoted[1], re.sub(r"\\(.)", r"\1", quoted[1]))
         if " " not in text:
             yield text.partition(":")[2]  # user:password
-    for found in _AT_HOST.finditer(text):
-        yield found["password"]
-        yield unquote(found["password"])
-    for found in _PARAMETER.finditer(text):
-        if is_secret(found["name"]):
-            yield found["value"]
-            yield unquote(found["value"])
+    for match in _AT_HOST.finditer(text):
+        yield match["password"]
+        yield unquote(match["password"])
+    for match in _PARAMETER.finditer(text):
+        if is_secret(match["name"]):
+            yield match["value"]
+            yield unquote(match["value"])

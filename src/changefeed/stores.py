@@ -1,8 +1,8 @@
-"""What decoders and encoders need from outside a record: a claim-check store, a schema registry, as plain functions.
+"""Outside resources of decoders and encoders, as plain functions: claim-check files and schemas of a schema registry.
 
-A store is a folder: a local path, or any URL that fsspec knows (`s3://…`, `gs://…`, `hdfs://…`). Names come from
-messages, so they are refused unless they are plain file names: nothing outside of the folder is ever touched, by a symbolic link
-neither.
+A claim-check store is a folder: a local path, or any URL that fsspec supports (`s3://…`, `gs://…`, `hdfs://…`). Names of its
+files come from messages, so only plain file names are accepted: nothing outside of the folder is ever read or written, not
+even through a symbolic link.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def claim_check_store(uri: str, max_bytes: int = DEFAULT_MAX_BYTES) -> tuple[Get
 
     Args:
         uri: a path, `file://…`, or a URL of any fsspec file system.
-        max_bytes: reading stops one byte above this, so that the reader can tell that the file is too large.
+        max_bytes: reading stops one byte above this, so that the reader can detect a file that is too large.
 
     Returns:
-        `get(name)`, which raises FileNotFoundError for a file that is not there and SourceError when the store fails,
+        `get(name)`, which raises FileNotFoundError if the file does not exist and SourceError if the store fails,
         and `put(name, data)`, which raises SinkError.
 
     Raises:
@@ -49,7 +49,7 @@ def stores(uri: str | None, max_bytes: int = DEFAULT_MAX_BYTES) -> Stores:
 
 
 def stores_of(options: Options) -> Stores:
-    """The stores that a protocol's options ask for; none where they name neither claim-check store nor registry."""
+    """The stores that a protocol's options name: claim-check store, schema registry, or neither."""
     if isinstance(options, RegistryOptions):
         return schema_registry_stores(options)
     uri: str | None = getattr(options, "claim_check_storage_uri", None)
@@ -57,7 +57,7 @@ def stores_of(options: Options) -> Stores:
 
 
 def schema_registry_stores(options: RegistryOptions) -> Stores:
-    """The stores for options that name a schema registry; none where they name none."""
+    """The stores for options that may name a schema registry."""
     if options.schema_registry is None:
         return Stores()
     get, register = schema_registry.connect(options.schema_registry, options)
@@ -76,7 +76,7 @@ def _local(folder: Path, max_bytes: int) -> tuple[Get, Put]:
             with open(os.open(real, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
                 return file.read(max_bytes + 1)
         except FileNotFoundError as error:
-            if not folder.is_dir():  # a file may be missing; without its folder nothing could be told of any
+            if not folder.is_dir():  # a missing file is an answer; a missing folder is an error
                 raise SourceError(f"claim-check-storage-uri: there is no folder {folder}") from error
             raise
         except OSError as error:
@@ -133,5 +133,5 @@ def _file_system(uri: str) -> tuple[Any, str]:
 
 def _plain(name: str) -> str:
     if not name or name.startswith(".") or "/" in name or "\\" in name or "\0" in name:
-        raise SourceError(f"{name!r} is no plain name of a claim-check file")
+        raise SourceError(f"{name!r} is not a plain name of a claim-check file")
     return name

@@ -54,12 +54,12 @@ def test_a_pipeline_that_can_run(pipeline: Path, capsys: pytest.CaptureFixture[s
     found = _check(pipeline, capsys, 0)
     assert list(found) == ["definition", "java", "jars", "source", "records", "sink", "ledger"]
     assert {one["status"] for one in found.values()} <= {"ok", "warn"}
-    assert found["ledger"]["message"] == "none yet: the first run begins it"
+    assert found["ledger"]["message"] == "none yet: the first run creates it"
     assert sorted(pipeline.parent.iterdir()) == before
     assert run(["check", str(pipeline)]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[0] == "ok    definition  files → ticdc-open → delta"
-    assert "ok    source      reachable; 30 records looked at" in shown
+    assert "ok    source      reachable; 30 records read" in shown
 
 
 def test_a_definition_that_cannot_work_is_the_only_thing_said(
@@ -165,7 +165,7 @@ def test_a_sink_in_an_object_store_is_a_sentence(
             "      → name it as s3a://, and its jar in `spark: {spark.jars.packages: org.apache.hadoop:hadoop-aws:3.4.2}`",
         ]
         return
-    assert lines[0] == "warn  sink        s3://bucket/lake not looked at: Install s3fs to access S3"
+    assert lines[0] == "warn  sink        s3://bucket/lake not checked: Install s3fs to access S3"
     assert lines[2].startswith("fail  ledger      s3://bucket/lake/_changefeed/ledger cannot be reached: ")
     assert lines[3] == "      → see that it can be reached, with the credentials that this user has"
     assert len(lines) == 4
@@ -192,12 +192,12 @@ def test_a_damaged_ledger_is_a_sentence_with_the_way_out(
     found = _check(pipeline, capsys, 2)["ledger"]
     assert found["message"] == (
         f"{place.path} is a ledger of another kind, a Delta table, as changefeed had before its first release: delete it, and "
-        "build all tables anew: changefeed repair --rebuild --all"
+        "rebuild all tables: changefeed repair --rebuild --all"
         if how == "a Delta table"
         else f"{place.path}: the ledger is damaged: {said}. Restore it together with the tables and _changefeed/pending, or "
-        "delete it and build all tables anew: changefeed repair --rebuild --all"
+        "delete it and rebuild all tables: changefeed repair --rebuild --all"
     )
-    assert found["fix"] == "restore it from a copy, or begin again with a sink.path where nothing lies"
+    assert found["fix"] == "restore it from a copy, or start again with an empty sink.path"
 
 
 def test_kafka_properties_that_cannot_be_right(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -217,7 +217,7 @@ def test_kafka_properties_of_somebodys_own_are_a_warning(pipeline: Path, capsys:
     found = _check(pipeline, capsys, 2)["properties"]
     assert (found["status"], found["message"]) == (
         "warn",
-        "the Kafka client has no property kafka.my.own.thing: it passes over what it does not know",
+        "the Kafka client has no property kafka.my.own.thing, and ignores it",
     )
 
 
@@ -226,6 +226,6 @@ def test_a_sink_that_spark_alone_can_reach_is_no_failure(pipeline: Path, capsys:
     found = _check(pipeline, capsys, 0)
     assert (found["sink"]["status"], found["ledger"]["status"]) == ("warn", "warn")
     assert found["ledger"]["message"].startswith(
-        "not looked at: viewfs://lake/tables/_changefeed/ledger cannot be reached: "
+        "not checked: viewfs://lake/tables/_changefeed/ledger cannot be reached: "
     )
     assert found["ledger"]["fix"] == "`changefeed status` reads it through Spark"

@@ -108,7 +108,7 @@ def test_a_damaged_log_is_looked_at_as_far_as_it_goes(tmp_path: Path, capfd: pyt
     said = capfd.readouterr()
     assert said.out.startswith("shop: ticdc-open\n")
     assert said.err.startswith(f"warning: {log}:")
-    assert said.err.endswith("no line feed yet; what stands before that is looked at\n")
+    assert said.err.endswith("no line feed yet; continuing with the records read so far\n")
 
 
 @pytest.mark.parametrize(
@@ -123,20 +123,23 @@ def test_the_line_for_a_pipeline_says_texts_as_yaml_reads_them(value: str, line:
     [
         (
             {"value_text": '{"database":"d","table":"t","type":"insert","ts":1,"xid":2,"data":{"id":1}}'},
-            "no protocol of changefeed; it looks like Maxwell",
+            "not a protocol that changefeed supports; it looks like Maxwell",
         ),
         (
             {"value_text": '{"id":1,"messageType":"INSERT","fileName":"f","position":"2196@4","sourceType":"mysql"}'},
-            "no protocol of changefeed; it looks like Tencent DTS in JSON",
+            "not a protocol that changefeed supports; it looks like Tencent DTS in JSON",
         ),
         (
             {"value_text": '{"version":1,"type":"INSERT","commitTs":1,"buildTs":2}'},
-            "no protocol of changefeed; it looks like TiCDC Simple Protocol",
+            "not a protocol that changefeed supports; it looks like TiCDC Simple Protocol",
         ),
-        ({"value_text": '{"id":1}'}, "no protocol of changefeed; it looks like plain JSON"),
-        ({"value_text": '{"id":'}, "no protocol of changefeed; it looks like text that looks like JSON and is none"),
-        ({"value_text": "hello"}, "no protocol of changefeed; nothing in it is known"),
-        ({}, "no protocol of changefeed; it looks like a record without key and value"),
+        ({"value_text": '{"id":1}'}, "not a protocol that changefeed supports; it looks like plain JSON"),
+        (
+            {"value_text": '{"id":'},
+            "not a protocol that changefeed supports; it looks like text that looks like JSON and is none",
+        ),
+        ({"value_text": "hello"}, "not a protocol that changefeed supports; no known format"),
+        ({}, "not a protocol that changefeed supports; it looks like a record without key and value"),
     ],
 )
 def test_other_formats_are_named(record: dict[str, Any], said: str, tmp_path: Path) -> None:
@@ -163,7 +166,7 @@ def test_what_is_recognized_and_does_not_decode_says_why(tmp_path: Path) -> None
     done = invoke("detect", log)
     assert done.return_value == 3
     first, second = done.stdout.splitlines()
-    assert first == "log: no protocol of changefeed"
+    assert first == "log: not a protocol that changefeed supports"
     assert second.startswith(
         '  not      ticdc-open: the key is a version 1, a length, and {"ts":…}; decodes 0 of 1 records: '
     )

@@ -39,9 +39,9 @@ def test_digits_are_a_commit_ts_as_it_is() -> None:
             "yesterday",
             "'yesterday' is neither a commit_ts (digits), nor an ISO time such as 2026-03-01T12:00:00Z, nor a GTID",
         ),
-        ("0", "0 is no commit_ts: it does not fit 63 bits"),
-        ("9223372036854775808", "9223372036854775808 is no commit_ts: it does not fit 63 bits"),
-        ("1969-12-31", "1969-12-31 lies before 1970"),
+        ("0", "0 is not a commit_ts: it does not fit into 63 bits"),
+        ("9223372036854775808", "9223372036854775808 is not a commit_ts: it does not fit into 63 bits"),
+        ("1969-12-31", "1969-12-31 is before 1970"),
     ],
 )
 def test_anything_else_is_refused(text: str, message: str) -> None:

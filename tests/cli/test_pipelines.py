@@ -160,12 +160,12 @@ def test_letters_are_replayed(ran: Ran) -> None:
     assert (would["dry_run"], len(would["replayed"]), would["late"]) == (True, 1, {"app.orders": 1})
     done = invoke("dlq", "replay", ran.path)
     assert done.return_value == 0
-    assert done.stdout.splitlines()[0] == "1 letters replayed: 0 rows to apply"
+    assert done.stdout.splitlines()[0] == "1 dead letter replayed: 0 rows to apply"
     assert done.stdout.splitlines()[1].startswith(
-        "app.orders went on without 1 of the rows: they are at or below the bar"
+        "1 rows of app.orders are not applied: they are at or below the barrier"
     )
-    assert invoke("dlq", "replay", ran.path).stdout == "no dead letters wait\n"
-    assert invoke("dlq", "list", ran.path).stdout == "no dead letters wait\n"
+    assert invoke("dlq", "replay", ran.path).stdout == "no dead letters\n"
+    assert invoke("dlq", "list", ran.path).stdout == "no dead letters\n"
     [letter] = _said("dlq", "list", ran.path, "--all")
     assert letter["replayed"] is not None
     assert _said("status", ran.path)[0]["counts"]["dead"] == 0

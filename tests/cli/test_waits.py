@@ -10,12 +10,12 @@ from changefeed.cli.output import Output
 from changefeed.cli.run_ import _Steps, _waits_for
 from changefeed.pipeline.config.load import read
 from changefeed.pipeline.state import Counts, State
-from changefeed.sources.kafka.token import Token
+from changefeed.sources.kafka.source_offset import SourceOffset
 
 STATE = State(
     resolved={"shop": {0: 7}},
     positions={"shop": {0: 4, 1: 2}},
-    source=Token({"shop": {"0": 4, "1": 2, "2": -2}}).text(),
+    source=SourceOffset({"shop": {"0": 4, "1": 2, "2": -2}}).text(),
     counts=Counts(rows=9, applied=4),
 )
 
@@ -41,4 +41,4 @@ def test_partitions_without_a_mark_hold_what_is_pending(pipeline: Any, state: St
 def test_the_line_names_them() -> None:
     said: list[str] = []
     _Steps(Output(), said.append, lambda state: _waits_for(_pipeline(), state))(STATE)
-    assert said[0].endswith(", waits for shop:1, shop:2: no resolved event yet")
+    assert said[0].endswith(", waiting for shop:1, shop:2: no resolved event yet")

@@ -57,7 +57,7 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_page_that_the_code_does_not_say_is_seen_and_written_anew(copy: Path) -> None:
+def test_a_page_that_the_code_does_not_say_is_seen_and_written_again(copy: Path) -> None:
     pages = copy / "docs" / "reference"
     (pages / "types.md").write_text("guessed")
     (pages / "errors.md").unlink()
@@ -72,7 +72,7 @@ def test_a_page_that_the_code_does_not_say_is_seen_and_written_anew(copy: Path) 
     assert list(check_docs.stale()) == []
 
 
-def test_a_table_of_protocols_that_the_code_does_not_say_is_seen_and_written_anew(copy: Path) -> None:
+def test_a_table_of_protocols_that_the_code_does_not_say_is_seen_and_written_again(copy: Path) -> None:
     readme = copy / "README.md"
     whole = readme.read_text()
     readme.write_text(whole.replace("[`tencent-dts`]", "[`tencent`]"))

@@ -63,10 +63,10 @@ def test_sink_type(mysql: str, spark: str) -> None:
 
 LOSSY = [
     ("decimal(65,30)", "65 digits are more than Spark's 38: the number is kept as text"),
-    ("decimal", "precision unknown until a schema change tells it: the number is kept as text"),
+    ("decimal", "precision unknown until a schema change declares it: the number is kept as text"),
     ("enum", "members unknown until a schema change names them: the index is kept as a number"),
     ("set", "members unknown until a schema change names them: the bits are kept as a number"),
-    ("null", "no value has told its type yet"),
+    ("null", "type unknown until a value or a schema change declares it"),
     ("bigint unsigned", None),
     ("time(3)", None),
 ]

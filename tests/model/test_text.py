@@ -306,8 +306,7 @@ ERRORS: list[tuple[list[str], str]] = [
     ),
     (
         [SHAPE_LINE.replace('"varchar"', '"date"'), ORDERS_ROW % '{"note":"0000-00-00"}'],
-        "e:2: '0000-00-00' is no day of the calendar: it is null here and its text goes to \"irregular\""
-        " - at `$.after.note`",
+        "e:2: '0000-00-00' is not a valid date: it is null here and its text goes to \"irregular\" - at `$.after.note`",
     ),
     (
         [SHAPE_LINE.replace('"varchar"', '"datetime(3)"'), ORDERS_ROW % '{"note":"2026-01-02 03:04:05.1234"}'],

@@ -96,9 +96,9 @@ class Pipeline:
                 return
             stretches = {p: log[at[p] :][: random.choice([0, 3, 10, 40])] for p, log in self.logs.items()}
             chunks = [chunks_of(some, p, at[topic, p], topic) for (topic, p), some in stretches.items() if some]
-            token = json.dumps({str(p): at[topic, p] + len(stretches[topic, p]) for topic, p in self.logs})
+            source_offset = json.dumps({str(p): at[topic, p] + len(stretches[topic, p]) for topic, p in self.logs})
             if chunks:
-                yield Batch(_given(chunks), token, set(self.logs))
+                yield Batch(_given(chunks), source_offset, set(self.logs))
 
     def check(self) -> None:
         """Compares every published cut, and the end, with the upstream."""

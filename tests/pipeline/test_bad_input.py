@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _damaged(log: Path, into: Path, seed: int) -> int:
-    """The log with bad records put between the good ones, offsets counted anew; returns how many are bad."""
+    """The log with bad records put between the good ones, offsets counted again; returns how many are bad."""
     chance = random.Random(seed)
     good = [row for batch in record_log.read(log) for row in batch.to_pylist()]
     rows: list[dict[str, Any]] = []

@@ -90,7 +90,7 @@ def test_columns_of_ours_are_those_of_the_first_write(tmp_path: Path, spark: Spa
     with pytest.raises(ConfigError) as error:
         run(plain, spark, once=True)
     assert str(error.value) == (
-        "sink.metadata-columns and sink.irregular: the tables were begun with _commit_ts, _op, _position, _irregular, "
+        "sink.metadata-columns and sink.irregular: the tables were created with _commit_ts, _op, _position, _irregular, "
         f"and would now have none: {WAY_OUT}"
     )
     run(told, spark, once=True)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from changefeed.mysql import ddl
 from changefeed.mysql.ddl import statements as said
-from changefeed.pipeline.frontier.by_key import Tables, reach
+from changefeed.pipeline.frontier.by_key import Tables, table_frontier
 from changefeed.pipeline.pending.store import ChunkInfo
 from changefeed.pipeline.planning.plan import Planned
 from changefeed.pipeline.planning.rules import Rules
@@ -163,7 +163,7 @@ def test_rows_without_commit_ts_do_not_wait() -> None:
     chunks = [ChunkInfo("1", "rows", "app", "t", None, 3, low, low, "t", 0, 0, 2) for low in (None, 7)]
     state = State(pending=("1",), positions={"t": {0: 3}})
     avro = protocol("ticdc-avro").capabilities
-    far = reach(state, chunks, {("t", 0), ("u", 0)}, avro, settled=False)
+    far = table_frontier(state, chunks, {("t", 0), ("u", 0)}, avro, idle=False)
     planned = Planned([], {}, {}, [], [], unknown={"app.t"})
     assert [Tables(state, far).applied(chunk, planned) for chunk in chunks] == [[Window()], [Window()]]
     assert far.left(chunks, {"app.t"}) == replace(state, pending=())

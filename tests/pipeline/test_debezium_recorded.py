@@ -149,9 +149,7 @@ def test_rows_at_the_barriers_own_place_are_taken_in(spark: SparkSession, tmp_pa
     check_equal(pipe, SHOP, history.tables)
 
 
-def test_a_table_without_a_key_that_is_read_again_is_refused_or_passed_over(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_table_without_a_key_that_is_read_again_is_refused_or_skipped(spark: SparkSession, tmp_path: Path) -> None:
     history = Recorded("mariadb-initial")
     again = [event for event in history.events if event["topic"] == "srv.shop.events"]
     moved = [

@@ -44,7 +44,7 @@ def test_what_kafka_says_is_an_error_of_the_source(said: str, message: str, tran
 
 DAMAGED = (
     "a file of this pipeline is missing or damaged. Restore the sink's folder as a whole, `_changefeed` and tables together, "
-    "from a backup; or build the tables anew from the source: changefeed repair --rebuild --all"
+    "from a backup; or rebuild the tables from the source: changefeed repair --rebuild --all"
 )
 JAVA = "An error occurred while calling o1.save.\n: {}\n\tat org.apache.spark.sql.Dataset.x(Dataset.scala:1)\n\tat y(A.java:2)\n"
 

@@ -167,8 +167,8 @@ def test_drop_rename_and_retype_are_one_rewrite() -> None:
         ("ADD x DATETIME DEFAULT CURRENT_TIMESTAMP",
          "column x: only the upstream knows what DEFAULT CURRENT_TIMESTAMP gave to the rows there were"),
         ("MODIFY t DATETIME",
-         "column t: what the upstream made of its values cannot be told from a change of datetime(3) to datetime"),
-        ("MODIFY a YEAR", "column a: what the upstream made of its values cannot be told from a change of int to year"),
+         "column t: what the upstream made of its values cannot be derived from a change of datetime(3) to datetime"),
+        ("MODIFY a YEAR", "column a: what the upstream made of its values cannot be derived from a change of int to year"),
     ],
 )  # fmt: skip
 def test_what_only_the_upstream_knows_is_an_error(said: str, message: str) -> None:
@@ -222,7 +222,7 @@ def test_irregular_texts_follow_their_columns() -> None:
 # Tables that are only learned, and lenient ones.
 
 
-def test_parts_that_name_what_no_row_has_named_are_passed_over_in_a_learned_table() -> None:
+def test_parts_that_name_what_no_row_has_named_are_skipped_in_a_learned_table() -> None:
     table = learn(None, [shape("*id int", "a int")], declared=False)
     found = change(
         table, "DROP gone, MODIFY gone2 INT, RENAME COLUMN g TO h, ADD b INT AFTER gone, ADD A BIGINT, "

@@ -251,11 +251,11 @@ def test_on_the_command_line(lake: Lake, tmp_path: Path, capsys: pytest.CaptureF
     assert capsys.readouterr().out.splitlines() == [
         "would delete app/old",
         f"kept app/dropped: the newest cut used it until {lake.now - DAY:%Y-%m-%d %H:%M:%S}Z",
-        "1 folders; 2 cuts that pin them would be no longer offered",
+        "1 folders; 2 cuts that use them would be no longer shown by `status`",
     ]
     assert run(["expire", str(path), "--older-than", "0s", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
         "dry_run": False, "deleted": ["app/dropped", "app/old"], "kept": {}, "cuts": 3
     }  # fmt: skip
     assert run(["expire", str(path), "--older-than", "a week"]) == 2
-    assert "'a week' is no age such as 7d, 12h, 30m or 0s" in capsys.readouterr().err
+    assert "'a week' is not an age such as 7d, 12h, 30m or 0s" in capsys.readouterr().err

@@ -39,7 +39,7 @@ REFUSED = {
     + SINK: "source.topics: expected a list, as [a, b]",
     SOURCE + SINK + "pipeline: {trigger-interval: soon}": "pipeline.trigger-interval: expected a number and a unit, as "
     "`1 second` or `5 minutes`, not 'soon'",
-    SOURCE + SINK + SINK: "not YAML: sink is there twice at line 3, column 1",
+    SOURCE + SINK + SINK: "not YAML: sink is set twice at line 3, column 1",
     SOURCE.replace("}", "") + SINK: "not YAML: expected ',' or '}', but got ':' at line 2, column 5",
     "\udcff": "not YAML: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
     "a: \0": "not YAML: unacceptable character #x0000: special characters are not allowed",

@@ -168,12 +168,12 @@ SHORT = _insert(0, 2, b=5)
         (
             "try_evolve", [CREATE, ROW, "ALTER TABLE t MODIFY a YEAR, ADD c INT", LATER],
             [FULL | {"c": None}, {"id": 2, "a": 4, "b": 5, "c": None}],
-            ["not applied (column a: what the upstream made of its values cannot be told from a change of int to year): "
+            ["not applied (column a: what the upstream made of its values cannot be derived from a change of int to year): "
              "ALTER TABLE t MODIFY a YEAR, ADD c INT"],
         ),
         (
             "try_evolve", [CREATE, ROW, "ALTER TABLE t DROP PARTITION p", LATER], [FULL, {"id": 2, "a": 4, "b": 5}],
-            ["not applied (drop_partition changes rows that nothing names): ALTER TABLE t DROP PARTITION p"],
+            ["not applied (drop_partition changes rows that cannot be identified): ALTER TABLE t DROP PARTITION p"],
         ),
         (
             "lenient", [CREATE, ROW, "TRUNCATE t", LATER], [FULL, {"id": 2, "a": 4, "b": 5}],
@@ -186,7 +186,7 @@ SHORT = _insert(0, 2, b=5)
              "not applied, `lenient` keeps the rows that are there: CREATE TABLE t (id INT PRIMARY KEY, b INT)"],
         ),
         ("ignore", [CREATE, ROW, "TRUNCATE t", LATER], [FULL, {"id": 2, "a": 4, "b": 5}], ["ignored: TRUNCATE t"]),
-        ("exception", [CREATE, ROW, "CREATE INDEX i ON t (a)"], [FULL], ["passed over: CREATE INDEX i ON t (a)"]),
+        ("exception", [CREATE, ROW, "CREATE INDEX i ON t (a)"], [FULL], ["skipped: CREATE INDEX i ON t (a)"]),
         ("evolve", [CREATE, ROW, CREATE, LATER], [{"id": 2, "a": 4, "b": 5}], []),
         ("evolve", [CREATE, ROW, CREATE.replace("TABLE", "TABLE IF NOT EXISTS")], [FULL], []),
         ("evolve", [CREATE, ROW, ("DROP DATABASE app", None), CREATE, LATER], [{"id": 2, "a": 4, "b": 5}], []),
@@ -212,7 +212,7 @@ def test_what_a_schema_change_does(behavior: str, said: list[str | Change], rows
         ),
         (
             {}, [CREATE, "ALTER TABLE t TRUNCATE PARTITION p"],
-            "'ALTER TABLE t TRUNCATE PARTITION p' at log:0:1: truncate_partition changes rows that nothing names. Set "
+            "'ALTER TABLE t TRUNCATE PARTITION p' at log:0:1: truncate_partition changes rows that cannot be identified. Set "
             "schema.change.behavior to `try_evolve` to go on without it",
         ),
         (
@@ -268,7 +268,7 @@ def test_what_cannot_be_applied_names_itself_and_the_way_out(
     ],
     ids=["alone", "renamed to", "renamed from", "what it has that cannot be"],
 )
-def test_a_table_that_is_excluded_is_passed_over(
+def test_a_table_that_is_excluded_is_skipped(
     said: list[str | Change | tuple[str, str | None]], tables: dict[str, list[Row]]
 ) -> None:
     lake = _applied(*said, excluded=lambda name: name == "app.gone")
@@ -285,7 +285,7 @@ def test_lenient_does_not_rename_over_a_table_that_it_keeps() -> None:
     assert [row["id"] for row in lake.rows("app.u")] == [7]
 
 
-def test_a_table_whose_ddl_was_passed_over_follows_its_rows() -> None:
+def test_a_table_whose_ddl_was_skipped_follows_its_rows() -> None:
     wide = Change(0, "app", "t", {"id": "int", "a": "bigint", "b": "int"}, True, None, {"id": 2, "a": 2**40, "b": 5})
     lake = _applied(CREATE, ROW, "ALTER TABLE t DROP nowhere", wide, behavior="try_evolve")
     assert [str(c.type) for c in lake.state.tables["app.t"].table.columns] == ["int", "bigint", "int"]
@@ -310,4 +310,6 @@ def test_a_schema_change_without_commit_ts_is_refused() -> None:
     info = replace(infos(chunks_of([Ddl(1, "app", "t", "TRUNCATE t")], 0, 3))[1], event=event)
     with pytest.raises(UnsupportedError) as error:
         make(Cut(State(), None), [info], RULES, MemorySink(Tables()))
-    assert str(error.value) == "a schema change without commit_ts has no place among rows: TRUNCATE t at log:0:3"
+    assert (
+        str(error.value) == "a schema change without commit_ts has no place in the order of rows: TRUNCATE t at log:0:3"
+    )

@@ -11,7 +11,7 @@ from changefeed.model.event import SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
-from changefeed.pipeline.frontier.by_key import reach
+from changefeed.pipeline.frontier.by_key import table_frontier
 from changefeed.pipeline.frontier.cut import Cut
 from changefeed.pipeline.pending.store import ChunkInfo
 from changefeed.pipeline.planning.plan import Planned, make
@@ -94,4 +94,4 @@ def test_by_key_the_ddl_of_a_snapshot_waits_until_it_is_known_if_rows_follow(
     chunks: list[ChunkInfo], latest: dict[str, dict[int, int]], ready: int
 ) -> None:
     state = State(latest=latest, positions={topic: {0: 1} for topic in latest}, pending=("1",))
-    assert len(reach(state, chunks, [], SPOKEN, settled=True).changes) == ready
+    assert len(table_frontier(state, chunks, [], SPOKEN, idle=True).changes) == ready

@@ -180,7 +180,7 @@ def test_changes_that_come_too_late_by_a_new_topic_are_told(
     state = run(cluster.pipeline("a", "b"), spark, once=True).state
     assert (state.counts.repeated, state.barrier) == (1, 60)
     assert (
-        "row changes at or below the cut, passed over as if sent again: 1. Topics that are new to this pipeline: "
+        "row changes at or below the cut, skipped as if sent again: 1. Topics that are new to this pipeline: "
         f"{cluster.name('b')}. "
     ) in caplog.text
 
@@ -197,7 +197,7 @@ def test_a_table_that_is_new_is_taken_in_whole_when_its_topic_has_caught_up(
     first = run(pipeline, spark, once=True).state
     assert (first.barrier, first.counts.pending, first.counts.repeated) == (40, 12, 1)
     assert "d.u" not in first.versions()
-    assert "passed over as if sent again: 1. " in caplog.text  # nobody can tell of a table that is known
+    assert "skipped as if sent again: 1. " in caplog.text  # nobody can tell of a table that is known
     cluster.send("b", *mark(40, 0, 1))
     second = run(pipeline, spark, once=True).state
     assert (second.barrier, second.counts.pending) == (40, 1)
@@ -216,7 +216,7 @@ def test_a_topic_that_was_deleted_between_two_runs(spark: SparkSession, cluster:
     run(cluster.pipeline("a", "b"), spark, once=True)
     cluster.delete("b")
     cluster.send("a", row(20, 3), *mark(40))
-    with pytest.raises(SourceError, match="were deleted, or may not be seen by this user") as error:
+    with pytest.raises(SourceError, match="were deleted, or are not visible to this user") as error:
         run(cluster.pipeline("a", "b"), spark, once=True)
     assert not error.value.transient
     pipeline = cluster.pipeline("a", "b", **{"removed-topics": "continue"})
@@ -267,8 +267,8 @@ def test_ids_are_taken_over_by_a_ledger_that_has_none(
         patch.setattr(FileStore, "_load", as_before)
         run(pipeline, spark, once=True)
     assert ids(spark, pipeline) == [1, 2]
-    token = json.loads(published(pipeline)[-1].state.source or "")
-    assert (token["version"], set(token["ids"])) == (1, {cluster.name("a")})
+    source_offset = json.loads(published(pipeline)[-1].state.source or "")
+    assert (source_offset["version"], set(source_offset["ids"])) == (1, {cluster.name("a")})
 
 
 @pytest.mark.parametrize("again", [None, 2, 6])

@@ -39,15 +39,15 @@ def chunk(lines: list[Line]) -> ChunkInfo:
     return ChunkInfo("1", "transactions", None, None, None, 0, None, None, "t", 0, 0, 0, transactions=known)
 
 
-def reach(state: State, *lines: Line, until: int | str | None = None, settled: bool = False) -> State:
-    return barrier(state, [chunk([line]) for line in lines], until, settled=settled)
+def advanced(state: State, *lines: Line, until: int | str | None = None, idle: bool = False) -> State:
+    return barrier(state, [chunk([line]) for line in lines], until, idle=idle)
 
 
 BEGUN = State(barrier=5, mark="0-1-1", reached={"0": 1}, ended=2)
 
 
 @pytest.mark.parametrize(
-    "lines, settled, place, number",
+    "lines, idle, place, number",
     [
         ([row(2, 1, 10), row(2, 2, 12), end(2, 2)], False, 12, 2),
         ([row(2, 1, 10), end(2, 2)], True, 5, 1),
@@ -86,30 +86,30 @@ BEGUN = State(barrier=5, mark="0-1-1", reached={"0": 1}, ended=2)
     ],
 )
 def test_the_barrier_stands_behind_the_last_whole_transaction(
-    lines: list[Line], settled: bool, place: int, number: int
+    lines: list[Line], idle: bool, place: int, number: int
 ) -> None:
-    found = reach(BEGUN, *lines, settled=settled)
+    found = advanced(BEGUN, *lines, idle=idle)
     assert (found.barrier, found.reached) == (place, {"0": number})
 
 
 def test_the_first_transaction_waits_for_silence() -> None:
     lines = [ddl(None, 3), ddl(4, 7), row(5, 1, 10), end(5, 1)]
-    assert reach(State(), *lines).barrier is None
-    found = reach(State(), *lines, settled=True)
+    assert advanced(State(), *lines).barrier is None
+    found = advanced(State(), *lines, idle=True)
     assert (found.barrier, found.mark, found.reached, found.ended) == (10, "0-1-5", {"0": 5}, 10)
 
 
-def test_what_is_sent_again_is_passed_over() -> None:
-    first = reach(BEGUN, row(2, 1, 10), row(2, 2, 12), end(2, 2))
+def test_what_is_sent_again_is_skipped() -> None:
+    first = advanced(BEGUN, row(2, 1, 10), row(2, 2, 12), end(2, 2))
     again = [row(2, 2, 12), {**end(2, 2), "mark": 9}]
-    found = reach(first, row(2, 1, 10), row(2, 2, 12), end(2, 2), *again, row(3, 1, 20), {**end(3, 1), "mark": 11})
+    found = advanced(first, row(2, 1, 10), row(2, 2, 12), end(2, 2), *again, row(3, 1, 20), {**end(3, 1), "mark": 11})
     assert (found.barrier, found.reached, found.ended) == (20, {"0": 3}, 11)
 
 
 @pytest.mark.parametrize("until, place", [("0-1-3", 20), ("0-9-3", 20), (20, 20), (25, 20), ("0-1-9", 40), (None, 40)])
 def test_until_is_the_last_one_taken_in(until: int | str | None, place: int) -> None:
     lines = [row(2, 1, 10), end(2, 1), ddl(3, 20), row(4, 1, 30), row(4, 2, 40), end(4, 2)]
-    found = reach(BEGUN, *lines, until=until, settled=True)
+    found = advanced(BEGUN, *lines, until=until, idle=True)
     assert found.barrier == place
     if isinstance(until, str):
         assert is_reached(found, until) == (until != "0-1-9")
@@ -117,7 +117,7 @@ def test_until_is_the_last_one_taken_in(until: int | str | None, place: int) -> 
 
 def test_another_binlog_is_refused() -> None:
     with pytest.raises(UnsupportedError) as error:
-        reach(replace(BEGUN, barrier=100), row(2, 1, 10), end(2, 1), settled=True)
+        advanced(replace(BEGUN, barrier=100), row(2, 1, 10), end(2, 1), idle=True)
     assert str(error.value) == (
         "transaction 0-1-2 lies before what has been applied by its place in the binlog, and after it by its name: the "
         "upstream has begun another binlog (a failover, RESET MASTER), and its changes have no order with those before. "
@@ -130,10 +130,10 @@ def at_time(line: Line, time: int) -> Line:
 
 
 def test_a_binlog_that_begins_again_with_the_same_names_is_known_by_the_time() -> None:
-    begun = reach(BEGUN, at_time(row(2, 1, 10), 9000), at_time(row(2, 2, 12), 8000), end(2, 2))
+    begun = advanced(BEGUN, at_time(row(2, 1, 10), 9000), at_time(row(2, 2, 12), 8000), end(2, 2))
     assert (begun.barrier, begun.reached, begun.time) == (12, {"0": 2}, 9000)
     with pytest.raises(UnsupportedError) as error:
-        reach(begun, at_time(row(1, 1, 4), 9001), {**end(1, 1), "mark": 6})
+        advanced(begun, at_time(row(1, 1, 4), 9001), {**end(1, 1), "mark": 6})
     assert str(error.value) == (
         "transaction 0-1-1 lies before what has been applied by its place in the binlog, and was committed after it: the "
         "upstream has begun another binlog (RESET MASTER), and its changes have no order with those before. Start a new "
@@ -144,24 +144,24 @@ def test_a_binlog_that_begins_again_with_the_same_names_is_known_by_the_time() -
 def test_the_same_without_gtids() -> None:
     name, begun = "file=binlog.000001,pos=197", replace(BEGUN, barrier=12, reached={}, time=9000)
     with pytest.raises(UnsupportedError, match=r"^transaction file=binlog.000001,pos=197 lies before"):
-        reach(begun, {**at_time(row(1, 1, 4), 9001), "id": name}, {**end(1, 1), "id": name, "mark": 6}, settled=True)
+        advanced(begun, {**at_time(row(1, 1, 4), 9001), "id": name}, {**end(1, 1), "id": name, "mark": 6}, idle=True)
 
 
 @pytest.mark.parametrize("time", [None, 1, 9000])
 def test_what_was_committed_before_is_sent_again(time: int | None) -> None:
     begun = replace(BEGUN, barrier=12, reached={"0": 2}, time=9000)
-    assert reach(begun, {**row(1, 1, 4), "time": time}, end(1, 1), ddl(None, 3)).barrier == 12
+    assert advanced(begun, {**row(1, 1, 4), "time": time}, end(1, 1), ddl(None, 3)).barrier == 12
 
 
 @pytest.mark.parametrize("known", [None, 0])
 def test_without_a_time_the_names_alone_tell(known: int | None) -> None:
     """Old connectors give rows of a snapshot the time 0."""
     begun = replace(BEGUN, barrier=12, reached={"0": 2}, time=known)
-    assert reach(begun, at_time(row(1, 1, 4), 9001), end(1, 1)).barrier == 12
+    assert advanced(begun, at_time(row(1, 1, 4), 9001), end(1, 1)).barrier == 12
 
 
 def test_a_snapshot_has_a_time_too() -> None:
-    assert reach(State(), at_time(read(10), 7000), at_time(read(10, "last"), 6000), settled=True).time == 7000
+    assert advanced(State(), at_time(read(10), 7000), at_time(read(10, "last"), 6000), idle=True).time == 7000
 
 
 def test_a_folder_is_kept_for_the_ends_in_it() -> None:
@@ -184,7 +184,7 @@ def signal(number: int, place: int) -> Line:
 
 
 @pytest.mark.parametrize(
-    "lines, settled, place",
+    "lines, idle, place",
     [
         ([made(10), read(10), read(10, "last")], True, 10),
         ([made(10), read(10), read(10, "last")], False, None),
@@ -214,14 +214,14 @@ def signal(number: int, place: int) -> Line:
         "a transaction before it",
     ],
 )
-def test_a_snapshot_is_taken_in_when_it_is_whole(lines: list[Line], settled: bool, place: int | None) -> None:
-    assert reach(State(), *lines, settled=settled).barrier == place
+def test_a_snapshot_is_taken_in_when_it_is_whole(lines: list[Line], idle: bool, place: int | None) -> None:
+    assert advanced(State(), *lines, idle=idle).barrier == place
 
 
 def test_a_transaction_with_a_signal_waits_for_rows_that_it_does_not_count() -> None:
     lines = [signal(2, 10), end(2, 1), row(3, 1, 20), end(3, 1)]
-    assert reach(BEGUN, *lines).barrier == 5
-    assert reach(BEGUN, *lines, read(10, "incremental"), settled=True).barrier == 20
+    assert advanced(BEGUN, *lines).barrier == 5
+    assert advanced(BEGUN, *lines, read(10, "incremental"), idle=True).barrier == 20
 
 
 def test_rows_that_are_read_again_at_the_barrier_are_seen() -> None:
@@ -237,12 +237,12 @@ def test_rows_that_are_read_again_below_the_barrier_are_counted() -> None:
 
 
 def test_a_snapshot_that_was_taken_in_may_come_again_and_another_below_is_refused() -> None:
-    taken = reach(State(), made(10), read(10, "last"), row(2, 1, 30), end(2, 1), settled=True)
+    taken = advanced(State(), made(10), read(10, "last"), row(2, 1, 30), end(2, 1), idle=True)
     assert (taken.barrier, taken.snapshots) == (30, (10,))
-    assert reach(taken, made(10), read(10, "last"), settled=True).barrier == 30
-    assert reach(taken, made(8), settled=True).barrier == 30
+    assert advanced(taken, made(10), read(10, "last"), idle=True).barrier == 30
+    assert advanced(taken, made(8), idle=True).barrier == 30
     with pytest.raises(UnsupportedError) as error:
-        reach(taken, made(8), read(8, "last"), settled=True)
+        advanced(taken, made(8), read(8, "last"), idle=True)
     assert str(error.value) == (
         "a snapshot at binlog 0 position 8 lies before what has been applied, binlog 0 position 30: the upstream has begun "
         "another binlog (a failover, RESET MASTER), and its rows have no order with the changes before. Start a new "
@@ -252,11 +252,11 @@ def test_a_snapshot_that_was_taken_in_may_come_again_and_another_below_is_refuse
 
 def test_a_transaction_that_ends_again_with_fewer_events_still_needs_all_of_them() -> None:
     short = {**end(2, 0), "mark": 9}
-    assert reach(BEGUN, end(2, 1), short, settled=True).barrier == 5
-    assert reach(BEGUN, end(2, 1), short, row(2, 1, 10), settled=True).barrier == 10
+    assert advanced(BEGUN, end(2, 1), short, idle=True).barrier == 5
+    assert advanced(BEGUN, end(2, 1), short, row(2, 1, 10), idle=True).barrier == 10
 
 
 def test_lines_that_an_earlier_version_has_left_are_read() -> None:
     old = pa.RecordBatch.from_pylist([row(2, 1, 10), end(2, 1)], schema=pa.schema(list(TRANSACTIONS)[:5]))
     pending = [replace(chunk([]), transactions=old), chunk([row(3, 1, 20), end(3, 1)])]
-    assert barrier(BEGUN, pending, None, settled=False).barrier == 20
+    assert barrier(BEGUN, pending, None, idle=False).barrier == 20

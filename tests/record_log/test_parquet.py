@@ -53,12 +53,12 @@ def test_parquet_with_other_columns_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceError) as raised:
         rows_of(path)
     assert str(raised.value) == (
-        f'{path} is no record log: it lacks headers. Read from Kafka with the option "includeHeaders" = "true".'
+        f'{path} is not a record log: it lacks headers. Read from Kafka with the option "includeHeaders" = "true".'
     )
     pq.write_table(table.drop_columns(["key", "value"]).append_column("x", pa.array([1, 2])), path)
     with pytest.raises(SourceError) as raised:
         count(path)
-    assert str(raised.value) == f"{path} is no record log: it lacks key, value and has x."
+    assert str(raised.value) == f"{path} is not a record log: it lacks key, value and has x."
     path.write_bytes(b"PAR1 no")
     with pytest.raises(SourceError, match=f"^{path} is not a Parquet file: "):
         count(path)

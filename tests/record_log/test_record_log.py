@@ -82,7 +82,7 @@ def test_what_a_line_leaves_out(tmp_path: Path) -> None:
 
 # second line -> the message after the file's name
 BAD_LINES = [
-    ("", "an empty line is no record"),
+    ("", "an empty line is not a record"),
     ("{", "Input data was truncated"),
     ("7", "Expected `object`, got `int`"),
     ('{"tpoic":"x"}', "Object contains unknown field `tpoic`"),
@@ -178,14 +178,14 @@ def test_what_stands_before_the_damage_is_read(tmp_path: Path) -> None:
     path.write_text("{}\n{}\n\n{}\n")
     found = read(path)
     assert len(next(found)) == 2
-    with pytest.raises(SourceError, match=r":3: an empty line is no record$"):
+    with pytest.raises(SourceError, match=r":3: an empty line is not a record$"):
         next(found)
 
 
 @pytest.mark.parametrize(
     "data, said",
     [
-        (b"\xef\xbb\xbf{}\n", "begins with a byte order mark, which must go"),
+        (b"\xef\xbb\xbf{}\n", "begins with a byte order mark, which must be removed"),
         (b"\x1f\x8b\x08\x00\x00", "is gzip, and needs a name that ends with .jsonl.gz"),
         (b"\x28\xb5\x2f\xfd\x00", "is Zstandard, and needs a name that ends with .jsonl.zst"),
         (b"PAR1\x15", "is Parquet, and needs a name that ends with .parquet"),
@@ -196,7 +196,7 @@ def test_another_file_by_this_name_is_named(data: bytes, said: str, tmp_path: Pa
     path.write_bytes(data)
     with pytest.raises(SourceError) as raised:
         rows_of(path)
-    assert str(raised.value) == f"{path} is no JSON Lines: it {said}"
+    assert str(raised.value) == f"{path} is not JSON Lines: it {said}"
 
 
 @pytest.mark.parametrize("name", ["log.jsonl.gz", "log.jsonl.zst"])

@@ -114,18 +114,18 @@ def test_the_next_url_is_asked_when_one_fails() -> None:
             f"answered 404 for schema 7: {'Unknown Schema Registry Error: ' + str(b'<html>' * 99):.200}",
             False,
         ),
-        (500, {"error_code": 500}, "answered 500 for schema 7: it does not say why", True),
-        (302, b"", "answered 302 for schema 7: it leads elsewhere; name the URL that answers itself", False),
-        (200, b"<html>", "cannot be asked for schema 7: its answer is none of a schema registry", True),
-        (200, b"", "cannot be asked for schema 7: its answer is none of a schema registry", True),
-        (200, [], "cannot be asked for schema 7: its answer is none of a schema registry", True),
+        (500, {"error_code": 500}, "answered 500 for schema 7: no reason given", True),
+        (302, b"", "answered 302 for schema 7: it redirects; name the URL that answers directly", False),
+        (200, b"<html>", "has no answer for schema 7: the response is not from a schema registry", True),
+        (200, b"", "has no answer for schema 7: the response is not from a schema registry", True),
+        (200, [], "has no answer for schema 7: the response is not from a schema registry", True),
         (
             200,
             {"schema": {"type": "int"}},
-            "cannot be asked for schema 7: its answer is none of a schema registry",
+            "has no answer for schema 7: the response is not from a schema registry",
             True,
         ),
-        (200, b"[" * 200_000, "cannot be asked for schema 7: its answer is none of a schema registry", True),
+        (200, b"[" * 200_000, "has no answer for schema 7: the response is not from a schema registry", True),
         (200, {}, "answered without a schema for schema 7", False),
         (200, {"schema": 5}, "answered without a schema for schema 7", False),
     ],
@@ -140,7 +140,7 @@ def test_a_registry_that_is_away_is_transient() -> None:
     with pytest.raises(SchemaRegistryError) as caught:
         connect("http://me:secret@127.0.0.1:1", max_retries=1)[0](7)
     assert str(caught.value) == (
-        "schema registry http://127.0.0.1:1 cannot be asked for schema 7: [Errno 111] Connection refused"
+        "schema registry http://127.0.0.1:1 did not answer for schema 7: [Errno 111] Connection refused"
     )
     assert caught.value.transient
 
@@ -184,8 +184,8 @@ def test_the_id_0_is_none() -> None:
         ("registry:8081", {}, "schema-registry 'registry:8081': expected a path or a URL, as http://registry:8081"),
         ("10.0.0.7:80/v7", {}, "schema-registry '10.0.0.7:80/v7': expected a path or a URL, as http://10.0.0.7:80/v7"),
         ("https://host", {"ssl_ca_location": "none.pem"}, "ssl.ca.location: there is no 'none.pem'"),
-        ("http://u:p@:80", {}, "schema-registry: ':80' is no URL of a host"),
-        ("http://host:port", {}, "schema-registry: 'http://host:port' is no URL of a host"),
+        ("http://u:p@:80", {}, "schema-registry: ':80' is not a URL with a host"),
+        ("http://host:port", {}, "schema-registry: 'http://host:port' is not a URL with a host"),
         (
             "http://a:b@host,http://c:d@host",
             {},

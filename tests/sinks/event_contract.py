@@ -44,7 +44,7 @@ class Harness(Protocol):
         ...
 
     def sink(self, encoder: Make, owner: str = "changefeed:test:1") -> EventSink:
-        """The sink, opened anew; every call sees the same records."""
+        """The sink, opened again; every call sees the same records."""
         ...
 
     def records(self) -> list[Row]:

@@ -1,4 +1,4 @@
-"""A ledger's token beside the topics that the brokers have now."""
+"""A ledger's source offset beside the topics that the brokers have now."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import pytest
 
 from changefeed.errors import ConfigError, SourceError
 from changefeed.sources.kafka import compare
-from changefeed.sources.kafka.token import EARLIEST, Token, read
+from changefeed.sources.kafka.source_offset import EARLIEST, SourceOffset, read
 from changefeed.sources.kafka.topics import Topic
 
-ONE = Token({"shop": {"0": 10, "1": 20}}, {"shop": "a"})
+ONE = SourceOffset({"shop": {"0": 10, "1": 20}}, {"shop": "a"})
 
 
-def test_a_token_is_read_as_it_was_written() -> None:
+def test_a_source_offset_is_read_as_it_was_written() -> None:
     assert read(ONE.text()) == ONE
 
 
-def test_a_token_from_before_ids_were_kept() -> None:
-    assert read('{"offsets": {"0": 3}, "version": {"0": 4}}') == Token({"offsets": {"0": 3}, "version": {"0": 4}})
+def test_a_source_offset_from_before_ids_were_kept() -> None:
+    assert read('{"offsets": {"0": 3}, "version": {"0": 4}}') == SourceOffset(
+        {"offsets": {"0": 3}, "version": {"0": 4}}
+    )
 
 
 def test_new_partitions_begin_at_their_first_record() -> None:
@@ -54,7 +56,7 @@ def test_records_that_come_next_and_are_gone() -> None:
 
 
 def test_without_ids_a_topic_that_ends_before_the_offset_was_created_again() -> None:
-    old = Token(ONE.offsets)
+    old = SourceOffset(ONE.offsets)
     assert compare.moved(old, {("shop", 0): (0, 4), ("shop", 1): (0, 20)}) == {"shop": compare.RECREATED}
     assert compare.moved(old.extended({"new": [0]}), {("new", 0): (7, 9)}) == {}
 
@@ -71,13 +73,14 @@ def test_without_ids_a_topic_that_ends_before_the_offset_was_created_again() -> 
         (
             compare.DELETED,
             SourceError,
-            "topics that this pipeline reads were deleted, or may not be seen by this user: a, b. Start a new pipeline from a "
+            "topics that this pipeline reads were deleted, or are not visible to this user: a, b. Start a new pipeline from a "
             "snapshot, or set source.removed-topics to `continue` to go on without them",
         ),
         (
             compare.RECREATED,
             SourceError,
-            "topics that this pipeline reads were deleted and created again: a, b. What they have now does not come next: "
+            "topics that this pipeline reads were deleted and created again: a, b. Their records do not "
+            "continue those that were read: "
             "start a new pipeline from a snapshot, or set source.removed-topics to `continue` to read them from their first "
             "record",
         ),

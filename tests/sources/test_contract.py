@@ -16,7 +16,7 @@ import pytest
 
 from changefeed import record_log
 from changefeed.model.batch import record_batch
-from changefeed.pipeline.run import batch_token, token_text
+from changefeed.pipeline.run import batch_offset, offset_text
 from changefeed.sources import Source
 from changefeed.sources.decoded import Decoded
 from changefeed.sources.files import Folder
@@ -40,7 +40,7 @@ class Harness(Protocol):
         ...
 
     def source(self, limit: int = 100_000) -> Source:
-        """The source, opened anew, which reads at most so many records in a batch."""
+        """The source, opened again, which reads at most so many records in a batch."""
         ...
 
 
@@ -104,11 +104,11 @@ def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
 
 @dataclass
 class Read:
-    """One batch: its chunks' plain columns, and the token that it ends with."""
+    """One batch: its chunks' plain columns, and the source offset that it ends with."""
 
     chunks: list[Row]
-    token: str
-    drained: bool
+    source_offset: str
+    caught_up: bool
 
     @property
     def places(self) -> list[tuple[int, int]]:
@@ -118,20 +118,20 @@ class Read:
 
 @pytest.fixture
 def follow(spark: SparkSession, tmp_path: Path) -> Callable[..., list[Read]]:
-    """Reads a source from a token to its present end, as a run does."""
+    """Reads a source from a source offset to its present end, as a run does."""
 
-    def follow(source: Source, token: str | None = None) -> list[Read]:
+    def follow(source: Source, source_offset: str | None = None) -> list[Read]:
         found: list[Read] = []
-        checkpoint, before = f"{tmp_path}/checkpoint-{uuid.uuid4().hex}", token or source.start
+        checkpoint, before = f"{tmp_path}/checkpoint-{uuid.uuid4().hex}", source_offset or source.start
         end = source.end(spark, before)
 
         def on_batch(batch: DataFrame, number: int) -> None:
-            last = found[-1].token if found else before
-            now = token_text(source.token(spark, last, batch_token(checkpoint, number)))
+            last = found[-1].source_offset if found else before
+            now = offset_text(source.source_offset(spark, last, batch_offset(checkpoint, number)))
             chunks = source.chunks(batch, {}, None).drop("payload").collect()
-            found.append(Read([row.asDict() for row in chunks], now, source.drained(last, now)))
+            found.append(Read([row.asDict() for row in chunks], now, source.caught_up(last, now)))
 
-        if end is not None and before is not None and token_text(end) == token_text(before):
+        if end is not None and before is not None and offset_text(end) == offset_text(before):
             return []
         writer = source.stream(spark, before, end).writeStream.foreachBatch(on_batch)
         writer = writer.option("checkpointLocation", checkpoint)
@@ -140,7 +140,7 @@ def follow(spark: SparkSession, tmp_path: Path) -> Callable[..., list[Read]]:
             query.awaitTermination(120)
         else:
             query = writer.trigger(processingTime="0 seconds").start()
-            while query.isActive and not (found and found[-1].token == token_text(end or "null")):
+            while query.isActive and not (found and found[-1].source_offset == offset_text(end or "null")):
                 query.awaitTermination(1)
             query.stop()
         assert query.exception() is None, query.exception()
@@ -164,54 +164,60 @@ def test_everything_comes_once_however_it_is_cut(
     assert sum(c["rows"] for c in whole[0].chunks if c["kind"] == "read") == len(records)
     places = [place for batch in pieces for place in batch.places]
     assert len(set(places)) == len(places)
-    assert pieces[-1].token == whole[-1].token
+    assert pieces[-1].source_offset == whole[-1].source_offset
 
 
-def test_a_run_goes_on_from_any_token(harness: Harness, records: list[Row], follow: Callable[..., list[Read]]) -> None:
+def test_a_run_goes_on_from_any_source_offset(
+    harness: Harness, records: list[Row], follow: Callable[..., list[Read]]
+) -> None:
     harness.arrive(records)
     pieces = follow(harness.source(limit=12))
-    later = follow(harness.source(), pieces[0].token)
+    later = follow(harness.source(), pieces[0].source_offset)
     assert _rows(pieces[:1]) + _rows(later) == _rows(pieces)
-    assert later[-1].token == pieces[-1].token
-    assert [batch.places for batch in follow(harness.source(), pieces[-1].token) if batch.places] == []
+    assert later[-1].source_offset == pieces[-1].source_offset
+    assert [batch.places for batch in follow(harness.source(), pieces[-1].source_offset) if batch.places] == []
 
 
-def test_what_arrives_later_comes_from_the_same_token(
+def test_what_arrives_later_comes_from_the_same_source_offset(
     harness: Harness, records: list[Row], follow: Callable[..., list[Read]]
 ) -> None:
     harness.arrive(records[:FIRST])
     first = follow(harness.source())
     harness.arrive(records[FIRST:])
-    second = follow(harness.source(), first[-1].token)
+    second = follow(harness.source(), first[-1].source_offset)
     read = [sum(c["rows"] for b in part for c in b.chunks if c["kind"] == "read") for part in (first, second)]
     assert read == [FIRST, len(records) - FIRST]
 
 
-def test_partitions_are_known_with_the_token(
+def test_partitions_are_known_with_the_source_offset(
     harness: Harness, records: list[Row], follow: Callable[..., list[Read]]
 ) -> None:
     """Each must show a mark before a barrier moves, so none may be missing."""
     harness.arrive(records)
     source = harness.source(limit=12)
     [first, *_] = follow(source)
-    assert {partition for _, partition in source.partitions(first.token)} == {0, 1}
+    assert {partition for _, partition in source.partitions(first.source_offset)} == {0, 1}
 
 
 def test_a_batch_that_is_drained_was_the_last(
     harness: Harness, records: list[Row], follow: Callable[..., list[Read]]
 ) -> None:
     harness.arrive(records)
-    assert not any(batch.drained for batch in follow(harness.source(limit=12))[:-1])
+    assert not any(batch.caught_up for batch in follow(harness.source(limit=12))[:-1])
 
 
-def test_a_token_is_text_that_a_ledger_can_keep(
+def test_a_source_offset_is_text_that_a_ledger_can_keep(
     harness: Harness, records: list[Row], follow: Callable[..., list[Read]], spark: SparkSession
 ) -> None:
     harness.arrive(records)
     [batch] = follow(harness.source())
-    assert json.loads(batch.token)
-    compared = harness.source().compared(spark, batch.token)
-    assert (token_text(compared.token), compared.removed, compared.notes) == (batch.token, frozenset(), ())
+    assert json.loads(batch.source_offset)
+    compared = harness.source().compared(spark, batch.source_offset)
+    assert (offset_text(compared.source_offset), compared.removed, compared.notes) == (
+        batch.source_offset,
+        frozenset(),
+        (),
+    )
 
 
 def test_a_sample_needs_no_spark(harness: Harness, records: list[Row]) -> None:

@@ -1,4 +1,4 @@
-"""Following files: what a batch costs, and that every token goes on exactly, wherever it is taken up."""
+"""Following files: what a batch costs, and that every source offset goes on exactly, wherever it is taken up."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from changefeed.frames.slices import read
 from changefeed.model.batch import record_batch
 from changefeed.record_log import lines, stream
 from changefeed.sources.files import Folder, spool
-from changefeed.sources.files.reader import RecordLogReader, write_token
+from changefeed.sources.files.reader import RecordLogReader, write_offset
 
 COMPRESSED = ["log.jsonl.gz", "log.jsonl.zst"]
 Row = dict[str, Any]
@@ -32,10 +32,10 @@ def _log(path: Path, first: int, last: int) -> None:
         whole.unlink()
 
 
-def _reader(path: Path, limit: int, token: str | None = None, end: str = "") -> RecordLogReader:
+def _reader(path: Path, limit: int, source_offset: str | None = None, end: str = "") -> RecordLogReader:
     scratch = path.parent / "scratch"
     scratch.mkdir(exist_ok=True)
-    options = {"pattern": str(path), "limit": str(limit), "start": token or write_token({}), "end": end}
+    options = {"pattern": str(path), "limit": str(limit), "start": source_offset or write_offset({}), "end": end}
     return RecordLogReader({**options, "scratch": str(scratch)})
 
 
@@ -117,14 +117,14 @@ def test_a_compressed_log_is_decompressed_once_to_count_and_once_to_read(
 
 
 @pytest.mark.parametrize("name", ["log.jsonl", *COMPRESSED, "log.parquet"])
-def test_every_token_goes_on_in_another_process(name: str, tmp_path: Path) -> None:
+def test_every_source_offset_goes_on_in_another_process(name: str, tmp_path: Path) -> None:
     path, chance = tmp_path / name, random.Random(4)
     _log(path, 0, 1000)
     whole = Folder(str(path), 1).end(None, None)  # type: ignore[arg-type]
     found = list(_all(_reader(path, 70)))
     for rows, end in chance.sample(found, 5):
-        token = write_token({p: record_log.Cursor(*c) for p, c in end["files"].items()})
-        rest = [n for more, _ in _all(_reader(path, 333, token, whole or "")) for n in _numbers(more)]
+        source_offset = write_offset({p: record_log.Cursor(*c) for p, c in end["files"].items()})
+        rest = [n for more, _ in _all(_reader(path, 333, source_offset, whole or "")) for n in _numbers(more)]
         assert rest == list(range(_numbers(rows)[-1] + 1, 1000))
 
 
@@ -132,11 +132,11 @@ def test_every_token_goes_on_in_another_process(name: str, tmp_path: Path) -> No
 def test_a_log_that_was_replaced_by_a_shorter_one_is_an_error(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     _log(path, 0, 1000)
-    token = Folder(str(path), 1).end(None, None)  # type: ignore[arg-type]
+    source_offset = Folder(str(path), 1).end(None, None)  # type: ignore[arg-type]
     path.unlink()
     _log(path, 0, 10)
     with pytest.raises(SourceError) as error:
-        Folder(str(path), 1).end(None, token)  # type: ignore[arg-type]
+        Folder(str(path), 1).end(None, source_offset)  # type: ignore[arg-type]
     assert str(error.value) == (
         f"{path} has become shorter: 1,000 records of it have been read. A log may grow, not be replaced: restore it, or give "
         "what is new a name of its own"
@@ -179,7 +179,7 @@ def test_a_batch_that_is_asked_for_again_is_the_same(tmp_path: Path) -> None:
     assert _numbers(rows) == list(range(10, 30))
 
 
-def test_a_compressed_log_that_became_shorter_is_not_passed_over(tmp_path: Path) -> None:
+def test_a_compressed_log_that_became_shorter_is_not_skipped(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl.gz"
     _log(path, 0, 100)
     reader = _reader(path, 30)

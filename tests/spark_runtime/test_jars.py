@@ -166,7 +166,7 @@ IVY_LOG = """\
 
 def test_what_ivy_did_not_find_is_named() -> None:
     assert ivy._explain(IVY_LOG) == (
-        "jars that could not be had: io.delta:delta-spark_4.1_2.13:9.9.9, io.delta:delta-storage:9.9.9. "
+        "jars that could not be fetched: io.delta:delta-spark_4.1_2.13:9.9.9, io.delta:delta-storage:9.9.9. "
         "They come from Maven Central once and are kept afterwards: is the network there?"
     )
 
@@ -179,7 +179,7 @@ def test_without_a_name_in_it_the_log_ends_the_message() -> None:
 def test_ivy_itself_names_a_jar_that_does_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     absent = jars.Jar("io.delta", "delta-storage", "0.0.0-never", "00" * 32)
     monkeypatch.setattr(jars, "SETS", {"demo": (absent,)})
-    with pytest.raises(ConfigError, match=r"^jars that could not be had: io\.delta:delta-storage:0\.0\.0-never\."):
+    with pytest.raises(ConfigError, match=r"^jars that could not be fetched: io\.delta:delta-storage:0\.0\.0-never\."):
         jars.paths("demo", cache=tmp_path)
 
 

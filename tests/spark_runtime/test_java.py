@@ -46,7 +46,7 @@ def test_java_home_comes_before_path_and_the_usual_places(tmp_path: Path) -> Non
     assert java.find(NOWHERE, [str(usual)]).home == usual
 
 
-def test_a_java_that_does_not_fit_is_passed_over(tmp_path: Path) -> None:
+def test_a_java_that_does_not_fit_is_skipped(tmp_path: Path) -> None:
     new = install(tmp_path / "25", "25.0.3")
     fits = install(tmp_path / "jvm" / "java-21", "21.0.4")
     found = java.find({"JAVA_HOME": str(new), "PATH": str(new / "bin")}, [f"{tmp_path}/jvm/*"])

@@ -213,7 +213,7 @@ def test_irregular_fail_names_table_column_text_and_position() -> None:
             (shape("a int"), 1, "delete", {"a": 1}, None),
             UnsupportedError,
             "app.t has no handle key, so the delete at t:0:0 cannot be applied: it names no row. Set "
-            "pipeline.keyless to `inserts` to pass over what is no insert, or name the table in pipeline.exclude to pass over "
+            "pipeline.keyless to `inserts` to skip what is not an insert, or name the table in pipeline.exclude to skip "
             "all of it; then run again",
         ),
         (
@@ -227,14 +227,14 @@ def test_irregular_fail_names_table_column_text_and_position() -> None:
             (shape("*d date"), 1, "insert", None, {"d": None}, {"d": b"0000-00-00"}),
             UnsupportedError,
             "app.t.d is in the key and holds '0000-00-00' at t:0:0, which date cannot hold: the row cannot be found again. "
-            "Name the table in pipeline.exclude to pass it over, and run again",
+            "Name the table in pipeline.exclude to skip it, and run again",
         ),
         (
             table("*d tinyint"),
             (shape("*d int"), 1, "delete", {"d": 300}, None),
             UnsupportedError,
             "app.t.d is in the key and holds '300' at t:0:0, which tinyint cannot hold: the row cannot be found again. "
-            "Name the table in pipeline.exclude to pass it over, and run again",
+            "Name the table in pipeline.exclude to skip it, and run again",
         ),
         (
             table("*id int", "g point"),
@@ -247,7 +247,7 @@ def test_irregular_fail_names_table_column_text_and_position() -> None:
             (shape("*id int", "a int", after=("id",)), 1, "update", {"id": 1, "a": 1}, {"id": 2}),
             UnsupportedError,
             "app.t: the update at t:0:0 changes the key and does not carry a: what the row held there is under the old key. "
-            "Let the producer send whole rows, or name the table in pipeline.exclude to pass it over; then run again",
+            "Let the producer send whole rows, or name the table in pipeline.exclude to skip it; then run again",
         ),
     ],
     ids=["no key", "key not carried", "zero date in the key", "key out of range", "wrong type", "partial key change"],

@@ -1,8 +1,8 @@
 """The command line: `changefeed COMMAND …`.
 
-Rule 1. One command a file, loaded when it is called: `changefeed decode` imports neither Spark nor pandas.
-Rule 2. What is asked for goes to stdout; errors, notes and progress go to stderr. Only `output.py` prints.
-Rule 3. The exit code tells whose turn it is; `failure.py` is the only place that decides it.
+Rule 1. One file per command, imported when the command is called: `changefeed decode` imports neither Spark nor pandas.
+Rule 2. Results go to stdout; errors, notes and progress go to stderr. Only `output.py` prints.
+Rule 3. Exit codes say who has to act; only `failure.py` chooses them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from changefeed import __version__
 from changefeed.cli.failure import report
 from changefeed.cli.output import Output
 
-# name -> module and object in it
+# name -> its module and the object in the module
 COMMANDS: dict[str, str] = {
     "init": "changefeed.cli.init:init",
     "check": "changefeed.cli.check:check",
@@ -37,7 +37,7 @@ COMMANDS: dict[str, str] = {
     "list": "changefeed.cli.list_:list_",
     "bench": "changefeed.cli.bench:bench",
 }
-# title -> the commands under it, as `changefeed --help` shows them; the rest come last
+# title -> its commands, in the order of `changefeed --help`; commands that are not listed come last
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Pipelines": ("init", "check", "explain", "run", "status", "dlq", "repair", "expire", "package"),
     "Record logs": ("detect", "decode", "encode", "transcode"),
@@ -76,7 +76,7 @@ def changefeed() -> None:
 
 
 def run(args: Sequence[str]) -> int:
-    """Runs one command and returns its exit code; whatever goes wrong is on stderr."""
+    """Runs one command and returns its exit code; errors are printed on stderr."""
     output = Output()
     try:
         with output.warnings():

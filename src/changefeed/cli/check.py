@@ -1,4 +1,4 @@
-"""`changefeed check`: whether a pipeline can run here."""
+"""`changefeed check`: whether a pipeline can run on this machine."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from changefeed.cli.output import Output
 def check(output: Output, path: Path) -> int:
     """Check that a pipeline can run: definition, Java, jars, source, first records, sink, ledger.
 
-    Nothing is left behind. Exit code 2 when a check fails; each says what to do.
+    Nothing is left behind. Exit code 2 if a check fails; each failed check shows what to do.
     """
     from changefeed.pipeline.operations.check import FAIL
-    from changefeed.pipeline.operations.check import check as checks
+    from changefeed.pipeline.operations.check import check as checked
 
     failed = False
-    found = []
-    for one in checks(path):
+    checks = []
+    for one in checked(path):
         failed |= one.status == FAIL
-        found.append(one)
+        checks.append(one)
         if not output.json:
             output.lines(
                 [f"{one.status:<5} {one.name:<11} {one.message}", *([f"      → {one.fix}"] if one.fix else [])]
             )
             output.flush()
     if output.json:
-        said = [{"name": c.name, "status": c.status, "message": c.message, "fix": c.fix} for c in found]
-        output.document({"ok": not failed, "checks": said})
+        documents = [{"name": c.name, "status": c.status, "message": c.message, "fix": c.fix} for c in checks]
+        output.document({"ok": not failed, "checks": documents})
     return 2 if failed else 0

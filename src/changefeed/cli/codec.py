@@ -1,4 +1,4 @@
-"""Decoders and encoders from what a command line says."""
+"""Decoders and encoders, built from the options of a command line."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from changefeed.stores import stores_of
 without_pandas()
 
 
-def options(name: str, given: Mapping[str, str]) -> Options:
-    """The options of the protocol `name`, with the rules of a file that they name.
+def options(name: str, values: Mapping[str, str]) -> Options:
+    """The options of the protocol `name`, with the dispatch rules of the file that `dispatchers` names.
 
     Raises:
-        ConfigError: the protocol or an option is unknown, or an option's value does not fit.
+        ConfigError: the protocol or an option is unknown, or the value of an option is not valid.
     """
-    return protocol(name).read_options(with_rules(given))
+    return protocol(name).read_options(with_rules(values))
 
 
-def decoder(name: str, given: Mapping[str, str]) -> Decoder:
-    """The decoder of the protocol `name`, with the kernel where it is compiled in; raises as `options` does."""
-    chosen = options(name, given)
+def decoder(name: str, values: Mapping[str, str]) -> Decoder:
+    """The decoder of the protocol `name`, with the kernel if it is installed; raises as `options` does."""
+    chosen = options(name, values)
     return build_decoder(name, chosen, stores_of(chosen))
 
 
-def encoder(name: str, given: Mapping[str, str]) -> Encoder:
-    """The encoder of the protocol `name`, with the kernel where that can write for it; raises as `options` does."""
-    chosen = options(name, given)
+def encoder(name: str, values: Mapping[str, str]) -> Encoder:
+    """The encoder of the protocol `name`, with the kernel if it can write this protocol; raises as `options` does."""
+    chosen = options(name, values)
     return build_encoder(name, chosen, stores_of(chosen))
 
 
 def decode(logs: Iterable[Path], decoder: Decoder, name: str) -> Iterator[tuple[Decoded, int]]:
-    """What the logs hold, a batch at a time, with the number of its records.
+    """Decoded batches of the logs, each with its number of records.
 
-    Records that still wait for their remainder where the last log ends are dead letters.
+    Fragments that are incomplete at the end of the last log become dead letters.
     """
     for log in logs:
         for records in record_log.read(log):
@@ -54,6 +54,6 @@ def decode(logs: Iterable[Path], decoder: Decoder, name: str) -> Iterator[tuple[
 
 
 def finish(encoder: Encoder) -> Iterator[pa.RecordBatch]:
-    """The records that an encoder writes when there are no more changes."""
+    """The records that the encoder still holds after the last change."""
     if isinstance(encoder, ClosingEncoder):
         yield encoder.finish()

@@ -1,4 +1,4 @@
-"""`changefeed decode`: record logs to events."""
+"""`changefeed decode`: record logs to change events."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from changefeed.model.text import describe, lines
 
 @click.command(epilog=example("changefeed decode shop.jsonl.gz --protocol ticdc-open -o time-zone=Asia/Shanghai"))
 @logs
-@click.option("--protocol", required=True, help="The protocol of the records; `changefeed list` shows them.")
-@protocol_options("-o", "options", "Option of the protocol, by the producer's own name.")
+@click.option("--protocol", required=True, help="Protocol of the records; `changefeed list` shows all.")
+@protocol_options("-o", "options", "Option of the protocol, by the producer's name for it.")
 @common
 @click.pass_obj
 def decode(output: Output, logs: tuple[Path, ...], protocol: str, options: Mapping[str, str]) -> int:
-    """Print the change events that record logs hold, one a line.
+    """Print the change events of record logs, one per line.
 
-    Exit code 3 when a record could not be decoded; all the others are printed all the same.
+    Exit code 3 if a record could not be decoded; all others are still printed.
     """
     decoder = codec.decoder(protocol, options)
     shapes_seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""`changefeed detect`: which protocol records are in."""
+"""`changefeed detect`: the protocol of the records in a log."""
 
 from __future__ import annotations
 
@@ -28,16 +28,20 @@ _log = logging.getLogger(__name__)
     epilog=example("changefeed detect shop.jsonl.gz", "changefeed detect avro.parquet -o schema-registry=schemas.json")
 )
 @logs
-@protocol_options("-o", "options", "Option for the attempt to decode, as schema-registry; for protocols that have it.")
+@protocol_options("-o", "options", "Option to decode with, such as schema-registry; for the protocols that have it.")
 @click.option(
-    "--records", default=20_000, show_default=True, type=click.IntRange(min=1), help="How many to read of each log."
+    "--records",
+    default=20_000,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Number of records to read from each log.",
 )
 @common
 @click.pass_obj
 def detect(output: Output, logs: tuple[Path, ...], options: Mapping[str, str], records: int) -> int:
-    """Show which protocol the records of each topic are in, why, and the line for a pipeline.
+    """Show the protocol of each topic's records, the evidence for it, and the line for a pipeline.
 
-    It looks at up to 200 records of each topic and tries to decode them. Exit code 3 when a topic fits no protocol.
+    Reads up to 200 records of each topic and tries to decode them. Exit code 3 if a topic fits no protocol.
     """
     without_pandas()
     topics = detected((batch for log in logs for batch in _first(log, records)), options)
@@ -51,7 +55,7 @@ def detect(output: Output, logs: tuple[Path, ...], options: Mapping[str, str], r
 
 
 def _first(log: Path, records: int) -> Iterator[pa.RecordBatch]:
-    """The first records of a log; of a damaged one those before the damage, if there are any."""
+    """The first records of a log; if the log is damaged, those before the damage."""
     some = False
     try:
         for batch in record_log.read(log, stop=records):
@@ -60,14 +64,14 @@ def _first(log: Path, records: int) -> Iterator[pa.RecordBatch]:
     except SourceError as error:
         if not some:
             raise
-        _log.warning("%s; what stands before that is looked at", error)
+        _log.warning("%s; continuing with the records read so far", error)
 
 
 def _grouped(topics: list[Topic]) -> list[Topic]:
-    """Topics of which the same is to be told as one, with the sums of their records."""
+    """Topics with equal results merged into one, with the sum of their records."""
     groups: dict[Any, list[Topic]] = {}
     for topic in topics:
-        told = tuple(
+        answer = tuple(
             (
                 f.protocol,
                 f.why,
@@ -77,7 +81,7 @@ def _grouped(topics: list[Topic]) -> list[Topic]:
             )
             for f in topic.fits
         )
-        groups.setdefault((told, topic.stranger), []).append(topic)
+        groups.setdefault((answer, topic.stranger), []).append(topic)
     return [_sum(group) for group in groups.values()]
 
 
@@ -109,8 +113,8 @@ def _sum(group: list[Topic]) -> Topic:
 def _lines(topic: Topic) -> Iterator[str]:
     best = topic.best
     if best is None:
-        what = f"it looks like {topic.stranger}" if topic.stranger else "nothing in it is known"
-        yield f"{topic.name}: no protocol of changefeed" + ("" if topic.fits else f"; {what}")
+        what = f"it looks like {topic.stranger}" if topic.stranger else "no known format"
+        yield f"{topic.name}: not a protocol that changefeed supports" + ("" if topic.fits else f"; {what}")
     else:
         yield f"{topic.name}: {best.protocol}"
         yield f"  why      {best.why} ({best.recognized:,} of {topic.sample:,} records)"

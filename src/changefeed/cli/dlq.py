@@ -13,7 +13,7 @@ from changefeed.cli.hexdump import hexdump
 from changefeed.cli.moment import iso
 from changefeed.cli.on_spark import asked, spark_for, through
 from changefeed.cli.options import Commands, common, example, pipeline
-from changefeed.cli.output import Output
+from changefeed.cli.output import Output, many
 from changefeed.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,51 +25,51 @@ _LINES = 6  # of a dump, before and after the offending byte
 
 @click.group(cls=Commands)
 def dlq() -> None:
-    """Look at records that could not be decoded, and feed them back."""
+    """List dead letters (records that could not be decoded), show them, and replay them."""
 
 
 @dlq.command("list", epilog=example("changefeed dlq list pipeline.yaml"))
 @pipeline
-@click.option("--all", "replayed", is_flag=True, help="Those that have been replayed, too.")
+@click.option("--all", "replayed", is_flag=True, help="Include dead letters that have been replayed.")
 @common
 @click.pass_obj
 def list_(output: Output, path: Path, replayed: bool) -> None:
-    """Show the dead letters that wait; with --json an object a line."""
+    """List the dead letters that have not been replayed; with --json one object per line."""
     from changefeed.pipeline.config.load import load
     from changefeed.pipeline.dead_letters import letters
 
     definition = load(path)
-    found = [_short(letter) for letter in asked(definition, lambda: letters(definition, replayed=replayed))]
+    rows = [_short(letter) for letter in asked(definition, lambda: letters(definition, replayed=replayed))]
     if output.json:
-        for letter in found:
+        for letter in rows:
             output.document(letter)
-    elif found:
+    elif rows:
         shown = ("id", "position", "reason", "table", "error")
-        output.table(shown, [[letter[name] or "" for name in shown] for letter in found])
+        output.table(shown, [[letter[name] or "" for name in shown] for letter in rows])
     else:
-        output.lines(["no dead letters wait"])
+        output.lines(["no dead letters"])
 
 
 @dlq.command(epilog=example("changefeed dlq show pipeline.yaml orders:3:118204"))
 @pipeline
 @click.argument("which", metavar="ID|POSITION")
-@click.option("--whole", is_flag=True, help="All bytes, not only those around the offending one.")
+@click.option("--whole", is_flag=True, help="Show all bytes, not only those around the offending one.")
 @common
 @click.pass_obj
 def show(output: Output, path: Path, which: str, whole: bool) -> None:
-    """Show all that is known of a dead letter, and its bytes.
+    """Show a dead letter with its error, position and bytes.
 
-    ID is the one of `changefeed dlq list`: the beginning of the SHA-256 of the record's bytes, so letters of the same
+    ID is the one in `changefeed dlq list`: the beginning of the SHA-256 of the record's bytes. Letters with the same
     bytes share it.
     """
     from changefeed.pipeline.config.load import load
     from changefeed.pipeline.dead_letters import letters
 
     definition = load(path)
-    found = [one for one in asked(definition, lambda: letters(definition, replayed=True)) if _is(one, which)]
-    if not found:
+    chosen = [one for one in asked(definition, lambda: letters(definition, replayed=True)) if _is(one, which)]
+    if not chosen:
         raise ConfigError(f"no dead letter has the id or position {which}; `changefeed dlq list --all` shows them")
-    for letter in found:
+    for letter in chosen:
         if output.json:
             output.document(_everything(letter))
         else:
@@ -83,18 +83,20 @@ def show(output: Output, path: Path, which: str, whole: bool) -> None:
     )
 )
 @pipeline
-@click.option("--position", "positions", metavar="POSITION", multiple=True, help="This letter alone; may be repeated.")
-@click.option("--dry-run", is_flag=True, help="Say what would happen, and change nothing.")
+@click.option(
+    "--position", "positions", metavar="POSITION", multiple=True, help="Replay only this dead letter; repeatable."
+)
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and change nothing.")
 @common
 @click.pass_obj
 def replay(output: Output, path: Path, positions: tuple[str, ...], dry_run: bool) -> int:
-    """Decode dead letters again, with the options that the pipeline has now, and apply what they hold.
+    """Decode dead letters again, with the current options of the pipeline, and apply their changes.
 
-    A table in quarantine is released when its last letter is replayed, and caught up. A table that went on
-    (dead-letters: continue) takes only what lies above the barrier; what is below came too late and is counted as
-    repeated.
+    A quarantined table is released when its last dead letter is replayed, and catches up. For a table that was not
+    quarantined (dead-letters: continue), only changes above the barrier are applied; the others came too late and are
+    counted as repeated.
 
-    Exit code 3 when a letter still cannot be decoded. A run that is going on is stopped, as by a second run.
+    Exit code 3 if a letter still cannot be decoded. A run in progress is stopped, as it is by a second run.
     """
     from changefeed.pipeline.config.load import load
     from changefeed.pipeline.operations.replay import look
@@ -108,7 +110,7 @@ def replay(output: Output, path: Path, positions: tuple[str, ...], dry_run: bool
     if output.json:
         output.document(_result(found, dry_run))
     else:
-        output.lines(_told(found, dry_run))
+        output.lines(_summary(found, dry_run))
     return 3 if found.dead else 0
 
 
@@ -140,10 +142,10 @@ def _short(letter: dict[str, Any]) -> dict[str, Any]:
 
 def _everything(letter: dict[str, Any]) -> dict[str, Any]:
     headers = [[header["key"], _base64(header["value"])] for header in letter["headers"] or ()]
-    said = {name: letter[name] for name in ("pipeline", "protocol", "schema_id", "sha256")}
+    fields = {name: letter[name] for name in ("pipeline", "protocol", "schema_id", "sha256")}
     return {
         **_short(letter),
-        **said,
+        **fields,
         "key": _base64(letter["key"]),
         "value": _base64(letter["value"]),
         "headers": headers,
@@ -155,16 +157,16 @@ def _base64(data: bytes | None) -> str | None:
 
 
 def _for_people(letter: dict[str, Any], around: int | None) -> Iterator[str]:
-    said = {
+    fields = {
         **_short(letter),
         "protocol": letter["protocol"],
         "schema id": letter["schema_id"],
         "sha256": letter["sha256"],
     }
-    yield from (f"{name:<10} {value}" for name, value in said.items() if value is not None)
+    yield from (f"{name:<10} {value}" for name, value in fields.items() if value is not None)
     for header in letter["headers"] or ():
         yield f"header     {header['key']}: {header['value']!r}"
-    # A byte is told without saying whether of key or value: point at it wherever it can be.
+    # The error has a byte, but not whether it is in the key or the value: mark it in both if both are long enough.
     for name in ("key", "value"):
         data, byte = letter[name], letter["byte"]
         yield f"{name:<10} " + ("none" if data is None else f"{len(data)} bytes")
@@ -186,23 +188,23 @@ def _result(found: Found, dry_run: bool) -> dict[str, Any]:
     }
 
 
-def _told(found: Found, dry_run: bool) -> Iterator[str]:
+def _summary(found: Found, dry_run: bool) -> Iterator[str]:
     would = "would be " if dry_run else ""
     if not (found.letters or found.dead or found.unread or found.released or found.unfinished):
-        yield "no dead letters wait"
+        yield "no dead letters"
         return
-    yield f"{len(found.letters):,} letters {would}replayed: {found.rows:,} rows to apply"
+    yield f"{many(len(found.letters), 'dead letter')} {would}replayed: {many(found.rows, 'row')} to apply"
     for table in sorted(found.released):
         yield f"{table} {would}released from quarantine"
     for table, rows in sorted(found.late.items()):
         yield (
-            f"{table} went on without {rows:,} of the rows: they are at or below the barrier and are not applied, for "
-            "they could overwrite newer ones. The table differs from the upstream until a new snapshot; with "
-            "`dead-letters: quarantine` a table waits instead"
+            f"{rows:,} rows of {table} are not applied: they are at or below the barrier and could overwrite newer rows. "
+            "The table differs from the upstream until a new snapshot. To hold tables back instead, set "
+            "`dead-letters: quarantine`"
         )
     if found.late_schema_changes:
-        yield f"{found.late_schema_changes:,} schema changes at or below the barrier were passed over"
+        yield f"{found.late_schema_changes:,} schema changes at or below the barrier were skipped"
     if found.unread:
-        yield f"{found.unread:,} letters lie ahead of what has been read: changefeed run reads their records again"
+        yield f"{found.unread:,} dead letters have not been read again yet: `changefeed run` reads their records"
     for letter in found.dead:
         yield f"still dead: {letter.error}"

@@ -1,4 +1,4 @@
-"""`changefeed encode`: events to a record log."""
+"""`changefeed encode`: change events to a record log."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from changefeed.record_log.stream import lines
 
 @click.command(epilog=example("changefeed encode events.jsonl --protocol ticdc-open --out shop.jsonl.gz"))
 @click.argument("events", metavar="EVENTS.jsonl", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--protocol", required=True, help="The protocol to say them in; `changefeed list` shows them.")
-@protocol_options("-o", "options", "Option of the protocol, by the producer's own name.")
+@click.option("--protocol", required=True, help="Protocol to encode to; `changefeed list` shows all.")
+@protocol_options("-o", "options", "Option of the protocol, by the producer's name for it.")
 @out
 @common
 @click.pass_obj
 def encode(output: Output, events: Path, protocol: str, options: Mapping[str, str], out: Path) -> int:
-    """Write the records that say the events of a file, as `changefeed decode --json` prints them.
+    """Encode the events of a file, as `changefeed decode --json` prints them, into a record log.
 
-    Exit code 3 when there are dead letters among them, which are left out.
+    Exit code 3 if there are dead letters among them, which are left out.
     """
     encoder = build(protocol, options)
     dead = 0

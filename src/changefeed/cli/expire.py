@@ -1,4 +1,4 @@
-"""`changefeed expire`: the folders of renamed and dropped tables, deleted."""
+"""`changefeed expire`: deletes the folders of renamed and dropped tables."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def _age(ctx: click.Context, param: click.Parameter, value: str) -> timedelta:
-    found = _AGE.fullmatch(value)
-    if found is None:
-        raise click.BadParameter(f"{value!r} is no age such as 7d, 12h, 30m or 0s", ctx, param)
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    match = _AGE.fullmatch(value)
+    if match is None:
+        raise click.BadParameter(f"{value!r} is not an age such as 7d, 12h, 30m or 0s", ctx, param)
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 
 @click.command(
@@ -33,26 +33,28 @@ def _age(ctx: click.Context, param: click.Parameter, value: str) -> timedelta:
     default="7d",
     show_default=True,
     callback=_age,
-    help="How long ago the newest cut must have stopped using a folder: 7d, 12h, 30m, 0s.",
+    help="Minimum time since a cut last used a folder: 7d, 12h, 30m, 0s.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be deleted, and delete nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be deleted, and delete nothing.")
 @common
 @click.pass_obj
 def expire(output: Output, path: Path, age: timedelta, dry_run: bool) -> None:
-    """Delete the folders of renamed and dropped tables that only old cuts pin.
+    """Delete the folders of renamed and dropped tables that only old cuts use.
 
-    Cuts that pin one of them are not offered by `status` any more. What the newest cut uses stays, and so does whatever
-    this pipeline has not written. Safe beside a run of the pipeline.
+    `status` no longer shows cuts that use a deleted folder. Folders of the newest cut are kept, and so are folders that this
+    pipeline has not written. Safe while the pipeline runs.
     """
     from changefeed.pipeline.config.load import load
     from changefeed.pipeline.operations.expire import expire as expired
 
-    found = expired(load(path), age, dry_run=dry_run)
+    result = expired(load(path), age, dry_run=dry_run)
     if output.json:
-        said = {"dry_run": dry_run, "deleted": list(found.deleted), "kept": found.kept, "cuts": found.cuts}
-        output.document(said)
+        document = {"dry_run": dry_run, "deleted": list(result.deleted), "kept": result.kept, "cuts": result.cuts}
+        output.document(document)
         return
-    output.lines([f"{'would delete' if dry_run else 'deleted'} {folder}" for folder in found.deleted])
-    output.lines([f"kept {folder}: {why}" for folder, why in found.kept.items()])
+    output.lines([f"{'would delete' if dry_run else 'deleted'} {folder}" for folder in result.deleted])
+    output.lines([f"kept {folder}: {why}" for folder, why in result.kept.items()])
     verb = "would be" if dry_run else "are"
-    output.lines([f"{len(found.deleted)} folders; {found.cuts} cuts that pin them {verb} no longer offered"])
+    output.lines(
+        [f"{len(result.deleted)} folders; {result.cuts} cuts that use them {verb} no longer shown by `status`"]
+    )

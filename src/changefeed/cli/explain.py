@@ -1,4 +1,4 @@
-"""`changefeed explain`: what a pipeline would do."""
+"""`changefeed explain`: the plan of a pipeline, without running it."""
 
 from __future__ import annotations
 
@@ -14,30 +14,32 @@ from changefeed.cli.output import Output, many
 @click.command(epilog=example("changefeed explain pipeline.yaml", "changefeed explain pipeline.yaml --records 100000"))
 @pipeline
 @click.option(
-    "--records", default=10_000, show_default=True, type=click.IntRange(min=1), help="How many records to look at."
+    "--records", default=10_000, show_default=True, type=click.IntRange(min=1), help="Number of records to read."
 )
 @common
 @click.pass_obj
 def explain(output: Output, path: Path, records: int) -> None:
     """Show what a run would do: tables with keys and types, what is not kept, policies.
 
-    It looks at the first records of the source and changes nothing.
+    Reads the first records of the source and changes nothing.
     """
     from changefeed.cli.on_spark import asked
     from changefeed.pipeline.config.load import load
     from changefeed.pipeline.operations.explain import explain as explained
 
     definition = load(path)
-    found = asked(definition, lambda: explained(definition, records))
+    plan = asked(definition, lambda: explained(definition, records))
     if output.json:
-        output.document(found)
+        output.document(plan)
         return
-    for table in found["tables"]:
+    for table in plan["tables"]:
         _table(output, table)
-    said = [(name.replace("_", " "), found[name]) for name in ("barrier", "schema_changes", "guarantee")]
-    looked = f"{many(found['records'], 'record')}: {many(found['rows'], 'row')}, {many(found['dead_letters'], 'dead letter')}"
-    output.table(("policy", "meaning"), [*said, ("looked at", looked)])
-    output.lines(["", *(f"note: {note}" for note in found["notes"])] if found["notes"] else [])
+    policies = [(name.replace("_", " "), plan[name]) for name in ("barrier", "schema_changes", "guarantee")]
+    looked = (
+        f"{many(plan['records'], 'record')}: {many(plan['rows'], 'row')}, {many(plan['dead_letters'], 'dead letter')}"
+    )
+    output.table(("policy", "meaning"), [*policies, ("read", looked)])
+    output.lines(["", *(f"note: {note}" for note in plan["notes"])] if plan["notes"] else [])
 
 
 def _table(output: Output, table: dict[str, Any]) -> None:

@@ -1,12 +1,12 @@
-"""Errors to exit codes and words.
+"""Exit codes and messages of errors.
 
 0     done
-1     our fault, or the outside's: try again, or tell us
+1     a defect of changefeed, or a failure outside of it (network, disk): try again, or report it
 2     the command line or the configuration cannot work as written
-3     data that could not be decoded, read or said in the protocol asked for
+3     data that could not be decoded, read, or encoded in the requested protocol
 130   Ctrl-C
-141   nobody reads our output any more
-143   asked to stop (SIGTERM)
+141   stdout was closed by its reader
+143   stopped by SIGTERM
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ QUIET = (130, 141)
 
 
 def exit_code(error: BaseException) -> int:
-    """The exit code that this error stands for."""
+    """The exit code of an error."""
     if getattr(error, "transient", False):
         return 1
     return next((code for kinds, code in _CODES if isinstance(error, kinds)), 1)
 
 
 def report(error: BaseException, output: Output) -> int:
-    """Says what went wrong on stderr, and returns the exit code."""
+    """Prints the error on stderr, and returns its exit code."""
     code = exit_code(error)
     output.discard()
     if code in QUIET:
@@ -63,7 +63,7 @@ def _message(error: BaseException) -> str:
 
 
 def _in_short(text: str) -> str:
-    """What a foreign error says, without the stack that Java's carry in their text."""
+    """The text of a foreign error without the Java stack trace that may follow it."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):
         lines = [lines[1].removeprefix(": ")]

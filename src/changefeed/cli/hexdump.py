@@ -1,4 +1,4 @@
-"""Bytes for people, 16 a line, the offending one marked.
+"""Hex dump, 16 bytes per line, with the offending byte marked.
 
 00000010  22 74 22 3a 31 2c 22 68  22 3a 74 72 75 65 2c 22  |"t":1,"h":true,"|
           ^^ byte 16
@@ -15,10 +15,10 @@ def hexdump(data: bytes, mark: int | None = None, around: int | None = None) -> 
     """The lines of the dump.
 
     Args:
-        data: what to show.
-        mark: the byte to point at; one past the end is where more was expected.
-        around: show this many lines before and after the marked one (from the start where none is marked) and say what
-            is left out; None shows all.
+        data: the bytes.
+        mark: the byte to point at; `len(data)` if more bytes were expected.
+        around: show this many lines before and after the marked one (from the start if none is marked) and the number of bytes
+            left out; None shows all.
     """
     lines = range(0, max(len(data), 1) if mark is None or mark < len(data) else mark + 1, WIDTH)
     middle = (mark or 0) // WIDTH

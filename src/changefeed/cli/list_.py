@@ -1,4 +1,4 @@
-"""`changefeed list`: what is there."""
+"""`changefeed list`: the available protocols, sources and sinks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from changefeed.sources import SOURCES
 _CUTS = {
     "marks": "cuts at resolved marks or checkpoints",
     "transactions": "cuts behind whole transactions",
-    "nothing": "no cuts: consistency `key` alone",
+    "nothing": "no cuts: only consistency `key`",
 }
 
 
@@ -27,37 +27,37 @@ _CUTS = {
 @common
 @click.pass_obj
 def list_(output: Output) -> None:
-    """Show the protocols, sources and sinks there are.
+    """List the available protocols, sources and sinks.
 
-    For protocols, with what tells that a cut is complete. What is lost from one to another `changefeed transcode` says
-    before it writes; what each carries is in the output of --json.
+    For each protocol: how cuts are found in it. --json adds the information that each protocol carries;
+    `changefeed transcode` shows what is lost between two of them.
     """
-    found = {
+    listing = {
         "protocols": [_protocol(name) for name in sorted(PROTOCOLS)],
         "sources": [{"name": name, "title": _title(SOURCES[name])} for name in sorted(SOURCES)],
         "sinks": [{"name": name, "title": _title(SINKS[name])} for name in sorted(SINKS)],
     }
     if output.json:
-        output.document(found)
+        output.document(listing)
         return
     rows = [
         (kind.removesuffix("s"), one["name"], one["title"], _CUTS.get(str(one.get("cuts")), ""))
-        for kind, several in found.items()
+        for kind, several in listing.items()
         for one in several
     ]
-    output.table(("kind", "name", "what it is", "consistency"), rows)
+    output.table(("kind", "name", "description", "consistency"), rows)
 
 
 def _protocol(name: str) -> dict[str, Any]:
     known = protocol(name)
     can = known.capabilities
     events = {name: getattr(can, name) for name in ("schema_changes", "resolved", "transactions", "heartbeats")}
-    said = {"name": name, "title": known.title, "ops": sorted(can.ops), **events, "cuts": can.cuts}
-    return {**said, "carries": [key for key in KEYS if key in can.carries]}
+    document = {"name": name, "title": known.title, "ops": sorted(can.ops), **events, "cuts": can.cuts}
+    return {**document, "carries": [key for key in KEYS if key in can.carries]}
 
 
 def _title(module: str) -> str:
-    """The first sentence of the module's docstring; it is not imported, for that may need an extra."""
+    """The first sentence of the module's docstring. The module is not imported: that may need an optional package."""
     spec = find_spec(module)
     if spec is None or spec.origin is None:
         return ""

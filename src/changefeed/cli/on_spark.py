@@ -1,4 +1,4 @@
-"""Spark for the length of a command."""
+"""A Spark session for the duration of a command."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ def spark_for(definition: Definition) -> Iterator[SparkSession]:
 
 @contextmanager
 def spark_named(name: str, config: Mapping[str, str]) -> Iterator[SparkSession]:
-    """A session; one that ran before goes on running."""
+    """A Spark session; a session that was already running is not stopped."""
     from changefeed.spark_runtime.session import session
 
     ours = not _runs()
     spark = session(name, config=config)
-    from py4j.protocol import Py4JNetworkError  # after the session, which says what is missing
+    from py4j.protocol import Py4JNetworkError  # after the session, whose errors name what is missing
 
     try:
         yield spark
     finally:
         if ours:
-            with suppress(ConnectionError, Py4JNetworkError):  # the JVM may be gone, and with it what there is to stop
+            with suppress(ConnectionError, Py4JNetworkError):  # the JVM may have ended already
                 spark.stop()
 
 
 def asked(definition: Definition, ask: Callable[[], _T]) -> _T:
-    """The result of `ask`, which reads a sink without Spark; through Spark where the sink cannot be reached otherwise."""
+    """The result of `ask`, which reads a sink without Spark, or with Spark if the sink cannot be reached otherwise."""
     from changefeed.pipeline.edge import as_ours
     from changefeed.pipeline.store.reading import NeedsSparkError
 

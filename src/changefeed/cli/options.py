@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class Commands(click.Group):
-    """A command of several: each with the whole first sentence of its help."""
+    """A group of commands whose list shows the whole first sentence of each command's help."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes one entry a command."""
+        """Writes one entry per command."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, one.get_short_help_str(150)) for name, one in sorted(self.commands.items())])
 
 
 def common(command: _F) -> _F:
-    """`--json` and `--traceback`, which every command has."""
+    """`--json` and `--traceback`, the options of every command."""
     as_json = click.option(
         "--json",
         is_flag=True,
         is_eager=True,
         expose_value=False,
         callback=_set("json"),
-        help="JSON for machines, errors too.",
+        help="Print JSON, errors included.",
     )
     trace = click.option(
         "--traceback",
@@ -40,7 +40,7 @@ def common(command: _F) -> _F:
         is_eager=True,
         expose_value=False,
         callback=_set("traceback"),
-        help="Show where an error was raised.",
+        help="Print the traceback of an error.",
     )
     return as_json(trace(command))
 
@@ -54,23 +54,23 @@ def _set(name: str) -> Callable[[click.Context, click.Parameter, bool], None]:
 
 
 def example(*commands: str) -> str:
-    """The end of a command's help: how it is used."""
+    """The examples at the end of a command's help."""
     return "\b\n" + "\n".join(["Example:" if len(commands) == 1 else "Examples:", *(f"  {line}" for line in commands)])
 
 
 def pipeline(command: _F) -> _F:
-    """The pipeline's definition."""
+    """The argument PIPELINE: the path of the definition."""
     return click.argument("path", metavar="PIPELINE.yaml", type=click.Path(path_type=Path))(command)
 
 
 def logs(command: _F) -> _F:
-    """The record logs to read."""
+    """The argument LOGS: record logs to read."""
     path = click.Path(exists=True, path_type=Path)
     return click.argument("logs", metavar="LOG…", nargs=-1, required=True, type=path)(command)
 
 
 def protocol_options(flag: str, name: str, help: str) -> Callable[[_F], _F]:
-    """`-o key=value`, repeatable: the producer's own option names."""
+    """`-o key=value`, repeatable, with the producer's option names."""
     return click.option(flag, name, metavar="KEY=VALUE", multiple=True, callback=_pairs, help=help)
 
 
@@ -79,17 +79,17 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
     for text in values:
         key, equals, value = text.partition("=")
         if not equals or not key:
-            name = re.sub(r"[^\w.-].*", "…", text, flags=re.DOTALL)  # what follows may be a secret
+            name = re.sub(r"[^\w.-].*", "…", text, flags=re.DOTALL)  # the rest may be a secret
             raise click.BadParameter(f"{name!r} is not of the form key=value", ctx, param)
         if key in pairs:
-            raise click.BadParameter(f"{key} is given twice", ctx, param)
+            raise click.BadParameter(f"{key} is set twice", ctx, param)
         pairs[key] = value
         remember(key, value)
     return pairs
 
 
 def keys(flag: str, name: str, help: str) -> Callable[[_F], _F]:
-    """Names with commas between, repeatable."""
+    """Comma-separated names, repeatable."""
     return click.option(flag, name, metavar="KEY[,KEY…]", multiple=True, callback=_names, help=help)
 
 
@@ -98,7 +98,7 @@ def _names(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 
 
 def out(command: _F) -> _F:
-    """The record log to write, and whether it may replace one."""
+    """`--out` and `--force`: the record log to write, and whether an existing one is replaced."""
     log = click.option(
         "--out",
         metavar="LOG",
@@ -110,10 +110,10 @@ def out(command: _F) -> _F:
     force = click.option(
         "--force",
         is_flag=True,
-        is_eager=True,  # so that --out knows it, wherever it stands
+        is_eager=True,  # evaluated before --out, in any order on the command line
         expose_value=False,
         callback=_remember_force,
-        help="Replace a log that is there.",
+        help="Replace an existing log.",
     )
     return log(force(command))
 

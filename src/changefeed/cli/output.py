@@ -1,6 +1,6 @@
-"""The only place that prints: events and answers to stdout, everything else to stderr.
+"""The only module that prints: events and results to stdout, everything else to stderr.
 
-In documents a `commit_ts` is a text, as 64-bit numbers are in the JSON of protobuf: jq and JavaScript read numbers as
+In JSON documents `commit_ts` is a string, as 64-bit numbers are in protobuf's JSON: jq and JavaScript read numbers as
 doubles and would round it. Events of `changefeed decode --json` are canonical text and have it as a number.
 """
 
@@ -20,11 +20,11 @@ import click
 from changefeed.redaction import redact
 
 _LINES_AT_ONCE = 1000
-_WIDE = 10_000  # columns of a table that goes into a file or a pipe: nothing is folded there
+_WIDE = 10_000  # width of a table that is written to a file or a pipe, where no line is folded
 
 
 class OutputClosedError(Exception):
-    """Who read our stdout has gone, as `head` does when it has seen enough."""
+    """The reader of stdout has closed it, as `head` does."""
 
 
 def many(count: int, what: str) -> str:
@@ -33,18 +33,18 @@ def many(count: int, what: str) -> str:
 
 
 class Progress(Protocol):
-    """Counts what has been done, for a person who waits."""
+    """A progress counter for a person who waits."""
 
     def advance(self, count: int) -> None:
-        """That many more have been done."""
+        """Adds `count` to what has been done."""
 
 
 class Output:
     """stdout and stderr of one command.
 
     Attributes:
-        json: for machines: one JSON object a line, errors too.
-        traceback: errors show where they were raised.
+        json: print one JSON object per line, errors included.
+        traceback: print the traceback of errors.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Output:
         self.traceback = False
 
     def lines(self, lines: Iterable[str]) -> None:
-        """Prints lines to stdout, in UTF-8 whatever the locale says."""
+        """Prints lines to stdout, in UTF-8 whatever the locale."""
         stdout, waiting = sys.stdout.buffer, iter(lines)
         try:
             while some := list(islice(waiting, _LINES_AT_ONCE)):
@@ -66,7 +66,7 @@ class Output:
         self.lines([json.dumps(_exact(value), ensure_ascii=False)])
 
     def done(self, **result: Any) -> None:
-        """Prints what a command has done: `wrote orders.jsonl, 12 records`."""
+        """Prints the result of a command: `wrote orders.jsonl, 12 records`."""
         if self.json:
             self.document(result)
         else:
@@ -87,7 +87,7 @@ class Output:
         self.lines(line.rstrip() for line in capture.get().splitlines())
 
     def note(self, text: str) -> None:
-        """Prints to stderr, without the secrets of what was read."""
+        """Prints to stderr, with secrets redacted."""
         click.echo(redact(text), err=True)
 
     def error(self, kind: str, message: str, code: int) -> None:
@@ -97,7 +97,7 @@ class Output:
 
     @contextmanager
     def warnings(self) -> Iterator[None]:
-        """Shows what the code warns of."""
+        """Prints Python warnings as notes."""
         handler, logger = _Warnings(self), logging.getLogger("changefeed")
         logger.addHandler(handler)
         try:
@@ -106,14 +106,14 @@ class Output:
             logger.removeHandler(handler)
 
     def flush(self) -> None:
-        """Sends out what is buffered."""
+        """Flushes buffered output."""
         try:
             sys.stdout.buffer.flush()
         except BrokenPipeError as error:
             raise OutputClosedError from error
 
     def discard(self) -> None:
-        """Flushes what can still go out, and lets the interpreter's own flush at exit find nothing to fail on."""
+        """Flushes what can still be written, and makes the interpreter's own flush at exit a no-op."""
         try:
             self.flush()
         except OutputClosedError:
@@ -121,7 +121,7 @@ class Output:
 
     @contextmanager
     def status(self, what: str) -> Iterator[Callable[[str], None]]:
-        """A line on stderr that always shows the newest text; where no person looks at a terminal, a line each."""
+        """A status line on stderr that shows the newest text; without a terminal, one line per text."""
         if self.json or not sys.stderr.isatty():
             yield _nothing if self.json else self.note
             return
@@ -133,7 +133,7 @@ class Output:
 
     @contextmanager
     def progress(self, what: str) -> Iterator[Progress]:
-        """Shows how many records are through, when a person looks at stderr and nothing else scrolls there."""
+        """A record counter, shown if stderr is a terminal and nothing else is printed there."""
         if self.json or not sys.stderr.isatty():
             yield _Silent()
             return

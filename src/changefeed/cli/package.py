@@ -1,4 +1,4 @@
-"""`changefeed package`: what a cluster needs, in a folder."""
+"""`changefeed package`: a folder with everything that a Spark cluster needs."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from changefeed.cli.output import Output, many
     default="changefeed-cluster",
     show_default=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder to write to; it is made if it is not there.",
+    help="Folder to write to; created if it does not exist.",
 )
 @click.option(
     "--at",
     metavar="URL",
-    help="Where you will put the folder's files, if the cluster is to read them from there: paths in spark.conf begin with it.",
+    help="URL from which the cluster will read the folder's files; paths in spark.conf begin with it.",
 )
 @common
 @click.pass_obj
 def package(output: Output, out: Path, at: str | None) -> None:
     """Pack this installation for the workers of a Spark cluster.
 
-    The folder gets an archive with Python, changefeed, its kernel and the packages that it needs; the jars of Delta and Kafka; a
-    file of properties that name them, for spark-submit; and the program to submit. The archive is for machines with the
-    same processor and a C library that is not older: run this on one like them.
+    The folder has an archive with Python, changefeed, its kernel and its packages; the jars of Delta and Kafka; a properties
+    file that names them, for spark-submit; and the program to submit. The archive runs on machines with the same processor
+    and a C library of the same version or newer: run this command on a machine like the workers.
     """
     from changefeed.spark_runtime import archive, package
 

@@ -1,4 +1,4 @@
-"""`changefeed repair`: ways back when tables, ledger or pending store are not as the pipeline left them."""
+"""`changefeed repair`: repairs tables, ledger or pending store that are not as the pipeline left them."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from changefeed.cli.output import Output
 @pipeline
 @click.argument("tables", metavar="[DATABASE.TABLE]…", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="All tables of the pipeline; only with --rebuild.")
-@click.option("--restore", "how", flag_value="restore", help="Give the tables the rows of the ledger's version.")
-@click.option("--accept", "how", flag_value="accept", help="Take the tables as they are, with what others wrote.")
-@click.option("--rebuild", "how", flag_value="rebuild", help="Build the tables anew from the source.")
+@click.option("--restore", "how", flag_value="restore", help="Restore the version that the ledger names.")
+@click.option("--accept", "how", flag_value="accept", help="Keep the tables as they are, including what others wrote.")
+@click.option("--rebuild", "how", flag_value="rebuild", help="Rebuild the tables from the source.")
 @common
 @click.pass_obj
 def repair(output: Output, path: Path, tables: tuple[str, ...], every: bool, how: str | None) -> None:
-    """Repair tables that the pipeline refuses to write on.
+    """Repair tables that the pipeline refuses to write to.
 
-    A run stops when a table is not what the ledger says: it is gone, was restored to an old version, or somebody else has
-    written to it. Choose what counts: the ledger's version (--restore), the table (--accept), or the source (--rebuild).
-    Rows that somebody else wrote are lost with --restore and --rebuild.
+    A run stops when a table differs from the ledger: the table is gone, was restored to an old version, or was written to by
+    another program. Choose which side is right: the ledger's version (--restore), the table (--accept), or the source
+    (--rebuild). Rows that another program wrote are lost with --restore and --rebuild.
 
     With --all --rebuild the pipeline starts over: the next run reads the source from its beginning and replaces every table.
-    It is the way back when the ledger or the pending store is damaged; of a damaged ledger delete the folder first. The
-    source must still have everything, or begin with a snapshot.
+    Use it when the ledger or the pending store is damaged; delete the folder of a damaged ledger first. The source must
+    still have all records, or start with a snapshot.
     """
     from changefeed.pipeline.config.load import load
     from changefeed.pipeline.operations.repair import How, start_over
@@ -49,12 +49,14 @@ def repair(output: Output, path: Path, tables: tuple[str, ...], every: bool, how
     definition, chosen = load(path), how
     with spark_for(definition) as spark:
         wanted: How = "restore" if chosen == "restore" else "accept" if chosen == "accept" else "rebuild"
-        found = start_over(definition, spark) if every else repaired(definition, spark, tables, wanted)
+        result = start_over(definition, spark) if every else repaired(definition, spark, tables, wanted)
     if output.json:
-        output.document({"tables": list(found.tables), "how": how, "starts_over": found.starts_over})
+        output.document({"tables": list(result.tables), "how": how, "starts_over": result.starts_over})
         return
-    if found.starts_over:
-        output.lines([f"{len(found.tables)} tables will be replaced: the next run reads the source from its beginning"])
+    if result.starts_over:
+        output.lines(
+            [f"{len(result.tables)} tables will be replaced: the next run reads the source from its beginning"]
+        )
         return
     done = {"restore": "restored", "accept": "accepted", "rebuild": "rebuilt"}[how]
-    output.lines([f"{done} {name}" for name in found.tables])
+    output.lines([f"{done} {name}" for name in result.tables])

@@ -1,4 +1,4 @@
-"""`changefeed run`: a pipeline, once or for ever."""
+"""`changefeed run`: runs a pipeline, once or continuously."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ _log = logging.getLogger(__name__)
     )
 )
 @pipeline
-@click.option("--once", is_flag=True, help="Apply what is there and stop; without it, follow the source.")
+@click.option("--once", is_flag=True, help="Apply what the source has now, then stop; without it, follow the source.")
 @click.option(
     "--until",
     metavar="COMMIT_TS|TIME|GTID",
     callback=moment,
-    help="Bring all tables to exactly this point, then stop. A time counts with its whole millisecond, in UTC unless "
-    "it says a zone. A GTID is a transaction's (Debezium), a GTID set a checkpoint's (DTS).",
+    help="Bring all tables to exactly this point, then stop. A time includes its whole millisecond and is in UTC "
+    "unless it has a zone. A GTID names a transaction (Debezium), a GTID set a checkpoint (DTS).",
 )
 @common
 @click.pass_obj
 def run(output: Output, path: Path, once: bool, until: int | str | None) -> int:
     """Apply the changes of a source to the tables of a sink.
 
-    It goes on where the ledger in the sink says, whatever happened to the run before. Ctrl-C or SIGTERM ends it after
-    the step that it is at, with exit code 130 or 143; a second one at once, which is safe too. Exit code 1 when --until
-    was not reached, as the source has not promised yet to be complete up to there. A pattern that matches no file yet is
-    an error with --once; without it the run says so and waits.
+    Continues from the ledger in the sink, however the previous run ended. Ctrl-C or SIGTERM stops the run after the current
+    step, with exit code 130 or 143; a second one stops it at once, which is safe too. Exit code 1 if --until was not
+    reached because the source is not yet complete up to there. A pattern that matches no file is an error with --once;
+    without it the run waits for the first file.
     """
     from changefeed.pipeline.config.load import load
     from changefeed.pipeline.run import run as run_pipeline
@@ -76,12 +76,12 @@ def run(output: Output, path: Path, once: bool, until: int | str | None) -> int:
 
 
 def _announced(stop: Stop, say: Callable[[str], None]) -> Callable[[], bool]:
-    """Whether to stop; says so the first time."""
-    said: list[str] = []
+    """A function that returns whether to stop, and announces it the first time."""
+    announced: list[str] = []
 
     def stopping() -> bool:
-        if stop.signal is not None and not said:
-            said.append(stop.signal.name)
+        if stop.signal is not None and not announced:
+            announced.append(stop.signal.name)
             say(f"{stop.signal.name}: stopping after this step; again to stop at once")
         return stop.signal is not None
 
@@ -89,22 +89,22 @@ def _announced(stop: Stop, say: Callable[[str], None]) -> Callable[[], bool]:
 
 
 def _retrying(output: Output) -> Callable[[Retry], None]:
-    """Tells of an error that may pass, and when the next try is."""
+    """A function that reports an error that will be retried, and the time of the next try."""
 
-    def tell(retry: Retry) -> None:
-        said = {"type": type(retry.error).__name__, "message": str(retry.error)}
+    def report(retry: Retry) -> None:
+        error = {"type": type(retry.error).__name__, "message": str(retry.error)}
         if output.json:
             tries = {"number": retry.number, "of": retry.limit, "seconds": retry.seconds}
-            output.document({"event": "retry", "error": said, **tries})
+            output.document({"event": "retry", "error": error, **tries})
             output.flush()
         else:
             output.note(f"{retry.error}; trying again in {retry.seconds:g} s ({retry.number} of {retry.limit})")
 
-    return tell
+    return report
 
 
 class _Steps:
-    """Tells of every step. The rate is that of all steps but the first, which alone knows what was there before."""
+    """Reports every step. The rate leaves out the first step, which includes the start of Spark."""
 
     def __init__(self, output: Output, say: Callable[[str], None], waits_for: Callable[[State], list[str]]) -> None:
         self._output, self._say, self._waits_for = output, say, waits_for
@@ -127,12 +127,12 @@ class _Steps:
             *_troubles(state),
         ]
         if waits := self._waits_for(state):
-            words.append(f"waits for {', '.join(waits)}: no resolved event yet")
+            words.append(f"waiting for {', '.join(waits)}: no resolved event yet")
         self._say(", ".join(words))
 
 
 def _waits_for(definition: Definition, state: State) -> list[str]:
-    """The partitions that hold the cut, as no resolved event of theirs was read; none when nothing waits."""
+    """The partitions that block the barrier because no resolved event was read from them; empty if none does."""
     from changefeed.pipeline.frontier.marks import holders
     from changefeed.sources import source
 
@@ -140,7 +140,7 @@ def _waits_for(definition: Definition, state: State) -> list[str]:
     marks = opened.capabilities.cuts == "marks"
     if definition.pipeline.consistency == "key" or not marks or not state.counts.pending:
         return []
-    # To ask a folder of logs is to read them all.
+    # Listing the partitions of a folder of logs would read all of them.
     asked = definition.source.type == "kafka" and state.source is not None
     partitions = opened.partitions(state.source or "") if asked else set()
     return [f"{topic}:{partition}" for topic, partition in holders(state, partitions)]
@@ -163,11 +163,11 @@ def _troubles(state: State) -> Iterator[str]:
     if quarantined := state.quarantined():
         yield f"in quarantine: {', '.join(quarantined)}"
     if late := sorted(state.held.keys() - quarantined):
-        yield f"not in the cut before their topics have caught up: {', '.join(late)}"
+        yield f"not in the cut until their topics have caught up: {', '.join(late)}"
 
 
 def _tell(output: Output, definition: Definition, done: Summary, stop: Stop, seconds: float) -> None:
-    """The end of a run: JSON, or a table and a sentence."""
+    """Prints the end of a run: JSON, or a table and a sentence."""
     from changefeed.pipeline.paths import tables_folder
 
     root, state, before = tables_folder(definition), done.state, done.before
@@ -191,32 +191,32 @@ def _tell(output: Output, definition: Definition, done: Summary, stop: Stop, sec
 
 
 def _table(state: State, before: State, name: str) -> tuple[str, str]:
-    """From which version to which, and up to where."""
+    """The versions before and after the run, and the last applied commit_ts."""
     version = state.tables[name].version
     old = before.tables[name].version if name in before.tables else None
     moved = f"{'new' if old is None else old} → {version}" if old != version else str(version)
     if name in state.held:
         return moved, f"in quarantine since {shown(state.held[name].after)}"
-    return moved, shown(state.barrier) if state.barrier is not None else "all that was read"
+    return moved, shown(state.barrier) if state.barrier is not None else "everything read"
 
 
 def _why(state: State, until: int | str) -> str:
-    """Why `until` was not reached: which partition promises the least."""
+    """The reason why `until` was not reached: the partition with the smallest resolved commit_ts."""
     wanted = until if isinstance(until, str) else shown(until)
     text = f"--until {wanted} was not reached, the tables are at {shown(state.barrier)}: "
     if isinstance(until, str):
-        return text + "no such transaction or checkpoint was read completely. Run again when the source has it"
+        return text + "that transaction or checkpoint has not been read completely. Run again when the source has it"
     marks = {(topic, p): state.resolved.get(topic, {}).get(p) for topic, of in state.positions.items() for p in of}
     if not marks:
         return text + "no record was read"
     (topic, partition), mark = min(marks.items(), key=lambda one: (one[1] or 0, one[0]))
     if mark is None:
         return (
-            text + f"partition {partition} of {topic} has no resolved mark, so nobody knows what is still to come there"
+            text + f"partition {partition} of {topic} has no resolved mark, so earlier changes may still follow there"
         )
     if mark >= until:
-        return text + "a partition that no record has come from has no resolved mark either"
+        return text + "a partition without records has no resolved mark either"
     return text + (
         f"the last resolved mark in partition {partition} of {topic} is {shown(mark)}. Run again when the source has "
-        "one at or beyond that point, or leave --until out"
+        "one at or above that point, or leave --until out"
     )

@@ -1,4 +1,4 @@
-"""Being asked to stop: the first signal ends the work in good order, the second ends the process."""
+"""Stop signals: the first one ends the work in good order, the second one ends the process."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stop:
-    """Which signal asked to stop; None while none did."""
+    """The signal that asked to stop; None if there was none."""
 
     signal: signal.Signals | None = None
 
     @property
     def exit_code(self) -> int:
-        """What a shell expects of a process that a signal ended; 0 when there was none."""
+        """The exit code that a shell expects from a process ended by the signal; 0 if there was none."""
         return 0 if self.signal is None else 128 + self.signal
 
 
 @contextmanager
 def stop_on_signals() -> Iterator[Stop]:
-    """Takes SIGINT and SIGTERM until the end of the block; for the main thread, after Spark has set its own handler."""
+    """Handles SIGINT and SIGTERM until the end of the block. Main thread only; after Spark has set its own handler."""
     stop = Stop()
 
     def asked(number: int, frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""Starting fast: pyarrow imports pandas the first time it sees a list, a second for what these commands never use."""
+"""Faster start: pyarrow imports pandas at the first list it sees, a second for something these commands never use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _NoPandas(MetaPathFinder):
 
 
 def without_pandas() -> None:
-    """Lets pyarrow look for pandas once and not find it; `to_pandas` looks again when somebody asks for it."""
+    """Makes pyarrow's first import of pandas fail; `to_pandas` tries again."""
     if "pandas" in sys.modules:
         return
     finder = _NoPandas()

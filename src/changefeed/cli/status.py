@@ -1,4 +1,4 @@
-"""`changefeed status`: how far a pipeline is."""
+"""`changefeed status`: the progress of a pipeline."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def _cuts(ctx: click.Context, param: click.Parameter, value: str | None) -> int 
 @common
 @click.pass_obj
 def status(output: Output, path: Path, cuts: int | str | None) -> None:
-    """Show how far a pipeline is, from its ledger.
+    """Show the progress of a pipeline, from its ledger.
 
-    A cut is a version of every table that belong together: read at these versions, the tables are in one state that the
-    upstream had. Spark is started only where the sink's file system cannot be reached without it.
+    A cut is a set of table versions that belong together: read at these versions, the tables are in one state that the
+    upstream had. Spark is started only if the sink's file system cannot be reached without it.
     """
     from changefeed.cli.on_spark import asked
     from changefeed.pipeline.config.load import load
@@ -43,31 +43,31 @@ def status(output: Output, path: Path, cuts: int | str | None) -> None:
 
     definition, number = load(path), NEWEST if output.json else 1
     wanted = None if isinstance(cuts, str) else cuts or number
-    found = asked(definition, lambda: status_of(definition, wanted))
+    report = asked(definition, lambda: status_of(definition, wanted))
     if output.json:
-        output.document(found)
+        output.document(report)
         return
-    if not found["epoch"]:
-        output.lines([f"{found['pipeline']} has not run yet"])
+    if not report["epoch"]:
+        output.lines([f"{report['pipeline']} has not run yet"])
         return
     rows = [
-        (shown(cut["commit_ts"]), name, str(v)) for cut in found["cuts"] for name, v in sorted(cut["tables"].items())
+        (shown(cut["commit_ts"]), name, str(v)) for cut in report["cuts"] for name, v in sorted(cut["tables"].items())
     ]
     if rows:
         output.table(("cut", "table", "version"), rows)
         output.lines([""])
-    if found["positions"]:
-        output.table(("topic", "partition", "next offset"), _positions(found))
+    if report["positions"]:
+        output.table(("topic", "partition", "next offset"), _positions(report))
         output.lines([""])
-    counts = found["counts"]
+    counts = report["counts"]
     output.lines(
         [
-            f"{found['pipeline']}, epoch {found['epoch']}: {many(counts['records'], 'record')}, {many(counts['rows'], 'row')}: "
-            f"{counts['applied']:,} applied, {counts['repeated']:,} repeated, {found['pending']:,} pending; "
-            f"{many(counts['schema_changes'], 'schema change')}, {many(found['dead_letters'], 'dead letter')}",
+            f"{report['pipeline']}, epoch {report['epoch']}: {many(counts['records'], 'record')}, {many(counts['rows'], 'row')}: "
+            f"{counts['applied']:,} applied, {counts['repeated']:,} repeated, {report['pending']:,} pending; "
+            f"{many(counts['schema_changes'], 'schema change')}, {many(report['dead_letters'], 'dead letter')}",
         ]
     )
 
 
-def _positions(found: dict[str, Any]) -> list[tuple[str, str, str]]:
-    return [(topic, p, str(offset)) for topic, of in found["positions"].items() for p, offset in of.items()]
+def _positions(report: dict[str, Any]) -> list[tuple[str, str, str]]:
+    return [(topic, p, str(offset)) for topic, of in report["positions"].items() for p, offset in of.items()]

@@ -1,4 +1,4 @@
-"""`changefeed transcode`: records of one protocol to records of another."""
+"""`changefeed transcode`: translates records of one protocol to another."""
 
 from __future__ import annotations
 
@@ -28,13 +28,17 @@ from changefeed.stages.definitions import definitions
     )
 )
 @logs
-@click.option("--from", "source", required=True, help="The protocol of the records.")
-@protocol_options("-o", "options", "Option of the protocol that is read.")
-@click.option("--to", "target", required=True, help="The protocol to write.")
-@protocol_options("-O", "target_options", "Option of the protocol that is written.")
-@keys("--allow-loss", "allowed", "What may be lost though a pipeline needs it, as `resolved`; the error names it.")
+@click.option("--from", "source", required=True, help="Protocol to read.")
+@protocol_options("-o", "options", "Option of the protocol to read.")
+@click.option("--to", "target", required=True, help="Protocol to write.")
+@protocol_options("-O", "target_options", "Option of the protocol to write.")
+@keys(
+    "--allow-loss",
+    "allowed",
+    "Information to lose although a pipeline needs it, such as `resolved`; the error names it.",
+)
 @click.option(
-    "--spark", is_flag=True, help="On Spark, a task a partition; --out is a folder of Parquet, and a new one."
+    "--spark", is_flag=True, help="Run on Spark, one task per partition; --out is a new folder of Parquet files."
 )
 @out
 @common
@@ -50,15 +54,15 @@ def transcode(
     spark: bool,
     out: Path,
 ) -> int:
-    """Read records in one protocol and write what they mean in another.
+    """Decode records of one protocol and encode their changes in another.
 
-    What is lost on the way is said on stderr. A loss of what a pipeline needs is refused, exit code 2, unless
-    --allow-loss names it. Exit code 3 when a record could not be decoded; such records are shown on stderr and left out.
+    Losses are listed on stderr. A loss that a pipeline needs is refused with exit code 2, unless --allow-loss names it. Exit
+    code 3 if a record could not be decoded; such records are shown on stderr and left out.
     """
     read, reads = protocol(source), codec.options(source, options)
-    found = loss(read, reads, protocol(target), codec.options(target, target_options))
-    _say(output, found)
-    found.check(allowed)
+    losses = loss(read, reads, protocol(target), codec.options(target, target_options))
+    _say(output, losses)
+    losses.check(allowed)
     if spark:
         return _on_spark(output, logs, (source, with_rules(options)), (target, with_rules(target_options)), out)
     decoder, encoder = codec.decoder(source, options), codec.encoder(target, target_options)
@@ -76,13 +80,13 @@ def transcode(
     return 3 if dead else 0
 
 
-def _say(output: Output, found: Loss) -> None:
-    """What is lost, for a person or a machine."""
+def _say(output: Output, losses: Loss) -> None:
+    """Prints what is lost, for a person or as JSON."""
     if output.json:
-        said = {"from": found.source, "to": found.target, "lost": found.keys, "needed": list(found.needed)}
-        output.note(msgspec.json.encode({"loss": said}).decode())
-    elif found.keys:
-        output.note(f"{found.source} to {found.target} loses {', '.join(found.keys)}")
+        document = {"from": losses.source, "to": losses.target, "lost": losses.keys, "needed": list(losses.needed)}
+        output.note(msgspec.json.encode({"loss": document}).decode())
+    elif losses.keys:
+        output.note(f"{losses.source} to {losses.target} loses {', '.join(losses.keys)}")
 
 
 def _show(output: Output, letters: Iterable[str]) -> None:

@@ -153,7 +153,7 @@ def _rows(table: TableBatch, parts: Iterable[_Part], cuts: list[int]) -> Iterato
     for topic, partition, rows in sides if keyed else ((*at, run) for *at, side in sides for run in _ascending(side)):
         low, high = _ends(rows.column("commit_ts"))
         if high is not None and high > _MAX_TS:
-            raise UnsupportedError(f"commit_ts {high} of {shape.database}.{shape.table} is beyond 2^63-1")
+            raise UnsupportedError(f"commit_ts {high} of {shape.database}.{shape.table} is above 2^63-1")
         yield {
             "kind": "rows",
             "database": shape.database,

@@ -20,7 +20,7 @@
     geometry kinds                     struct<srid, wkb>
     vector                             array<float>
     boolean                            boolean
-    null                               string                 no value has told its type yet
+    null                               string                 type unknown until a value or a schema change declares it
 
 `widen` is for tables without DDL, whose types are learned from rows.
 """
@@ -116,13 +116,13 @@ def _sql(t: ColumnType) -> str:
 def _lossy(t: ColumnType) -> str | None:
     if t.name == "decimal":
         if t.length is None:
-            return "precision unknown until a schema change tells it: the number is kept as text"
+            return "precision unknown until a schema change declares it: the number is kept as text"
         return f"{t.length} digits are more than Spark's {SPARK_DIGITS}: the number is kept as text"
     if t.name in ("enum", "set") and t.members is None:
         number = "index is" if t.name == "enum" else "bits are"
         return f"members unknown until a schema change names them: the {number} kept as a number"
     if t.name == "null":
-        return "no value has told its type yet"
+        return "type unknown until a value or a schema change declares it"
     return None
 
 

@@ -63,7 +63,7 @@ def _days(year: int, month: int, day: int, text: str) -> int:
     except ValueError as error:
         if month > 12 or day > 31:
             raise SchemaError(f"{text!r} is not a date") from error
-        raise IrregularError(f"{text!r} is no day of the calendar") from error
+        raise IrregularError(f"{text!r} is not a valid date") from error
 
 
 def write_date(days: int) -> str:

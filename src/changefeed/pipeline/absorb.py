@@ -13,7 +13,7 @@ def absorbed(
     state: State,
     fresh: list[ChunkInfo],
     staged: tuple[str, FolderSum],
-    token: str,
+    source_offset: str,
     repeated: int,
     *,
     quarantine: bool,
@@ -24,7 +24,7 @@ def absorbed(
         state: before the batch.
         fresh: the batch's chunks.
         staged: the folder with them, and what it holds.
-        token: where the source goes on.
+        source_offset: where the source goes on.
         repeated: how many of its rows have been applied before.
     """
     folder, total = staged
@@ -54,7 +54,7 @@ def absorbed(
         resolved=resolved,
         latest=latest,
         positions=positions,
-        source=token,
+        source=source_offset,
         waiting=waiting,
         pending=(*state.pending, folder) if keeps else state.pending,
         sums=state.sums | ({folder: total} if keeps else {}),
@@ -62,8 +62,8 @@ def absorbed(
     )
 
 
-def without(state: State, topics: Collection[str], token: str) -> State:
-    """The state of a source that goes on at `token` and no longer has these topics: their marks hold nothing back.
+def without(state: State, topics: Collection[str], source_offset: str) -> State:
+    """The state of a source that goes on at `source_offset` and no longer has these topics: their marks hold nothing back.
 
     Changes of theirs that are pending stay, and are applied when the marks of the others cover them.
     """
@@ -77,7 +77,7 @@ def without(state: State, topics: Collection[str], token: str) -> State:
         latest=left(state.latest),
         marks=left(state.marks),
         positions=left(state.positions),
-        source=token,
+        source=source_offset,
     )
 
 

@@ -87,7 +87,7 @@ class DeadLetters:
             chosen = letters if self.policy == "stop" else letters.where("table IS NULL")
             first = chosen.orderBy("topic", "partition", "offset", "index").first()
             said = first["error"] if first is not None else ""
-            which = "" if self.policy == "stop" else " and names no table that could be held"
+            which = "" if self.policy == "stop" else " and names no table that could be quarantined"
             raise ProtocolError(
                 f"{found:,} record{'s' if found > 1 else ''} could not be decoded, the first{which}: "
                 f"{said}{'' if said.endswith('?') else '.'} They are kept: changefeed dlq list. Correct the protocol or its "

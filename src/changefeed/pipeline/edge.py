@@ -47,7 +47,7 @@ _FULL_CODES = (errno.ENOSPC, errno.EDQUOT)
 
 _DAMAGED = (
     "a file of this pipeline is missing or damaged. Restore the sink's folder as a whole, `_changefeed` and tables together, "
-    "from a backup; or build the tables anew from the source: changefeed repair --rebuild --all"
+    "from a backup; or rebuild the tables from the source: changefeed repair --rebuild --all"
 )
 # What Spark and Delta say of files: by their names of errors, and by what the exceptions of Hadoop and Parquet say.
 _CONDITION = re.compile(r"\[(PATH_NOT_FOUND|FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|DELTA_\w+)(?:\.\w+)*\] (.*)")
@@ -131,7 +131,7 @@ def translated(text: str, folders: Iterable[str] = ()) -> ChangefeedError | None
 def _of_kafka(text: str) -> ChangefeedError | None:
     if "KAFKA_DATA_LOSS" in text:
         return SourceError(
-            "Kafka no longer has the records that the ledger says come next: they expired before they were read. Start a new "
+            "Kafka no longer has the records that come next: they expired before they were read. Start a new "
             "pipeline from a snapshot"
         )
     if "you must specify all TopicPartitions" in text:
@@ -197,7 +197,7 @@ def _of_files(text: str) -> ChangefeedError | None:
         return SinkError(f"{_line(text, file)}: {_DAMAGED}")
     if _COLUMNS.search(text):
         return SinkError(
-            "a table lacks a column that this pipeline wrote: somebody else has changed it. Restore it, or build it anew "
+            "a table lacks a column that this pipeline wrote: somebody else has changed it. Restore it, or rebuild it "
             "from the source: changefeed repair"
         )
     return None

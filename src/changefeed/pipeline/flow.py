@@ -29,7 +29,7 @@ from changefeed.pipeline.pending.store import ChunkInfo
 from changefeed.pipeline.planning.actions import Plan
 from changefeed.pipeline.planning.plan import Planned, make
 from changefeed.pipeline.planning.rules import Rules
-from changefeed.pipeline.planning.schema_changes import PASSED
+from changefeed.pipeline.planning.schema_changes import SKIPPED
 from changefeed.pipeline.state import Positions, State, counted
 from changefeed.pipeline.store.base import StateStore
 from changefeed.stages.changes import Window
@@ -184,7 +184,7 @@ class Flow:
             state = self.executor.carry_out(plan)
         self.ledger.finish(state)
         for note in plan.notes:
-            _log.log(logging.INFO if note.startswith(PASSED) else logging.WARNING, "%s", note)
+            _log.log(logging.INFO if note.startswith(SKIPPED) else logging.WARNING, "%s", note)
         # what the cut covers is no longer pending
         failpoint("cleanup.before")
         self.pending.delete_all_but(plan.state.pending, self.ledger.epoch)

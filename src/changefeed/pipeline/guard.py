@@ -23,8 +23,8 @@ from changefeed.pipeline.state import Written
 from changefeed.sinks.base import Commit, TableSink, TableSnapshot, WriteId
 
 WAY_OUT = (
-    "`changefeed repair` brings the table back to the ledger's version (--restore), takes it as it is (--accept), or builds "
-    "it anew from the source (--rebuild)"
+    "`changefeed repair` brings the table back to the ledger's version (--restore), takes it as it is (--accept), or rebuilds "
+    "it from the source (--rebuild)"
 )
 
 REPAIRED = 2**12 - 1  # the number in the write ids of `changefeed repair`
@@ -129,7 +129,7 @@ class Guard:
         if not self._is_of_step(write_id, self.epochs):
             if known is None or write_id > WriteId(known.epoch, known.step, known.action):
                 raise SinkError(
-                    f"{at}: the table has writes that the ledger does not know: was the ledger restored from a backup? {WAY_OUT}"
+                    f"{at}: the table has writes that are not in the ledger: was the ledger restored from a backup? {WAY_OUT}"
                 )
             if write_id < WriteId(known.epoch, known.step, known.action):
                 raise self._missing(path)

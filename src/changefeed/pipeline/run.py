@@ -118,7 +118,7 @@ def open_flow(definition: Definition, spark: SparkSession, opened: Source | None
     ledger = open_ledger(definition, spark)
     pending = PendingStore(spark, f"{own}/pending")
     letters = DeadLetters(spark, table_of(definition, spark), behaviour.dead_letters, behaviour.name)
-    options = Options(definition.sink.irregular, behaviour.keyless == "inserts", opened.told)
+    options = Options(definition.sink.irregular, behaviour.keyless == "inserts", opened.redefinition)
     executor = Executor(definition, ledger, pending, sink(definition.sink, spark), options)
     rules = rules_of(definition, opened.capabilities)
     frontier = strategy(behaviour.consistency, opened.capabilities, rules)
@@ -203,7 +203,7 @@ class _Runner:
                 _log.warning(
                     "%s row changes of removed topics may be pending; they are applied with the next cuts", waits
                 )
-            self.ledger.finish(without(state, found.removed, found.token))
+            self.ledger.finish(without(state, found.removed, found.source_offset))
 
     def _settle(self) -> None:
         """Takes in what had to wait only as long as there was more to read."""
@@ -224,14 +224,14 @@ class _Runner:
                 self._tell()
 
     def _stream(self) -> None:
-        token = self.ledger.state.source or self.source.start
-        end = self.source.end(self.spark, token) if self.once else None
-        if end is not None and token is not None and token_text(end) == token_text(token):
+        source_offset = self.ledger.state.source or self.source.start
+        end = self.source.end(self.spark, source_offset) if self.once else None
+        if end is not None and source_offset is not None and offset_text(end) == offset_text(source_offset):
             return
         sweep()
         checkpoint = Scratch("checkpoint")
         try:
-            query = self._query(self.source.stream(self.spark, token, end), f"{checkpoint.path}/spark", end)
+            query = self._query(self.source.stream(self.spark, source_offset, end), f"{checkpoint.path}/spark", end)
             self._wait(query)
         finally:
             checkpoint.close()
@@ -258,15 +258,15 @@ class _Runner:
         return self.once and self.source.available_now
 
     def _batch(self, batch: DataFrame, number: int, checkpoint: str, end: str | None) -> None:
-        logged = batch_token(checkpoint, number)
-        token = token_text(self.source.token(self.spark, self.ledger.state.source, logged))
+        logged = batch_offset(checkpoint, number)
+        source_offset = offset_text(self.source.source_offset(self.spark, self.ledger.state.source, logged))
         before = self.ledger.state
-        drained = self.source.drained(before.source, token)
+        caught_up = self.source.caught_up(before.source, source_offset)
         chunks = partial(self.source.chunks, batch)
-        self.flow.take(Batch(chunks, token, self.source.partitions(token), drained), self.until)
+        self.flow.take(Batch(chunks, source_offset, self.source.partitions(source_offset), caught_up), self.until)
         self._tell()
         self._warn_of_late(before)
-        self.ended = end is not None and token == token_text(end)
+        self.ended = end is not None and source_offset == offset_text(end)
 
     def _warn_of_late(self, before: State) -> None:
         """Says that a topic which joined late has changes that the tables have passed: they are not in them."""
@@ -276,7 +276,7 @@ class _Runner:
         passed = after.counts.repeated - before.counts.repeated
         if self.joined and passed:
             _log.warning(
-                "row changes at or below the cut, passed over as if sent again: %s. Topics that are new to this pipeline: %s. If "
+                "row changes at or below the cut, skipped as if sent again: %s. Topics that are new to this pipeline: %s. If "
                 "the tables never had these changes, start the topics in a pipeline of their own",
                 passed,
                 ", ".join(sorted(self.joined)),
@@ -345,7 +345,7 @@ class _Runner:
             self.progress(self.ledger.state)
 
 
-def batch_token(checkpoint: str, number: int) -> str:
+def batch_offset(checkpoint: str, number: int) -> str:
     """Where a batch ends, in the source's words, from the offset log that Spark writes before it runs the batch.
 
     The checkpoint lies on the driver's own disk, whatever the cluster's file system is. The log is one file a batch: a version,
@@ -353,10 +353,10 @@ def batch_token(checkpoint: str, number: int) -> str:
     """
     with open(f"{checkpoint}/offsets/{number}") as file:
         lines = file.read().splitlines()
-    token: Any = json.loads(lines[2])
-    return json.dumps(token)
+    source_offset: Any = json.loads(lines[2])
+    return json.dumps(source_offset)
 
 
-def token_text(token: str) -> str:
-    """A source's token in one canonical form, so that equal ones compare equal."""
-    return json.dumps(json.loads(token), sort_keys=True, separators=(",", ":"))
+def offset_text(source_offset: str) -> str:
+    """A source's source offset in one canonical form, so that equal ones compare equal."""
+    return json.dumps(json.loads(source_offset), sort_keys=True, separators=(",", ":"))

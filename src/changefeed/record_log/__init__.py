@@ -1,11 +1,11 @@
-"""Record logs: files of records, what Kafka holds before it means anything.
+"""Record logs: files of Kafka records, not decoded.
 
-    *.jsonl  *.jsonl.gz  *.jsonl.zst     one record a line; see `lines.py`
+        *.jsonl  *.jsonl.gz  *.jsonl.zst     one record per line; see `lines.py`
     *.parquet, or a folder of them       the columns of Spark's Kafka source with headers; see `parquet.py`
 
-Reading is a stream: a batch of records is in memory, never a file. Records are numbered from 0 as they lie in the log;
-a `Cursor` is the place between two of them. A plain `.jsonl` may grow while it is read: a last line that is not whole
-yet is no record, `advance` stops before it, and a cursor leads back to the place without reading what lies before.
+Logs are read as a stream: one batch of records is in memory, never a whole file. Records are numbered from 0 in the order of
+the log; a `Cursor` is the place between two of them. A plain `.jsonl` may grow while it is read: an incomplete last line is not
+a record yet, `advance` stops before it, and a cursor leads back to its place without reading what comes before.
 """
 
 from __future__ import annotations
@@ -58,17 +58,16 @@ def read(
 
     Args:
         path: the file, or a folder of Parquet files.
-        batch_size: records in a batch at most; a batch of large records is smaller.
-        start: number of the first record wanted.
+        batch_size: maximum number of records in a batch; a batch of large records has fewer.
+        start: number of the first record to read.
         stop: number of the record to stop before; None for the end.
-        at: a cursor at or before `start`; reading begins there.
-        copy: a plain file with the lines of a compressed log from `at` on, to read in its place.
-        only: tells by topic and partition which records are wanted; the others are left out, and not read where the log
-            tells that there are no others.
+        at: a cursor at or before `start`, where reading begins.
+        copy: a plain file with the lines of a compressed log from `at` on, read in its place.
+        only: selects records by topic and partition; row groups without selected records are not read.
 
     Raises:
-        SourceError: the log cannot be read, or holds something that is no record; the message has file and line.
-        ConfigError: the name tells no form of log.
+        SourceError: the log cannot be read, or contains something that is not a record; the message has file and line.
+        ConfigError: the name does not end like a record log's.
     """
     start = max(start, at.records)
     stop = None if stop is None else max(stop, start)
@@ -82,17 +81,17 @@ def read(
 
 
 def advance(path: str | Path, at: Cursor = START, limit: int | None = None) -> Cursor:
-    """The cursor after `limit` more whole records, or after the last one; the records are counted, not read."""
+    """The cursor after `limit` more complete records, or after the last one. Records are counted, not decoded."""
     return _form(path).advance(Path(path), at, limit)  # type: ignore[no-any-return]
 
 
 def count(path: str | Path) -> int:
-    """How many whole records the log has."""
+    """Number of complete records in the log."""
     return advance(path).records
 
 
 def is_folder(path: str | Path) -> bool:
-    """Whether it is a folder with a log in it: one Parquet file at least."""
+    """Whether it is a folder with at least one Parquet file."""
     return bool(parquet.inside(Path(path)))
 
 
@@ -107,18 +106,18 @@ def partitions(path: str | Path) -> dict[str, set[int]]:
 
 
 def scan(path: str | Path, at: Cursor = START) -> tuple[dict[str, set[int]], Cursor]:
-    """The topics of the whole records from `at` on with the partitions of each, and the cursor after the last of them."""
+    """Topics and partitions of the complete records from `at` on, and the cursor after the last of them."""
     return _form(path).scan(Path(path), at)  # type: ignore[no-any-return]
 
 
 def size(path: str | Path) -> tuple[int, ...]:
-    """The size of the log's files in bytes; another one means that something was added."""
+    """The size of the log's files in bytes; if it differs, something was added."""
     files = parquet.inside(Path(path)) if Path(path).is_dir() else [Path(path)]
     return tuple(file.stat().st_size for file in files)
 
 
 def write(path: str | Path, batches: Iterable[pa.RecordBatch]) -> int:
-    """Writes a log; it appears under its name when it is complete. Returns how many records it has."""
+    """Writes a log, which gets its name when it is complete. Returns the number of records."""
     with Writer(path) as writer:
         for batch in batches:
             writer.write(batch)
@@ -132,5 +131,5 @@ def _form(path: str | Path) -> ModuleType:
     if name.endswith(".parquet") or Path(path).is_dir():
         return parquet
     raise ConfigError(
-        f"{name} is no record log: names end with {', '.join(LINES)} or .parquet, or are folders of Parquet"
+        f"{name} is not a record log: names end with {', '.join(LINES)} or .parquet, or are folders of Parquet"
     )

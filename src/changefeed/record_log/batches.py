@@ -1,4 +1,4 @@
-"""What holds for the batches of any log: how large they are, and whose records are in them."""
+"""Batches of any record log: their size, and the selection of records."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
-BATCH_BYTES = 4 << 20  # a batch of large records ends with about so many, as they lie in the log
+BATCH_BYTES = 4 << 20  # approximate maximum size of a batch, in bytes of the log
 
-# Records, of which topic and partition are looked at -> a boolean for each: whether it is wanted.
+# Records, of which topic and partition are read -> a boolean for each: whether it is selected.
 Only = Callable[[pa.RecordBatch], pa.BooleanArray]
 
 
 def wanted_of(batches: Iterable[pa.RecordBatch], only: Only) -> Iterator[pa.RecordBatch]:
-    """The records that are wanted, in batches that have some."""
+    """The selected records, in batches that are not empty."""
     for batch in batches:
         mine = only(batch)
         if count := mine.true_count:

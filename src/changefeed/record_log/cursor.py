@@ -10,8 +10,8 @@ class Cursor:
     """The place between two records.
 
     Attributes:
-        records: how many records lie before it.
-        bytes: how many bytes lie before it in a plain `.jsonl`; 0 in other forms, where lines are skipped instead.
+        records: number of records before it.
+        bytes: number of bytes before it in a plain `.jsonl`; 0 in other forms, where lines are skipped instead.
     """
 
     records: int

@@ -2,12 +2,12 @@
 
     {"topic":"shop","partition":0,"offset":41,"timestamp":1767225600123,"key":"AAAB","value":null,"headers":[["k","AA=="]]}
 
-`key`, `value` and the values of headers are base64 or null; `key_text` and `value_text` are UTF-8 in their place, for
-logs written by hand. Left out, `topic` is the file's stem, `partition` 0, `offset` the line's number from 0, and there
-are no headers. `timestamp` is in milliseconds. Whatever else stands in a line is an error.
+`key`, `value` and the values of headers are base64 or null; `key_text` and `value_text` are UTF-8 instead, for logs written by
+hand. Defaults: `topic` is the file's stem, `partition` 0, `offset` the line's number from 0, and there are no headers.
+`timestamp` is in milliseconds. Any other member of a line is an error.
 
-A last line without a line feed is a record when it is whole: what has been written of an object so far never is JSON.
-Of a log that is damaged the records before the damage are read.
+A last line without line feed is a record if it is complete: the beginning of a JSON object is never valid JSON. The records
+before a damaged place are read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _Topic = Annotated[str, msgspec.Meta(pattern=_TOPIC)]
 _Headers = list[tuple[str, bytes | None]]
 _UNSET = msgspec.UNSET
 _OTHER_FILES = {
-    b"\xef\xbb\xbf": "begins with a byte order mark, which must go",
+    b"\xef\xbb\xbf": "begins with a byte order mark, which must be removed",
     b"\x1f\x8b": "is gzip, and needs a name that ends with .jsonl.gz",
     b"\x28\xb5\x2f\xfd": "is Zstandard, and needs a name that ends with .jsonl.zst",
     b"PAR1": "is Parquet, and needs a name that ends with .parquet",
@@ -68,7 +68,7 @@ _encode = msgspec.json.Encoder().encode_into
 def read(
     path: Path, *, batch_size: int, start: int, stop: int | None, at: Cursor, copy: Path | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The records `start` to `stop`; `at` is a cursor at or before `start`, and where `copy` begins."""
+    """The records `start` to `stop`; `at` is a cursor at or before `start`, and the place where `copy` begins."""
     first = at.records if at.bytes or copy else 0
     text = lines(path, at.bytes) if copy is None else lines(copy)
     wanted = islice(enumerate(text, first), start - first, None if stop is None else stop - first)
@@ -91,7 +91,7 @@ def read(
 
 
 def advance(path: Path, at: Cursor, limit: int | None) -> Cursor:
-    """The cursor `limit` whole records after `at`, or after the last."""
+    """The cursor `limit` complete records after `at`, or after the last one."""
     records, size = (at.records, at.bytes) if at.bytes else (0, 0)
     for line in lines(path, at.bytes):
         if (limit is not None and records >= at.records + limit) or not _whole(line):
@@ -102,8 +102,8 @@ def advance(path: Path, at: Cursor, limit: int | None) -> Cursor:
 
 
 def scan(path: Path, at: Cursor) -> tuple[dict[str, set[int]], Cursor]:
-    """Topics and partitions of the records from `at` on, and where they end; nothing else of them is looked at."""
-    found: dict[str, set[int]] = {}
+    """Topics and partitions of the records from `at` on, and their end; other members are not read."""
+    topics: dict[str, set[int]] = {}
     topic = default_topic(path)
     number, size = (at.records, at.bytes) if at.bytes else (0, 0)
     for line in lines(path, at.bytes):
@@ -113,14 +113,14 @@ def scan(path: Path, at: Cursor) -> tuple[dict[str, set[int]], Cursor]:
             where = _decode_where(line)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise _no_record(path, number, line, error) from error
-        found.setdefault(topic if where.topic is _UNSET else where.topic, set()).add(where.partition)
+        topics.setdefault(topic if where.topic is _UNSET else where.topic, set()).add(where.partition)
         number += 1
         size += _length(line)
-    return found, Cursor(number, size if compression(path) is None else 0)
+    return topics, Cursor(number, size if compression(path) is None else 0)
 
 
 def _length(line: bytes) -> int:
-    """With the line feed, one that is still to come too."""
+    """The line's length including its line feed, even if the line feed has not been written yet."""
     return len(line) if line[-1:] == b"\n" else len(line) + 1
 
 
@@ -135,7 +135,7 @@ def _whole(line: bytes) -> bool:
 
 
 def default_topic(path: Path) -> str:
-    """The topic of records and events that name none: the file's stem. A colon would end it in positions."""
+    """The topic of records and events without one: the file's stem, up to a colon, which would end it in positions."""
     return path.name.split(".jsonl")[0].replace(":", "_") or "records"
 
 
@@ -167,14 +167,14 @@ def _body(data: Any, text: Any, name: str, path: Path, number: int) -> bytes | N
 
 def _no_record(path: Path, number: int, line: bytes, error: Exception) -> SourceError:
     if not line.strip():
-        return SourceError(f"{path}:{number + 1}: an empty line is no record")
+        return SourceError(f"{path}:{number + 1}: an empty line is not a record")
     for start, what in _OTHER_FILES.items():
         if number == 0 and line.startswith(start):
-            return SourceError(f"{path} is no JSON Lines: it {what}")
+            return SourceError(f"{path} is not JSON Lines: it {what}")
     if line[-1:] != b"\n" and not isinstance(error, msgspec.ValidationError):
         return SourceError(f"{path}:{number + 1}: the last line is not whole: {len(line)} bytes, and no line feed yet")
-    said = f"{TOPIC_RULE} - at `$.topic`" if repr(_TOPIC) in str(error) else error
-    return SourceError(f"{path}:{number + 1}: {said}")
+    message = f"{TOPIC_RULE} - at `$.topic`" if repr(_TOPIC) in str(error) else error
+    return SourceError(f"{path}:{number + 1}: {message}")
 
 
 def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:

@@ -1,7 +1,7 @@
 """Records as Parquet: a file, or a folder of files in the order of their names.
 
 The columns are exactly those of Spark's Kafka source with headers: `key value topic partition offset timestamp
-timestampType headers`. Names that begin with `_` or `.` are Spark's own business and are passed over.
+timestampType headers`. Files whose names begin with `_` or `.` belong to Spark and are skipped.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _GROUP_BYTES = 64 << 20
 def read(
     path: Path, *, batch_size: int, start: int, stop: int | None, only: Only | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The records `start` to `stop`; row groups that have none of them, or none that is wanted, are not read."""
-    number = 0  # of the first record that has not been passed
+    """The records `start` to `stop`; row groups without such records, or without selected ones, are not read."""
+    number = 0  # number of the next record
     for file in _files(path):
         with _open(file) as opened:
             for group in range(opened.metadata.num_row_groups):
@@ -39,7 +39,7 @@ def read(
 
 
 def _may_have(about: Any, only: Only) -> bool:
-    """Whether a row group may have records that are wanted: not if all are of one partition, and that is not."""
+    """Whether a row group may have selected records: not if all are of one partition that is not selected."""
     known = (about.column(at) for at in range(about.num_columns))
     ends = {c.path_in_schema: c.statistics for c in known if c.path_in_schema in ("topic", "partition")}
     if any(s is None or not s.has_min_max or s.min != s.max for s in ends.values()):
@@ -54,7 +54,7 @@ def _group(
     about = opened.metadata.row_group(group)
     fit = max(1, min(batch_size, about.num_rows * BATCH_BYTES // max(1, about.total_byte_size)))
     try:
-        # Threads are not worth it for batches of this size, and whoever reads much has a worker for each core.
+        # Threads do not pay for batches of this size; jobs that read much have a worker per core.
         for batch in opened.iter_batches(fit, row_groups=[group], columns=RECORDS.names, use_threads=False):
             low, high = max(start - number, 0), len(batch) if stop is None else min(stop - number, len(batch))
             if low < high:
@@ -67,7 +67,7 @@ def _group(
 
 
 def advance(path: Path, at: Cursor, limit: int | None) -> Cursor:
-    """The cursor `limit` records after `at`, or after the last; only the files' ends are read."""
+    """The cursor `limit` records after `at`, or after the last one; only the files' footers are read."""
     records = 0
     for file in _files(path):
         with _open(file) as opened:
@@ -76,8 +76,8 @@ def advance(path: Path, at: Cursor, limit: int | None) -> Cursor:
 
 
 def scan(path: Path, at: Cursor) -> tuple[dict[str, set[int]], Cursor]:
-    """Topics and partitions of all records, wherever `at` is; only those two columns are read."""
-    found: dict[str, set[int]] = {}
+    """Topics and partitions of all records, whatever `at` is; only those two columns are read."""
+    topics: dict[str, set[int]] = {}
     for file in _files(path):
         with _open(file) as opened:
             try:
@@ -85,11 +85,11 @@ def scan(path: Path, at: Cursor) -> tuple[dict[str, set[int]], Cursor]:
                     pairs = pa.Table.from_batches([batch]).group_by(["topic", "partition"]).aggregate([])
                     columns = (pairs.column(name).to_pylist() for name in ("topic", "partition"))
                     for topic, partition in zip(*columns, strict=True):
-                        found.setdefault(topic, set()).add(partition)
+                        topics.setdefault(topic, set()).add(partition)
                     _check_topics(pairs.column("topic"), file)
             except (OSError, pa.ArrowException) as error:
                 raise SourceError(f"{file}: its topics cannot be read: {' '.join(str(error).split())}") from error
-    return found, advance(path, at, None)
+    return topics, advance(path, at, None)
 
 
 def _check_topics(topics: pa.Array | pa.ChunkedArray, file: Path) -> None:
@@ -99,7 +99,7 @@ def _check_topics(topics: pa.Array | pa.ChunkedArray, file: Path) -> None:
 
 
 class RowGroups:
-    """A Parquet file that is written: batches wait until there are enough of them for a row group."""
+    """Writes a Parquet file, and collects batches until there are enough records for a row group."""
 
     def __init__(self, path: Path) -> None:
         self._writer = pq.ParquetWriter(path, RECORDS)
@@ -115,7 +115,7 @@ class RowGroups:
             self._write_group()
 
     def close(self) -> None:
-        """Writes what waits, and the end of the file."""
+        """Writes the collected batches and the footer."""
         self._write_group()
         self._writer.close()
 
@@ -150,7 +150,9 @@ def _open(file: Path) -> pq.ParquetFile:
     names = opened.schema_arrow.names
     if set(names) != set(RECORDS.names):
         missing, more = set(RECORDS.names) - set(names), set(names) - set(RECORDS.names)
-        told = [f"{what} {', '.join(sorted(them))}" for what, them in (("lacks", missing), ("has", more)) if them]
+        differences = [
+            f"{what} {', '.join(sorted(them))}" for what, them in (("lacks", missing), ("has", more)) if them
+        ]
         hint = ' Read from Kafka with the option "includeHeaders" = "true".' if missing == {"headers"} else ""
-        raise SourceError(f"{file} is no record log: it {' and '.join(told)}.{hint}")
+        raise SourceError(f"{file} is not a record log: it {' and '.join(differences)}.{hint}")
     return opened

@@ -1,4 +1,4 @@
-"""A file's bytes in lines, decompressed by its name, in bounded memory."""
+"""The lines of a file, decompressed according to its name, in bounded memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from changefeed.errors import SourceError
 
 _BUFFER = 1 << 20
-_INFLATED = 1 << 16  # at once: where a stream ends too early, what it has of this is lost
+_INFLATED = 1 << 16  # bytes decompressed at once; if a stream is truncated, the last of these are lost
 MAX_LINE_BYTES = (
     3 << 27
 )  # 384 MiB: the largest Kafka record that TiCDC allows by default is 256, which base64 makes 342
@@ -21,7 +21,7 @@ _COMPRESSION = {".gz": "gzip", ".zst": "zstd"}
 
 
 def compression(path: Path) -> str | None:
-    """The compression that the name tells, as Arrow calls it."""
+    """The compression according to the file's name, by Arrow's name for it."""
     return _COMPRESSION.get(path.suffix)
 
 
@@ -49,7 +49,7 @@ def lines(path: Path, at: int = 0) -> Iterator[bytes]:
 
 
 def _whole(file: BinaryIO, first: bytes) -> bytes | None:
-    """A long line; None for one that is too long, of which no more is read than the limit."""
+    """A long line, or None if it is too long; at most the limit is read."""
     pieces, size = [first], len(first)
     while pieces[-1][-1:] != b"\n" and (piece := file.readline(_PIECE)):
         size += len(piece)

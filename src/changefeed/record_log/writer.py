@@ -1,4 +1,4 @@
-"""Writing record logs: a log appears under its name when it is complete, never half."""
+"""Writes record logs: a log gets its name when it is complete."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _FORMS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
 
 
 class Writer:
-    """Writes a log under a name beside its own and gives it its name when the `with` block ends well.
+    """Writes a log under a temporary name, and renames it when the `with` block ends without an error.
 
     Attributes:
-        records: how many have been written.
+        records: number of records written.
 
     Raises:
-        ConfigError: the name tells no form of log.
+        ConfigError: the name does not end like a record log's.
         SinkError: the file cannot be written.
     """
 

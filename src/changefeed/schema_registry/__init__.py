@@ -1,9 +1,9 @@
-"""The schema registry: schema text by id, and ids for schema texts; over HTTP, or from files for work without one.
+"""The schema registry: schema text by id, and ids for schema texts; over HTTP, or from files.
 
     http://…, https://…    Confluent's API: `http`
     a path                 a file or folder of files: `files`
 
-Either way two plain functions come out; they are made where they are used, and not shared between processes.
+Either way the result is two plain functions, created where they are used and not shared between processes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from changefeed.schema_registry import files, http
 
 Get = Callable[[int], str]
 Register = Callable[[str, str], int]
-_HOST = re.compile(r"|[\w.-]+:\d+(/.*)?")  # nothing, or a URL without its beginning
+_HOST = re.compile(r"|[\w.-]+:\d+(/.*)?")  # empty, or a URL without its scheme
 
 
 def connect(where: str, options: RegistryOptions) -> tuple[Get, Register]:
@@ -26,10 +26,10 @@ def connect(where: str, options: RegistryOptions) -> tuple[Get, Register]:
 
     Args:
         where: URLs or a path.
-        options: how to reach it.
+        options: TLS and credentials.
 
     Raises:
-        ConfigError: the URL cannot work; MissingExtraError when the HTTP client is not installed.
+        ConfigError: the URL is not valid; MissingExtraError if the HTTP client is not installed.
     """
     if _HOST.fullmatch(where) and not os.path.exists(where):
         raise ConfigError(f"schema-registry {where!r}: expected a path or a URL, as http://{where or 'registry:8081'}")

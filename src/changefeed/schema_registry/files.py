@@ -1,12 +1,12 @@
-r"""A schema registry that is a file, or a folder of files, for logs that carry their schemas along.
+r"""A schema registry in a file or a folder of files, for logs that are stored with their schemas.
 
     [{"id": 5, "subject": "shop_items-key", "schema": "{\"type\":\"record\",…}"}, …]
 
-Rule 1. As in Confluent's schema registry one text has one id, whatever the subjects it is registered under.
-Rule 2. An id that is not known is looked for in the files again before it is refused, if they have changed: they may
-        grow while they are read.
-Rule 3. A new schema gets the next id. It is written to the file, or to `registered.json` of the folder, in one go. Two
-        encoders at once would take the same id: one writer at a time.
+Rule 1. As in Confluent's schema registry, one text has one id, even if it is registered under several subjects.
+Rule 2. If an id is unknown and the files have changed, they are read again before it is refused: they may grow while they
+        are used.
+Rule 3. A new schema gets the next id. It is written to the file, or to `registered.json` in the folder, atomically. Two
+        encoders at the same time would take the same id: only one writer at a time is supported.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Files:
         return self._texts[schema_id]
 
     def register(self, subject: str, schema: str) -> int:
-        """The id of a schema text; a new one is written down.
+        """The id of a schema text; a new text is stored.
 
         Raises:
             SchemaRegistryError: a file cannot be read or written.
@@ -62,7 +62,7 @@ class Files:
         return schema_id
 
     def _refresh(self, *, new: bool = False) -> None:
-        """Reads the files if they have changed; `new` says that there need not be one yet."""
+        """Reads the files if they have changed; with `new`, there need not be a file yet."""
         try:
             paths = sorted(self._where.glob("*.json")) if self._where.is_dir() else [self._where]
             if new and not self._where.exists():
@@ -100,14 +100,14 @@ class Files:
 
 def _entries(path: Path) -> list[dict[str, Any]]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        entries = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise SchemaRegistryError(f"schema registry {path}: {error}") from error
-    if not isinstance(found, list) or not all(_is_entry(entry) for entry in found):
+    if not isinstance(entries, list) or not all(_is_entry(entry) for entry in entries):
         raise SchemaRegistryError(
             f"schema registry {path}: expected a list of {{id, subject, schema}}, the id a number, the others texts"
         )
-    return found
+    return entries
 
 
 def _is_entry(entry: Any) -> bool:

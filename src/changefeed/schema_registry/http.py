@@ -3,15 +3,15 @@
     get         GET  /schemas/ids/7                 {"schema": "…"}       404 with 40403: LookupError
     register    POST /subjects/shop_items-key/versions  {"schema": "…"}   {"id": 7}
 
-The client tries again with growing waits (408, 429, 5xx, no connection), then the next URL, and keeps what it has
-learned in a bounded cache. Added here:
+The client retries with growing waits (408, 429, 5xx, no connection), then with the next URL, and has a bounded cache. Added
+here:
 
-Rule 1. A request has a time limit for its whole answer, and an answer a largest size: `bounded`.
-Rule 2. User and password may stand in the URL, as on a TiCDC command line. They are taken out of it, so that no error
-        shows them, and sent to all URLs.
-Rule 3. An id that was refused is not asked for again for five seconds: a damaged topic must not become a flood.
-Rule 4. The id 0 is none, a schema in another language or one that refers to others is of no use here.
-Rule 5. What answers may be no schema registry (a proxy's page, a redirect to a login): the error says so, in one line.
+Rule 1. A request has a time limit for its whole response, and a response has a maximum size: `bounded`.
+Rule 2. User and password may be in the URL, as on a TiCDC command line. They are taken out of it, so that errors do not show
+        them, and sent to all URLs.
+Rule 3. An id that was refused is not requested again for five seconds: a damaged topic must not cause a flood of requests.
+Rule 4. Id 0 is invalid. Schemas that are not Avro, or that use references, are not supported.
+Rule 5. The server may not be a schema registry (a proxy's page, a redirect to a login): the error names this, in one line.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UNKNOWN_SCHEMA = 40403
 _RETRIABLE = (408, 429, 500, 502, 503, 504)
 _REFUSED_FOR_S = 5.0
 _MAX_REFUSED = 10_000
-_REDIRECTED = "it leads elsewhere; name the URL that answers itself"
+_REDIRECTED = "it redirects; name the URL that answers directly"
 _NO_ANSWER = (json.JSONDecodeError, UnicodeDecodeError, AttributeError, TypeError, RecursionError)
 _T = TypeVar("_T")
 
@@ -53,7 +53,7 @@ class Client:
             self._client = confluent.SchemaRegistryClient(_settings(self._urls, user_info, options))
         except (ValueError, TypeError, OSError) as error:
             raise ConfigError(f"schema-registry {self._urls}: {error}") from error
-        rest: Any = self._client._rest_client  # the client has no other way to set its session
+        rest: Any = self._client._rest_client  # there is no public way to set the session
         rest.session = BoundedSession(rest.session, _httpx(), options.timeout)
         weakref.finalize(self, self._client.close)
         self._refused: OrderedDict[int, float] = OrderedDict()
@@ -62,41 +62,41 @@ class Client:
         """The text of a schema.
 
         Raises:
-            LookupError: the schema registry does not know the id.
-            SchemaError: the schema is not Avro's, or refers to others.
-            SchemaRegistryError: it cannot be asked.
+            LookupError: the schema registry does not have the id.
+            SchemaError: the schema is not Avro, or uses references.
+            SchemaRegistryError: the request failed.
         """
         if time.monotonic() - self._refused.get(schema_id, -_REFUSED_FOR_S) < _REFUSED_FOR_S:
             raise LookupError(f"schema registry {self._urls} has no schema {schema_id}")
         try:
-            found = self._ask(f"schema {schema_id}", lambda: self._client.get_schema(schema_id))
+            registered = self._ask(f"schema {schema_id}", lambda: self._client.get_schema(schema_id))
         except LookupError:
             self._refused[schema_id] = time.monotonic()
             while len(self._refused) > _MAX_REFUSED:
                 self._refused.popitem(last=False)
             raise
-        if found.references:
+        if registered.references:
             raise SchemaError(f"schema {schema_id} refers to others", reason="bad-schema")
-        if (found.schema_type or "AVRO") != "AVRO":
-            raise SchemaError(f"schema {schema_id} is {found.schema_type}, expected AVRO", reason="bad-schema")
-        if not isinstance(found.schema_str, str) or not found.schema_str:
+        if (registered.schema_type or "AVRO") != "AVRO":
+            raise SchemaError(f"schema {schema_id} is {registered.schema_type}, expected AVRO", reason="bad-schema")
+        if not isinstance(registered.schema_str, str) or not registered.schema_str:
             raise SchemaRegistryError(f"schema registry {self._urls} answered without a schema for schema {schema_id}")
-        return found.schema_str
+        return registered.schema_str
 
     def register(self, subject: str, schema: str) -> int:
         """The id of a schema text under a subject.
 
         Raises:
-            SchemaRegistryError: the schema registry refuses it, or cannot be asked.
+            SchemaRegistryError: the schema registry refuses it, or the request failed.
         """
         asked = self._confluent.Schema(schema, "AVRO")
         try:
-            found = self._ask(f"subject {subject}", lambda: self._client.register_schema(subject, asked))
+            registered = self._ask(f"subject {subject}", lambda: self._client.register_schema(subject, asked))
         except LookupError as error:
             raise SchemaRegistryError(str(error)) from error
-        if not found or found < 0:  # typed int, but None where the answer has none
-            raise SchemaRegistryError(f"schema registry {self._urls} gave {subject} the id {found}")
-        return found
+        if not registered or registered < 0:  # typed int, but None if the response has none
+            raise SchemaRegistryError(f"schema registry {self._urls} gave {subject} the id {registered}")
+        return registered
 
     def _ask(self, what: str, ask: Callable[[], _T]) -> _T:
         try:
@@ -105,31 +105,31 @@ class Client:
             status = error.http_status_code
             if status == 404 and error.error_code == _UNKNOWN_SCHEMA:
                 raise LookupError(f"schema registry {self._urls} has no {what}") from error
-            said = _REDIRECTED if 300 <= status < 400 else f"{error.error_message or 'it does not say why'!s:.200}"
-            message = f"schema registry {self._urls} answered {status} for {what}: {said}"
+            reason = _REDIRECTED if 300 <= status < 400 else f"{error.error_message or 'no reason given'!s:.200}"
+            message = f"schema registry {self._urls} answered {status} for {what}: {reason}"
             raise SchemaRegistryError(message, transient=status in _RETRIABLE) from error
-        except SchemaRegistryError:  # of the session
+        except SchemaRegistryError:  # raised by the session
             raise
-        except _NO_ANSWER as error:  # of the client, which takes any answer for JSON of the form that it knows
+        except _NO_ANSWER as error:  # raised by the client, which expects JSON of its own form
             message = (
-                f"schema registry {self._urls} cannot be asked for {what}: its answer is none of a schema registry"
+                f"schema registry {self._urls} has no answer for {what}: the response is not from a schema registry"
             )
             raise SchemaRegistryError(message, transient=True) from error
-        except Exception as error:  # of whichever HTTP library the client brings along
-            said = str(error) or type(error).__name__
-            message = f"schema registry {self._urls} cannot be asked for {what}: {said}"
+        except Exception as error:  # raised by the HTTP library of the client
+            reason = str(error) or type(error).__name__
+            message = f"schema registry {self._urls} did not answer for {what}: {reason}"
             raise SchemaRegistryError(message, transient=True) from error
 
 
 def _httpx() -> Any:
-    """The HTTP library that Confluent's client has chosen."""
+    """The HTTP library that Confluent's client uses."""
     from confluent_kafka.schema_registry.common import _httpx_compat
 
     return _httpx_compat.httpx
 
 
 def _urls(where: str, user_info: str | None) -> tuple[str, str | None]:
-    """The URLs without users and passwords, and the one user:password that they or the option name."""
+    """The URLs without users and passwords, and the one user:password in them or in the option."""
     urls, users = [], {user_info} if user_info else set()
     for url in where.split(","):
         try:
@@ -139,7 +139,7 @@ def _urls(where: str, user_info: str | None) -> tuple[str, str | None]:
         except ValueError:
             valid = False
         if not valid:
-            raise ConfigError(f"schema-registry: {url.rpartition('@')[2]!r:.80} is no URL of a host")
+            raise ConfigError(f"schema-registry: {url.rpartition('@')[2]!r:.80} is not a URL with a host")
         if parts.username is not None:
             users.add(f"{unquote(parts.username)}:{unquote(parts.password or '')}")
         urls.append(urlunsplit((parts.scheme, host, parts.path.rstrip("/"), parts.query, "")))

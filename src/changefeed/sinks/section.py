@@ -21,14 +21,14 @@ class SinkSection(Section):
     path: str = Field(description="Folder or URL; relative to the definition.")
     irregular: Literal["null", "fail", "keep"] = Field(
         default="null",
-        description="What to do with values a column cannot hold (zero dates): NULL; stop; or NULL and the text in `_irregular`.",
+        description="For values that a column cannot hold (zero dates): NULL; stop; or NULL and the text in `_irregular`.",
     )
     metadata_columns: list[Literal["_commit_ts", "_commit_time", "_op", "_position"]] = Field(
-        default_factory=list, description="Columns to add that tell where a row's last change came from."
+        default_factory=list, description="Columns to add, with the origin of a row's last change."
     )
     adopt: list[str] = Field(
         default_factory=list,
-        description="Tables, as `shop.orders` or `shop.*`, that may lie in the sink before the pipeline: their rows stay, and "
+        description="Tables, as `shop.orders` or `shop.*`, that may exist in the sink before the pipeline: their rows stay, and "
         "changes go on top. They must have the columns that the pipeline would give them.",
     )
 
@@ -41,7 +41,7 @@ class SinkSection(Section):
     def _readable(cls, value: str) -> str:
         if re.match(r"(s3\w*://[^/]*|\w+://[^/@]*:[^/]*)@", value):
             raise ValueError(
-                "takes no keys or passwords, for paths stand in logs and in what commands print: give them as the file "
+                "takes no keys or passwords, because logs and commands print paths: give them as the file "
                 "system's own properties under `spark`, as `spark.hadoop.fs.s3a.secret.key: ${AWS_SECRET_ACCESS_KEY}`"
             )
         if found := re.search(r"%[0-9A-Fa-f]{2}", value):

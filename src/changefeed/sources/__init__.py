@@ -1,8 +1,8 @@
-"""Sources: where changes come from, as a stream with offsets that a ledger can keep.
+"""Sources: streams of changes, with offsets that the ledger stores.
 
-A source is a folder here and a line in `SOURCES`. It gives chunks of decoded changes (`frames.chunks`), and its offsets as
-one text, a token: the ledger keeps it, and the next run goes on from there. One that reads bytes is a `RecordSource`: it
-gives records as Spark's Kafka source with headers gives them, and `decoded.py` makes a `Source` of it and a protocol.
+A source is a folder here and a line in `SOURCES`. It returns chunks of decoded changes (`frames.chunks`). Its source offset is
+a text that the ledger stores; the next run continues from it. A source of bytes is a `RecordSource`: it returns records with
+the columns of Spark's Kafka source with headers, and `decoded.py` makes a `Source` of it and a protocol.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from changefeed.sources.section import SourceSection
-    from changefeed.stages.changes import Told
+    from changefeed.stages.changes import Redefinition
 
 SOURCES: dict[str, str] = {
     "files": "changefeed.sources.files",
@@ -31,7 +31,7 @@ SOURCES: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What a definition names and is not there, and what to do about it."""
+    """Something that a definition names and that does not exist, and what to do about it."""
 
     what: str
     fix: str
@@ -42,37 +42,37 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A ledger's token beside what the source has now.
+    """The ledger's source offset, compared with what the source has now.
 
     Attributes:
-        token: where to go on; it lacks what was removed.
-        removed: topics that the ledger's token has and this one lacks, or has from its start.
+        source_offset: where to continue, without the topics in `removed`.
+        removed: topics that are no longer read, or are read from their start.
         notes: a sentence for each of them.
     """
 
-    token: str
+    source_offset: str
     removed: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
 
 
 class Stream(Protocol):
-    """What the pipeline asks of every source: where it stands, and what comes next.
+    """The part of the contract that all sources share: where the source stands, and what comes next.
 
-    Tokens are opaque outside the source. A run starts the stream at the token that the ledger has, and asks for the token of
-    each batch before it applies the batch. What lies between two tokens never changes.
+    Source offsets are opaque outside the source. A run starts the stream at the ledger's source offset, and asks for the source
+    offset of each batch before it applies the batch. The records between two source offsets never change.
     """
 
-    def compared(self, spark: SparkSession, token: str) -> Compared:
-        """Whether what the token continues is still there.
+    def compared(self, spark: SparkSession, source_offset: str) -> Compared:
+        """Checks that the source still has what follows a source offset.
 
         Raises:
-            ConfigError: a topic was taken out of the definition, which does not allow to go on without.
-            SourceError: records that come next are gone, or their topic is another one now.
+            ConfigError: a topic was taken out of the definition, and the definition does not allow to continue without it.
+            SourceError: the records that come next are gone, or their topic is another one now.
         """
         ...
 
-    def token(self, spark: SparkSession, before: str | None, logged: str) -> str:
-        """The token for the offset that Spark logged for a batch, where `before` is the token of the batch before it.
+    def source_offset(self, spark: SparkSession, before: str | None, logged: str) -> str:
+        """The source offset for the offset that Spark logged for a batch; `before` is that of the batch before it.
 
         Raises:
             SourceError: a topic of the batch was deleted, or deleted and created again.
@@ -80,45 +80,45 @@ class Stream(Protocol):
         ...
 
     def close(self) -> None:
-        """Ends the connections of a run."""
+        """Closes the connections of a run."""
         ...
 
-    def stream(self, spark: SparkSession, token: str | None, end: str | None) -> DataFrame:
-        """The records from `token` on (None: from where the definition says), up to `end` (None: for ever)."""
+    def stream(self, spark: SparkSession, source_offset: str | None, end: str | None) -> DataFrame:
+        """The records from `source_offset` (None: from where the definition starts) to `end` (None: without end)."""
         ...
 
-    def end(self, spark: SparkSession, token: str | None) -> str | None:
-        """The token of all that is there now, or None when the stream itself can stop there (`available_now`)."""
+    def end(self, spark: SparkSession, source_offset: str | None) -> str | None:
+        """The source offset at the end of the source now; None if the stream itself stops there (`available_now`)."""
         ...
 
     def missing(self) -> Missing | None:
-        """What must come before there is anything to read; None when it is there, or only reading can tell."""
+        """An error that names what must be created before there is anything to read; None if reading can begin."""
         ...
 
-    def partitions(self, token: str) -> set[tuple[str, int]]:
-        """The (topic, partition)s that a token speaks of: each must have its resolved mark before a barrier moves."""
+    def partitions(self, source_offset: str) -> set[tuple[str, int]]:
+        """The (topic, partition)s of a source offset. Each must have a resolved event before the barrier moves."""
         ...
 
-    def drained(self, before: str | None, after: str) -> bool:
-        """Whether a batch from one token to the other surely took all that was there when it began."""
+    def caught_up(self, before: str | None, after: str) -> bool:
+        """Whether a batch between two source offsets certainly contains everything that the source had when it began."""
         ...
 
     @property
     def start(self) -> str | None:
-        """The token before the first record, or None when only a service can tell."""
+        """The source offset before the first record, or None if only a service can find it."""
         ...
 
     @property
     def available_now(self) -> bool:
-        """Whether Spark's trigger of that name knows where this source's end is."""
+        """Whether Spark's available-now trigger finds the end of this source."""
         ...
 
 
 class RecordSource(Stream, Protocol):
-    """A source of bytes: `stream` gives records, with the columns of Spark's Kafka source with headers, or slices of logs."""
+    """A source of bytes: `stream` returns records with the columns of Spark's Kafka source with headers, or slices of logs."""
 
     def sample(self, limit: int) -> Iterator[pa.RecordBatch]:
-        """The first records that are there, without Spark; for `explain` and `check`."""
+        """The first records, read without Spark; for `explain` and `check`."""
         ...
 
     @property
@@ -128,21 +128,21 @@ class RecordSource(Stream, Protocol):
 
 
 class Source(Stream, Protocol):
-    """A source of changes: chunks, and what can be relied on about them."""
+    """A source of changes: chunks, and their capabilities."""
 
     @property
     def capabilities(self) -> Capabilities:
-        """What cuts rest on, where schema changes are sent, and the like."""
+        """Capabilities of the source's changes: order, cuts, schema changes."""
         ...
 
     @property
     def title(self) -> str:
-        """What the source speaks, for people: `TiCDC Open Protocol`."""
+        """The title of the protocol, for people: `TiCDC Open Protocol`."""
         ...
 
     @property
-    def told(self) -> Told | None:
-        """How values become those of types that DDL declares; None where they have these types already."""
+    def redefinition(self) -> Redefinition | None:
+        """Converts values to the types that DDL declares; None if they have these types already."""
         ...
 
     def chunks(
@@ -152,8 +152,8 @@ class Source(Stream, Protocol):
 
         Args:
             batch: of the stream.
-            latest: topic -> partition -> the highest commit_ts seen there before.
-            fragments: the `waiting` chunks that the batch before has left, if any.
+            latest: topic -> partition -> highest commit_ts read from it before.
+            fragments: the `waiting` chunks of the batch before, if any.
         """
         ...
 
@@ -163,7 +163,7 @@ class Source(Stream, Protocol):
 
 
 def source_sections() -> dict[str, type[SourceSection]]:
-    """What a definition may say of each source, by its type."""
+    """Source type -> model of its section in the definition."""
     return {name: import_module(f"{place}.section").SECTION for name, place in SOURCES.items()}
 
 
@@ -171,19 +171,19 @@ def record_source(definition: Any) -> RecordSource:
     """The source of records that a definition's `source` section describes.
 
     Raises:
-        ConfigError: there is none of this type.
+        ConfigError: unknown type.
     """
     if definition.type not in SOURCES:
         raise unknown_name("source", definition.type, SOURCES)
-    found: RecordSource = import_module(SOURCES[definition.type]).open_source(definition)
-    return found
+    opened: RecordSource = import_module(SOURCES[definition.type]).open_source(definition)
+    return opened
 
 
 def source(definition: Any) -> Source:
     """The source that a definition's `source` section describes.
 
     Raises:
-        ConfigError: there is none of this type.
+        ConfigError: unknown type.
     """
     from changefeed.sources.decoded import Decoded
 

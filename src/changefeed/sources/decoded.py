@@ -1,4 +1,4 @@
-"""A source of records and the protocol that they are in, as a source of changes."""
+"""A source of changes made of a source of records and their protocol."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Capabilities
 from changefeed.sources import Compared, Missing, RecordSource
-from changefeed.stages.changes import Told
+from changefeed.stages.changes import Redefinition
 from changefeed.stages.decode import Reader, decode
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ class Decoded:
     """See `Source`.
 
     Attributes:
-        records: where the bytes come from.
-        protocol: name of the protocol that they are in.
-        options: the protocol's.
+        records: the source of the bytes.
+        protocol: name of the protocol of the bytes.
+        options: options of the protocol.
     """
 
     records: RecordSource
@@ -34,18 +34,18 @@ class Decoded:
 
     @property
     def capabilities(self) -> Capabilities:
-        """Those of the protocol."""
+        """The protocol's capabilities."""
         return protocol(self.protocol).capabilities
 
     @property
     def title(self) -> str:
-        """The protocol's."""
+        """The protocol's title."""
         return protocol(self.protocol).title
 
     @property
-    def told(self) -> Told:
+    def redefinition(self) -> Redefinition:
         """See `Source`."""
-        return Told(self.protocol, self.options)
+        return Redefinition(self.protocol, self.options)
 
     def chunks(
         self, batch: DataFrame, latest: Mapping[str, Mapping[int, int]], fragments: DataFrame | None
@@ -59,39 +59,39 @@ class Decoded:
         for records in self.records.sample(limit):
             yield read.pack(read(records), records)
 
-    # Where the stream stands is the business of the records.
+    # The position of the stream is that of the records.
 
-    def compared(self, spark: SparkSession, token: str) -> Compared:
+    def compared(self, spark: SparkSession, source_offset: str) -> Compared:
         """See `Stream`."""
-        return self.records.compared(spark, token)
+        return self.records.compared(spark, source_offset)
 
-    def token(self, spark: SparkSession, before: str | None, logged: str) -> str:
+    def source_offset(self, spark: SparkSession, before: str | None, logged: str) -> str:
         """See `Stream`."""
-        return self.records.token(spark, before, logged)
+        return self.records.source_offset(spark, before, logged)
 
     def close(self) -> None:
         """See `Stream`."""
         self.records.close()
 
-    def stream(self, spark: SparkSession, token: str | None, end: str | None) -> DataFrame:
+    def stream(self, spark: SparkSession, source_offset: str | None, end: str | None) -> DataFrame:
         """See `Stream`."""
-        return self.records.stream(spark, token, end)
+        return self.records.stream(spark, source_offset, end)
 
-    def end(self, spark: SparkSession, token: str | None) -> str | None:
+    def end(self, spark: SparkSession, source_offset: str | None) -> str | None:
         """See `Stream`."""
-        return self.records.end(spark, token)
+        return self.records.end(spark, source_offset)
 
     def missing(self) -> Missing | None:
         """See `Stream`."""
         return self.records.missing()
 
-    def partitions(self, token: str) -> set[tuple[str, int]]:
+    def partitions(self, source_offset: str) -> set[tuple[str, int]]:
         """See `Stream`."""
-        return self.records.partitions(token)
+        return self.records.partitions(source_offset)
 
-    def drained(self, before: str | None, after: str) -> bool:
+    def caught_up(self, before: str | None, after: str) -> bool:
         """See `Stream`."""
-        return self.records.drained(before, after)
+        return self.records.caught_up(before, after)
 
     @property
     def start(self) -> str | None:

@@ -1,4 +1,4 @@
-"""What a definition says of a source: the names that every source has, and what the pipeline asks of a section.
+"""Sections of sources in a definition: the options of every source, and what the pipeline asks of a section.
 
 Each source declares its own in `<source>/section.py`, as `SECTION`.
 """
@@ -14,23 +14,23 @@ from changefeed.section import Section
 
 
 class ProtocolChoice(Section):
-    """The protocol of the records, and its options by the producer's own names."""
+    """A protocol and its options, with the producer's names."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
     name: str = Field(description="One of `changefeed list`.")
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options as the protocol takes them."""
+        """The options, in the form that the protocol takes."""
         return dict(self.model_extra or {})
 
 
 class SourceSection(Section):
-    """What every source that gives records has.
+    """The options of every source of records.
 
     Attributes:
         shorthands: models of other ways to write the section; `expanded` brings them into this one.
-        also: what to add where an unknown name is told of: which other names the section takes.
+        also: text appended to the error for an unknown name: other names that the section takes.
     """
 
     shorthands: ClassVar[tuple[type[Section], ...]] = ()
@@ -49,33 +49,33 @@ class SourceSection(Section):
 
     @property
     def reads(self) -> str:
-        """What the source reads, for people."""
+        """Description of what the source reads, for people."""
         raise NotImplementedError
 
     @classmethod
-    def expanded(cls, said: dict[str, Any]) -> dict[str, Any]:
-        """The section that a shorthand stands for; any other one as it is.
+    def expanded(cls, written: dict[str, Any]) -> dict[str, Any]:
+        """The section, with a shorthand replaced by the options it stands for.
 
         Raises:
-            ConfigError: it is a shorthand of this source, and wrong.
+            ConfigError: a shorthand of this source has an error.
         """
-        return said
+        return written
 
     @classmethod
-    def describes(cls, said: Mapping[str, Any]) -> bool:
-        """Whether a section, as it was written, is about this source."""
-        return said.get("type") in cls.model_fields["type"].annotation.__args__  # type: ignore[union-attr]
+    def describes(cls, written: Mapping[str, Any]) -> bool:
+        """Whether a section, as written, belongs to this source."""
+        return written.get("type") in cls.model_fields["type"].annotation.__args__  # type: ignore[union-attr]
 
     @classmethod
     def unknown(cls, names: Iterable[str]) -> list[str]:
-        """Those of the names that the section does not take, where it takes more than the model declares."""
+        """The names that the section does not take, for sections that take more names than the model declares."""
         return []
 
     @classmethod
-    def wrong(cls, said: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """Names whose values cannot be right, and why, beside what the model finds; values are not repeated."""
+    def wrong(cls, written: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """Names whose values cannot be right, with the reason, in addition to the model's checks; without the values."""
         yield from ()
 
     def doubt(self) -> str | None:
-        """What in the section can hardly be meant, though it may be; None where there is nothing."""
+        """A warning about options that are allowed but probably not intended; None if there are none."""
         return None

@@ -144,4 +144,6 @@ def reach(master: str) -> None:
             return
         except (OSError, ValueError) as error:
             refused.append(f"{address}: {error}")
-    raise ConfigError(f"spark.master: no master answers ({'; '.join(refused)}). Is it running, and reached from here?")
+    raise ConfigError(
+        f"spark.master: no master answers ({'; '.join(refused)}). Is it running, and reachable from here?"
+    )

@@ -91,7 +91,7 @@ def _explain(log: str) -> str:
     missing += sorted(set(re.findall(r"\[FAILED\s*\] (\S+)", log)))
     if missing:
         return (
-            f"jars that could not be had: {', '.join(missing)}. "
+            f"jars that could not be fetched: {', '.join(missing)}. "
             "They come from Maven Central once and are kept afterwards: is the network there?"
         )
     return "jars: Ivy failed: " + " / ".join(line.strip() for line in log.strip().splitlines()[-5:])

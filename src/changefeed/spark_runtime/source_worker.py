@@ -31,7 +31,7 @@ def _connected() -> BinaryIO:
     stream.flush()
     (length,) = struct.unpack("!i", stream.read(4))
     if stream.read(length) != b"ok":
-        raise ConnectionError("Spark's JVM does not know this worker")
+        raise ConnectionError("this worker is not known to Spark's JVM")
     return stream
 
 

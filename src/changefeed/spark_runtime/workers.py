@@ -64,7 +64,7 @@ def sources(folder: Path) -> str:
 
 
 def shipped() -> Callable[..., str]:
-    """The function that looks at a worker. It is made anew, without a module: so its code is what travels, not its name."""
+    """The function that looks at a worker. It is made again, without a module: so its code is what travels, not its name."""
 
     def lacking(expected: dict[str, Any], folder: str = "", shared: str = "") -> str:
         """What this process lacks, as a sentence, or nothing; with a folder, the hash of the modules in it."""

@@ -80,7 +80,7 @@ def changes(
     table: Table,
     window: Window,
     irregular: str = "null",
-    told: Told | None = None,
+    redefinition: Redefinition | None = None,
     *,
     inserts: bool = False,
     tally: Tally | None = None,
@@ -94,12 +94,12 @@ def changes(
         window: which changes.
         irregular: the sink's policy for values a column cannot hold; `fail` stops at the first.
         told: the protocol that told the rows, where the table's types come from DDL.
-        inserts: of a table without a key, only these; its updates and deletes, which name no row, are passed over.
+        inserts: of a table without a key, only these; its updates and deletes, which name no row, are skipped.
         tally: counts the rows in the window.
         reads: of a table without a key, the commit_ts at which rows that a snapshot has read may lie. The table holds those
-            elsewhere already, so they are refused, or passed over with `inserts`; None for no such bound.
+            elsewhere already, so they are refused, or skipped with `inserts`; None for no such bound.
     """
-    work = worker(table, window, irregular, told, inserts=inserts, reads=reads, tally=tally)
+    work = worker(table, window, irregular, redefinition, inserts=inserts, reads=reads, tally=tally)
     return chunks.select("payload").mapInArrow(work, schema_ddl(table))
 
 
@@ -119,7 +119,7 @@ def worker(
     table: Table,
     window: Window,
     irregular: str = "null",
-    told: Told | None = None,
+    redefinition: Redefinition | None = None,
     *,
     inserts: bool = False,
     tally: Tally | None = None,
@@ -131,7 +131,7 @@ def worker(
         UnsupportedError: a row cannot be applied: its table has no key, or its key is not whole.
         SchemaError: a value means nothing in its column, or does not fit and `irregular` is `fail`.
     """
-    reading = Reading(table, window, irregular, told, inserts=inserts, reads=reads)
+    reading = Reading(table, window, irregular, redefinition, inserts=inserts, reads=reads)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         own = replace(reading)  # a worker may run for several tasks
@@ -153,7 +153,7 @@ class Reading:
     table: Table
     window: Window
     irregular: str = "null"
-    told: Told | None = None
+    redefinition: Redefinition | None = None
     inserts: bool = False
     reads: int | None = None
     read: int = 0
@@ -165,7 +165,7 @@ class Reading:
             UnsupportedError: a row cannot be applied: its table has no key, or its key is not whole.
             SchemaError: a value means nothing in its column, or does not fit and `irregular` is `fail`.
         """
-        table, redefine = self.table, self.told.redefine() if self.told else None
+        table, redefine = self.table, self.redefinition.redefine() if self.redefinition else None
         for payload in payloads:
             rows = inside(unpack(payload), self.window)
             self.read += len(rows)
@@ -178,16 +178,16 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """Who told the rows: a protocol and its options."""
+class Redefinition:
+    """Converts values to the types that DDL declares, by the rules of a protocol and its options."""
 
     protocol: str
     options: Mapping[str, Any]
 
     def redefine(self) -> Redefine | None:
-        """What the protocol makes of values under the types that DDL defines."""
-        spoken = protocol(self.protocol)
-        return None if spoken.redefine is None else spoken.redefine(spoken.read_options(self.options))
+        """The protocol's conversion function; None if its values have these types already."""
+        known = protocol(self.protocol)
+        return None if known.redefine is None else known.redefine(known.read_options(self.options))
 
 
 def inside(table: TableBatch, window: Window) -> TableBatch:
@@ -220,8 +220,8 @@ def _only_inserts(rows: pa.RecordBatch, table: Table) -> None:
         row = pc.indices_nonzero(changing)[0].as_py()
         raise UnsupportedError(
             f"{table.database}.{table.name} has no handle key, so the {rows.column('op')[row]} at {place(rows, row)} cannot "
-            "be applied: it names no row. Set pipeline.keyless to `inserts` to pass over what is no insert, or name the table in "
-            "pipeline.exclude to pass over all of it; then run again"
+            "be applied: it names no row. Set pipeline.keyless to `inserts` to skip what is not an insert, or name the table in "
+            "pipeline.exclude to skip all of it; then run again"
         )
 
 
@@ -235,8 +235,9 @@ def _read_once(rows: pa.RecordBatch, table: Table, reads: int, inserts: bool) ->
         row = pc.indices_nonzero(again)[0].as_py()
         raise UnsupportedError(
             f"{table.database}.{table.name} has no handle key, and a snapshot without its CREATE TABLE reads it again at "
-            f"{place(rows, row)}: its rows would be there twice. Leave the table out of incremental and blocking snapshots; set "
-            "pipeline.keyless to `inserts` to pass over these rows, or name the table in pipeline.exclude; then run again"
+            f"{place(rows, row)}: its rows would be in the table twice. Leave the table out of incremental and blocking "
+            "snapshots; set pipeline.keyless to `inserts` to skip these rows, or name the table in "
+            "pipeline.exclude; then run again"
         )
     return rows.filter(pc.invert(again))
 
@@ -269,7 +270,7 @@ def _only_whole(rows: pa.RecordBatch, batch: TableBatch, table: Table) -> None:
         raise UnsupportedError(
             f"{table.database}.{table.name}: the update at {place(rows, 0)} changes the key and does not carry "
             f"{', '.join(missing)}: what the row held there is under the old key. Let the producer send whole rows, "
-            "or name the table in pipeline.exclude to pass it over; then run again"
+            "or name the table in pipeline.exclude to skip it; then run again"
         )
 
 
@@ -296,17 +297,17 @@ def _told(rows: pa.RecordBatch, table: Table) -> dict[int, dict[str, str]]:
     if not len(column.keys):
         return {}
     offsets = column.offsets
-    found = pc.indices_nonzero(pc.not_equal(offsets[1:], offsets[:-1]))
+    positions = pc.indices_nonzero(pc.not_equal(offsets[1:], offsets[:-1]))
     names = {c.name.lower(): c.name for c in table.columns}
-    told = {
+    irregular = {
         row: {
             names.get(name.lower(), name): text.decode(errors="replace")
             for name, text in texts
             if not name.startswith(BEFORE)
         }
-        for row, texts in zip(found.to_pylist(), column.take(found).to_pylist(), strict=True)
+        for row, texts in zip(positions.to_pylist(), column.take(positions).to_pylist(), strict=True)
     }
-    return {row: texts for row, texts in told.items() if texts}
+    return {row: texts for row, texts in irregular.items() if texts}
 
 
 def _fail(image: Image, table: Table) -> NoReturn:

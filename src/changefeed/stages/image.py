@@ -70,7 +70,7 @@ class Image:
         raise UnsupportedError(
             f"{named(table, column.name)} is in the key and holds {'NULL' if found is None else repr(found)} at "
             f"{place(self.rows, row)}, which {sink_type(column.type).sql} cannot hold: the row cannot be found again. "
-            "Name the table in pipeline.exclude to pass it over, and run again"
+            "Name the table in pipeline.exclude to skip it, and run again"
         )
 
 

@@ -75,7 +75,7 @@ def _merged(changes: DataFrame, table: Table, keys: list[str]) -> DataFrame:
     values = [c for c in names if c not in keys]
     carried = {c: ~F.col("_deleted") & (F.col("_has").isNull() | F.col("_has")[int(c[1:])]) for c in values}
     others = [c for c in changes.columns if c not in names and c not in ("_has", "_irregular")]
-    # a value, and what is told of it, come from the same change
+    # a value, and what is irregular_texts of it, come from the same change
     sets = [
         F.max_by(
             F.when(carried[c], F.struct(F.col(c).alias("value"), F.col("_irregular")[names[c]].alias("text"))),
@@ -87,10 +87,10 @@ def _merged(changes: DataFrame, table: Table, keys: list[str]) -> DataFrame:
     found = since.groupBy(*keys).agg(last, F.max(F.col("_cut").isNotNull()).alias("cut"), *sets)
     known = [F.lit(True) if c in keys else F.col(c).isNotNull() | F.col("cut") for c in names]
     texts = F.array(*[F.struct(F.lit(names[c]), F.col(c)["text"]) for c in values])
-    told = F.map_from_entries(F.filter(texts, lambda entry: entry["text"].isNotNull()))
+    irregular_texts = F.map_from_entries(F.filter(texts, lambda entry: entry["text"].isNotNull()))
     return found.select(
         *[F.col(c) if c in keys else F.col(c)["value"].alias(c) for c in names],
         F.array(*known).alias("_has"),
-        told.cast("map<string,string>").alias("_irregular"),
+        irregular_texts.cast("map<string,string>").alias("_irregular"),
         *[F.col("last")[c].alias(c) for c in others],
     )

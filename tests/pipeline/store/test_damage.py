@@ -200,7 +200,7 @@ def test_a_ledger_of_another_kind_is_refused(tmp_path: Path) -> None:
             refused()
         assert str(caught.value) == (
             f"{place.path} is a ledger of another kind, a Delta table, as changefeed had before its first release: delete it, "
-            "and build all tables anew: changefeed repair --rebuild --all"
+            "and rebuild all tables: changefeed repair --rebuild --all"
         )
     assert sorted(path.name for path in place.path.iterdir()) == ["_delta_log"]
 
@@ -221,7 +221,7 @@ def _make_newer(path: Path) -> None:
     write(path, json.loads(path.read_text())["body"], 99, "7.0.0")
 
 
-def test_what_is_not_an_entry_is_passed_over(place: Files, tmp_path: Path) -> None:
+def test_what_is_not_an_entry_is_skipped(place: Files, tmp_path: Path) -> None:
     wanted = _read(place, tmp_path / "copy")
     for name in ("log/x.json", "log/1.json", "history/x", "definitions/notes.txt", "x", "log/.hidden"):
         (place.path / name).write_text("x")

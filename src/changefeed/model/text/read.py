@@ -122,7 +122,7 @@ class _Reader:
         wire = raw_text(form.wire, self._here, "$.wire")
         columns = self._columns(form.columns)
         if len({c.name for c in columns}) != len(columns):
-            raise self._here.error("a column name stands twice", "$.columns")
+            raise self._here.error("a column name occurs twice", "$.columns")
         return TableShape(form.database, form.table, columns, wire="" if wire == "null" else wire)
 
     def _columns(self, forms: list[ColumnForm]) -> tuple[Column, ...]:

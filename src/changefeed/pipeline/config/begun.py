@@ -41,6 +41,6 @@ def check_columns(here: TableState, columns: Sequence[str], wanted: Sequence[str
     wanted = [name for name in METADATA_COLUMNS if name in wanted]
     if begun != wanted:
         raise ConfigError(
-            f"sink.metadata-columns and sink.irregular: the tables were begun with {', '.join(begun) or 'none'}, "
+            f"sink.metadata-columns and sink.irregular: the tables were created with {', '.join(begun) or 'none'}, "
             f"and would now have {', '.join(wanted) or 'none'}: {_WAY_OUT}"
         )

@@ -36,29 +36,35 @@ def _one_of(sections: Iterable[Any]) -> Any:
 class Behaviour(Section):
     """How the pipeline applies changes."""
 
-    name: str = Field(default="changefeed", pattern=r"^[A-Za-z0-9_.-]+$", description="Names the ledger's owner.")
+    name: str = Field(
+        default="changefeed",
+        pattern=r"^[A-Za-z0-9_.-]+$",
+        description="Name of the pipeline; the ledger belongs to it.",
+    )
     consistency: Literal["transaction", "key"] = Field(
         default="transaction",
         description="`transaction`: all tables move together from cut to cut; `key`: each batch at once, ordered per key.",
     )
     dead_letters: Literal["stop", "quarantine", "continue"] = Field(
-        default="stop", description="After a record that cannot be decoded: stop; hold its table; or go on."
+        default="stop", description="After a record that cannot be decoded: stop; quarantine its table; or continue."
     )
     keyless: Literal["append", "inserts", "refuse"] = Field(
         default="append",
         description="Tables without a handle key: append their inserts, and stop at an update or delete; append `inserts` "
-        "and pass over the rest; or refuse to run.",
+        "and skip the rest; or refuse to run.",
     )
     exclude: list[str] = Field(
         default_factory=list,
-        description="Tables to pass over, as `shop.audit` or `tmp.*`. It counts for a step that has begun, too.",
+        description="Tables to skip, as `shop.audit` or `tmp.*`. It counts for a step that has begun, too.",
     )
     schema_change_behavior: Literal["evolve", "try_evolve", "lenient", "ignore", "exception"] = Field(
-        default="evolve", alias="schema.change.behavior", description="What a schema change does to the sink's tables."
+        default="evolve",
+        alias="schema.change.behavior",
+        description="How a schema change is applied to the sink's tables.",
     )
-    parallelism: int = Field(default=4, ge=1, le=64, description="How many tables are written at the same time.")
+    parallelism: int = Field(default=4, ge=1, le=64, description="Number of tables written at the same time.")
     trigger_interval: str = Field(
-        default="1 second", description="How often to look for new records when following: `1 second`, `5 minutes`."
+        default="1 second", description="Interval between reads of new records when following: `1 second`, `5 minutes`."
     )
 
     max_retries: int = Field(
@@ -69,13 +75,13 @@ class Behaviour(Section):
     )
     retry_backoff: str = Field(
         default="1 second",
-        description="How long to wait before the first of these; the wait doubles with each, up to a minute.",
+        description="Wait before the first retry; it doubles with each, up to a minute.",
     )
 
     keep_cuts: str = Field(
         default="all",
         description="Which cuts the ledger keeps, at least: `all`; a number of the newest, as `10000`; or those of a time, as "
-        "`30 days`. Older ones are deleted a hundred at a time, and are not offered by `status` any more.",
+        "`30 days`. Older ones are deleted a hundred at a time, and `status` no longer shows them.",
     )
 
     @property
@@ -100,7 +106,7 @@ class Behaviour(Section):
         return value
 
     def excludes(self, table: str) -> bool:
-        """Whether a table, by `database.table`, is passed over."""
+        """Whether a table, by `database.table`, is skipped."""
         return any(fnmatchcase(table, pattern) for pattern in self.exclude)
 
     @field_validator("trigger_interval", "retry_backoff")

@@ -1,6 +1,6 @@
 """A definition's YAML: plain values, and the line of each name.
 
-Rule 1. There are no tags, and a name that is there twice is an error: one of the two would not count.
+Rule 1. There are no tags, and a name that is set twice is an error: one of the two would not count.
 Rule 2. A file is at most 1 MiB, and at most 10 000 values in 100 levels once its aliases are written out.
 Rule 3. No message repeats the file's text, which may be a password.
 """
@@ -55,7 +55,7 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(name, yaml.ScalarNode):
                 continue
             if name.value in names:
-                raise yaml.MarkedYAMLError(problem=f"{name.value} is there twice", problem_mark=name.start_mark)
+                raise yaml.MarkedYAMLError(problem=f"{name.value} is set twice", problem_mark=name.start_mark)
             names.add(name.value)
         return super().construct_mapping(node, deep)
 

@@ -10,7 +10,7 @@ from changefeed.pipeline.state import State
 from changefeed.stages.changes import Window
 
 if TYPE_CHECKING:
-    from changefeed.pipeline.frontier.by_key import Reach
+    from changefeed.pipeline.frontier.by_key import TableFrontier
     from changefeed.pipeline.planning.plan import Planned
 
 # Where to stop: a commit_ts, or the upstream's name of a transaction or of a mark.
@@ -42,7 +42,7 @@ class Frontier(Protocol):
         ...
 
     @property
-    def reach(self) -> Reach | None:
+    def table_frontier(self) -> TableFrontier | None:
         """How far each table goes by itself, where there is no barrier; else None."""
         ...
 

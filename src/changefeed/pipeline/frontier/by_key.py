@@ -6,7 +6,7 @@ A schema change waits for the rows before it, and later rows of its tables wait 
     partition 1   row 4   row 5   TRUNCATE 6             now it will not: TRUNCATE, then row 8
 
 Rule 1. A schema change takes effect when every partition has passed it: has shown it, or a mark at or above it. What a
-partition without any mark still has is known when the source had nothing more to read (*settled*).
+partition without any mark still has is known when the source had nothing more to read (*idle*).
 Rule 2. Schema changes take effect in their order. Rows of a table up to its first one that has not are applied, the rest
 wait; other tables do not wait with it.
 Rule 3. Where tables have topics of their own, a table may get its name by a schema change in another topic. Rows of a table
@@ -15,7 +15,7 @@ Rule 4. Where a schema change is not sent everywhere (a topic or a partition of 
 has passed what lies at or below the last that it has shown. Rows wait until every partition has passed them, as any may
 bring a schema change that lies before them. Settled, all have.
 Rule 5. Where it is, what lies at or below the last schema change of its table was applied before it: it is sent again, and
-passed over. Elsewhere it is applied, as anything that is sent again: another binlog may have begun.
+skipped. Elsewhere it is applied, as anything that is sent again: another binlog may have begun.
 Rule 6. The schema changes of a snapshot wait until it is known whether rows follow: one of its rows has been read, or its
 last schema change, which is marked where none do.
 """
@@ -78,7 +78,7 @@ class ByKey:
         idle: bool,
     ) -> Tables:
         """See `FrontierStrategy`; there is no point at which all tables could stop."""
-        return Tables(state, reach(state, chunks, partitions, self.capabilities, settled=caught_up or idle))
+        return Tables(state, table_frontier(state, chunks, partitions, self.capabilities, idle=caught_up or idle))
 
     def is_reached(self, state: State, until: Until) -> bool:
         """Never."""
@@ -94,7 +94,7 @@ class Tables:
     """Each table has a frontier of its own; see `Frontier`."""
 
     state: State
-    reach: Reach
+    table_frontier: TableFrontier
     _parts: dict[str, list[Part]] = field(default_factory=dict)
 
     after = None
@@ -104,13 +104,13 @@ class Tables:
 
     def reached(self, planned: Planned, chunks: list[ChunkInfo]) -> State:
         """See `Frontier`."""
-        return planned.reached(self.reach.left(chunks, planned.unknown))
+        return planned.reached(self.table_frontier.left(chunks, planned.unknown))
 
     def applied(self, chunk: ChunkInfo, planned: Planned) -> Iterable[Window]:
         """See `Frontier`."""
         if chunk.name not in self._parts:
             known = chunk.name not in planned.unknown
-            self._parts[chunk.name] = self.reach.parts(chunk.name, None, None, known=known)
+            self._parts[chunk.name] = self.table_frontier.parts(chunk.name, None, None, known=known)
         return [Window(low, high) for low, high, folders in self._parts[chunk.name] if chunk.folder in folders]
 
     def pending(self, chunk: ChunkInfo, planned: Planned, reached: State) -> Iterable[Window]:
@@ -118,12 +118,16 @@ class Tables:
         done = reached.partly.get(chunk.folder, {chunk.name: None})
         if chunk.name not in done:
             return []
-        bounds = [b for b in (done[chunk.name], floor(self.state, chunk.name, self.reach.spoken)) if b is not None]
+        bounds = [
+            b
+            for b in (done[chunk.name], floor(self.state, chunk.name, self.table_frontier.capabilities))
+            if b is not None
+        ]
         return [Window(max(bounds, default=None))]
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class TableFrontier:
     """How far one step goes.
 
     Attributes:
@@ -143,13 +147,13 @@ class Reach:
     horizon: int | None
     covered: int | None
     undated: frozenset[str]
-    spoken: Capabilities
+    capabilities: Capabilities
 
     def upto(self, name: str, *, known: bool) -> int | None:
         """The commit_ts above which rows of the table wait; None for none."""
         if name in self.undated:
             return None
-        bounds = [self.bounds.get(key) for key in _keys(name, self.spoken)]
+        bounds = [self.bounds.get(key) for key in _keys(name, self.capabilities)]
         bounds += [self.horizon, None if known else self.covered]
         return min((bound for bound in bounds if bound is not None), default=None)
 
@@ -158,7 +162,7 @@ class Reach:
 
         Of a folder that was read before, the rows up to where they waited are in the tables.
         """
-        done_before = floor(self.state, name, self.spoken)
+        done_before = floor(self.state, name, self.capabilities)
         low, bound = max(_below(after), _below(done_before)), self.upto(name, known=known)
         high = upto if bound is None else bound if upto is None else min(upto, bound)
         if high is not None and high <= low:
@@ -174,7 +178,7 @@ class Reach:
 
     def made(self, name: str) -> int | None:
         """The commit_ts of the DDL that made a table in an earlier step, where it was its last."""
-        last = self.state.changed.get(_keys(name, self.spoken)[0])
+        last = self.state.changed.get(_keys(name, self.capabilities)[0])
         return (
             last.commit_ts if last is not None and any("CREATE" in text[:20].upper() for text in last.texts) else None
         )
@@ -202,23 +206,23 @@ class Reach:
                 if chunk.min_ts is not None and chunk.min_ts <= max(done, bound):
                     applied.add(chunk.folder)
         pending = tuple(f for f in self.state.pending if f in kept or f in partly)
-        changed = {**self.state.changed, **_changed(self.state, self.changes, self.spoken)}
+        changed = {**self.state.changed, **_changed(self.state, self.changes, self.capabilities)}
         return replace(
             self.state, pending=pending, changed=changed,
             partly={folder: partly.get(folder, {}) for folder in pending if folder in applied},
         )  # fmt: skip
 
 
-def reach(
-    state: State, chunks: list[ChunkInfo], partitions: Iterable[_Partition], spoken: Capabilities, *, settled: bool
-) -> Reach:
+def table_frontier(
+    state: State, chunks: list[ChunkInfo], partitions: Iterable[_Partition], capabilities: Capabilities, *, idle: bool
+) -> TableFrontier:
     """How far the tables can go with all that is pending.
 
     Args:
         state: before the step; `pending` names the folders of `chunks`.
         partitions: those that the source knows.
-        spoken: what the protocol says of schema changes.
-        settled: the source had nothing more to read.
+        capabilities: what the protocol says of schema changes.
+        idle: the source had nothing more to read.
     """
     known = state.partitions().union(partitions)
     shown: dict[_Identity, dict[_Partition, int]] = {}
@@ -226,39 +230,39 @@ def reach(
         if chunk.event is not None:
             places, at = shown.setdefault(_identity(chunk.event), {}), (chunk.topic, chunk.partition)
             places[at] = max(chunk.last, places.get(at, -1))
-    new = [e for e in distinct_changes(chunks, None, None) if not _is_repeated(e, state, spoken)]
-    through = [_through(e, shown[_identity(e)], chunks, spoken) for e in new]
+    new = [e for e in distinct_changes(chunks, None, None) if not _is_repeated(e, state, capabilities)]
+    through = [_through(e, shown[_identity(e)], chunks, capabilities) for e in new]
     passed = [
         _is_told(e, new, state)
-        and all(at in seen or _has_passed(at, e.commit_ts or 0, state, spoken, settled) for at in known)
+        and all(at in seen or _has_passed(at, e.commit_ts or 0, state, capabilities, idle) for at in known)
         for e, seen in zip(new, through, strict=True)
     ]
     ready = passed.index(False) if False in passed else len(new)
-    bounds = {name: e.commit_ts or 0 for e in reversed(new[ready:]) for name in concerned(e, spoken)}
+    bounds = {name: e.commit_ts or 0 for e in reversed(new[ready:]) for name in concerned(e, capabilities)}
     horizon = covered = None
-    if not settled and not spoken.everywhere:
+    if not idle and not capabilities.everywhere:
         horizon = min((_last(at, state) for at in known), default=None)
-    elif not settled and len({topic for topic, _ in known}) > 1 and not _has_no_schema_changes(state, shown, spoken):
+    elif not idle and len({topic for topic, _ in known}) > 1 and not _has_no_schema_changes(state, shown, capabilities):
         covered = _covered(state, known, new[:ready])
     undated = frozenset(c.name for c in chunks if c.kind == "rows" and c.min_ts is None)
-    return Reach(state, new[:ready], new[ready:], bounds, horizon, covered, undated, spoken)
+    return TableFrontier(state, new[:ready], new[ready:], bounds, horizon, covered, undated, capabilities)
 
 
-def floor(state: State, name: str, spoken: Capabilities) -> int | None:
+def floor(state: State, name: str, capabilities: Capabilities) -> int | None:
     """The commit_ts up to which a table's rows were surely applied before its last schema change took effect: rule 5."""
-    known = [state.changed.get(key) for key in _keys(name, spoken)] if spoken.everywhere else []
+    known = [state.changed.get(key) for key in _keys(name, capabilities)] if capabilities.everywhere else []
     return max((one.commit_ts for one in known if one is not None), default=None)
 
 
-def concerned(event: SchemaChange, spoken: Capabilities) -> set[str]:
+def concerned(event: SchemaChange, capabilities: Capabilities) -> set[str]:
     """The names that a schema change gives another meaning: `database.table`, or `database.` for all in it."""
     own = f"{event.database or ''}.{event.table or ''}"
     try:
-        statements = ddl.statements_of(event, restored=spoken.restored_ddl)
+        statements = ddl.statements_of(event, restored=capabilities.restored_ddl)
     except (SchemaError, UnsupportedError):
         statements = []
     names = {name for statement in statements for name in _names(statement)} or {own}
-    return {name.lower() for name in names} if spoken.restored_ddl else names
+    return {name.lower() for name in names} if capabilities.restored_ddl else names
 
 
 def _names(statement: said.Statement) -> list[str]:
@@ -276,9 +280,9 @@ def _names(statement: said.Statement) -> list[str]:
     return [f"{statement.database}.{statement.table}"]
 
 
-def _keys(name: str, spoken: Capabilities) -> tuple[str, str]:
+def _keys(name: str, capabilities: Capabilities) -> tuple[str, str]:
     """The table's name and its database's, as `concerned` has them."""
-    name = name.lower() if spoken.restored_ddl else name
+    name = name.lower() if capabilities.restored_ddl else name
     return name, f"{name.partition('.')[0]}."
 
 
@@ -286,19 +290,19 @@ def _identity(event: SchemaChange) -> _Identity:
     return event.commit_ts, event.database, event.table, event.ddl
 
 
-def _is_repeated(event: SchemaChange, state: State, spoken: Capabilities) -> bool:
+def _is_repeated(event: SchemaChange, state: State, capabilities: Capabilities) -> bool:
     """Whether it took effect before: each of its names has had it, or a later one."""
-    before = [state.changed.get(name) for name in concerned(event, spoken)]
+    before = [state.changed.get(name) for name in concerned(event, capabilities)]
     ts, text = event.commit_ts, event.ddl or ""
     return ts is not None and all(
         c is not None and (c.commit_ts > ts or (c.commit_ts == ts and text in c.texts)) for c in before
     )
 
 
-def _changed(state: State, events: Iterable[SchemaChange], spoken: Capabilities) -> Mapping[str, Changed]:
+def _changed(state: State, events: Iterable[SchemaChange], capabilities: Capabilities) -> Mapping[str, Changed]:
     found: dict[str, Changed] = {}
     for event in events:
-        for name in concerned(event, spoken):
+        for name in concerned(event, capabilities):
             ts, last = event.commit_ts or 0, found.get(name, state.changed.get(name))
             if last is None or last.commit_ts < ts:
                 found[name] = Changed(ts, (event.ddl or "",))
@@ -308,14 +312,14 @@ def _changed(state: State, events: Iterable[SchemaChange], spoken: Capabilities)
 
 
 def _through(
-    event: SchemaChange, shown: Mapping[_Partition, int], chunks: Iterable[ChunkInfo], spoken: Capabilities
+    event: SchemaChange, shown: Mapping[_Partition, int], chunks: Iterable[ChunkInfo], capabilities: Capabilities
 ) -> set[_Partition]:
     """The partitions that have shown the event behind all rows before it: behind some, the producer is sending again."""
-    names, found, ts = concerned(event, spoken), set(shown), event.commit_ts or 0
-    for chunk in chunks if spoken.everywhere else ():
+    names, found, ts = concerned(event, capabilities), set(shown), event.commit_ts or 0
+    for chunk in chunks if capabilities.everywhere else ():
         at = (chunk.topic, chunk.partition)
         again = chunk.kind == "rows" and at in found and chunk.last > shown[at] and (chunk.max_ts or 0) <= ts
-        if again and not names.isdisjoint(_keys(chunk.name, spoken)):
+        if again and not names.isdisjoint(_keys(chunk.name, capabilities)):
             found.discard(at)
     return found
 
@@ -329,12 +333,12 @@ def _is_told(event: SchemaChange, events: Iterable[SchemaChange], state: State) 
     return ended or any(last > ts for of in state.latest.values() for last in of.values())
 
 
-def _has_passed(at: _Partition, ts: int, state: State, spoken: Capabilities, settled: bool) -> bool:
+def _has_passed(at: _Partition, ts: int, state: State, capabilities: Capabilities, idle: bool) -> bool:
     """Whether nothing at or below `ts` is on its way in a partition, as far as others than the event itself tell."""
-    if not spoken.everywhere:
-        return settled or _last(at, state) >= ts
+    if not capabilities.everywhere:
+        return idle or _last(at, state) >= ts
     mark = state.resolved.get(at[0], {}).get(at[1])
-    return settled if mark is None else mark >= ts
+    return idle if mark is None else mark >= ts
 
 
 def _last(at: _Partition, state: State) -> int:
@@ -345,9 +349,9 @@ def _last(at: _Partition, state: State) -> int:
     return state.latest.get(topic, {}).get(partition, _NOTHING)
 
 
-def _has_no_schema_changes(state: State, shown: Mapping[_Identity, object], spoken: Capabilities) -> bool:
+def _has_no_schema_changes(state: State, shown: Mapping[_Identity, object], capabilities: Capabilities) -> bool:
     """Whether none will come: TiCDC's Avro, which leaves deletes undated, has schema changes only where it has marks."""
-    return spoken.undated and not (state.resolved or state.changed or shown)
+    return capabilities.undated and not (state.resolved or state.changed or shown)
 
 
 def _covered(state: State, known: Iterable[_Partition], changes: list[SchemaChange]) -> int:

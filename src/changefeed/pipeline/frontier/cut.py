@@ -23,7 +23,7 @@ class Cut:
     after: int | None
     again: bool = False
 
-    reach = None
+    table_frontier = None
 
     @property
     def through(self) -> int | None:

@@ -21,7 +21,7 @@ def with_new_tables(state: State, fresh: Iterable[ChunkInfo], excluded: Callable
     Args:
         state: before the batch.
         fresh: the batch's chunks.
-        excluded: whether a table, by `database.table`, is passed over.
+        excluded: whether a table, by `database.table`, is skipped.
     """
     if state.barrier is None:
         return state

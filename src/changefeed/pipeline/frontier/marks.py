@@ -23,7 +23,7 @@ class Marks:
     """See `FrontierStrategy`.
 
     Attributes:
-        excluded: whether a table, by `database.table`, is passed over.
+        excluded: whether a table, by `database.table`, is skipped.
     """
 
     excluded: Callable[[str], bool]

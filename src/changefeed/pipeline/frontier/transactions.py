@@ -6,8 +6,8 @@ come by the tables' topics, each with the transaction's name and its number in i
 Rule 1. A transaction is whole when it has ended and each of its events was read. A schema change is whole by itself.
 Rule 2. The barrier stands behind the longest row of whole transactions, in the order of the binlog.
 Rule 3. That none is missing among them is known where their names count up one by one. Elsewhere a schema change may be
-        on its way, as its topic is another: the barrier then waits until the source had nothing more to read (*settled*).
-Rule 4. What was sent again lies at or below the barrier and is passed over. A transaction that lies there by its place
+        on its way, as its topic is another: the barrier then waits until the source had nothing more to read (*idle*).
+Rule 4. What was sent again lies at or below the barrier and is skipped. A transaction that lies there by its place
         in the binlog, but not by its name or its commit time, comes from another binlog: it has no order with the rest.
 Rule 5. Rows of a snapshot belong to no transaction. All have the place up to which it was taken, and the last record of
         all is marked. The barrier waits before that place until the mark was read, or something that was streamed behind
@@ -54,7 +54,7 @@ class Transactions:
         """Warns of rows that an incremental snapshot has read below the barrier."""
         if passed := reads_below(fresh, state.barrier):
             _log.warning(
-                "rows of an incremental snapshot that lie below the cut are passed over as if sent again: %s. If they were never "
+                "rows of an incremental snapshot that lie below the cut are skipped as if sent again: %s. If they were never "
                 "sent before, the tables lack them: take the snapshot again through Debezium's signal table",
                 passed,
             )
@@ -76,7 +76,7 @@ class Transactions:
         idle: bool,
     ) -> Cut:
         """See `FrontierStrategy`."""
-        return Cut(barrier(state, chunks, until, settled=idle), state.barrier, reads_at(fresh, state.barrier))
+        return Cut(barrier(state, chunks, until, idle=idle), state.barrier, reads_at(fresh, state.barrier))
 
     def is_reached(self, state: State, until: Until) -> bool:
         """See `FrontierStrategy`."""
@@ -112,14 +112,14 @@ class _Item:
     time: int | None = None
 
 
-def barrier(state: State, chunks: Iterable[ChunkInfo], until: int | str | None, *, settled: bool) -> State:
+def barrier(state: State, chunks: Iterable[ChunkInfo], until: int | str | None, *, idle: bool) -> State:
     """`state` with the barrier behind the last transaction that all tables can take in, and its name in `reached`.
 
     Args:
         state: it has the barrier of the step before.
         chunks: all that is pending.
         until: name of the last transaction to take in, or a place in the order.
-        settled: the source had nothing more to read.
+        idle: the source had nothing more to read.
 
     Raises:
         UnsupportedError: a transaction comes from another binlog, see rule 4.
@@ -132,11 +132,11 @@ def barrier(state: State, chunks: Iterable[ChunkInfo], until: int | str | None, 
     snapshots, time = state.snapshots, state.time
     for item in _items(known, state.ended):
         name = item.name
-        if _is_repeated(item, state, settled=settled):
+        if _is_repeated(item, state, idle=idle):
             ended = max(ended, item.mark)
             continue
         follows = _follows(name, reached) and not item.signal
-        if not item.whole or not (settled or follows) or _is_beyond(item, target):
+        if not item.whole or not (idle or follows) or _is_beyond(item, target):
             break
         if item.rows is not None and item.last is not None:
             snapshots = (*snapshots, item.last)[-_KNOWN_SNAPSHOTS:]
@@ -144,7 +144,7 @@ def barrier(state: State, chunks: Iterable[ChunkInfo], until: int | str | None, 
             mark, reached[name.source] = name.text, max(name.number, reached.get(name.source, 0))
         at, ended, time = _later(at, item.last), max(ended, item.mark), _later(time, item.time)
     else:
-        if settled:
+        if idle:
             loose = _loose(known)
             at = _later(
                 at, pc.max(loose if not isinstance(target, int) else loose.filter(pc.less_equal(loose, target))).as_py()
@@ -262,12 +262,12 @@ def _change(said: dict[str, Any]) -> _Item:
     return _Item(gtid.parse(said["id"] or ""), said["commit_ts"], said["commit_ts"], True)
 
 
-def _is_repeated(item: _Item, state: State, *, settled: bool) -> bool:
+def _is_repeated(item: _Item, state: State, *, idle: bool) -> bool:
     if state.barrier is None:
         return False
     number = state.reached.get(item.name.source) if item.name is not None else None
     if item.first is None:
-        return settled and item.name is not None and number is not None and item.name.number <= number
+        return idle and item.name is not None and number is not None and item.name.number <= number
     if item.first > state.barrier:
         return False
     if item.rows and item.first < state.barrier and item.first not in state.snapshots:

@@ -113,18 +113,20 @@ def _source(definition: Definition, limit: int) -> Iterator[Check]:
     try:
         batches = list(found.sample(limit))
     except MissingExtraError as error:
-        yield Check("source", WARN, f"not looked at: {error}", "the message is the command; Spark itself does without")
+        yield Check(
+            "source", WARN, f"not checked: {error}", "the message has the command; Spark itself does not need it"
+        )
         return
     except ConfigError as error:
-        yield Check("source", WARN, f"not looked at: {error}", "a run uses Spark's own client, which may know better")
+        yield Check("source", WARN, f"not checked: {error}", "a run uses Spark's own client, which may support more")
         return
     except SourceError as error:
         yield Check("source", FAIL, str(error), "correct the source section, or see that what it names can be reached")
         return
     if not sum(batch.num_rows for batch in batches):
-        yield Check("source", WARN, "reachable, and has no record yet", "follow it (changefeed run without --once)")
+        yield Check("source", WARN, "reachable; it has no records yet", "follow it (changefeed run without --once)")
         return
-    yield Check("source", OK, f"reachable; {sum(batch.num_rows for batch in batches):,} records looked at")
+    yield Check("source", OK, f"reachable; {sum(batch.num_rows for batch in batches):,} records read")
     yield _records(definition, batches)
     yield from _tables(definition, batches)
 
@@ -144,8 +146,10 @@ def _records(definition: Definition, batches: list[pa.RecordBatch]) -> Check:
     if dead:
         message = f"{len(dead):,} dead letters beside {said}; the first: {dead[0].error}"
         return _undecodable(definition, batches, message, any_change=bool(good["rows"] or good["schema changes"]))
-    told = good["resolved marks"] or any(isinstance(event, TransactionMark) for one in decoded for event in one.control)
-    if definition.pipeline.consistency == "transaction" and not told:
+    has_ends = good["resolved marks"] or any(
+        isinstance(event, TransactionMark) for one in decoded for event in one.control
+    )
+    if definition.pipeline.consistency == "transaction" and not has_ends:
         what, remedy = TELLING[source(definition.source).capabilities.cuts]
         return Check(
             "records",
@@ -192,7 +196,7 @@ def _undecodable(definition: Definition, batches: list[pa.RecordBatch], message:
         return Check("records", FAIL, message, fix)
     policy = {
         "stop": "the run will stop there; correct the options of the protocol, or set pipeline.dead-letters",
-        "quarantine": "their tables will be held until `changefeed dlq replay`",
+        "quarantine": "their tables will be quarantined until `changefeed dlq replay`",
         "continue": "the run will go on without them; `changefeed dlq list` shows them",
     }
     return Check("records", WARN, message, policy[definition.pipeline.dead_letters])
@@ -229,10 +233,12 @@ def _url(url: str, scheme: str, definition: Definition) -> Check:
     try:
         _try_url(url)
     except MissingExtraError as error:
-        return Check("sink", WARN, f"{url} not looked at: {error}", "a run does without, by Spark's own file system")
+        return Check(
+            "sink", WARN, f"{url} not checked: {error}", "a run does not need it: it uses Spark's own file system"
+        )
     except ConfigError as error:
         return Check(
-            "sink", WARN, f"{url} not looked at: {error}", "install it to have this checked; a run does without"
+            "sink", WARN, f"{url} not checked: {error}", "install it to have this checked; a run does not need it"
         )
     except Exception as error:  # of whichever package knows the scheme
         said = " ".join(str(error).split()) or type(error).__name__
@@ -273,7 +279,7 @@ def _ledger(definition: Definition) -> Check:
     try:
         ledger = read_ledger(definition)
     except NeedsSparkError as error:
-        return Check("ledger", WARN, f"not looked at: {error}", _BY_SPARK)
+        return Check("ledger", WARN, f"not checked: {error}", _BY_SPARK)
     except SinkError as error:
         return _unreachable(path, error)
     try:
@@ -286,14 +292,14 @@ def _ledger(definition: Definition) -> Check:
     except SinkError as error:
         return _unreachable(path, error)
     if latest is None:
-        return Check("ledger", OK, "none yet: the first run begins it")
+        return Check("ledger", OK, "none yet: the first run creates it")
     steps = f"{latest.step:,} steps done, up to {latest.state.barrier}" if latest.step else "no step done"
     return Check("ledger", OK, f"epoch {latest.epoch}, {steps}")
 
 
 def _unreachable(path: str, error: SinkError) -> Check:
     if error.transient and urlsplit(path).scheme in _IN_SPARK:  # with settings of Hadoop's that only Spark may have
-        return Check("ledger", WARN, f"not looked at: {error}", _BY_SPARK)
+        return Check("ledger", WARN, f"not checked: {error}", _BY_SPARK)
     away = "see that it can be reached, with the credentials that this user has"
-    damaged = "restore it from a copy, or begin again with a sink.path where nothing lies"
+    damaged = "restore it from a copy, or start again with an empty sink.path"
     return Check("ledger", FAIL, str(error), away if error.transient else damaged)

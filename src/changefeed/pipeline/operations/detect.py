@@ -133,14 +133,14 @@ def _fit(known: Protocol, sample: pa.RecordBatch, records: list[Record], given: 
     if not looks:
         return None
     names = {f.encode_name for f in msgspec.structs.fields(known.options)}
-    told = _told(known, [record for record, _ in looks])
-    options = told | {n: v for n, v in given.items() if n in names}
+    shown = _told(known, [record for record, _ in looks])
+    options = shown | {n: v for n, v in given.items() if n in names}
     try:
         found = _decode(known, sample, options)
     except ChangefeedError as error:
         tried = None if isinstance(error, (ConfigError, SchemaRegistryError)) else 0
         if isinstance(error, ConfigError):  # what is given cannot be right: it is not for a pipeline
-            options = told
+            options = shown
         return Fit(known.name, looks[0][1], len(looks), tried, redact(str(error)), options)
     trouble = found.dead[0].error if found.dead else None
     return Fit(

@@ -80,9 +80,7 @@ def expire(definition: Definition, age: timedelta, *, dry_run: bool = False) -> 
         elif own := there.has_written(path):
             paths.append(path)
         elif own is not None or not any(path == one.path for one in known):
-            kept[path] = (
-                "no table lies there" if own is None else "another one than this pipeline wrote the table there"
-            )
+            kept[path] = "there is no table" if own is None else "another one than this pipeline wrote the table there"
     if paths and not dry_run:
         paths = list(_carry_out(notes, notes.begin(latest.step, tuple(paths)), ledger))
     lost = sum(readable(cut, known) and bool(cut.paths() & set(paths)) for cut in ledger.history()) if paths else 0

@@ -43,7 +43,7 @@ TELLING = {
 }
 _SCHEMA = {
     "evolve": "schema changes are applied; one that cannot be stops the pipeline",
-    "try_evolve": "schema changes are applied; one that cannot be is noted and passed over",
+    "try_evolve": "schema changes are applied; one that cannot be is noted and skipped",
     "lenient": "as try_evolve, and nothing is dropped or truncated",
     "ignore": "new tables are created; other schema changes are ignored, and tables follow their rows",
     "exception": "new tables are created; any other schema change stops the pipeline",
@@ -76,8 +76,8 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
     notes = list(planned.notes)
     seen = absorbed(State(), chunks, ("", FolderSum(0, 0, "")), "", 0, quarantine=False)
     told_by = opened.capabilities.cuts
-    told = bool(seen.resolved) or any(is_waiting(chunk, -1) for chunk in chunks)
-    if behaviour.consistency == "transaction" and seen.counts.records and not told:
+    has_ends = bool(seen.resolved) or any(is_waiting(chunk, -1) for chunk in chunks)
+    if behaviour.consistency == "transaction" and seen.counts.records and not has_ends:
         what, remedy = TELLING[told_by]
         _, _, noun = what.partition(" ")
         notes.append(

@@ -1,7 +1,7 @@
 """Ways back for a pipeline that has stopped because a table, its ledger or its pending store is not as it was left.
 
 Rule 1. A repair takes the next epoch, as a run does, so a run that is going on stops.
-Rule 2. One table: its rows become those of the ledger's version (`restore`), stay as they are (`accept`), or are read anew
+Rule 2. One table: its rows become those of the ledger's version (`restore`), stay as they are (`accept`), or are read again
 from the source up to the barrier (`rebuild`). The repair's commit carries a write id of its own, by which the guard knows
 that the table is again what the ledger says. A step that was begun is then finished as ever.
 Rule 3. All tables: the ledger's state becomes that of a pipeline that has read nothing, which may replace whatever it wrote
@@ -121,7 +121,7 @@ def _rebuild(flow: Flow, spark: SparkSession, tables: Sequence[str]) -> None:
     definition, state = flow.definition, flow.ledger.state
     if state.barrier is None:
         raise ConfigError(
-            "with consistency `key` there is no point up to which a table could be built anew by itself: rebuild all tables"
+            "with consistency `key` there is no point up to which a single table could be rebuilt: rebuild all tables"
         )
     folder = f"{own_folder(definition)}/rebuild-{uuid.uuid4().hex}"
     beside = definition.model_copy(update={"sink": definition.sink.model_copy(update={"path": folder})})

@@ -174,7 +174,9 @@ def _chosen(waiting: list[dict[str, Any]], positions: Sequence[str]) -> list[dic
     wanted = [Place.parse(text) for text in positions]
     for place in wanted:
         if not any(_at(letter, place) for letter in waiting):
-            raise ConfigError(f"no dead letter waits at {place}; `changefeed dlq list` shows those that do")
+            raise ConfigError(
+                f"there is no dead letter to replay at {place}; `changefeed dlq list` shows those that do"
+            )
     return [letter for letter in waiting if any(_at(letter, place) for place in wanted)]
 
 

@@ -15,7 +15,7 @@ from changefeed.pipeline.planning.actions import Plan, Selection
 from changefeed.pipeline.planning.writes import overlaps
 from changefeed.pipeline.state import Sendings
 from changefeed.sinks.base import Chunked
-from changefeed.stages.changes import NO_READS, Reading, Told, Window, changes
+from changefeed.stages.changes import NO_READS, Reading, Redefinition, Window, changes
 from changefeed.stages.latest import last_reading, latest
 from changefeed.stages.tally import Tally
 
@@ -32,12 +32,12 @@ class Options:
     Attributes:
         irregular: the sink's policy for values that a column cannot hold: `null`, `fail` or `keep`.
         inserts: of a table without a key, inserts alone.
-        told: the protocol of the rows, where a table's types come from DDL.
+        redefinition: conversion of the values to the types that DDL declares.
     """
 
     irregular: str = "null"
     inserts: bool = False
-    told: Told | None = None
+    redefinition: Redefinition | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class SparkChanges:
         chosen, options = self.selection, self.options
         reading = Reading(
             self.table, Window(chosen.after, chosen.through), options.irregular,
-            options.told if chosen.declared else None, options.inserts, chosen.reads,
+            options.redefinition if chosen.declared else None, options.inserts, chosen.reads,
         )  # fmt: skip
         last_reading = not self.table.keys and chosen.reads != NO_READS
         path = self.store.path
@@ -112,7 +112,7 @@ class SparkChanges:
         chunks = self.store.table(spark, self.folders, chosen.source, chosen.after, chosen.through)
         typed = changes(
             chunks, self.table, Window(chosen.after, chosen.through), options.irregular,
-            options.told if chosen.declared else None,
+            options.redefinition if chosen.declared else None,
             inserts=options.inserts, reads=chosen.reads, tally=self.tally,
         )  # fmt: skip
         if self.table.keys:

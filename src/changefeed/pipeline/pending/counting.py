@@ -67,7 +67,7 @@ def check_counts(counts: Counts, pending: int) -> None:
         raise SinkError(
             f"the accounts do not balance: {counts.rows:,} row changes have been read, {counts.applied:,} would be applied "
             f"and {counts.repeated:,} were sent again, which leaves {counts.pending:,}; the pending store has {pending:,}. "
-            "Nothing more is written. Build the tables anew with `changefeed repair --rebuild --all`, and report this with "
+            "Nothing more is written. Rebuild the tables with `changefeed repair --rebuild --all`, and report this with "
             "the pipeline's definition"
         )
 

@@ -46,7 +46,7 @@ class MemoryPending:
         """See `PendingStore`."""
         for folder in folders:
             if self.sum(folder) != sums[folder]:
-                raise SinkError(f"memory:{folder}: changes that wait to be applied are damaged")
+                raise SinkError(f"memory:{folder}: pending changes are damaged")
 
     def index(self, folders: Iterable[str], sums: Mapping[str, FolderSum]) -> list[ChunkInfo]:
         """See `PendingStore`."""
@@ -130,7 +130,7 @@ class MemoryChanges:
         chosen, options = self.selection, self.options
         reading = Reading(
             self.table, Window(chosen.after, chosen.through), options.irregular,
-            options.told if chosen.declared else None, options.inserts, chosen.reads,
+            options.redefinition if chosen.declared else None, options.inserts, chosen.reads,
         )  # fmt: skip
         typed = sorted((row for batch in reading.batches(self.payloads) for row in batch.to_pylist()), key=_order)
         self.read = reading.read

@@ -140,8 +140,8 @@ class PendingStore:
 
     def _damaged(self, folder: str, why: str) -> SinkError:
         return SinkError(
-            f"{self.path}/{folder}: changes that wait to be applied are damaged: {why}. Restore the folder, or build the "
-            "tables anew from the source: changefeed repair --rebuild --all"
+            f"{self.path}/{folder}: pending changes are damaged: {why}. Restore the folder, or rebuild the "
+            "tables from the source: changefeed repair --rebuild --all"
         )
 
     def index(self, folders: Iterable[str], sums: Mapping[str, FolderSum]) -> list[ChunkInfo]:

@@ -104,7 +104,7 @@ def fused(actions: list[Action]) -> list[Action]:
 
 
 def without(plan: Plan, excluded: Callable[[str], bool]) -> Plan:
-    """The plan without the tables, by `database.table`, that are passed over by now."""
+    """The plan without the tables, by `database.table`, that are skipped by now."""
     actions = [a for a in plan.actions if not excluded(f"{a.write.table.database}.{a.write.table.name}")]
     tables = {name: table for name, table in plan.state.tables.items() if not excluded(name)}
     return msgspec.structs.replace(plan, actions=actions, state=dataclasses.replace(plan.state, tables=tables))

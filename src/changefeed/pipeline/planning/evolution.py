@@ -97,7 +97,7 @@ def widened(old: Table, new: Table, types: TypeMap) -> tuple[Expression, ...] | 
 def altered(here: Table, change: AlterTable, *, declared: bool, lenient: bool) -> Altered:
     """The table after an ALTER; with `lenient`, columns that it drops stay, and one that comes back is the one that stayed.
 
-    Of a table that was learned from rows, parts that name what no row has named are passed over: its rows will tell.
+    Of a table that was learned from rows, parts that name what no row has named are skipped: its rows will tell.
 
     Raises:
         SchemaError: a declared table has not what the change names; the message names it.
@@ -210,7 +210,7 @@ def _expression(p: Projection, types: TypeMap, irregular: str) -> Expression:
         return Null() if p.default.value is None else _constant(p.default.value)
     if types.conversion(p.source.type, new.type) is None:
         raise SchemaError(
-            f"column {new.name}: what the upstream made of its values cannot be told from a change of {p.source.type} to "
+            f"column {new.name}: what the upstream made of its values cannot be derived from a change of {p.source.type} to "
             f"{new.type}"
         )
     return Converted(column=p.source.name, type=p.source.type)

@@ -7,9 +7,9 @@ rest after it. Rows of other tables do not wait for it. Where commit_ts is a pla
 before theirs (`stages.decode.ordered`): the rows of a snapshot come after its CREATE TABLE.
 Rule 2. A schema change is sent to every partition: it counts once, by commit_ts, names and text. Where there is no
 barrier, `by_key.py` tells which take effect.
-Rule 3. A table whose DDL was seen has the columns that the DDL says. A table that was not, or whose DDL was passed over,
+Rule 3. A table whose DDL was seen has the columns that the DDL says. A table that was not, or whose DDL was skipped,
 is learned from its rows, and widens when later rows need it.
-Rule 4. A table in quarantine is passed over, its DDL too. Released, it starts where it was held, not at the barrier. Those
+Rule 4. A table in quarantine is skipped, its DDL too. Released, it starts where it was held, not at the barrier. Those
 that trade names with one in quarantine wait with it.
 
 What schema changes do to tables is in `schema_changes.py`, what rows do in `writes.py`.
@@ -63,14 +63,14 @@ def make(frontier: Frontier, chunks: list[ChunkInfo], rules: Rules, sink: TableS
     Raises:
         UnsupportedError: a schema change or a table cannot be applied; the message names it and the way out.
     """
-    state, after, upto, reach = frontier.state, frontier.after, frontier.through, frontier.reach
+    state, after, upto, table_frontier = frontier.state, frontier.after, frontier.through, frontier.table_frontier
     tables = {name: table for name, table in state.tables.items() if not rules.excluded(name)}
     held = {name: hold for name, hold in state.held.items() if not rules.excluded(name)}
-    writes = Writes(tables, held, after, upto, by_table(chunks), rules, sink, reach, frontier.again)
+    writes = Writes(tables, held, after, upto, by_table(chunks), rules, sink, table_frontier, frontier.again)
     schema_changes = SchemaChanges(writes)
     starts = [hold.after for hold in state.held.values() if hold.released] + [after]
     first = None if None in starts else min(start for start in starts if start is not None)
-    events = distinct_changes(chunks, first, upto) if reach is None else reach.changes
+    events = distinct_changes(chunks, first, upto) if table_frontier is None else table_frontier.changes
     for ts, together in groupby(events, key=lambda event: event.commit_ts):
         schema_changes.apply(ts, together)
     writes.flush_all()

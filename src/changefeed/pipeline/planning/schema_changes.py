@@ -1,6 +1,6 @@
 """Planning of schema changes: what DDL does to the tables of a step.
 
-Rule 1. A table in quarantine is passed over. Those that trade names with one wait with it, from before any of it.
+Rule 1. A table in quarantine is skipped. Those that trade names with one wait with it, from before any of it.
 Rule 2. A table that is renamed is copied to its new path; the old one stays for the cuts before. A dropped one stays too.
 Rule 3. TiDB compares names of tables without regard to case, and its DDL spells them as the user did. Rows and events
 spell them as they are: that counts.
@@ -26,7 +26,7 @@ from changefeed.pipeline.planning.writes import Writes
 from changefeed.pipeline.state import Hold
 from changefeed.protocols.origin import LAST, snapshot_mark
 
-PASSED = "passed over"  # begins the note of a statement that no table downstream has anything of
+SKIPPED = "skipped"  # begins the note of a statement that no table downstream has anything of
 _Name = tuple[str, str]  # database and table
 
 
@@ -58,7 +58,7 @@ class SchemaChanges:
     def _parsed(self, event: SchemaChange) -> list[said.Statement]:
         if event.commit_ts is None:
             raise UnsupportedError(
-                f"a schema change without commit_ts has no place among rows: {event.ddl} at {event.place}"
+                f"a schema change without commit_ts has no place in the order of rows: {event.ddl} at {event.place}"
             )
         try:
             return ddl.statements_of(event, restored=self.rules.restored_ddl)
@@ -98,9 +98,9 @@ class SchemaChanges:
             case said.Unapplied():
                 concerned = statement.tables or ((event.database or "", event.table or ""),)
                 if any(self._turn(".".join(self._spelled(*names, event)), ts) for names in concerned):
-                    self._refuse(event, f"{statement.kind} changes rows that nothing names", None)
+                    self._refuse(event, f"{statement.kind} changes rows that cannot be identified", None)
             case said.Passed() if within(ts, self.writes.after, None):
-                self.notes.append(f"{PASSED}: {event.ddl}")
+                self.notes.append(f"{SKIPPED}: {event.ddl}")
 
     def _without_rows(self, parsed: list[tuple[said.Statement, SchemaChange]], ts: int) -> None:
         """Plans the DDL of a snapshot that has no rows: see rule 4."""

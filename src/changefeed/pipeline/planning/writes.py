@@ -27,7 +27,7 @@ from changefeed.sinks.base import AddColumns, Append, Copy, Create, Expression, 
 from changefeed.stages.changes import NO_READS
 
 if TYPE_CHECKING:
-    from changefeed.pipeline.frontier.by_key import Reach
+    from changefeed.pipeline.frontier.by_key import TableFrontier
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class Writes:
 
     Attributes:
         sink: its types, and the names of columns that it refuses.
-        reach: how far each table goes, where there is no barrier.
+        table_frontier: how far each table goes, where there is no barrier.
         again: rows at `after` itself are taken in too, of tables with keys, and of tables that are not known.
         flushed: up to where a table's rows are in the writes planned, or no longer matter.
         unknown: tables that were not known before their last rows came.
@@ -50,7 +50,7 @@ class Writes:
     chunks: dict[str, list[ChunkInfo]]
     rules: Rules
     sink: TableSink
-    reach: Reach | None = None
+    table_frontier: TableFrontier | None = None
     again: bool = False
     actions: list[Action] = field(default_factory=list)
     flushed: dict[str, int | None] = field(default_factory=dict)
@@ -79,8 +79,8 @@ class Writes:
             return None
         if name in self.made:
             made = self.made[name]
-        elif self.reach is not None:
-            made = self.reach.made(name)
+        elif self.table_frontier is not None:
+            made = self.table_frontier.made(name)
         else:
             return NO_READS
         return None if made is None else made + 1
@@ -104,11 +104,11 @@ class Writes:
             return
         after = self.flushed.get(name, self._first(name))
         self.flushed[name] = upto
-        if self.reach is None:
+        if self.table_frontier is None:
             self._flush(database, table, after, upto, ())
             return
         (self.unknown.discard if name in self.tables else self.unknown.add)(name)
-        for part in self.reach.parts(name, after, upto, known=name in self.tables):
+        for part in self.table_frontier.parts(name, after, upto, known=name in self.tables):
             self._flush(database, table, *part)
 
     def _flush(self, database: str, table: str, after: int | None, upto: int | None, folders: tuple[str, ...]) -> None:

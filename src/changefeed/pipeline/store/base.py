@@ -14,7 +14,7 @@ Rule 2. **One run.** `claim` takes an epoch above every epoch before. Of runs th
 Rule 3. **Durable, whole, in order.** When `begin` or `finish` has returned, the value survives the process and the machine,
         and every later `claim` and `latest` sees it. After a crash in the middle, it is there as a whole or not at all. An error
         does not say that a write has not landed: an implementation must look before it raises, and a call that raised may
-        still count. The caller gives the run up after an error and claims anew.
+        still count. The caller gives the run up after an error and claims again.
 Rule 4. **A step is begun and done.** `begin(plan)` writes down what step `step + 1` will do, `finish(state)` the state after
         it. A step without writes has no `begin`. A run that claims a store with a plan that is not done finds it in
         `unfinished`, and in `begun_by` the epochs that may have carried out a part of it.
@@ -44,7 +44,7 @@ FORMAT = 1
 """The format of all that this version of changefeed stores, and the newest that it reads."""
 
 WAY_OUT = (
-    "Restore it together with the tables and _changefeed/pending, or delete it and build all tables anew: changefeed repair "
+    "Restore it together with the tables and _changefeed/pending, or delete it and rebuild all tables: changefeed repair "
     "--rebuild --all"
 )
 

@@ -203,7 +203,7 @@ class FileStore(StateStore):
         entries = {entry.number: entry for entry, _ in live}
         for ref in (self._done, self._begun):
             if ref is not None and ref.number not in entries:
-                raise damaged(self.path, f"{entry_name(ref.number)} counts no more, and is needed")
+                raise damaged(self.path, f"{entry_name(ref.number)} no longer counts, and is needed")
         if self._done:
             self.state = self.reader.state(entries[self._done.number])
         self.unfinished, self.begun_by, self._writes = None, range(0), set()
@@ -335,7 +335,7 @@ class FileStore(StateStore):
         content = content_of(self._put(page.name, data) or data, id, page, self.path)
         if (content.cuts, content.before) != (cuts, before):
             raise SinkError(
-                f"{self.path}/{page.name}: other cuts lie there than those of the log: was an older ledger put back? Move the "
+                f"{self.path}/{page.name}: it has other cuts than the log: was an older ledger put back? Move the "
                 "file away, and run again"
             )
         return content.sum

@@ -299,7 +299,7 @@ class FileReader(Reading):
         if self.folder.names("_delta_log"):
             raise SinkError(
                 f"{path} is a ledger of another kind, a Delta table, as changefeed had before its first release: delete it, "
-                "and build all tables anew: changefeed repair --rebuild --all"
+                "and rebuild all tables: changefeed repair --rebuild --all"
             )
         if self.folder.names(HISTORY) or self.folder.names(DEFINITIONS):
             raise damaged(path, f"{LOG} is empty or missing, and other files of the ledger are there")

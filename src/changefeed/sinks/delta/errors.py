@@ -48,5 +48,5 @@ def translated(path: str) -> Iterator[None]:
 def _other_columns(path: str, said: str) -> SinkError:
     return SinkError(
         f"{path}: its columns are not those that this pipeline gave it: somebody else has changed them ({said}). Restore it, or "
-        "build all tables anew from the source: changefeed repair --rebuild --all"
+        "rebuild all tables from the source: changefeed repair --rebuild --all"
     )

@@ -12,7 +12,7 @@ from changefeed.sinks.letters import COLUMNS
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_WAY_OUT = "Restore the folder, or move it away: what is in it is then no longer listed, and cannot be replayed"
+_WAY_OUT = "Restore the folder, or move it away: its dead letters are then no longer listed and cannot be replayed"
 _SAME_PLACE = "t.topic = s.topic AND t.partition = s.partition AND t.offset = s.offset AND t.index <=> s.index"
 
 
@@ -70,7 +70,7 @@ class DeltaLetters:
 
     @property
     def _spark(self) -> SparkSession:
-        assert self.session is not None, "the letters were opened without a session"
+        assert self.session is not None, "the dead letters were opened without a session"
         return self.session
 
     def _merge(self, letters: DataFrame, clauses: str) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 _PROPERTIES = ("SET TBLPROPERTIES", "UNSET TBLPROPERTIES")  # of the commits with metadata, those that keep the columns
-_WAY_OUT = "Restore it from a backup, or build it anew from the source: changefeed repair --rebuild"
+_WAY_OUT = "Restore it from a backup, or rebuild it from the source: changefeed repair --rebuild"
 
 
 def pack(write_id: WriteId) -> int:

@@ -263,7 +263,7 @@ class DeltaSink:
         """Delta skips a write in silence when a newer one is there: ask the table who wrote last."""
         found, at = self.snapshot(path), self.location(path)
         if found is None or found.write_id is None or found.write_id < write_id:
-            raise SinkError(f"{at}: a commit was answered but is not in the table's log")
+            raise SinkError(f"{at}: a commit was confirmed but is not in the table's log")
         if found.write_id.epoch > write_id.epoch:
             raise FencedError(
                 f"{at}: epoch {found.write_id.epoch} of the pipeline writes this table now; this run is epoch "

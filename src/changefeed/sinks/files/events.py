@@ -131,7 +131,7 @@ class FileEvents:
         file = f"{self.path}/{name}"
         stem = name.removesuffix(_SUFFIX)
         if not (stem.isdecimal() and len(stem) == 20):
-            raise SinkError(f"{file}: no file of an event sink; give the sink a folder of its own")
+            raise SinkError(f"{file}: not a file of an event sink; give the sink a folder of its own")
         return int(stem), _footer_of(file)
 
     def _put(self, number: int, records: pa.RecordBatch, footer: _Footer) -> bool:
@@ -157,7 +157,9 @@ def _footer_of(file: str) -> _Footer:
             said = pq.read_metadata(file).metadata or {}
             footer = msgspec.json.decode(said[_FOOTER], type=_Footer)
         except (KeyError, pa.ArrowInvalid, msgspec.DecodeError) as error:
-            raise SinkError(f"{file}: no file of an event sink: {error}. Give the sink a folder of its own") from error
+            raise SinkError(
+                f"{file}: not a file of an event sink: {error}. Give the sink a folder of its own"
+            ) from error
     if footer.format > _FORMAT:
         raise SinkError(f"{file}: written by a newer changefeed, in format {footer.format}; this one reads {_FORMAT}")
     return footer

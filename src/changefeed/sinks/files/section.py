@@ -13,7 +13,7 @@ class FilesSink(Section):
     """Record logs in a folder: a Parquet file for each append."""
 
     type: Literal["files"]
-    path: str = Field(description="A folder of this machine that nothing else writes to.")
+    path: str = Field(description="A folder of this machine to which nothing else writes.")
 
 
 SECTION = FilesSink

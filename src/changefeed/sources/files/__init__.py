@@ -1,13 +1,13 @@
-"""Record logs in a folder as a source: a stream with offsets over files that come and grow.
+"""Record logs in a folder as a source: files that are added and grow, read as a stream with offsets.
 
-A token is `{"files": {"<path>": [records, bytes]}}`: how far each file has been read, as `record_log.Cursor` counts.
-Files are read in the order of their names. A plain `.jsonl` may grow; any other file is whole when it appears, so move it
-into the folder under its name when it is.
+A source offset is `{"files": {"<path>": [records, bytes]}}`: the position in each file, as `record_log.Cursor` counts it.
+Files are read in the order of their names. A plain `.jsonl` may grow; any other file must be complete when it appears: move it
+into the folder when it is.
 
-What a batch costs follows what it reads. Each run looks once through every file, to count its records and to know their
-partitions; after that only through what is added. Plain lines are found by bytes; compressed ones come from one stream
-that stays open (`spool.py`), which a run that goes on in the middle of a log decompresses from its start, once; Parquet
-is read by row groups, of which a batch that begins within one reads the records before it again.
+The cost of a batch is proportional to what it reads. Each run reads every file once, to count its records and to find their
+partitions; afterwards only what is added. Plain lines are found by their byte position. Compressed lines come from one stream
+that stays open (`spool.py`); a run that continues in the middle of a log decompresses it from its start, once. Parquet is read
+by row groups; a batch that starts within one reads the records before it again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import pyarrow as pa
 from changefeed import record_log
 from changefeed.errors import ConfigError
 from changefeed.sources import Compared, Missing
-from changefeed.sources.files.reader import Progress, RecordLogs, logs, write_token
+from changefeed.sources.files.reader import Progress, RecordLogs, logs, write_offset
 from changefeed.spark_runtime.scratch import Scratch
 from changefeed.spark_runtime.session import make_active
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The partitions of a file's records up to `end`, when it had this size."""
+    """The partitions of a file's records up to `end`, at a size of the file."""
 
     size: tuple[int, ...]
     end: record_log.Cursor
@@ -42,7 +42,7 @@ class _Seen:
 
 @dataclass(slots=True, weakref_slot=True)
 class Folder:
-    """The files that a pattern names."""
+    """The files that match a pattern."""
 
     pattern: str
     limit: int
@@ -50,67 +50,67 @@ class Folder:
 
     available_now = False
     whole = False
-    start = write_token({})
+    start = write_offset({})
 
-    def stream(self, spark: SparkSession, token: str | None, end: str | None) -> DataFrame:
-        """The records from `token` to `end`, some at a time."""
-        make_active(spark)  # where Spark looks the name up; it refuses one that another session has
+    def stream(self, spark: SparkSession, source_offset: str | None, end: str | None) -> DataFrame:
+        """The records from `source_offset` to `end`, in limited batches."""
+        make_active(spark)  # Spark looks the name up in the active session, and refuses a name of another session
         spark.dataSource.register(RecordLogs)
         scratch = Scratch("lines")
         finalize(self, scratch.close)
         options = {
             "pattern": self.pattern,
             "limit": str(self.limit),
-            "start": token or self.start,
+            "start": source_offset or self.start,
             "end": end or "",
             "scratch": str(scratch.path),
         }
         return spark.readStream.format(RecordLogs.name()).options(**options).load()
 
-    def end(self, spark: SparkSession, token: str | None) -> str | None:
-        """All that is whole in the files now.
+    def end(self, spark: SparkSession, source_offset: str | None) -> str | None:
+        """The end of the complete records in all files.
 
         Raises:
-            ConfigError: the pattern names no file.
+            ConfigError: no file matches the pattern.
         """
         missing = self.missing()
         if missing is not None:
             raise ConfigError(str(missing))
-        progress = Progress(self.pattern, token or self.start, None)
-        return write_token(progress.everything())
+        progress = Progress(self.pattern, source_offset or self.start, None)
+        return write_offset(progress.everything())
 
     def missing(self) -> Missing | None:
-        """Says so when the pattern names no file, or only folders without one."""
+        """An error if no file matches the pattern, or only folders without Parquet files."""
         if logs(self.pattern):
             return None
         path = Path(self.pattern)
         if not path.is_dir():
-            said = f"no file matches {path}"
+            what = f"no file matches {path}"
         elif any(path.iterdir()):
-            said = f"{path} is a folder without Parquet files, and other logs are named by a pattern as {path}/*.jsonl"
+            what = f"{path} is a folder without Parquet files, and other logs are named by a pattern as {path}/*.jsonl"
         else:
-            said = f"{path} is an empty folder"
+            what = f"{path} is an empty folder"
         return Missing(
-            said, "correct source.path, which is relative to the pipeline's file, or put the files there first"
+            what, "correct source.path, which is relative to the pipeline's file, or put the files there first"
         )
 
-    def compared(self, spark: SparkSession, token: str) -> Compared:
-        """The token as it is: whether logs have become shorter is seen when they are read."""
-        return Compared(token)
+    def compared(self, spark: SparkSession, source_offset: str) -> Compared:
+        """The source offset itself: logs that have become shorter are detected when they are read."""
+        return Compared(source_offset)
 
-    def token(self, spark: SparkSession, before: str | None, logged: str) -> str:
-        """The offset as Spark logged it."""
+    def source_offset(self, spark: SparkSession, before: str | None, logged: str) -> str:
+        """The offset that Spark logged."""
         return logged
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Does nothing: no file stays open."""
 
-    def drained(self, before: str | None, after: str) -> bool:
-        """False: a folder is asked when nothing more comes from it."""
+    def caught_up(self, before: str | None, after: str) -> bool:
+        """False: only an empty batch shows that there is nothing more to read."""
         return False
 
     def sample(self, limit: int) -> Iterator[pa.RecordBatch]:
-        """The first records of each file, `limit` in all."""
+        """The first records of each file, `limit` in total."""
         for path in logs(self.pattern):
             for records in record_log.read(path, stop=limit):
                 yield records
@@ -118,26 +118,26 @@ class Folder:
             if limit <= 0:
                 return
 
-    def partitions(self, token: str) -> set[tuple[str, int]]:
-        """The partitions of all records in the files, those not read yet too: a mark is missing until it was seen."""
-        found: set[tuple[str, int]] = set()
+    def partitions(self, source_offset: str) -> set[tuple[str, int]]:
+        """The partitions of all records in the files, including unread ones: each must have its resolved event."""
+        partitions: set[tuple[str, int]] = set()
         for path in logs(self.pattern):
             size, seen = record_log.size(path), self._seen.get(path)
             if seen is None or seen.size != size:
                 seen = self._seen[path] = _look(path, size, seen)
-            found |= seen.partitions
-        return found
+            partitions |= seen.partitions
+        return partitions
 
 
 def _look(path: str, size: tuple[int, ...], before: _Seen | None) -> _Seen:
-    """The partitions of a file; of one that has grown, only what is new is looked at, if there is a way to get there."""
+    """The partitions of a file; if it has grown, only the new part is read where possible."""
     known = before if before is not None and before.end.bytes else _Seen((), record_log.START, frozenset())
-    said, end = record_log.scan(path, known.end)
-    return _Seen(size, end, known.partitions | {(topic, p) for topic, numbers in said.items() for p in numbers})
+    partitions, end = record_log.scan(path, known.end)
+    return _Seen(size, end, known.partitions | {(topic, p) for topic, numbers in partitions.items() for p in numbers})
 
 
 def open_source(definition: Any) -> Folder:
-    """The source that a `type: files` section describes.
+    """The source of a `type: files` section.
 
     Raises:
         ConfigError: the path is a URL.

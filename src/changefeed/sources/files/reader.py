@@ -1,7 +1,7 @@
-"""The stream over record logs, as Spark's Python data source.
+"""The stream over record logs, as a Python data source of Spark.
 
-Spark asks `latestOffset` for where the next batch may end, and gives no limit: the reader itself goes at most `limit`
-records further each time. It starts where the ledger says (`start`), not at Spark's checkpoint, which is new in each run.
+Spark calls `latestOffset` for the end of the next batch without giving a limit: the reader itself advances at most `limit`
+records each time. It starts at the ledger's source offset (`start`), not at Spark's checkpoint, which is new in each run.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from changefeed.record_log import Cursor
 from changefeed.sources.files.spool import Spool
 
 Cursors = dict[str, Cursor]
-_SLICE = 10_000  # records a task reads at least, so that small batches stay in one
+_SLICE = 10_000  # minimum number of records per task, so that small batches are one task
 
 
 def logs(pattern: str) -> list[str]:
-    """The files that the pattern names, and the folders that have Parquet files, in the order of their names."""
+    """The files that match the pattern, and the folders that contain Parquet files, in the order of their names."""
     return [path for path in sorted(glob(pattern)) if not Path(path).is_dir() or record_log.is_folder(path)]
 
 
-def read_token(text: str) -> Cursors:
-    """File -> how far it has been read."""
+def read_offset(text: str) -> Cursors:
+    """File -> position in it."""
     return {path: Cursor(*place) for path, place in json.loads(text)["files"].items()}
 
 
-def write_token(cursors: Cursors) -> str:
-    """The token of these cursors."""
+def write_offset(cursors: Cursors) -> str:
+    """The source offset of these cursors."""
     return json.dumps(_offset(cursors))
 
 
@@ -46,41 +46,41 @@ def _offset(cursors: Cursors) -> dict[str, Any]:
 
 
 class Progress:
-    """How far the files have been handed out, and how far that may go."""
+    """The position in each file, and how far it may advance."""
 
     def __init__(self, pattern: str, start: str, end: str | None) -> None:
         self._pattern = pattern
-        self._end = read_token(end) if end else None
+        self._end = read_offset(end) if end else None
         self._totals: dict[str, tuple[tuple[int, ...], Cursor]] = {}  # path -> size, and the end at that size
-        self.cursors = read_token(start)
+        self.cursors = read_offset(start)
 
     def everything(self) -> Cursors:
-        """The cursors after every whole record that is there, or at the end that was given; none for a file without one."""
+        """The cursors after every complete record, or at the end that was set; none for a file without records."""
         if self._end is not None:
             return self._end
         totals = {path: self._total(path) for path in logs(self._pattern)}
         return self.cursors | {path: total for path, total in totals.items() if total.records}
 
     def advance(self, limit: int) -> Cursors:
-        """The cursors at most `limit` records further."""
+        """The cursors, at most `limit` records further."""
         for path, last in sorted(self.everything().items()):
-            here = self.cursors.get(path, record_log.START)
-            if limit <= 0 or here.records >= last.records:
+            cursor = self.cursors.get(path, record_log.START)
+            if limit <= 0 or cursor.records >= last.records:
                 continue
-            step = min(limit, last.records - here.records)
+            step = min(limit, last.records - cursor.records)
             limit -= step
-            self.cursors[path] = self._further(path, here, last, step)
+            self.cursors[path] = self._further(path, cursor, last, step)
         return dict(self.cursors)
 
-    def _further(self, path: str, here: Cursor, last: Cursor, step: int) -> Cursor:
-        if here.records + step == last.records:
+    def _further(self, path: str, cursor: Cursor, last: Cursor, step: int) -> Cursor:
+        if cursor.records + step == last.records:
             return last
-        if last.bytes == 0:  # compressed: lines are skipped by their number, nothing to look up
-            return Cursor(here.records + step)
-        return record_log.advance(path, here, step)
+        if last.bytes == 0:  # compressed: lines are skipped by number
+            return Cursor(cursor.records + step)
+        return record_log.advance(path, cursor, step)
 
     def _total(self, path: str) -> Cursor:
-        """Where the file's last whole record ends; when it has grown, only what is new is counted."""
+        """The end of the file's last complete record; if it has grown, only the new part is counted."""
         size, here = record_log.size(path), self.cursors.get(path, record_log.START)
         known, end = self._totals.get(path, (None, here))
         if known != size:
@@ -96,7 +96,7 @@ class Progress:
 
 @dataclass
 class Part(InputPartition):
-    """What one task reads."""
+    """The input of one task."""
 
     slice: Slice
 
@@ -106,20 +106,20 @@ class RecordLogs(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """The name of the format."""
         return "changefeed_files"
 
     def schema(self) -> str:
-        """Slices of logs."""
+        """The columns of slices of logs."""
         return SLICES_DDL
 
     def streamReader(self, schema: Any) -> RecordLogReader:  # Spark's name
-        """The reader of a stream."""
+        """The stream reader."""
         return RecordLogReader(dict(self.options))
 
 
 class RecordLogReader(DataSourceStreamReader):
-    """Plans batches on the driver; workers hand on the slices."""
+    """Plans batches on the driver; workers pass the slices on."""
 
     def __init__(self, options: dict[str, str]) -> None:
         self._limit = int(options["limit"])
@@ -128,11 +128,11 @@ class RecordLogReader(DataSourceStreamReader):
         self._spool = Spool(Path(options["scratch"]))
 
     def initialOffset(self) -> dict[str, Any]:  # Spark's name
-        """Where the ledger says."""
-        return _offset(read_token(self._start))
+        """The ledger's source offset."""
+        return _offset(read_offset(self._start))
 
     def latestOffset(self) -> dict[str, Any]:  # Spark's name
-        """Where the next batch ends."""
+        """The end of the next batch."""
         return _offset(self._progress.advance(self._limit))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
@@ -147,7 +147,7 @@ class RecordLogReader(DataSourceStreamReader):
         return slices
 
     def _copy(self, path: str, first: int, last: int, step: int) -> str | None:
-        """The lines of a compressed log, unless one task reads them from the log's start anyway."""
+        """A plain copy of the lines of a compressed log, unless one task reads them from the log's start anyway."""
         if not record_log.is_compressed(path) or (first == 0 and last <= step):
             return None
         copy = self._spool.lines(path, first, last)
@@ -156,9 +156,9 @@ class RecordLogReader(DataSourceStreamReader):
         return str(copy)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """The batch that ends here is done."""
+        """Deletes the copies that batches up to `end` needed."""
         self._spool.done({path: records for path, (records, _) in end["files"].items()})
 
     def read(self, partition: Part) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
-        """The slice itself: whoever decodes it reads its records."""
+        """The slice itself: its records are read where they are decoded."""
         yield pack([partition.slice])

@@ -1,13 +1,13 @@
-"""Compressed logs, decompressed once: the lines of each batch in a scratch file, for the tasks to read.
+"""Decompresses each compressed log once: the lines of a batch go to a scratch file, which the tasks read.
 
-gzip and zstd streams have no places to begin at but their start. Read for each batch anew, a log of n batches would be
-decompressed n times.
+gzip and zstd streams can only be read from their start. If every batch did that, a log of n batches would be decompressed n
+times.
 
-Rule 1. The stream of a log stays open between batches. A batch that begins where the last one ended costs its own lines;
-        any other, the first of a run above all, decompresses the log from its start up to there.
-Rule 2. A scratch file is whole before a task hears of it. A task that does not see it, as on another machine, reads the
-        log itself: slower, and the same records.
-Rule 3. Scratch files go when their batch has been committed; no more lies there than a batch, uncompressed.
+Rule 1. The stream of a log stays open between batches. A batch that begins where the last one ended costs its own lines; any
+        other batch, such as the first of a run, decompresses the log from its start.
+Rule 2. A scratch file is complete before a task gets its path. A task that does not see it, as on another machine, reads the
+        log itself: slower, with the same records.
+Rule 3. Scratch files are deleted when their batch has been committed; they hold at most one batch, uncompressed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from changefeed.record_log.stream import lines
 class _Stream:
     rest: Iterator[bytes]
     size: tuple[int, ...]
-    number: int = 0  # of the record that comes next
+    number: int = 0  # number of the next record
 
 
 @dataclass(slots=True)
@@ -64,11 +64,11 @@ class Spool:
         return file
 
     def done(self, ends: dict[str, int]) -> None:
-        """Deletes the files that lie before these ends; path -> record."""
+        """Deletes the files of batches before these ends; path -> record."""
         for path, start, stop in list(self._files):
             if stop <= ends.get(path, 0):
                 self._files.pop((path, start, stop)).unlink(missing_ok=True)
 
     def close(self, path: str) -> None:
-        """Lets go of a log that has been read to its end."""
+        """Closes a log that has been read to its end."""
         self._streams.pop(path, None)

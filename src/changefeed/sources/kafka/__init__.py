@@ -1,10 +1,11 @@
-"""Kafka topics as a source: Spark's own connector, with the ids of the topics beside its offsets (`token.py`).
+"""Kafka topics as a source: Spark's own connector, with the topics' ids beside its offsets (`source_offset.py`).
 
-Rule 1. A run goes on where the token says. Partitions and topics that the token lacks begin at their first record.
-Rule 2. Before a stream begins, and with every batch, the brokers are asked for the topics (`compare.py`): one that was deleted,
-or deleted and created again, ends the run, or is left out if the definition says so. So is one that the definition no longer
-names. Nothing is skipped without a word.
-Rule 3. A partition that appeared while a batch was planned is in that batch's token already, so that its mark is missed.
+Rule 1. A run continues at the source offset. Partitions and topics that it does not have are read from their first record.
+Rule 2. Before a stream begins, and with every batch, the brokers are asked for the topics (`compare.py`). A topic that was
+deleted, deleted and created again, or taken out of the definition stops the run, or is left out if the definition allows it.
+Nothing is skipped silently.
+Rule 3. A partition that appears while a batch is planned is already in that batch's source offset, and the barrier waits
+for it.
 """
 
 from __future__ import annotations
@@ -21,24 +22,24 @@ from changefeed.errors import ConfigError, SourceError
 from changefeed.sources import Compared
 from changefeed.sources.kafka import compare
 from changefeed.sources.kafka.pattern import any_of, whole
-from changefeed.sources.kafka.token import Token, read
+from changefeed.sources.kafka.source_offset import SourceOffset, read
 from changefeed.sources.kafka.topics import Brokers, Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_SECONDS = 10.0  # for a server to take a connection
+_SECONDS = 10.0  # timeout of a connection to a server
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
 
 @dataclass(slots=True)
 class KafkaTopics:
-    """Topics of one cluster. `options` are Spark's, `kafka.*` properties among them.
+    """Topics of one cluster. `options` are Spark's, `kafka.*` properties included.
 
     Attributes:
-        names: the topics by name; empty where `pattern` matches them.
-        pattern: a Java regular expression for their whole names.
-        removed: what to do about a topic that is no longer there: `stop` or `continue`.
+        names: names of topics; empty if `pattern` is set.
+        pattern: a Java regular expression for whole names of topics.
+        removed: what to do if a topic no longer exists: `stop` or `continue`.
     """
 
     options: dict[str, str]
@@ -51,28 +52,28 @@ class KafkaTopics:
     start = None
     whole = True  # Spark's connector gives a partition to one task
 
-    def stream(self, spark: SparkSession, token: str | None, end: str | None) -> DataFrame:
-        """The records from `token` on; the connector finds the end by itself.
+    def stream(self, spark: SparkSession, source_offset: str | None, end: str | None) -> DataFrame:
+        """The records from `source_offset`; the connector finds the end by itself.
 
         Raises:
             ConfigError: a server has no port, or the pattern is not one.
-            SourceError: no server answers, or a topic is not there. Spark's client would try for minutes, and say less.
+            SourceError: no server answers, or a topic does not exist. Spark's client would try for minutes, with a worse message.
         """
-        found = self._found(spark)
+        topics = self._found(spark)
         options = self.options | dict([self._subscription()])
-        if token is not None:
-            new = {name: topic.partitions for name, topic in found.items()}
-            options["startingOffsets"] = json.dumps(read(token).extended(new).offsets)
+        if source_offset is not None:
+            new = {name: topic.partitions for name, topic in topics.items()}
+            options["startingOffsets"] = json.dumps(read(source_offset).extended(new).offsets)
         records = spark.readStream.format("kafka").options(**options).load()
         return records.select(*_COLUMNS)
 
-    def compared(self, spark: SparkSession, token: str) -> Compared:
+    def compared(self, spark: SparkSession, source_offset: str) -> Compared:
         """See `compare.py`."""
-        known = read(token)
+        known = read(source_offset)
         there = self._ask(spark).topics()
         wanted = self._wanted(there)
-        found = self._ask(spark).described(sorted(wanted & there.keys()))
-        removed = compare.removed(known, found, wanted)
+        topics = self._ask(spark).described(sorted(wanted & there.keys()))
+        removed = compare.removed(known, topics, wanted)
         left = known.without(removed)
         ends = self._ask(spark).ends(left.partitions())
         removed |= compare.moved(left, ends)
@@ -80,34 +81,34 @@ class KafkaTopics:
             raise compare.refusal(removed)
         gone = [name for name, why in removed.items() if why is not compare.RECREATED]
         notes = [compare.note(name, why, known) for name, why in removed.items()]
-        again = {name: found[name].partitions for name in removed if name not in gone}
-        ids = {name: topic.id for name, topic in found.items() if topic.id is not None and name in known.offsets}
+        again = {name: topics[name].partitions for name in removed if name not in gone}
+        ids = {name: topic.id for name, topic in topics.items() if topic.id is not None and name in known.offsets}
         return Compared(
-            Token(known.without(removed).offsets, ids).extended(again).text(), frozenset(removed), tuple(notes)
+            SourceOffset(known.without(removed).offsets, ids).extended(again).text(), frozenset(removed), tuple(notes)
         )
 
-    def token(self, spark: SparkSession, before: str | None, logged: str) -> str:
-        """The batch's offsets with the topics' ids; partitions that the batch does not know yet begin at their first record."""
-        known, offsets = Token({}) if before is None else read(before), read(logged).offsets
+    def source_offset(self, spark: SparkSession, before: str | None, logged: str) -> str:
+        """The batch's offsets with the topics' ids; partitions that the batch does not have begin at their first record."""
+        known, offsets = SourceOffset({}) if before is None else read(before), read(logged).offsets
         there = self._ask(spark).topics()
         found = self._ask(spark).described(sorted(self._wanted(there) & there.keys()))
-        batch = Token(offsets, {name: id for name in offsets if (id := known.ids.get(name)) is not None})
+        batch = SourceOffset(offsets, {name: id for name in offsets if (id := known.ids.get(name)) is not None})
         removed = compare.removed(batch, found, found.keys() | offsets.keys())
         if removed:
             raise compare.refusal(removed, goes_on=self.removed == "continue")
         ids = {name: topic.id for name, topic in found.items() if topic.id is not None}
-        return Token(offsets, ids).extended({name: topic.partitions for name, topic in found.items()}).text()
+        return SourceOffset(offsets, ids).extended({name: topic.partitions for name, topic in found.items()}).text()
 
-    def end(self, spark: SparkSession, token: str | None) -> str | None:
+    def end(self, spark: SparkSession, source_offset: str | None) -> str | None:
         """None: Spark's available-now trigger asks the brokers."""
         return None
 
     def missing(self) -> None:
-        """None: the brokers tell, and say which topic is not there."""
+        """None: the brokers name a topic that does not exist."""
         return None
 
-    def drained(self, before: str | None, after: str) -> bool:
-        """Whether the batch stayed below its limit. Shares of it are rounded down, by less than a record a partition."""
+    def caught_up(self, before: str | None, after: str) -> bool:
+        """Whether the batch is below its limit. Spark rounds each partition's share down, by less than a record."""
         if before is None:
             return False
         begun, ended = read(before).offsets, read(after).offsets
@@ -116,17 +117,17 @@ class KafkaTopics:
         return not unread and sum(taken) + len(taken) < int(self.options["maxOffsetsPerTrigger"])
 
     def sample(self, limit: int) -> Iterator[pa.RecordBatch]:
-        """The first records of the topics, `limit` in all."""
+        """The first records of the topics, `limit` in total."""
         from changefeed.sources.kafka.sample import first_records
 
         return first_records(self.options, self.names, self.pattern, limit)
 
-    def partitions(self, token: str) -> set[tuple[str, int]]:
-        """Every partition of the token."""
-        return read(token).partitions()
+    def partitions(self, source_offset: str) -> set[tuple[str, int]]:
+        """Every partition of the source offset."""
+        return read(source_offset).partitions()
 
     def close(self) -> None:
-        """Ends the connection to the brokers."""
+        """Closes the connection to the brokers."""
         if self._brokers is not None:
             self._brokers.close()
             self._brokers = None
@@ -134,15 +135,15 @@ class KafkaTopics:
     def _ask(self, spark: SparkSession) -> Brokers:
         if self._brokers is None:
             _reach(self.options["kafka.bootstrap.servers"])
-            said = {n.removeprefix("kafka."): v for n, v in self.options.items() if n.startswith("kafka.")}
-            self._brokers = Brokers(spark, said)
+            properties = {n.removeprefix("kafka."): v for n, v in self.options.items() if n.startswith("kafka.")}
+            self._brokers = Brokers(spark, properties)
         return self._brokers
 
     def _found(self, spark: SparkSession) -> dict[str, Topic]:
         """The topics to read.
 
         Raises:
-            SourceError: one is not there, or none is.
+            SourceError: a topic does not exist, or no topic matches.
         """
         there = self._ask(spark).topics()
         wanted = self._wanted(there)
@@ -156,14 +157,14 @@ class KafkaTopics:
         return self._ask(spark).described(sorted(wanted & there.keys()))
 
     def _wanted(self, there: dict[str, Topic]) -> set[str]:
-        """The topics that the definition names."""
+        """The names of the topics in the definition."""
         if self.pattern is None:
             return set(self.names)
         assert self._brokers is not None
         return self._brokers.matches(self.pattern, there)
 
     def _subscription(self) -> tuple[str, str]:
-        """Spark's option for the topics. By name, it fails as long as one of them is not there."""
+        """Spark's option for the topics. Topics by name fail as long as one of them does not exist."""
         if self.pattern is not None:
             return "subscribePattern", whole(self.pattern)
         if self.removed == "continue":
@@ -172,7 +173,7 @@ class KafkaTopics:
 
 
 def _reach(servers: str) -> None:
-    """Connects to one of the servers and hangs up."""
+    """Connects to one of the servers, to check that it can be reached."""
     reason: OSError | None = None
     for server in servers.split(","):
         host, _, port = server.strip().rpartition(":")
@@ -187,7 +188,7 @@ def _reach(servers: str) -> None:
 
 
 def open_source(definition: Any) -> KafkaTopics:
-    """The source that a `type: kafka` section describes."""
+    """The source of a `type: kafka` section."""
     return KafkaTopics(
         {
             **definition.properties,

@@ -1,4 +1,4 @@
-"""How to reach a cluster: the Java client's properties as those of the plain one (librdkafka).
+"""Connection properties for librdkafka, translated from the Java client's.
 
     Java, as the definition has it                                  librdkafka
     sasl.jaas.config: …LoginModule required username="u" …;         sasl.username, sasl.password
@@ -7,7 +7,7 @@
     ssl.endpoint.identification.algorithm: ""                       none
     bootstrap.servers, security.*, sasl.*, ssl.*                    as they are
 
-Whatever is not about the connection tunes Spark's own client, and is left out.
+All other properties tune Spark's client, and are left out.
 """
 
 from __future__ import annotations
@@ -23,27 +23,29 @@ _VERIFIED = "ssl.endpoint.identification.algorithm"
 
 
 def plain_properties(options: dict[str, str]) -> dict[str, str]:
-    """What the plain client needs to reach the cluster that Spark's `options` name.
+    """The properties with which librdkafka reaches the cluster of Spark's `options`.
 
     Raises:
-        ConfigError: they connect in a way that the plain client does not have.
+        ConfigError: librdkafka has no equivalent for them.
     """
-    said = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
-    found = {n: v for n, v in said.items() if n.startswith(_CONNECTION) and not n.startswith(_JAVA_ALONE)}
-    if "sasl.jaas.config" in said:
-        found |= {f"sasl.{name}": _login(said["sasl.jaas.config"], name) for name in ("username", "password")}
+    properties = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
+    connection = {n: v for n, v in properties.items() if n.startswith(_CONNECTION) and not n.startswith(_JAVA_ALONE)}
+    if "sasl.jaas.config" in properties:
+        connection |= {
+            f"sasl.{name}": _login(properties["sasl.jaas.config"], name) for name in ("username", "password")
+        }
     for store, names in _STORES.items():
-        if file := said.get(f"ssl.{store}.location"):
-            if said.get(f"ssl.{store}.type") != "PEM":
+        if file := properties.get(f"ssl.{store}.location"):
+            if properties.get(f"ssl.{store}.type") != "PEM":
                 raise ConfigError(f"kafka.ssl.{store}.location: without Spark, only a store of type PEM can be read")
-            found |= dict.fromkeys(names, file)
-    if found.get(_VERIFIED) == "":
-        found[_VERIFIED] = "none"
-    return found
+            connection |= dict.fromkeys(names, file)
+    if connection.get(_VERIFIED) == "":
+        connection[_VERIFIED] = "none"
+    return connection
 
 
 def _login(jaas: str, name: str) -> str:
-    found = re.search(rf'\b{name}="((?:\\.|[^"\\])*)"', jaas)
-    if found is None:
+    match = re.search(rf'\b{name}="((?:\\.|[^"\\])*)"', jaas)
+    if match is None:
         raise ConfigError(f'kafka.sasl.jaas.config: without Spark, only a login with {name}="…" in it can be used')
-    return re.sub(r"\\(.)", r"\1", found[1])
+    return re.sub(r"\\(.)", r"\1", match[1])

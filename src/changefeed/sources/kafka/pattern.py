@@ -1,14 +1,14 @@
 r"""`topics-pattern`: a Java regular expression that a topic's whole name must match.
 
-A run lets Java read it. What looks at topics without Spark reads it with Python's `re`, for which these are rewritten:
+A run lets Java read the pattern. Commands without Spark read it with Python's `re`, after rewriting these:
 
     Java                    Python
     (?<name>…)              (?P<name>…)
     \Q…\E                   the text, escaped
     \z                      \Z
 
-What Python reads in another way, or not at all, is left to the run: `\p{…}`, `\h`, `\R`, `\x{…}`, `\k<…>`, `\G`, `\Z`, classes
-within classes and their intersections (`[a-z&&[^x]]`), and whatever Python refuses that Java may not.
+Patterns that Python reads differently or not at all are left to the run: `\p{…}`, `\h`, `\R`, `\x{…}`, `\k<…>`, `\G`, `\Z`,
+classes within classes and their intersections (`[a-z&&[^x]]`), and patterns that Python refuses but Java may accept.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from changefeed.errors import ConfigError
 
 _JAVA_ALONE = re.compile(r"\\[pPhHRXGZkexN]|\[[^\]]*(?:&&|\[)|\(\?[a-zA-Z]*[dU]")
 _PYTHON_ALONE = re.compile(r"\(\?(?:P[<=>]|#|\()")
-# What is wrong in either language; the rest of Python's errors may be its own.
+# Errors in either language; the other errors of Python may be its own.
 _WRONG = (
     "missing )",
     "unbalanced parenthesis",
@@ -32,13 +32,13 @@ _PARTS = re.compile(r"\\Q(.*?)(?:\\E|\Z)|\\(.)|\(\?<(?=[A-Za-z])", re.DOTALL)
 
 
 def topics_pattern(pattern: str) -> re.Pattern[str] | None:
-    """The pattern as Python reads it; None where only Java reads it as it is meant.
+    """The pattern in Python's syntax; None if only Java can read it correctly.
 
     Raises:
         ConfigError: it is not a regular expression.
     """
-    if found := _PYTHON_ALONE.search(pattern):
-        raise ConfigError(f"{pattern!r}: Java's regular expressions have no {found[0]}")
+    if construct := _PYTHON_ALONE.search(pattern):
+        raise ConfigError(f"{pattern!r}: Java's regular expressions have no {construct[0]}")
     if _JAVA_ALONE.search(pattern):
         return None
     try:
@@ -50,19 +50,19 @@ def topics_pattern(pattern: str) -> re.Pattern[str] | None:
 
 
 def whole(pattern: str) -> str:
-    """The Java regular expression that finds what `pattern` matches as a whole: Spark's connector looks anywhere in a name."""
+    """The Java regular expression that finds what `pattern` matches as a whole: Spark's connector searches within a name."""
     return rf"\A(?:{pattern})\z"
 
 
 def any_of(topics: Iterable[str]) -> str:
-    """The Java regular expression for just these names."""
+    """The Java regular expression that matches exactly these names."""
     return whole("|".join(rf"\Q{topic}\E" for topic in topics))
 
 
-def _rewritten(found: re.Match[str]) -> str:
-    quoted, escaped = found.groups()
+def _rewritten(match: re.Match[str]) -> str:
+    quoted, escaped = match.groups()
     if quoted is not None:
         return re.escape(quoted)
     if escaped is not None:
-        return r"\Z" if escaped == "z" else found[0]
+        return r"\Z" if escaped == "z" else match[0]
     return "(?P<"

@@ -1,6 +1,6 @@
-"""What can be told of a Kafka section without Kafka: names of properties, values, a login.
+"""Checks of a Kafka section without Kafka: names of properties, values, the JAAS login.
 
-Kafka's client passes over a property that it does not know, so a misspelled one changes nothing and nobody is told.
+The Kafka client ignores unknown properties, so a misspelled one would go unnoticed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
-# Kafka 4.1: ConsumerConfig and what it takes from CommonClientConfigs, SaslConfigs, SslConfigs, SecurityConfig.
+# Kafka 4.1: ConsumerConfig with CommonClientConfigs, SaslConfigs, SslConfigs and SecurityConfig.
 _NAMES = """
     allow.auto.create.topics auto.commit.interval.ms auto.include.jmx.reporter auto.offset.reset bootstrap.servers check.crcs
     client.dns.lookup client.id client.rack config.providers connections.max.idle.ms default.api.timeout.ms
@@ -44,11 +44,11 @@ _NAMES = """
 """
 KNOWN = frozenset(_NAMES.split())
 _SECURITY = ("PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL", "SSL")
-# Spark sets these itself, and refuses them.
+# Spark sets these itself, and refuses them in the options.
 _SPARKS_OWN = {
     "auto.offset.reset": "use source.starting-offsets",
     "bootstrap.servers": "use source.servers",
-    "enable.auto.commit": "the ledger knows how far a pipeline is",
+    "enable.auto.commit": "the ledger has the pipeline's position",
     "interceptor.classes": "Spark takes none",
     "key.deserializer": "records are read as bytes",
     "value.deserializer": "records are read as bytes",
@@ -59,9 +59,9 @@ _VALUE = r"""("(\\.|[^"\\])*"|'(\\.|[^'\\])*'|[\w.$-]+)"""
 _LOGIN = re.compile(rf"\s*[\w.$]+\s+(?i:required|requisite|sufficient|optional)(\s+[\w.-]+\s*=\s*{_VALUE})*\s*;\s*")
 
 
-def wrong_properties(said: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """The `kafka.*` names of a source section that cannot be right, and why; values are not repeated."""
-    for full, value in said.items():
+def wrong_properties(options: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """The `kafka.*` names of a source section that cannot be right, with the reason; without their values."""
+    for full, value in options.items():
         name = str(full).removeprefix("kafka.")
         if name == full:
             continue
@@ -77,13 +77,13 @@ def wrong_properties(said: Mapping[str, object]) -> Iterator[tuple[str, str]]:
             yield full, f"{full}: {why}"
 
 
-def unknown_properties(said: Mapping[str, object]) -> list[str]:
-    """The `kafka.*` names that the Kafka client does not have; a class that the user brings along may read them."""
-    return sorted(n for n in said if str(n).startswith("kafka.") and str(n).removeprefix("kafka.") not in KNOWN)
+def unknown_properties(options: Mapping[str, object]) -> list[str]:
+    """The `kafka.*` names that the Kafka client does not have; a class of the user's own may read them."""
+    return sorted(n for n in options if str(n).startswith("kafka.") and str(n).removeprefix("kafka.") not in KNOWN)
 
 
 def wrong_offsets(text: str) -> str | None:
-    """Why a text cannot be where to start; None where it can."""
+    """The reason why a text is not valid as starting offsets; None if it is valid."""
     if text in ("earliest", "latest"):
         return None
     expected = 'expected earliest, latest or JSON, as {"shop": {"0": 118204}}'

@@ -1,4 +1,4 @@
-"""A look at the first records of topics, by the plain Kafka client: quick, and it commits no offsets."""
+"""Reads the first records of topics with librdkafka: fast, and it commits no offsets."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 def first_records(
     options: dict[str, str], names: Sequence[str], pattern: str | None, limit: int
 ) -> Iterator[pa.RecordBatch]:
-    """The first `limit` records of the topics of these names, or that match the pattern, all in one batch.
+    """The first `limit` records of the topics with these names, or that match the pattern, in one batch.
 
     Raises:
-        ConfigError: the plain client cannot connect as the options say, or only Java can read the pattern.
-        SourceError: no broker answers, or a topic is not there.
+        ConfigError: librdkafka cannot connect with these options, or only Java can read the pattern.
+        SourceError: no broker answers, or a topic does not exist.
     """
     try:
         from confluent_kafka import Consumer, KafkaException
     except ImportError as error:
         raise MissingExtraError("Looking at Kafka topics without Spark", "kafka") from error
-    servers, said = options["kafka.bootstrap.servers"], list[Any]()
-    own = {"group.id": "changefeed-sample", "enable.auto.commit": False, "log_level": 0, "error_cb": said.append}
+    servers, errors = options["kafka.bootstrap.servers"], list[Any]()
+    own = {"group.id": "changefeed-sample", "enable.auto.commit": False, "log_level": 0, "error_cb": errors.append}
     try:
         consumer = Consumer(plain_properties(options) | own)
     except KafkaException as error:
@@ -39,15 +39,15 @@ def first_records(
         topics = _topics(consumer, names, pattern, servers)
         yield record_batch(_records(consumer, topics, limit))
     except KafkaException as error:
-        consumer.poll(0)  # hands over what the client knows of the reason
-        reason = said[0].str() if said else error.args[0].str()
+        consumer.poll(0)  # delivers the reason of an error
+        reason = errors[0].str() if errors else error.args[0].str()
         raise SourceError(f"{servers} does not answer: {reason}", transient=True) from error
     finally:
         consumer.close()
 
 
 def _topics(consumer: object, names: Sequence[str], pattern: str | None, servers: str) -> dict[str, list[int]]:
-    """The topics to look at -> their partitions."""
+    """The topics to read -> their partitions."""
     from confluent_kafka import Consumer
 
     assert isinstance(consumer, Consumer)
@@ -77,9 +77,9 @@ def _records(consumer: object, topics: dict[str, list[int]], limit: int) -> list
             if high > low:
                 ends[topic, partition] = high
     consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for topic, partition in ends])
-    found: list[dict[str, object]] = []
-    while ends and len(found) < limit:
-        messages = consumer.consume(min(1000, limit - len(found)), timeout=_SECONDS)
+    rows: list[dict[str, object]] = []
+    while ends and len(rows) < limit:
+        messages = consumer.consume(min(1000, limit - len(rows)), timeout=_SECONDS)
         if not messages:
             break
         for message in messages:
@@ -87,17 +87,17 @@ def _records(consumer: object, topics: dict[str, list[int]], limit: int) -> list
                 raise KafkaException(message.error())
             topic = str(message.topic())
             partition, offset = int(message.partition() or 0), int(message.offset() or 0)
-            found.append(_record(message, topic, partition, offset))
+            rows.append(_record(message, topic, partition, offset))
             if offset + 1 >= ends.get((topic, partition), 0):
                 ends.pop((topic, partition), None)
-    return found
+    return rows
 
 
 def _record(message: object, topic: str, partition: int, offset: int) -> dict[str, object]:
     from confluent_kafka import Message
 
     assert isinstance(message, Message)
-    pairs: Any = message.headers() or []  # a list of pairs, whatever the stubs say
+    pairs: Any = message.headers() or []  # a list of pairs, contrary to the type stubs
     headers = [{"key": name, "value": value} for name, value in pairs]
     return {
         "key": message.key(), "value": message.value(), "topic": topic, "partition": partition, "offset": offset,

@@ -1,4 +1,4 @@
-"""`source: {type: kafka}`, and the sink URI of a TiCDC changefeed, which says the same."""
+"""`source: {type: kafka}`, and its shorthand, the sink URI of a TiCDC changefeed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from changefeed.sources.section import SourceSection
 
 
 class UriSource(Section):
-    """What a TiCDC changefeed writes, by its sink URI as it is. Any name of a Kafka source may stand beside it, and wins."""
+    """The topic that a TiCDC changefeed writes, by its sink URI. Options of a Kafka source may be added, and win."""
 
     model_config = ConfigDict(extra="allow", frozen=True, alias_generator=kebab)
     uri: str = Field(
@@ -77,35 +77,35 @@ class KafkaSource(SourceSection):
         return f"{', '.join(self.topics) if self.topics else self.topics_pattern} at {self.servers}"
 
     @classmethod
-    def expanded(cls, said: dict[str, Any]) -> dict[str, Any]:
-        """The section that a sink URI of TiCDC's stands for; names beside the URI win."""
-        if not isinstance(said.get("uri"), str):
-            return said
-        beside = {name: value for name, value in said.items() if name != "uri"}
-        return {**read_uri(said["uri"]), **beside}
+    def expanded(cls, written: dict[str, Any]) -> dict[str, Any]:
+        """The section that a TiCDC sink URI stands for; options beside the URI win."""
+        if not isinstance(written.get("uri"), str):
+            return written
+        beside = {name: value for name, value in written.items() if name != "uri"}
+        return {**read_uri(written["uri"]), **beside}
 
     @classmethod
-    def describes(cls, said: Mapping[str, Any]) -> bool:
+    def describes(cls, written: Mapping[str, Any]) -> bool:
         """See `SourceSection`."""
-        return "uri" in said or said.get("type") == "kafka"
+        return "uri" in written or written.get("type") == "kafka"
 
     @classmethod
     def unknown(cls, names: Iterable[str]) -> list[str]:
-        """Those that are neither an option nor a property of the Kafka client, which begin with `kafka.`."""
+        """Names that are neither an option nor a property of the Kafka client (`kafka.…`)."""
         known = {"uri", *(field.alias for field in cls.model_fields.values())}
         return [name for name in names if name not in known and not name.startswith("kafka.")]
 
     @classmethod
-    def wrong(cls, said: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    def wrong(cls, written: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """See `SourceSection`."""
-        return wrong_properties(said)
+        return wrong_properties(written)
 
     def doubt(self) -> str | None:
         """See `SourceSection`."""
         unknown = unknown_properties(self.model_extra or {})
         if not unknown:
             return None
-        return f"the Kafka client has no property {', '.join(unknown)}: it passes over what it does not know"
+        return f"the Kafka client has no property {', '.join(unknown)}, and ignores it"
 
     @property
     def properties(self) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""Topics as the brokers describe them, asked by the Java client that Spark's connector has.
+"""Topics as the brokers describe them, read through the Java client of Spark's connector.
 
-Each question is one call to the brokers, and its answer one text: through the gateway to the JVM, a call for every topic and
-partition would take longer than the question.
+Each method is one call to the brokers, and returns one text through the gateway to the JVM: a gateway call for every topic and
+partition would take longer than the request itself.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from changefeed.errors import ConfigError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_NO_ID = (0, 0)  # what a broker that has no ids answers
+_NO_ID = (0, 0)  # the id in the answer of a broker without ids
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic: its id, None when the broker has none, and the numbers of its partitions."""
+    """A topic: its id, None if the broker has no ids, and the numbers of its partitions."""
 
     id: str | None
     partitions: frozenset[int]
 
 
 class Brokers:
-    """A connection to the brokers, for questions; `close` ends it."""
+    """A connection to the brokers for metadata; `close` ends it."""
 
     def __init__(self, spark: SparkSession, properties: Mapping[str, str]) -> None:
         jvm: Any = spark._jvm
@@ -41,51 +41,52 @@ class Brokers:
         self._mapper = jackson.databind.ObjectMapper().setVisibility(fields, visible)
 
     def topics(self) -> dict[str, Topic]:
-        """Every topic of the cluster that may be seen, the internal ones aside; their partitions are not looked at."""
+        """Every visible topic of the cluster except internal ones; without their partitions."""
         listed = self._json(self._admin.listTopics().namesToListings().get())
-        return {name: Topic(_id(said), frozenset()) for name, said in listed.items()}
+        return {name: Topic(_id(described), frozenset()) for name, described in listed.items()}
 
     def described(self, names: Iterable[str]) -> dict[str, Topic]:
-        """The topics of these names, which must be there."""
+        """The topics with these names, which must exist."""
         wanted = self._jvm.java.util.ArrayList()
         for name in names:
             wanted.add(name)
-        told = self._json(self._admin.describeTopics(wanted).allTopicNames().get())
+        answer = self._json(self._admin.describeTopics(wanted).allTopicNames().get())
         return {
-            name: Topic(_id(said), frozenset(p["partition"] for p in said["partitions"])) for name, said in told.items()
+            name: Topic(_id(said), frozenset(p["partition"] for p in said["partitions"]))
+            for name, said in answer.items()
         }
 
     def ends(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
-        """(topic, partition) -> offsets of its first record, and behind its last."""
+        """(topic, partition) -> offset of its first record, and offset after its last one."""
         places = [(place, self._jvm.org.apache.kafka.common.TopicPartition(*place)) for place in partitions]
-        found = []
+        ends = []
         for spec in ("earliest", "latest"):
             asked = self._jvm.java.util.HashMap()
             at = getattr(self._jvm.org.apache.kafka.clients.admin.OffsetSpec, spec)()
             for _, partition in places:
                 asked.put(partition, at)
-            told = self._admin.listOffsets(asked).all().get()
-            found.append([int(told.get(partition).offset()) for _, partition in places])
-        earliest, latest = found
+            offsets = self._admin.listOffsets(asked).all().get()
+            ends.append([int(offsets.get(partition).offset()) for _, partition in places])
+        earliest, latest = ends
         return {place: (low, high) for (place, _), low, high in zip(places, earliest, latest, strict=True)}
 
     def matches(self, pattern: str, names: Iterable[str]) -> set[str]:
-        """The names that a Java regular expression matches as a whole.
+        """The names that match a Java regular expression as a whole.
 
         Raises:
-            ConfigError: it is not one.
+            ConfigError: it is not a regular expression.
         """
         from pyspark.errors import IllegalArgumentException
 
         try:
             regex = self._jvm.java.util.regex.Pattern.compile(pattern)
         except IllegalArgumentException as error:
-            said = str(error).splitlines()[0]
-            raise ConfigError(f"topics-pattern {pattern!r} is not a regular expression: {said}") from error
+            reason = str(error).splitlines()[0]
+            raise ConfigError(f"topics-pattern {pattern!r} is not a regular expression: {reason}") from error
         return {name for name in names if regex.matcher(name).matches()}
 
     def close(self) -> None:
-        """Ends the connection; the JVM may be gone."""
+        """Closes the connection; the JVM may have ended already."""
         with suppress(Exception):
             self._admin.close(self._jvm.java.time.Duration.ZERO)
 
@@ -96,8 +97,8 @@ class Brokers:
         return properties
 
     def _json(self, value: Any) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self._mapper.writeValueAsString(value))
-        return found
+        document: dict[str, Any] = json.loads(self._mapper.writeValueAsString(value))
+        return document
 
 
 def _id(said: dict[str, Any]) -> str | None:

@@ -16,7 +16,7 @@ _SOURCE |= {"max-records-per-batch": LIMIT}
 
 
 @pytest.mark.parametrize(
-    "before, after, drained",
+    "before, after, caught_up",
     [
         ({"shop": {"0": 10, "1": 20}}, {"shop": {"0": 60, "1": 67}}, True),  # 97 taken, 100 may have been cut to 98
         ({"shop": {"0": 10, "1": 20}}, {"shop": {"0": 60, "1": 68}}, False),
@@ -30,12 +30,12 @@ _SOURCE |= {"max-records-per-batch": LIMIT}
     ],
 )
 def test_a_batch_below_its_limit_was_the_last(
-    before: dict[str, dict[str, int]], after: dict[str, dict[str, int]], drained: bool
+    before: dict[str, dict[str, int]], after: dict[str, dict[str, int]], caught_up: bool
 ) -> None:
     topics = record_source(read({"source": _SOURCE, "sink": {"type": "delta", "path": "lake"}}).source)
-    assert topics.drained(json.dumps(before), json.dumps(after)) is drained
+    assert topics.caught_up(json.dumps(before), json.dumps(after)) is caught_up
 
 
 def test_what_the_first_batch_left_is_not_known() -> None:
     topics = record_source(read({"source": _SOURCE, "sink": {"type": "delta", "path": "lake"}}).source)
-    assert not topics.drained(None, json.dumps({"shop": {"0": 1}}))
+    assert not topics.caught_up(None, json.dumps({"shop": {"0": 1}}))

@@ -1,0 +1,94 @@
+"""The language of the project is checked, and the check finds what it forbids."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools import check_prose
+
+
+def test_the_project_is_in_plain_english(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (check_prose.main(), capsys.readouterr().err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        ("x = f'{x!r} is no decimal'", "'is no d' -> is not a …, or: has no …"),
+        ("x = f'{x!r} is no {kind}'", "'is no {' -> is not a …, or: has no …"),
+        ("x = 'the value is not a int'", "'not a int' -> an"),
+        ("x = 'a text of an kind'", "'of an kind' -> a"),
+        ("x = 1  # the record says", "'says' -> declares, contains, names, reports, shows"),
+        ("x = 1  # what a row told", "'told' -> declares, contains, names, reports, distinguishes"),
+        ("x = 1  # columns of ours", "'of ours' -> of this project, or the thing's name"),
+        ("def test_it_is_written_anew(): ...", "'anew' -> again"),
+        ("found = read()", "name found -> what it holds: `tables`, `schema`, `match`"),
+        ("self.drained = 1", "name drained -> `caught_up`"),
+        ("for said, other in rows: ...", "name said -> what it holds: `fields`, `statement`, `message`"),
+        ("def f(told_by: str): ...", "name told_by -> `declared`, `reported`, `inferred`"),
+    ],
+)
+def test_forbidden_words_are_findings(line: str, message: str) -> None:
+    assert next(check_prose.findings_in("x.py", f"\n{line}\n"))[1:] == (2, message)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x = 'there is no file'",
+        "x = 'the record is no longer there, which is no larger than one of a UUID or of an hour'",
+        "x = 'CREATE TABLE t (a INT)'",
+        "x = 'is no decimal'  # prose: the words of another program",
+        "x = 1  # what a row told  # prose: a quotation",
+        "read(found=1)",
+        "other.found = other.drained",
+        "from other import found\nx = found",
+        "# fonud, a list of foundations",
+    ],
+)
+def test_other_words_are_not(line: str) -> None:
+    assert list(check_prose.findings_in("x.py", line)) == []
+
+
+@pytest.mark.parametrize(
+    "docstring, message",
+    [
+        ("What a row has.", "docstring opens with 'What' -> a verb phrase, or a noun with what it is"),
+        ("From text to values.", "docstring opens with 'From' -> a verb phrase, or a noun with what it is"),
+        ("Reads a file.", "docstring repeats the name read_file -> the result, or what it is for"),
+    ],
+)
+def test_first_lines_of_docstrings_have_a_noun_or_a_verb(docstring: str, message: str) -> None:
+    text = f'def read_file() -> str:\n    """{docstring}"""\n'
+    assert list(check_prose.findings_in("x.py", text)) == [("text", 2, message)]
+    assert list(check_prose.findings_in("x.py", text.replace(docstring, "The text of the file at `path`."))) == []
+
+
+def test_blocks_of_a_page_are_not_prose() -> None:
+    page = "# Page\n```\nis no text\n```\nis no text\nis no text <!-- prose: an example -->\n"
+    assert list(check_prose.findings_in("x.md", page)) == [("text", 5, "'is no t' -> is not a …, or: has no …")]
+
+
+def test_a_clean_folder_is_taken_off_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "src/clean").mkdir(parents=True)
+    (tmp_path / "src/clean/a.py").write_text("x = 1\n")
+    (tmp_path / "src/b.py").write_text("found = 1\n# is no text\n")
+    monkeypatch.setattr(check_prose, "ROOT", tmp_path)
+    monkeypatch.setattr(check_prose, "UNCLEAN", {"text": ("src/clean",), "names": ("src",)})
+    assert list(check_prose.unclean()) == [
+        "src/b.py:2: 'is no t' -> is not a …, or: has no …",
+        "tools/check_prose.py: src/clean is clean: take it off UNCLEAN['text']",
+    ]
+
+
+def test_the_glossary_has_the_names_of_the_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (check_prose.ROOT / check_prose.GLOSSARY).read_text()
+    (tmp_path / "docs").mkdir()
+    (tmp_path / check_prose.GLOSSARY).write_text(page.replace("| `odd` |", "| `even` |"))
+    monkeypatch.setattr(check_prose, "ROOT", tmp_path)
+    assert list(check_prose.glossary()) == [
+        "docs/glossary.md: write the row | `odd` | `unmatched`; `fallback` for the path |",
+        "docs/glossary.md: `even` is not in NAMES of tools/check_prose.py",
+    ]

@@ -1,0 +1,370 @@
+#!/usr/bin/env python3
+"""Plain English: `check_prose.py` prints the phrases and names that this project does not use, and exits with 1 if there are any.
+
+Rule 1. Pages, docstrings, comments, messages and names of tests contain none of PHRASES.
+Rule 2. The first line of a docstring has a verb or a noun: it does not open with one of OPENINGS and does not repeat the name.
+Rule 3. A name is not one of NAMES, and no part of it is one of PARTS.
+Rule 4. docs/glossary.md lists the same names.
+Rule 5. UNCLEAN names the folders that are not clean yet. It only shrinks: a clean folder is taken off.
+
+A line may keep its words for a reason: `# prose: REASON` at its end, in pages `<!-- prose: REASON -->`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+GLOSSARY = Path("docs/glossary.md")
+
+# Folders and files with findings, by kind of finding.
+UNCLEAN: dict[str, tuple[str, ...]] = {
+    "text": (
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "bench",
+        "docs",
+        "docs/decisions",
+        "docs/reference",
+        "examples",
+        "src/changefeed/bench",
+        "src/changefeed/codec",
+        "src/changefeed/columnar",
+        "src/changefeed/connect",
+        "src/changefeed/frames",
+        "src/changefeed/frames/reshape",
+        "src/changefeed/model",
+        "src/changefeed/model/text",
+        "src/changefeed/mysql",
+        "src/changefeed/mysql/ddl",
+        "src/changefeed/pipeline",
+        "src/changefeed/pipeline/config",
+        "src/changefeed/pipeline/frontier",
+        "src/changefeed/pipeline/operations",
+        "src/changefeed/pipeline/pending",
+        "src/changefeed/pipeline/planning",
+        "src/changefeed/pipeline/store",
+        "src/changefeed/protocols",
+        "src/changefeed/protocols/canal_json",
+        "src/changefeed/protocols/debezium_mysql",
+        "src/changefeed/protocols/tencent_dts",
+        "src/changefeed/protocols/ticdc_avro",
+        "src/changefeed/protocols/ticdc_debezium",
+        "src/changefeed/protocols/ticdc_open",
+        "src/changefeed/sinks",
+        "src/changefeed/sinks/delta",
+        "src/changefeed/sinks/delta/native",
+        "src/changefeed/sinks/files",
+        "src/changefeed/sinks/kafka",
+        "src/changefeed/spark_runtime",
+        "src/changefeed/stages",
+        "src/changefeed/ticdc",
+        "src/changefeed/ticdc/dispatch",
+        "src/changefeed/wire",
+        "src/changefeed/wire/avro",
+        "tests",
+        "tests/bench",
+        "tests/cli",
+        "tests/cluster",
+        "tests/columnar",
+        "tests/data/debezium-mysql",
+        "tests/data/debezium-snapshots",
+        "tests/docs",
+        "tests/frames",
+        "tests/kernel",
+        "tests/model",
+        "tests/mysql/ddl",
+        "tests/pipeline",
+        "tests/pipeline/store",
+        "tests/protocols",
+        "tests/protocols/canal_json",
+        "tests/protocols/conformance",
+        "tests/protocols/debezium_mysql",
+        "tests/protocols/tencent_dts",
+        "tests/protocols/ticdc_avro",
+        "tests/protocols/ticdc_debezium",
+        "tests/protocols/ticdc_open",
+        "tests/record_log",
+        "tests/schema_registry",
+        "tests/services",
+        "tests/sinks",
+        "tests/sinks/delta_native",
+        "tests/sources",
+        "tests/spark_runtime",
+        "tests/stages",
+        "tests/ticdc",
+        "tests/wire",
+        "tests/wire/avro",
+        "tools",
+    ),
+    "names": (
+        "bench",
+        "examples",
+        "src/changefeed/bench",
+        "src/changefeed/cli",
+        "src/changefeed/codec",
+        "src/changefeed/columnar",
+        "src/changefeed/connect",
+        "src/changefeed/frames",
+        "src/changefeed/model",
+        "src/changefeed/model/text",
+        "src/changefeed/mysql",
+        "src/changefeed/mysql/ddl",
+        "src/changefeed/pipeline",
+        "src/changefeed/pipeline/config",
+        "src/changefeed/pipeline/frontier",
+        "src/changefeed/pipeline/operations",
+        "src/changefeed/pipeline/pending",
+        "src/changefeed/pipeline/planning",
+        "src/changefeed/pipeline/store",
+        "src/changefeed/protocols",
+        "src/changefeed/protocols/canal_json",
+        "src/changefeed/protocols/debezium_mysql",
+        "src/changefeed/protocols/tencent_dts",
+        "src/changefeed/protocols/ticdc_avro",
+        "src/changefeed/protocols/ticdc_debezium",
+        "src/changefeed/protocols/ticdc_open",
+        "src/changefeed/sinks",
+        "src/changefeed/sinks/delta",
+        "src/changefeed/sinks/delta/native",
+        "src/changefeed/sinks/files",
+        "src/changefeed/sinks/kafka",
+        "src/changefeed/sinks/memory",
+        "src/changefeed/sources/files",
+        "src/changefeed/sources/kafka",
+        "src/changefeed/spark_runtime",
+        "src/changefeed/stages",
+        "src/changefeed/ticdc",
+        "src/changefeed/ticdc/dispatch",
+        "src/changefeed/wire",
+        "src/changefeed/wire/avro",
+        "tests/bench",
+        "tests/cli",
+        "tests/cluster",
+        "tests/columnar",
+        "tests/docs",
+        "tests/frames",
+        "tests/kernel",
+        "tests/model",
+        "tests/mysql/ddl",
+        "tests/pipeline",
+        "tests/pipeline/store",
+        "tests/protocols",
+        "tests/protocols/canal_json",
+        "tests/protocols/conformance",
+        "tests/protocols/debezium_mysql",
+        "tests/protocols/tencent_dts",
+        "tests/protocols/ticdc_avro",
+        "tests/protocols/ticdc_debezium",
+        "tests/protocols/ticdc_open",
+        "tests/record_log",
+        "tests/schema_registry",
+        "tests/services",
+        "tests/sinks",
+        "tests/sinks/delta_native",
+        "tests/sources",
+        "tests/spark_runtime",
+        "tests/stages",
+        "tests/ticdc",
+        "tests/wire",
+        "tests/wire/avro",
+        "tools",
+    ),
+}
+
+# What is wrong, and what to write.
+PHRASES: dict[str, str] = {
+    r"(?<!\bthere )\b(?:is|are|was|were) no (?!longer\b|more\b|different\b|\w+er\b)[\w{'`]": "is not a …, or: has no …",
+    r"\b(?:is|be|not|as|of|with|in|for|to|by|from|than|like|has) a [`'\"]?(?:[aeio](?!ne\b|nce\b|ne-)|un(?!i))\w+": (
+        "an"
+    ),
+    r"\b(?:is|be|not|as|of|with|in|for|to|by|from|than|like|has) an [`'\"]?(?:[bcdfgjkpqtvwyz][aeiou]|uni|one\b)\w*": "a",
+    r"\b(?:told|tells)\b": "declares, contains, names, reports, distinguishes",
+    r"\b(?:said|says)\b": "declares, contains, names, reports, shows",
+    r"\b(?:knows|knew|hears|heard|speaks|spoken)\b": "has, contains, supports, receives",
+    r"\bof ours\b": "of this project, or the thing's name",
+    r"\bof today\b": "current",
+    r"\belsewhere\b": "name the place",
+    r"\banew\b": "again",
+    r"\b(?:is|are|was) beyond\b|\bbeyond the\b": "outside, after, more than, not supported",
+    r"\bas one likes\b": "in any order",
+    r"\bthere is but\b": "there is only",
+    r"\bNone for nothing\b": "None if empty",
+    r"\bwho(?:so)?ever\b": "name the person or the part",
+    r"\b(?:its|their|our) business\b": "name the part that handles it",
+    r"\bnobody's\b": "not used",
+    r"\bwhose turn\b": "who has to act",
+}
+
+# First words of a docstring that make it a clause without its noun.
+OPENINGS = ("What", "Who", "Whoever", "Whose", "Whom", "How", "Of", "As", "From", "Where", "Which", "Whence")
+
+# A name, and what to write: what the value holds, or the term of docs/glossary.md.
+NAMES: dict[str, str] = {
+    "found": "what it holds: `tables`, `schema`, `match`",
+    "said": "what it holds: `fields`, `statement`, `message`",
+    "told": "`declared`, `reported`, `inferred`",
+    "given": "what it holds: `options`, `value`",
+    "here": "what it holds: `table`, `current`",
+    "odd": "`unmatched`; `fallback` for the path",
+    "taught": "`registered`",
+    "learn": "`register`",
+    "beyond": "`unsupported`, or what lies there",
+    "lane": "`partition`, `stream`",
+    "rests": "`requires`",
+    "as_read": "`verbatim`",
+    "self_telling": "`self_describing`",
+    "everywhere": "`broadcast`",
+    "elsewhere": "`foreign`",
+    "stamp": "`write_id`",
+    "token": "`source_offset`, or what it holds",
+    "reach": "`frontier`",
+    "horizon": "`frontier`",
+    "manner": "`encoding`, `representation`",
+    "drained": "`caught_up`",
+    "settled": "`idle`",
+    "spoken": "`capabilities`",
+}
+PARTS = ("said", "told", "taught", "lane", "elsewhere")
+
+_PHRASES = [(re.compile(pattern, re.IGNORECASE), advice) for pattern, advice in PHRASES.items()]
+_ANY_PHRASE = re.compile("|".join(PHRASES), re.IGNORECASE)
+_OPENING = re.compile(rf"(?:{'|'.join(OPENINGS)})\b")
+_NAME = re.compile(
+    rf"(?<![.\w])(?:self\.|cls\.)?((?!test_)(?:{'|'.join(NAMES)}|(?:\w+_)?(?:{'|'.join(PARTS)})(?:_\w+)?))(?![\w=])"
+)
+_ALLOWED = re.compile(r"(?:#|<!--) prose: \w")
+# Strings and comments: the only places of a module where prose is.
+_TEXT = re.compile(
+    r"""[rR]?[fFbB]?[rR]?(?:\"{3}(?:\\.|[^\\])*?\"{3}|'{3}(?:\\.|[^\\])*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|\#[^\n]*""",
+    re.DOTALL,
+)
+_TEST = re.compile(r"^ *(?:async )?def (test_\w+)", re.MULTILINE)
+_FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_ROW = re.compile(r"^\| `([a-z_]+)` \| (.+?) \|$", re.MULTILINE)
+
+Finding = tuple[str, int, str]
+"""Kind of finding ("text" or "names"), line, message."""
+
+
+def main() -> int:
+    """Prints the findings on stderr; exit code 1 if there are any."""
+    findings = [*unclean(), *glossary()]
+    for finding in findings:
+        print(finding, file=sys.stderr)
+    return 1 if findings else 0
+
+
+def unclean() -> Iterator[str]:
+    """Rules 1, 2, 3 and 5."""
+    listed = {(kind, place): 0 for kind, places in UNCLEAN.items() for place in places}
+    for path in files():
+        name = path.relative_to(ROOT).as_posix()
+        for kind, line, message in findings_in(name, path.read_text(encoding="utf-8")):
+            places = listed.keys() & {(kind, name), (kind, name.rpartition("/")[0])}
+            for listing in places:
+                listed[listing] += 1
+            if not places:
+                yield f"{name}:{line}: {message}"
+    for (kind, place), count in listed.items():
+        if not count:
+            yield f"tools/check_prose.py: {place} is clean: take it off UNCLEAN[{kind!r}]"
+
+
+def files() -> Iterator[Path]:
+    """Every page and every module, but not those that quote what is forbidden."""
+    for folder in ("src", "tests", "tools", "bench", "examples", "docs"):
+        for suffix in ("py", "md"):
+            paths = sorted((ROOT / folder).rglob(f"*.{suffix}"))
+            yield from (
+                path for path in paths if path.name not in ("check_prose.py", "test_check_prose.py", "glossary.md")
+            )
+    yield from sorted(ROOT.glob("*.md"))
+
+
+def findings_in(name: str, text: str) -> Iterator[Finding]:
+    """The findings of a page or a Python file, by its name."""
+    if name.endswith(".md"):
+        prose = _FENCE.sub(lambda block: "\n" * block[0].count("\n"), text)
+        yield from phrases(prose, 0, len(prose))
+        return
+    for part in _TEXT.finditer(text):
+        yield from phrases(text, part.start(), part.end())
+        if part[0].startswith('"""'):
+            yield from docstring(text, part)
+    for test in _TEST.finditer(text):
+        yield from (
+            ("text", _line(text, test.start()), message) for _, _, message in phrases(test[1].replace("_", " "), 0)
+        )
+    yield from names(text)
+
+
+def phrases(text: str, start: int, end: int = 1 << 30) -> Iterator[Finding]:
+    """The findings of Rule 1 between two places of a text."""
+    for match in _ANY_PHRASE.finditer(text, start, end):
+        if not _allowed(text, match.start(), end):
+            advice = next(advice for pattern, advice in _PHRASES if pattern.match(text, match.start()))
+            yield "text", _line(text, match.start()), f"{match[0]!r} -> {advice}"
+
+
+def docstring(text: str, part: re.Match[str]) -> Iterator[Finding]:
+    """The findings of Rule 2, if a string in triple quotes is a docstring."""
+    before = text[: part.start()]
+    if before.strip() and not (before.rstrip().endswith(":") and before.endswith("    ")):
+        return
+    if _allowed(text, part.start(), part.end()):
+        return
+    first, line = part[0].strip('"').strip().partition("\n")[0], _line(text, part.start())
+    if opening := _OPENING.match(first):
+        yield "text", line, f"docstring opens with {opening[0]!r} -> a verb phrase, or a noun with what it is"
+    defined = re.findall(r"(?:def|class) (\w+)", before[-600:])
+    if defined and _words(first) == _words(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", defined[-1])):
+        yield "text", line, f"docstring repeats the name {defined[-1]} -> the result, or what it is for"
+
+
+def names(text: str) -> Iterator[Finding]:
+    """The findings of Rule 3, one for each name. Names that are imported belong to their own file."""
+    code = _TEXT.sub(lambda part: "\n" * part[0].count("\n") or " ", text)
+    seen = set(re.findall(r"\w+", " ".join(re.findall(r"import (\([^)]*\)|[^\n]*)", code))))
+    for name in _NAME.finditer(code):
+        line = _line(code, name.start())
+        if name[1] not in seen and not _ALLOWED.search(text.split("\n", line)[line - 1]):
+            seen.add(name[1])
+            word = name[1] if name[1] in NAMES else next(p for p in PARTS if p in name[1].split("_"))
+            yield "names", line, f"name {name[1]} -> {NAMES[word]}"
+
+
+def glossary() -> Iterator[str]:
+    """Rule 4."""
+    path = ROOT / GLOSSARY
+    listed = dict(_ROW.findall(path.read_text(encoding="utf-8"))) if path.exists() else {}
+    for name in NAMES:
+        if listed.get(name) != NAMES[name]:
+            yield f"{GLOSSARY}: write the row | `{name}` | {NAMES[name]} |"
+    for name in sorted(listed.keys() - NAMES.keys()):
+        yield f"{GLOSSARY}: `{name}` is not in NAMES of tools/check_prose.py"
+
+
+def _allowed(text: str, start: int, end: int) -> bool:
+    """Whether a reason stands at the end of the line, or behind the string that it belongs to."""
+    line = text[start : text.find("\n", start) % (len(text) + 1)]
+    last = text[min(end, len(text)) :].partition("\n")[0]
+    return bool(_ALLOWED.search(line) or _ALLOWED.search(last))
+
+
+def _words(text: str) -> set[str]:
+    words = re.findall(r"[a-z]+", text.lower().replace("_", " "))
+    return {word.removesuffix("s") for word in words if word not in ("a", "an", "the", "of")}
+
+
+def _line(text: str, start: int) -> int:
+    return text.count("\n", 0, start) + 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
