@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from changefeed.columnar.families import Families
 from changefeed.errors import ProtocolError, SchemaError
-from changefeed.model.batch import RECORDS, BatchBuilder, Decoded
+from changefeed.model.batch import RECORDS, BatchBuilder, Decoded, TableBatch
 from changefeed.model.event import Control, DeadLetter, Heartbeat, Instant, TransactionMark
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape, canonical
@@ -45,6 +45,7 @@ from changefeed.wire import protobuf
 
 _HINT = ' Is "protocol" right for this topic?'
 _MAX_DEAD = 100
+_POSTGRES = tuple(f'{{"sourceType":{m.SOURCES["pgsql"]}{end}' for end in ",}")
 _PLACELESS = Place("", 0, 0)
 _UNIT = "s"
 _PLAIN: Mapping[str, Any] = MappingProxyType({})
@@ -137,6 +138,10 @@ class Decoder:
             _add(event, place, {**lane, **({} if number else extra)}, rows, answer.control)
         answer.tables.extend(rows.build())
         return answer if found else None
+
+    def is_for_kernel(self, table: TableBatch) -> bool:
+        """Whether the kernel may register the shape of these rows: the type names of PostgreSQL are not MySQL's."""
+        return not table.rows.column("origin")[0].as_py().startswith(_POSTGRES)
 
     def forget(self) -> None:
         """Lets go of the shapes, not of what waits."""
