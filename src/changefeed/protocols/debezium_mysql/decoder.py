@@ -196,7 +196,7 @@ class Decoder:
         if key is not None and not _is_own(key.payload, row.row):
             origin["key"] = java_json.write(key.payload)
         images = Images(self._options.unavailable_value_placeholder)
-        images.tell(names, [row.row])
+        images.infer(names, [row.row])
         if row.op == "delete" and value is not None:
             self._deleted[place.topic, place.partition] = place.offset
         if row.op == "delete":
@@ -242,7 +242,7 @@ class Decoder:
         if value.schema is None:
             if any(tree.keys() != present[-1].keys() for tree in present):
                 raise SchemaError("before and after have other columns")
-            images.tell(present[-1], present)
+            images.infer(present[-1], present)
         fields = family.fields
         if "absent" in origin:
             fields = tuple(f for f in fields if f.column.name in (before or {}))

@@ -59,7 +59,7 @@ _GEOMETRIES = {frozenset({"wkb", "srid"}): "geometry", frozenset({"x", "y", "wkb
 NULL = ColumnType("null")
 
 
-def tell(values: list[Any]) -> ColumnType | None:
+def infer(values: list[Any]) -> ColumnType | None:
     """The type that the values of one column in one row tell, None for NULL alone.
 
     Numbers of several kinds are decimals; anything else that differs is the text as sent.

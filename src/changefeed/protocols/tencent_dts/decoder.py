@@ -261,12 +261,12 @@ class Decoder:
         names = header.get("schemaName", ""), header.get("tableName", "")
         transaction = {"id": header["gtid"]} if header.get("gtid") else None
 
-        kept: dict[int, tuple[Family, list[Any]]] = {}
+        counts: dict[int, tuple[Family, int]] = {}
 
         def family(before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> Family:
             described = (*names, columns, postgres, before, after)
             found = self._families.of(described, lambda: Family(*described))
-            kept.setdefault(id(found), (found, list(found.shapes)))
+            counts.setdefault(id(found), (found, len(found.shapes)))
             return found
 
         spans: list[Span] = event.get("rows", [])
@@ -276,8 +276,8 @@ class Decoder:
                 row.origin = {**entry.origin, **({"row": number} if len(spans) > 1 else {}), **row.origin}
                 yield Changed(m.OPS[kind], row, seconds, transaction, sequence)
         except ProtocolError:
-            for found, shapes in kept.values():
-                found.shapes[:] = shapes  # those of dead rows are nobody's
+            for found, count in counts.values():
+                found.shapes.truncate(count)  # shapes of dead rows
             raise
 
     def _columns(self, data: bytes, spans: list[Span]) -> tuple[Described, ...]:

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from changefeed.columnar import families
+from changefeed.columnar.families import ShapeFamily
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.table import Column, TableShape, canonical
 from changefeed.model.types import ColumnType
@@ -92,7 +92,10 @@ class Family:
     postgres: bool
     before: tuple[str, ...] | None
     after: tuple[str, ...] | None
-    shapes: list[tuple[tuple[Manner | None, ...], TableShape]] = field(default_factory=list)
+    shapes: ShapeFamily[Manner] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.shapes = ShapeFamily(self._completed)
 
     @property
     def is_bare(self) -> bool:
@@ -101,17 +104,14 @@ class Family:
 
     def shape(self, manners: Sequence[Manner | None]) -> TableShape:
         """The shape of a row; `manners` are those of its columns in order, None for NULL."""
-        for known, shape in self.shapes:
-            if all(sent is None or sent == have for sent, have in zip(manners, known, strict=True)):
-                return shape
+        return self.shapes.shape(manners)
+
+    def _completed(self, manners: Sequence[Manner | None]) -> tuple[Sequence[Manner | None], TableShape]:
         sent_types = [
             types.column_type(d.original, m, self.postgres) for d, m in zip(self.columns, manners, strict=True)
         ]
         made = tuple(m or usual(t) for m, t in zip(manners, sent_types, strict=True))
-        shape = self._make(sent_types, made)
-        if len(self.shapes) < families.LIMIT:
-            self.shapes.append((made, shape))
-        return shape
+        return made, self._make(sent_types, made)
 
     def _make(self, sent_types: list[ColumnType], manners: Sequence[Manner | None]) -> TableShape:
         wire = {}

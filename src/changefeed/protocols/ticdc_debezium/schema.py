@@ -122,7 +122,7 @@ def _field(member: dict[str, Any], where: str) -> Field:
     if type(optional) is not bool:
         raise SchemaError(f"{show(optional)} is not a boolean - at `{where}.optional`")
     try:
-        kind = types.told(member)
+        kind = types.declared(member)
     except ProtocolError as error:
         raise ProtocolError(f"{error}{at(where)}", reason=error.reason) from error
     return Field(name, kind, optional, "default" in member, reader(kind), writer(kind))
