@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from changefeed.errors import ProtocolError
 from changefeed.protocols.ticdc_avro.checksum import checksum
-from changefeed.protocols.ticdc_avro.families import Family, Image
 from changefeed.protocols.ticdc_avro.schemas import understand
+from changefeed.protocols.ticdc_avro.shapes import Family, Image
 from changefeed.wire import avro
 from tests.examples import large_examples
 from tests.kernel.agreement import speaking, topical

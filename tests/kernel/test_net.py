@@ -15,7 +15,7 @@ from changefeed.model.batch import Decoded, record_batch
 from changefeed.protocols.base import FragmentDecoder
 from changefeed.protocols.debezium_mysql import decoder as debezium
 from changefeed.protocols.tencent_dts import decoder as dts
-from changefeed.protocols.tencent_dts import entries
+from changefeed.protocols.tencent_dts import envelope
 from tests.kernel.agreement import made
 from tests.kernel.test_shapes import DEBEZIUM
 from tests.protocols.tencent_dts.records import data_of, dml, number, split
@@ -142,7 +142,7 @@ def test_a_tombstone_is_still_that_of_the_delete_before_it(mode: Any, broken: li
 def test_incomplete_groups_wait_on_where_a_record_between_them_raises(
     mode: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = entries.read_entry
+    real = envelope.read_entry
 
     def read_entry(data: bytes, *span: int) -> Any:
         if b"poison" in data[span[0] : span[1]]:

@@ -7,10 +7,10 @@ from typing import Any
 
 from changefeed.protocols.base import Capabilities, Form, KernelTwin, Protocol
 from changefeed.protocols.debezium_mysql.decoder import NAME, Decoder
-from changefeed.protocols.debezium_mysql.definition import redefine
 from changefeed.protocols.debezium_mysql.encoder import Encoder
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.recognize import likely, recognize
+from changefeed.protocols.debezium_mysql.redefine import redefine
 from changefeed.wire import base64_text
 
 _CARRIES = frozenset(

@@ -13,10 +13,10 @@ from changefeed.connect import java_json
 from changefeed.errors import ProtocolError, SchemaError, UnsupportedError
 from changefeed.model.table import TableShape
 from changefeed.model.types import ColumnType
-from changefeed.protocols.debezium_mysql import loose
 from changefeed.protocols.debezium_mysql.shapes import Family, Field, Shown
-from changefeed.protocols.debezium_mysql.times import Irregular, Moment
-from changefeed.protocols.debezium_mysql.writing import write_irregular, writing
+from changefeed.protocols.debezium_mysql.values import schemaless
+from changefeed.protocols.debezium_mysql.values.times import Irregular, Moment
+from changefeed.protocols.debezium_mysql.values.writing import write_irregular, writing
 from changefeed.wire import base64_text
 
 Values = dict[str, Any]
@@ -40,7 +40,7 @@ class Images:
     def infer(self, names: Iterable[str], trees: list[Tree]) -> None:
         """Infers the columns' types from the values of both images, where there is no schema."""
         for name in names:
-            inferred = loose.infer([tree[name] for tree in trees])
+            inferred = schemaless.infer([tree[name] for tree in trees])
             if inferred is not None:
                 self._shown[name] = self._types[name] = inferred
 
@@ -60,7 +60,7 @@ class Images:
     def _value(self, f: Field, value: Any, side: str, prefix: str) -> Any:
         name = f.column.name
         try:
-            ready = loose.read(value, self._types[name]) if f.read is None else f.read(value)
+            ready = schemaless.read(value, self._types[name]) if f.read is None else f.read(value)
         except ProtocolError as error:
             raise SchemaError(f"{error} - at `{side}.{name}`") from error
         if type(ready) is Moment:
@@ -99,7 +99,7 @@ class Images:
 
 
 def _written(f: Field, t: ColumnType, ready: Any, irregular: bytes | None, numeric: bool) -> str | None:
-    node = f.node if f.node is not None else loose.node(t)
+    node = f.node if f.node is not None else schemaless.node(t)
     try:
         tree = writing(t, node, numeric=numeric)(ready) if irregular is None else write_irregular(irregular, node)
     except (UnsupportedError, ProtocolError):

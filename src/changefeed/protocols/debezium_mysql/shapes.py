@@ -27,8 +27,8 @@ from changefeed.connect.parts import Block, Part
 from changefeed.connect.schema import Node
 from changefeed.model.table import Column, TableShape, canonical
 from changefeed.model.types import ColumnType
-from changefeed.protocols.debezium_mysql import loose
-from changefeed.protocols.debezium_mysql.reading import Read, reading
+from changefeed.protocols.debezium_mysql.values import schemaless
+from changefeed.protocols.debezium_mysql.values.reading import Read, reading
 
 MARK = '{"protocol":"debezium-mysql",'
 # What a value shows of its column's type: fraction digits, or without schema the type.
@@ -80,7 +80,9 @@ class Family:
 
     def _completed(self, shown: Sequence[Shown | None]) -> tuple[Sequence[Shown | None], TableShape]:
         open_types = [f.column.type for f in self.fields if f.open]
-        known = tuple(0 if one is None and t != loose.NULL else one for one, t in zip(shown, open_types, strict=True))
+        known = tuple(
+            0 if one is None and t != schemaless.NULL else one for one, t in zip(shown, open_types, strict=True)
+        )
         left = iter(shown)
         columns = tuple(_typed(f.column, next(left)) if f.open else f.column for f in self.fields)
         return known, TableShape(self.database, self.table, columns, wire=self.wire)
@@ -89,7 +91,7 @@ class Family:
 def _typed(column: Column, shown: Shown | None) -> Column:
     if isinstance(shown, ColumnType):
         return replace(column, type=shown)
-    if column.type == loose.NULL:
+    if column.type == schemaless.NULL:
         return column
     return replace(column, type=ColumnType(column.type.name, length=shown or None))
 
@@ -109,7 +111,7 @@ def _field(node: Node, keys: tuple[str, ...] | None) -> Field:
 
 def without_schema(names: tuple[str, ...], keys: tuple[str, ...] | None) -> tuple[Field, ...]:
     """The columns of a row of which only names are known."""
-    return tuple(Field(Column(name, loose.NULL, None, name in (keys or ())), None, None, True) for name in names)
+    return tuple(Field(Column(name, schemaless.NULL, None, name in (keys or ())), None, None, True) for name in names)
 
 
 def wire_text(key: Part | None, value: Part) -> str:

@@ -8,8 +8,7 @@ from typing import Any
 from changefeed.protocols.base import Capabilities, Form, KernelTwin, Protocol
 from changefeed.protocols.tencent_dts.decoder import Decoder
 from changefeed.protocols.tencent_dts.encoder import Encoder
-from changefeed.protocols.tencent_dts.letters import NAME
-from changefeed.protocols.tencent_dts.options import Options
+from changefeed.protocols.tencent_dts.options import NAME, Options
 from changefeed.protocols.tencent_dts.recognize import recognize
 
 

@@ -23,7 +23,6 @@ from changefeed.model.table import Column, TableShape
 from changefeed.protocols.base import Stores
 from changefeed.protocols.ticdc_avro import marks
 from changefeed.protocols.ticdc_avro.checksum import checksum
-from changefeed.protocols.ticdc_avro.families import schemas_of
 from changefeed.protocols.ticdc_avro.names import full_namespace, sanitise, subject
 from changefeed.protocols.ticdc_avro.options import NAME, NO_REGISTRY, Options
 from changefeed.protocols.ticdc_avro.schema_text import (
@@ -38,6 +37,7 @@ from changefeed.protocols.ticdc_avro.schema_text import (
     value_text,
 )
 from changefeed.protocols.ticdc_avro.schemas import RowSchema, understand
+from changefeed.protocols.ticdc_avro.shapes import schemas_of
 from changefeed.protocols.ticdc_avro.values import Write, write_irregular, writer
 from changefeed.ticdc import tso
 from changefeed.ticdc.zone import zone

@@ -7,10 +7,10 @@ from typing import Any
 
 from changefeed.protocols.base import Capabilities, Form, KernelTwin, Protocol
 from changefeed.protocols.ticdc_debezium.decoder import NAME, Decoder
-from changefeed.protocols.ticdc_debezium.definition import redefine
 from changefeed.protocols.ticdc_debezium.encoder import Encoder
 from changefeed.protocols.ticdc_debezium.options import Options
 from changefeed.protocols.ticdc_debezium.recognize import likely, recognize
+from changefeed.protocols.ticdc_debezium.redefine import redefine
 
 _CARRIES = frozenset(
     {

@@ -19,7 +19,7 @@ from typing import Any
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.types import ColumnType
 from changefeed.protocols.ticdc_debezium import types
-from changefeed.protocols.ticdc_debezium.document import by_text
+from changefeed.protocols.ticdc_debezium.parts import by_text
 from changefeed.protocols.ticdc_debezium.values import Read, Write, reader, writer
 from changefeed.wire import strict_json
 from changefeed.wire.json_form import at, mapping, refuse_others, show, string

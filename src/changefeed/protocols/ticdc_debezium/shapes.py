@@ -21,8 +21,8 @@ from changefeed.columnar.families import ShapeFamily
 from changefeed.errors import SchemaError
 from changefeed.model.table import Column, TableShape, canonical
 from changefeed.model.types import ColumnType
+from changefeed.protocols.ticdc_debezium.envelope import CONNECTOR
 from changefeed.protocols.ticdc_debezium.schema import Fields, key_schema, row_schema
-from changefeed.protocols.ticdc_debezium.source import CONNECTOR
 from changefeed.wire.json_form import show
 
 _NOTHING_SHOWN = ColumnType("null")

@@ -25,9 +25,9 @@ from changefeed.connect import java_json
 from changefeed.connect.schema import Node
 from changefeed.model.types import ColumnType
 from changefeed.mysql.type_codes import MOST_DIMENSIONS
-from changefeed.protocols.debezium_mysql import numbers
-from changefeed.protocols.debezium_mysql.reading import reading
-from changefeed.protocols.debezium_mysql.times import as_number
+from changefeed.protocols.debezium_mysql.values import numbers
+from changefeed.protocols.debezium_mysql.values.reading import reading
+from changefeed.protocols.debezium_mysql.values.times import as_number
 from changefeed.wire.floats import float32
 from changefeed.wire.strict_json import Number
 
