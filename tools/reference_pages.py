@@ -18,7 +18,6 @@ import msgspec
 
 from changefeed import errors
 from changefeed.cli import COMMANDS, failure
-from changefeed.codec.decoding import _KERNELS
 from changefeed.frames.types import sink_type
 from changefeed.model.types import BINARIES, GEOMETRIES, INTEGERS, TEXTS, ColumnType
 from changefeed.pipeline.config.definition import Definition
@@ -64,7 +63,7 @@ def protocols() -> str:
     rows = []
     for name in PROTOCOLS:
         known = protocol(name)
-        reads = "Rust" if name in _KERNELS else "Python"
+        reads = "Rust" if known.kernel is not None else "Python"
         writes = "Rust" if issubclass(cast(type, known.encoder), ColumnEncoder) else "Python"
         folder = f"src/changefeed/protocols/{name.replace('-', '_')}"
         rows.append((f"[`{name}`]({folder}/README.md): {known.title}", reads, writes, _cut(known)))

@@ -15,16 +15,77 @@ from typing import Any, NamedTuple, TypeAlias
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _DEEP = b"[" * 60 + b"]" * 60
 VALUES = (
-    *(b"null", b"null", b"true", b"false", b'""', b"0", b"-0", b"1", b"-1", b"0.0", b"1.0", b"1.5", b"1E5", b"1e400", b"4.9E-324"),
+    *(
+        b"null",
+        b"null",
+        b"true",
+        b"false",
+        b'""',
+        b"0",
+        b"-0",
+        b"1",
+        b"-1",
+        b"0.0",
+        b"1.0",
+        b"1.5",
+        b"1E5",
+        b"1e400",
+        b"4.9E-324",
+    ),
     *(b"18446744073709551615", b"18446744073709551616", b"-9223372036854775808", b"9223372036854775807", b"2147483648"),
     *(b"NaN", b'"NaN"', b'"Infinity"', b"Infinity", b"12345678901234567.125", b"0.1000000000000000055511151231257827"),
     *(b'"2026-01-02 03:04:05"', b'"2026-01-02 03:04:05.1"', b'"2026-01-02 03:04:05.123456"', b'"0000-00-00 00:00:00"'),
-    *(b'"2026-01-02T03:04:05Z"', b'"2026-01-02T03:04:05.123Z"', b'"2026-01-02T03:04:05.123456Z"', b'"2026-02-30T00:00:00Z"'),
-    *(b'"2026-01-02"', b'"2026-02-30"', b'"-838:59:59"', b'"839:00:00"', b'"AAE="', b'"AAE"', b'"12.50"', b'"1e5"', b"{}", b"[]"),
-    *(b'"\\ud800"', b'"\\ud83d\\ude00"', b'"\\ufffd"', b'"\xef\xbf\xbd"', b'"\xff"', b'"\xed\xa0\x80"', b'"\\u0000"', b'"a\\/b"', b'"\x00"'),
-    *(b'"__debezium_unavailable_value"', b'"X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="', b'{"a":{"b":[1,null]}}', b'"naif"'),
+    *(
+        b'"2026-01-02T03:04:05Z"',
+        b'"2026-01-02T03:04:05.123Z"',
+        b'"2026-01-02T03:04:05.123456Z"',
+        b'"2026-02-30T00:00:00Z"',
+    ),
+    *(
+        b'"2026-01-02"',
+        b'"2026-02-30"',
+        b'"-838:59:59"',
+        b'"839:00:00"',
+        b'"AAE="',
+        b'"AAE"',
+        b'"12.50"',
+        b'"1e5"',
+        b"{}",
+        b"[]",
+    ),
+    *(
+        b'"\\ud800"',
+        b'"\\ud83d\\ude00"',
+        b'"\\ufffd"',
+        b'"\xef\xbf\xbd"',
+        b'"\xff"',
+        b'"\xed\xa0\x80"',
+        b'"\\u0000"',
+        b'"a\\/b"',
+        b'"\x00"',
+    ),
+    *(
+        b'"__debezium_unavailable_value"',
+        b'"X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="',
+        b'{"a":{"b":[1,null]}}',
+        b'"naif"',
+    ),
 )
-NAMES = (b'"id"', b'"ID"', b'"a"', b'""', b'"op"', b'"v"', b'"t"', b'"h"', b'"f"', b'"\\u0069d"', b'"a\\u0000b"', b'"\xff"', b'"payload"')
+NAMES = (
+    b'"id"',
+    b'"ID"',
+    b'"a"',
+    b'""',
+    b'"op"',
+    b'"v"',
+    b'"t"',
+    b'"h"',
+    b'"f"',
+    b'"\\u0069d"',
+    b'"a\\u0000b"',
+    b'"\xff"',
+    b'"payload"',
+)
 _COMMA = ord(",")
 _DATA, _EVENT, _DML, _ROW = 4, 2, 2, 3  # fields of tencent-dts: of an envelope, an entry, an event, a DML event
 Field: TypeAlias = tuple[int, int, Any]
@@ -55,7 +116,9 @@ def in_bytes(data: bytes, donor: bytes, rng: random.Random) -> bytes:
             start = rng.randrange(len(donor) + 1)
             out[at : at + rng.randrange(9)] = donor[start : start + rng.randrange(9)]
         case 5:
-            out[at:at] = rng.choice((b"1e400", b"-0", b"9" * 20, b"9" * 5000, b"null", b'""', b"\\ud800", b"[[[", b" ", b"\n"))
+            out[at:at] = rng.choice(
+                (b"1e400", b"-0", b"9" * 20, b"9" * 5000, b"null", b'""', b"\\ud800", b"[[[", b" ", b"\n")
+            )
         case 6:
             del out[at:]
         case 7:
@@ -83,7 +146,12 @@ def in_json(data: bytes, rng: random.Random, times: int = 1) -> bytes:
 @lru_cache(4096)
 def _tree(data: bytes) -> Node | None:
     tokens = [(found.start(), found.end()) for found in _TOKEN.finditer(data)]
-    if not tokens or tokens[0][0] or tokens[-1][1] < len(data) or any(one[1] != next[0] for one, next in pairwise(tokens)):
+    if (
+        not tokens
+        or tokens[0][0]
+        or tokens[-1][1] < len(data)
+        or any(one[1] != next[0] for one, next in pairwise(tokens))
+    ):
         return None  # white space, or no JSON
     try:
         tree, at = _parsed(data, tokens, 0)
@@ -147,7 +215,9 @@ def _scalar(old: bytes, rng: random.Random) -> bytes:
     if rng.random() < 0.002:
         return rng.choice((b"9" * 5000, b"1." + b"3" * 5000, b'"' + b"x" * 5000 + b'"', _DEEP))
     if old[:1].isdigit() and rng.random() < 0.3:
-        return b"%d" % rng.choice((int(old[:15] if old[:15].isdigit() else 0) + rng.choice((1, -1, 1000)), rng.getrandbits(64)))
+        return b"%d" % rng.choice(
+            (int(old[:15] if old[:15].isdigit() else 0) + rng.choice((1, -1, 1000)), rng.getrandbits(64))
+        )
     return rng.choice(VALUES)
 
 
@@ -208,9 +278,17 @@ def _changed_fields(fields: tuple[Field, ...], rng: random.Random, depth: int) -
             case 4:
                 new = (number, 2 - kind, b"x" if kind == 0 else 5)
             case _ if kind == 0:
-                new = (number, 0, rng.choice((0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15, value ^ 1, 2**31, 2**63, 2**64 - 1)))
+                new = (
+                    number,
+                    0,
+                    rng.choice((0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15, value ^ 1, 2**31, 2**63, 2**64 - 1)),
+                )
             case _:
-                new = (number, 2, rng.choice((in_bytes(value, value, rng), b"", b"\0", b"utf8", b"latin1", b"1.50", value[::-1])))
+                new = (
+                    number,
+                    2,
+                    rng.choice((in_bytes(value, value, rng), b"", b"\0", b"utf8", b"latin1", b"1.50", value[::-1])),
+                )
     return (*fields[:at], new, *fields[at + 1 :])
 
 
@@ -269,7 +347,9 @@ def framed(change: Change) -> Change:
 def single_messages(key: bytes | None, value: bytes | None) -> list[tuple[bytes, bytes]]:
     """Keys and values of Open Protocol records with one message each; none, if there is one only."""
     (head, keys), (_, values) = _messages(key or b""), _messages(value or b"")
-    return [(_framed(head, [k]), _framed(b"", [v])) for k, v in zip(keys, values, strict=False)] if len(keys) > 1 else []
+    return (
+        [(_framed(head, [k]), _framed(b"", [v])) for k, v in zip(keys, values, strict=False)] if len(keys) > 1 else []
+    )
 
 
 def single_rows(key: bytes | None, value: bytes | None) -> list[tuple[bytes | None, bytes]]:

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from changefeed.codec import decoding
+from changefeed.codec.kernel_decoder import KernelDecoder
 from changefeed.model.batch import Decoded, record_batch
 from changefeed.protocols.base import Decoder, Stores
 from tests.kernel.differing import difference
@@ -67,10 +68,10 @@ class Both:
         self.pair = decoding.decoder(protocol, named, stores, kernel="on")
 
     @property
-    def odd(self) -> int:
+    def unmatched(self) -> int:
         """How many records the kernel did not take."""
-        assert isinstance(self.pair, decoding.Pair)
-        return self.pair.odd
+        assert isinstance(self.pair, KernelDecoder)
+        return self.pair.unmatched
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
         """What both say, which is the same."""

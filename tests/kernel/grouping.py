@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from changefeed.codec import decoding
-from changefeed.codec.record_groups import Grouped
+from changefeed.codec.record_groups import GroupKernelDecoder
 from changefeed.model.batch import Decoded, record_batch
 from changefeed.protocols.base import FragmentDecoder
 from tests.kernel.agreement import Both
@@ -22,7 +22,7 @@ class Grouping(Both):
         named = {name: str(value) for name, value in options.items()}
         self.reference = decoding.decoder("tencent-dts", named, kernel="off")
         self.pair = decoding.decoder("tencent-dts", named, kernel="on")
-        assert isinstance(self.pair, Grouped)
+        assert isinstance(self.pair, GroupKernelDecoder)
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
         found = super().decode(records)
@@ -31,11 +31,11 @@ class Grouping(Both):
         assert self.pair.waiting().equals(self.reference.waiting())
         return found
 
-    def odd_of(self, *records: dict[str, Any]) -> int:
-        """How many of some records are odd."""
-        before = self.odd
+    def unmatched_of(self, *records: dict[str, Any]) -> int:
+        """How many of some records the reference decodes."""
+        before = self.unmatched
         self.decode(record_batch(records))
-        return self.odd - before
+        return self.unmatched - before
 
 
 def counted(values: list[bytes], first: int = 1, **more: Any) -> list[dict[str, Any]]:

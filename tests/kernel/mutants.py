@@ -8,10 +8,10 @@
 Both must say the same: tables with their shapes (columns, types, keys, which columns each image carries, wire text), rows with
 all that they have, events, and dead letters with place, reason, and error.
 
-Rule 1. A record that the kernel does not take is the reference's with the kernel and without: `changefeed.codec.decoding`, rule 2. So
-        of a large batch all records are shown to the kernel, and those that it takes are compared, between one in `_SOME` of
-        the others; it decodes a whole batch of these once more. What it did not take it is shown again with each of the
-        next batches, after it has learned more.
+Rule 1. A record that the kernel does not take is decoded by the reference, with the kernel and without
+        (`changefeed.codec.kernel_decoder`, rule 2). So of a large batch all records are shown to the kernel, and those that it
+        takes are compared, with one in `_SOME` of the others; it decodes a whole batch of these once more. A record that it did
+        not take is shown again with each of the next batches, after more shapes were registered.
 Rule 2. Small batches are compared as they are. Mutants that are rows become base records, whose mutants the kernel takes
         in shapes that no sound record has.
 Rule 3. A short record is taken as a base more often than a long one, in which most accidents hit a schema that is written
@@ -33,9 +33,8 @@ from typing import Any
 import pyarrow as pa
 
 from changefeed.codec import decoding
-from changefeed.codec.defects import Door
-from changefeed.codec.record_groups import Grouped
 from changefeed.codec.placement import headers_of
+from changefeed.codec.record_groups import GroupKernelDecoder
 from changefeed.model.batch import Decoded, record_batch, record_columns
 from changefeed.protocols import protocol
 from changefeed.protocols.base import FragmentDecoder
@@ -108,9 +107,8 @@ def sources(name: str) -> list[History]:
 
 
 def _has_kernel(history: History) -> bool:
-    options = protocol(history.protocol).read_options(history.options)
-    twin: Any = decoding._KERNELS[history.protocol]
-    return twin(options) is not None
+    chosen = protocol(history.protocol)
+    return chosen.kernel is not None and chosen.kernel.call(chosen.read_options(history.options)) is not None
 
 
 @cache
@@ -253,12 +251,12 @@ class Round:
             return [], []
 
     def _compare(self, records: list[Record]) -> Decoded:
-        batch, before = _batch(records, self._numbers), self._twin.odd
+        batch, before = _batch(records, self._numbers), self._twin.unmatched
         expected: Decoded = self._reference.decode(batch)
         actual: Decoded = self._twin.decode(batch)
         count = self._count
         count.compared += len(batch)
-        count.taken += len(batch) - (self._twin.odd - before)
+        count.taken += len(batch) - (self._twin.unmatched - before)
         count.rows += sum(map(len, expected.tables))
         count.dead += len(expected.dead)
         count.shapes += len(expected.tables)
@@ -267,7 +265,9 @@ class Round:
                 self._raised(letter.error)
         if why := difference(expected, actual):
             count.different.append(f"{self._where}: {why}")
-        elif isinstance(self._reference, FragmentDecoder) and not self._reference.waiting().equals(self._twin.waiting()):
+        elif isinstance(self._reference, FragmentDecoder) and not self._reference.waiting().equals(
+            self._twin.waiting()
+        ):
             count.different.append(f"{self._where}: other records wait")
         return expected
 
@@ -281,7 +281,7 @@ def refused(twin: Any, batch: pa.RecordBatch) -> tuple[list[int], list[int]]:
     Behind them the rows of those that are perhaps not a group by themselves: what the kernel is given of them the
     reference decides, and their data is like that of the others.
     """
-    if not isinstance(twin, Grouped):
+    if not isinstance(twin, GroupKernelDecoder):
         return twin._run_kernel(batch, None, []).to_pylist(), []
     headers = headers_of(batch)
     keys, values, topics = batch.column("key"), batch.column("value"), batch.column("topic").cast(pa.binary())
@@ -293,13 +293,13 @@ def refused(twin: Any, batch: pa.RecordBatch) -> tuple[list[int], list[int]]:
 
 def _caught_by_net(door: Any, raised: Callable[[str], None]) -> None:
     """Calls `raised` when the net under a decoder catches something, before it does what it is there for."""
-    saved = door._saved
+    saved = door._recovered
 
     def told(records: pa.RecordBatch, mark: Any) -> Any:
         raised(f"a batch of {len(records)} records could not be decoded as a whole")
         return saved(records, mark)
 
-    door._saved = told
+    door._recovered = told
 
 
 def _bases(name: str, file: str, rng: random.Random) -> list[Record]:

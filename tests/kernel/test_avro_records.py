@@ -35,10 +35,10 @@ def test_once_the_shapes_are_known_only_control_records_are_odd(history: History
     both = Both("ticdc-avro", stores_of(history), **history.options)
     records, control = history.records, 0
     for _ in range(2):
-        before, control = both.odd, 0
+        before, control = both.unmatched, 0
         for start in range(0, len(records), size):
             control += len(both.decode(records.slice(start, size)).control)
-    assert both.odd - before == control
+    assert both.unmatched - before == control
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -73,7 +73,7 @@ def test_rows_of_equal_schemas_are_their_topics(options: dict[str, str]) -> None
     for _ in range(2):
         both.decode(topical([(None, PLAIN), (None, MILLI), (None, PLAIN)], first))
         both.decode(topical([(None, NULL), (None, NULL), (None, NULL)], second))
-    assert both.odd == 4
+    assert both.unmatched == 4
 
 
 def test_a_null_joins_the_first_shape_of_its_topic() -> None:
@@ -90,9 +90,9 @@ def test_timestamps_come_out_the_same_in_zone(zone: str) -> None:
     both = speaking({VALUE: TEXTS[VALUE].replace("DATETIME", "TIMESTAMP")}, time_zone=zone)
     batch = topical([(None, b"\0\0\0\0\2\2\x26" + text.encode()) for text in texts])
     both.decode(batch)
-    before = both.odd
+    before = both.unmatched
     both.decode(batch)
-    assert both.odd - before == (len(texts) if "/" in zone else zone != "UTC")
+    assert both.unmatched - before == (len(texts) if "/" in zone else zone != "UTC")
 
 
 def test_batches_with_long_offsets_are_read_as_they_are() -> None:

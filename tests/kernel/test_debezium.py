@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from changefeed.codec import decoding
+from changefeed.codec.kernel_decoder import KernelDecoder
 from changefeed.errors import ConfigError
 from changefeed.model.batch import record_batch
 from tests.protocols.conformance.cases import History, compiled, decode, histories, lines
@@ -25,11 +26,11 @@ SOURCE = {"version": "3.6", "connector": "mysql", "name": "srv1", "ts_ms": 1, "d
 @pytest.mark.parametrize("history", SHOP + AVRO, ids=str)
 def test_once_the_shapes_are_known_only_control_records_and_few_rows_are_odd(history: History) -> None:
     twin = compiled(history)
-    assert isinstance(twin, decoding.Pair)
+    assert isinstance(twin, KernelDecoder)
     twin.decode(history.records)
-    before, again = twin.odd, twin.decode(history.records)
+    before, again = twin.unmatched, twin.decode(history.records)
     name = history.file.split("/")[-1].removesuffix(".jsonl.gz")
-    assert twin.odd - before == len(again.control) + ODD[name]
+    assert twin.unmatched - before == len(again.control) + ODD[name]
     assert lines(again) == lines(decode(history))
 
 
@@ -44,13 +45,13 @@ def _row(headers: list[dict[str, Any]] | None, source: dict[str, Any] = SOURCE, 
     return {"key": b'{"id":7}', "value": value, "topic": "t", "partition": 0, "offset": 0, "headers": headers}
 
 
-def _agree(rows: list[dict[str, Any]], times: Any = 2, **options: str) -> decoding.Pair:
+def _agree(rows: list[dict[str, Any]], times: Any = 2, **options: str) -> KernelDecoder:
     named = {name.replace("_", "."): value for name, value in options.items()}
     try:
         twin = decoding.decoder("debezium-mysql", named, kernel="on")
     except ConfigError as error:
         pytest.skip(str(error))
-    assert isinstance(twin, decoding.Pair)
+    assert isinstance(twin, KernelDecoder)
     for _ in range(times):
         reference = decoding.decoder("debezium-mysql", named, kernel="off")
         assert lines(twin.decode(record_batch(rows))) == lines(reference.decode(record_batch(rows)))
@@ -76,7 +77,7 @@ def test_shapes_are_taught_in_the_order_of_their_rows_whatever_digits_the_times_
 def test_a_column_that_was_not_sent_is_the_references() -> None:
     rows = [_row([], v="a"), _row([], v="__debezium_unavailable_value"), _row([], v="Z29uZQ=="), _row([], v="gone")]
     twin = _agree(rows * 5)
-    assert twin.odd > 10
+    assert twin.unmatched > 10
     _agree(rows * 5, unavailable_value_placeholder="gone")
 
 
@@ -87,7 +88,7 @@ def test_rows_that_lack_columns_make_no_shape_for_whole_ones() -> None:
 
 @pytest.mark.parametrize("options", [{"converter": "avro"}, {"schema-registry": "schemas.json"}])
 def test_json_where_values_may_be_avro_is_the_references(options: dict[str, str]) -> None:
-    assert _agree([_row([], v="a")] * 20, **options).odd == 40
+    assert _agree([_row([], v="a")] * 20, **options).unmatched == 40
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_a_time_that_is_not_written_as_it_was_sent_is_the_references(base: str, 
     for at, row in enumerate(rows):
         wrapped = json.dumps(value, separators=(",", ":")).encode(), row["value"]
         row |= {"key": None, "value": b'{"schema":%b,"payload":%b}' % wrapped, "offset": at}
-    assert _agree(rows).odd == 3
+    assert _agree(rows).unmatched == 3
 
 
 def test_rows_that_agree_with_a_shape_beyond_the_kernel_are_the_references() -> None:

@@ -22,7 +22,7 @@ def _decoded(*rows: tuple[bytes | None, bytes]) -> Decoded:
 
 
 @pytest.mark.parametrize(
-    ("key", "image"),
+    "key, image",
     [
         (b'{"id":1}', b'{"id":1,"at":2.0}'),  # a value
         (b'{"id":1}', b'{"id":1,"at":"x"}'),  # a type
@@ -54,7 +54,7 @@ def test_nan_is_nan() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "agree"),
+    "one, other, agree",
     [
         ([1.5, None], [1.5, None], True),
         ([NAN], [NAN], True),
@@ -64,7 +64,9 @@ def test_nan_is_nan() -> None:
     ],
 )
 @pytest.mark.parametrize("wrapped", [False, True], ids=["array", "struct"])
-def test_floating_point_numbers_are_compared_by_their_bits(one: object, other: object, agree: bool, wrapped: bool) -> None:
+def test_floating_point_numbers_are_compared_by_their_bits(
+    one: object, other: object, agree: bool, wrapped: bool
+) -> None:
     arrays = [values if isinstance(values, pa.Array) else pa.array(values, pa.float64()) for values in (one, other)]
     if wrapped:
         arrays = [pa.StructArray.from_arrays([pa.array(range(len(a))), a], names=["id", "v"]) for a in arrays]
@@ -76,7 +78,7 @@ def test_missing_image_is_not_an_image_of_nulls() -> None:
     assert not same(pa.array([None], kind), pa.array([{"v": None}], kind))
 
 
-@pytest.mark.parametrize(("one", "other"), [(1, True), (1, 1.0), ([1], [True]), ({"a": 0.0}, {"a": -0.0})])
+@pytest.mark.parametrize("one, other", [(1, True), (1, 1.0), ([1], [True]), ({"a": 0.0}, {"a": -0.0})])
 def test_types_in_an_origin_are_compared(one: object, other: object) -> None:
     beats = [Decoded(control=[Heartbeat(Place("t", 0, 1), origin={"epoch": epoch})]) for epoch in (one, other)]
     assert difference(*beats) is not None

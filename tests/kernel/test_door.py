@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+from typing import cast
 
 import pyarrow as pa
 import pytest
 
-from changefeed.codec import decoding
-from changefeed.codec import defects
+from changefeed.codec import decoding, defects
+from changefeed.codec.kernel_decoder import KernelDecoder
+from changefeed.codec.record_groups import GroupDecoder
 from changefeed.errors import ConfigError
 from changefeed.model.batch import record_batch
+from changefeed.protocols import PROTOCOLS, protocol
 from tests.kernel.agreement import NAMES, Both, framed, history, made
 
 KEY = b'{"ts":1,"scm":"shop","tbl":"%b","t":1}'
@@ -23,31 +26,41 @@ def rows(*values: bytes, table: bytes = b"t") -> list[tuple[bytes, bytes]]:
 
 @pytest.mark.parametrize("options", [{}, {"time-zone": "Asia/Shanghai"}, {"output-old-value": "false"}])
 def test_kernel_and_reference_work_together(options: dict[str, str]) -> None:
-    assert isinstance(decoding.decoder("ticdc-open", options), decoding.Pair)
+    assert isinstance(decoding.decoder("ticdc-open", options), KernelDecoder)
 
 
 @pytest.mark.parametrize("options", [{"large-message-handle-compression": "lz4"}, {"legacy-v4": "true"}])
 def test_values_that_are_not_plain_json_are_the_references(options: dict[str, str]) -> None:
-    assert not isinstance(decoding.decoder("ticdc-open", options), decoding.Pair)
+    assert not isinstance(decoding.decoder("ticdc-open", options), KernelDecoder)
     with pytest.raises(ConfigError) as caught:
         decoding.decoder("ticdc-open", options, kernel="on")
     assert str(caught.value) == "the kernel has no decoder for ticdc-open with these options"
 
 
+@pytest.mark.parametrize("name", [name for name in PROTOCOLS if protocol(name).kernel is not None])
+def test_declared_twin_is_a_class_of_the_kernel(name: str) -> None:
+    chosen = protocol(name)
+    assert chosen.kernel is not None
+    call = chosen.kernel.call(chosen.read_options({}))
+    assert call is not None
+    assert hasattr(decoding.changefeed_kernel, call[0])
+    assert issubclass(cast(type, chosen.decoder), GroupDecoder) == chosen.kernel.record_groups
+
+
 def test_off_is_the_reference_alone() -> None:
     found = decoding.decoder("ticdc-open", kernel="off")
-    assert isinstance(found, defects.Door)
-    assert not isinstance(found, decoding.Pair)
+    assert isinstance(found, defects.GuardedDecoder)
+    assert not isinstance(found, KernelDecoder)
 
 
 def test_without_the_kernel_the_reference_decodes_and_it_is_said_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(decoding, "changefeed_kernel", None)
-    decoding._say_slow.cache_clear()
+    decoding._warn_slow.cache_clear()
     with caplog.at_level(logging.WARNING):
-        assert not isinstance(decoding.decoder("ticdc-open"), decoding.Pair)
-        assert not isinstance(decoding.decoder("ticdc-open"), decoding.Pair)
+        assert not isinstance(decoding.decoder("ticdc-open"), KernelDecoder)
+        assert not isinstance(decoding.decoder("ticdc-open"), KernelDecoder)
         decoding.decoder("ticdc-open", kernel="off")
     assert caplog.messages == [
         "the kernel is not installed, decoding in Python is about 100 times slower: pip install ./kernel (needs cargo)"
@@ -68,7 +81,7 @@ def test_a_null_joins_the_first_shape_whatever_came_before_it() -> None:
     both.decode(made(rows(milli)))
     both.decode(made(rows(plain, b"null", milli)))
     both.decode(made(rows(plain, b"null", milli, b"null", plain)))
-    assert both.odd == 2
+    assert both.unmatched == 2
 
 
 def test_records_that_are_no_record_go_to_the_reference() -> None:
@@ -99,15 +112,15 @@ def test_shapes_beyond_the_limit_are_forgotten(monkeypatch: pytest.MonkeyPatch) 
     both = Both()
     for at in range(40):
         both.decode(made(rows(b"null", table=b"t%d" % at)))
-    assert isinstance(both.pair, decoding.Pair)
-    assert both.odd == 40
+    assert isinstance(both.pair, KernelDecoder)
+    assert both.unmatched == 40
     both.decode(made(rows(b"null", table=b"t39")))
-    assert both.odd == 40
+    assert both.unmatched == 40
     both.decode(made(rows(b"null", table=b"t0")))
-    assert both.odd == 41
+    assert both.unmatched == 41
 
 
 def test_what_a_new_table_brings_in_bulk_is_learned_from_its_first_records() -> None:
     both = Both()
     both.decode(made(rows(*[b"null"] * 5000)))
-    assert both.odd == 2
+    assert both.unmatched == 2

@@ -131,7 +131,7 @@ def test_values_of(original: str, data: dict[str, Any], taken: bool) -> None:
         ]
     )
     both.decode(record_batch(records[:2]))
-    assert both.odd_of(*records[2:]) == (0 if taken else 3)
+    assert both.unmatched_of(*records[2:]) == (0 if taken else 3)
 
 
 @pytest.mark.parametrize("text", ["-1", "9223372036854775808"])
@@ -139,7 +139,7 @@ def test_bits_that_are_written_without_sign(text: str) -> None:
     both = Grouping(bit64_signed="false")
     records = counted([plain(inserted("bit(64)", number(4, text)))] * 2)
     both.decode(record_batch(records[:1]))
-    assert both.odd_of(*records[1:]) == (text == "-1")
+    assert both.unmatched_of(*records[1:]) == (text == "-1")
 
 
 def test_a_null_joins_the_first_shape_whatever_came_before_it() -> None:
@@ -147,7 +147,7 @@ def test_a_null_joins_the_first_shape_whatever_came_before_it() -> None:
     both = Grouping()
     records = counted([latin1, utf8, null, utf8, latin1, null])
     both.decode(record_batch(records[:2]))
-    assert both.odd_of(*records[2:]) == 0
+    assert both.unmatched_of(*records[2:]) == 0
 
 
 def test_a_null_may_join_a_shape_that_the_kernel_does_not_have() -> None:
@@ -155,7 +155,7 @@ def test_a_null_may_join_a_shape_that_the_kernel_does_not_have() -> None:
     both = Grouping()
     records = counted([utf16, utf8, null, utf8, null])
     both.decode(record_batch(records[:2]))
-    assert both.odd_of(*records[2:]) == 3
+    assert both.unmatched_of(*records[2:]) == 3
 
 
 def test_a_null_joins_no_shape_of_dead_rows() -> None:
@@ -164,7 +164,7 @@ def test_a_null_joins_no_shape_of_dead_rows() -> None:
     changes = [{"newColumns": [number(3, text), string(b"x", "latin1")]} for text in ("1", "one")]
     both = Grouping()
     both.decode(record_batch(counted([plain(dml(columns, *changes)), utf8, null, utf8])))
-    assert both.odd == 2
+    assert both.unmatched == 2
 
 
 def test_column_without_name_and_type_is_a_column() -> None:
@@ -173,7 +173,7 @@ def test_column_without_name_and_type_is_a_column() -> None:
     both = Grouping()
     named, nameless = (plain(dml([ID, *more], row)) for more in ([], [("", "", False)]))
     both.decode(record_batch(counted([nameless, nameless])))
-    assert both.odd == 1
+    assert both.unmatched == 1
     found = both.decode(record_batch(counted([named], first=3)))
     assert [letter.reason for letter in found.dead] == ["schema"]
 
@@ -187,14 +187,14 @@ def test_tables_in_one_envelope_are_read_by_their_own_columns() -> None:
     narrow, wide = [ID], [ID, ("v", "int", False)]
     value = plain(*(of(table, columns, n) for n in range(3) for table in "ab" for columns in (narrow, wide)))
     both = Grouping()
-    assert both.odd_of(*counted([value] * 3)) == 0
+    assert both.unmatched_of(*counted([value] * 3)) == 0
 
 
 def test_what_type_texts_of_postgres_mean_is_the_references() -> None:
     column, both = [("v", "bigint", False)], Grouping()
     made = [plain(dml(column, {"newColumns": [number(3, "7")]}, sourceType=source)) for source in (2, 1)]
     both.decode(record_batch(counted(made * 4)))
-    assert both.odd_of(*counted(made * 4, 9)) == 4
+    assert both.unmatched_of(*counted(made * 4, 9)) == 4
 
 
 _BEGIN = {"beginEvent": {"threadId": 7}}
@@ -222,8 +222,8 @@ _HEADERS = {"serverId": 1001, "fileName": "bin.7", "position": 844, "eventIndex"
 )
 def test_marks(made: Any, odd: int) -> None:
     both = Grouping()
-    assert both.odd_of(*counted([plain(made), plain(made, made)])) == odd
-    assert both.odd_of(*counted([plain(made, made)] * 3, 3)) == 0
+    assert both.unmatched_of(*counted([plain(made), plain(made, made)])) == odd
+    assert both.unmatched_of(*counted([plain(made, made)] * 3, 3)) == 0
 
 
 _GOOD = inserted("int", number(3, "7"))
@@ -255,12 +255,12 @@ _ROLLBACK = entry(4, {"rollbackEvent": {}})
 def test_what_is_odd_in_an_envelope_is_the_references(entries: list[Any], odd: int) -> None:
     both, value = Grouping(), data_of(*entries)
     both.decode(record_batch(counted([plain(_GOOD)])))
-    assert both.odd_of(record(envelope(value), 2, 2), *counted([plain(_GOOD)], 3)) == odd
-    assert both.odd_of(*split(value, 100, 4, 4)) == odd
+    assert both.unmatched_of(record(envelope(value), 2, 2), *counted([plain(_GOOD)], 3)) == odd
+    assert both.unmatched_of(*split(value, 100, 4, 4)) == odd
 
 
 def test_rows_of_an_entry_have_their_numbers() -> None:
     made = plain(dml([ID], *({"newColumns": [number(3, str(n))]} for n in range(20))))
     both = Grouping()
     both.decode(record_batch(counted([made])))
-    assert both.odd_of(*counted([made] * 2, 2)) == 0
+    assert both.unmatched_of(*counted([made] * 2, 2)) == 0

@@ -11,7 +11,7 @@ import pytest
 
 from changefeed import record_log
 from changefeed.codec import defects
-from changefeed.codec.record_groups import Grouped
+from changefeed.codec.record_groups import GroupKernelDecoder
 from changefeed.model.batch import record_batch
 from tests.kernel.grouping import Grouping, counted, plain
 from tests.protocols.conformance.cases import DATA
@@ -51,10 +51,10 @@ def test_once_the_shapes_are_known_only_control_records_are_odd(name: str) -> No
     records, both = log(name), Grouping()
     both.decode(records)
     unnumbered = records.set_column(7, "headers", pa.array([[]] * len(records), records.schema.field("headers").type))
-    before = both.odd
+    before = both.unmatched
     again = both.decode(unnumbered)
     alone = [event for event in again.control if type(event).__name__ in ("SchemaChange", "Heartbeat")]
-    assert both.odd - before == len(alone)
+    assert both.unmatched - before == len(alone)
 
 
 def _lanes() -> Iterator[tuple[str, list[dict[str, Any]], int]]:
@@ -93,17 +93,17 @@ def test_records_follow_each_other_with(name: str, records: list[dict[str, Any]]
     both = Grouping()
     both.decode(record_batch(counted([plain(inserted("int", number(3, "7")))])))
     size = max(1, len(records) // batches)
-    before = both.odd
+    before = both.unmatched
     for at in range(0, len(records), size):
         both.decode(record_batch(records[at : at + size]))
-    assert both.odd - before == odd
+    assert both.unmatched - before == odd
 
 
 def test_a_gap_that_is_warned_of_goes_on() -> None:
     value = plain(inserted("int", number(3, "7")))
     both = Grouping(on_gap="warn")
     both.decode(record_batch(counted([value])))
-    assert both.odd_of(*counted([value] * 2, 5), *counted([value] * 2, 9)) == 0
+    assert both.unmatched_of(*counted([value] * 2, 5), *counted([value] * 2, 9)) == 0
 
 
 @pytest.mark.parametrize("options", [{"max_data_bytes": "40"}, {"max_group_bytes": "40"}])
@@ -121,9 +121,9 @@ def test_shapes_beyond_the_limit_are_forgotten_but_not_what_waits(monkeypatch: p
         both.decode(record_batch(group[:1]))
         both.decode(record_batch(group[1:]))
         ps += len(group)
-        assert isinstance(both.pair, Grouped)
+        assert isinstance(both.pair, GroupKernelDecoder)
         assert len(both.pair._seen) <= 11
-    assert both.odd == 30
+    assert both.unmatched == 30
 
 
 Mutation = Callable[[random.Random, bytes], bytes]
@@ -162,7 +162,7 @@ def test_kernel_and_reference_agree_on_mutated_envelopes() -> None:
         dead += len(both.decode(record_batch(counted(made, ps + 1))).dead)
         ps += len(made)
     assert dead > 500
-    assert both.odd < 2_000, "some changes leave a sound row, which is the kernel's"
+    assert both.unmatched < 2_000, "some changes leave a sound row, which is the kernel's"
 
 
 def _in_data(r: random.Random, value: bytes) -> bytes:

@@ -12,18 +12,23 @@ import pyarrow as pa
 import pytest
 
 from changefeed.codec import decoding
-from changefeed.codec.decoding import _KERNELS, Pair
-from changefeed.codec.record_groups import Grouped
+from changefeed.codec.decoding import kernel_of
+from changefeed.codec.kernel_decoder import KernelDecoder
+from changefeed.codec.record_groups import GroupKernelDecoder
 from changefeed.model.batch import Decoded, TableBatch
 from changefeed.model.table import Column
+from changefeed.protocols import PROTOCOLS
+from changefeed.protocols import protocol as named
+from changefeed.protocols.base import KernelTwin, Options
 from tests.kernel.mutants import compare
 
+WITH_KERNEL = sorted(name for name in PROTOCOLS if named(name).kernel is not None)
 SEED = int(os.environ.get("CHANGEFEED_SEED") or secrets.randbelow(1 << 40))
 RECORDS = int(os.environ.get("CHANGEFEED_MUTANTS", "2000"))
 LARGE, PLANTED = 200, 2
 
 
-@pytest.mark.parametrize("protocol", sorted(_KERNELS))
+@pytest.mark.parametrize("protocol", WITH_KERNEL)
 def test_kernel_and_reference_say_the_same_of_mutants(protocol: str) -> None:
     print(f"CHANGEFEED_SEED={SEED}")
     found = compare(protocol, SEED, RECORDS, LARGE)
@@ -69,7 +74,9 @@ def _without_key(table: TableBatch) -> TableBatch:
 
 FAULTS: dict[str, Callable[[TableBatch], TableBatch]] = {
     "a value": _last_image(_nothing),
-    "a type": _last_image(lambda values: values.cast(pa.large_string()) if values.type == pa.string() else pa.nulls(len(values))),
+    "a type": _last_image(
+        lambda values: values.cast(pa.large_string()) if values.type == pa.string() else pa.nulls(len(values))
+    ),
     "an image": _column("after", _nothing),
     "an op": _column("op", lambda ops: pa.array(["read"] * len(ops), pa.string())),
     "a place": _column("index", lambda found: pa.array(range(len(found)), found.type)),
@@ -85,15 +92,17 @@ FAULTS: dict[str, Callable[[TableBatch], TableBatch]] = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_fault_of_the_kernel_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    decode = Pair._run_kernel
+    decode = KernelDecoder._run_kernel
 
-    def wrong(self: Pair, records: pa.RecordBatch, rows: pa.Array | None, tables: list[TableBatch]) -> pa.Array:
+    def wrong(
+        self: KernelDecoder, records: pa.RecordBatch, rows: pa.Array | None, tables: list[TableBatch]
+    ) -> pa.Array:
         mine: list[TableBatch] = []
         odd = decode(self, records, rows, mine)
         tables += map(FAULTS[fault], mine)
         return odd
 
-    monkeypatch.setattr(Pair, "_run_kernel", wrong)
+    monkeypatch.setattr(KernelDecoder, "_run_kernel", wrong)
     found = compare("ticdc-open", PLANTED, 500, LARGE)
     assert found.different
     assert f"seed {PLANTED} round 0" in found.different[0]
@@ -112,21 +121,17 @@ def test_fault_of_the_kernel_is_found(fault: str, monkeypatch: pytest.MonkeyPatc
     ],
     ids=["reason", "error", "table of a letter", "lost letter", "event", "lost event", "order of tables"],
 )
-def test_fault_around_the_kernel_is_found(
-    fault: Callable[[Decoded], Decoded], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    decode = Pair._decode
-    grouped = Grouped._decode
-    monkeypatch.setattr(Pair, "_decode", lambda self, records: fault(decode(self, records)))
-    monkeypatch.setattr(Grouped, "_decode", lambda self, records: fault(grouped(self, records)))
+def test_fault_around_the_kernel_is_found(fault: Callable[[Decoded], Decoded], monkeypatch: pytest.MonkeyPatch) -> None:
+    decode = KernelDecoder._decode
+    grouped = GroupKernelDecoder._decode
+    monkeypatch.setattr(KernelDecoder, "_decode", lambda self, records: fault(decode(self, records)))
+    monkeypatch.setattr(GroupKernelDecoder, "_decode", lambda self, records: fault(grouped(self, records)))
     found = [compare(protocol, PLANTED, 500, LARGE).different for protocol in ("ticdc-open", "tencent-dts")]
     assert any(found)
 
 
-@pytest.mark.parametrize("protocol", sorted(_KERNELS))
+@pytest.mark.parametrize("protocol", WITH_KERNEL)
 def test_record_that_the_kernel_must_not_take_is_found(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    twin: Any = decoding._KERNELS[protocol]
-
     class Blind:
         """A kernel that sees a 7 as a 1: in JSON the first of the row after the change."""
 
@@ -144,11 +149,11 @@ def test_record_that_the_kernel_must_not_take_is_found(protocol: str, monkeypatc
             before, mark, after = value.partition(b'"after"')
             return before + mark + after.replace(b"7", b"1", 1) if mark else value.replace(b"7", b"1")
 
-    def blind(options: Any) -> Any:
-        make = twin(options)
+    def blind(twin: KernelTwin, options: Options) -> Any:
+        make = kernel_of(twin, options)
         return make and (lambda: Blind(make()))
 
-    monkeypatch.setitem(decoding._KERNELS, protocol, blind)
+    monkeypatch.setattr(decoding, "kernel_of", blind)
     assert compare(protocol, PLANTED, 2500, LARGE).different
 
 
@@ -156,14 +161,16 @@ def test_kernel_that_panics_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     class PanicException(BaseException):
         """As PyO3's."""
 
-    decode = Pair._run_kernel
+    decode = KernelDecoder._run_kernel
 
-    def panics(self: Pair, records: pa.RecordBatch, rows: pa.Array | None, tables: list[TableBatch]) -> pa.Array:
+    def panics(
+        self: KernelDecoder, records: pa.RecordBatch, rows: pa.Array | None, tables: list[TableBatch]
+    ) -> pa.Array:
         if any(value and len(value) % 7 == 0 for value in records.column("value").to_pylist()):
             raise PanicException("index out of bounds")
         return decode(self, records, rows, tables)
 
-    monkeypatch.setattr(Pair, "_run_kernel", panics)
+    monkeypatch.setattr(KernelDecoder, "_run_kernel", panics)
     found = compare("ticdc-open", PLANTED, 500, LARGE)
     assert any("PanicException: index out of bounds" in why for why in found.raised)
     assert any("could not be decoded as a whole" in why for why in found.raised)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from changefeed.codec import decoding
+from changefeed.codec.kernel_decoder import KernelDecoder
 from changefeed.errors import ConfigError, SchemaRegistryError
 from changefeed.model.batch import Decoded, record_batch
 from changefeed.protocols.base import FragmentDecoder
 from changefeed.protocols.debezium_mysql import decoder as debezium
 from changefeed.protocols.tencent_dts import decoder as dts
-from changefeed.protocols.tencent_dts import entries
+from changefeed.protocols.tencent_dts import envelope
 from tests.kernel.agreement import made
 from tests.kernel.test_shapes import DEBEZIUM
 from tests.protocols.tencent_dts.records import data_of, dml, number, split
@@ -34,7 +35,7 @@ def rows_of(decoded: Decoded) -> list[int]:
 
 
 @pytest.fixture
-def broken(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[BaseException]]:
+def broken(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
     """Makes the reference of debezium-mysql raise for rows whose id is a string."""
     errors: list[BaseException] = [KeyError("source")]
     real = debezium.Decoder._record
@@ -45,7 +46,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[BaseException]]:
         real(self, place, key, value, *more)
 
     monkeypatch.setattr(debezium.Decoder, "_record", record)
-    yield errors
+    return errors
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -62,7 +63,9 @@ def test_a_record_that_raises_is_a_dead_letter_and_the_others_are_decoded(
         assert [letter.place.record for letter in found.dead] == [1, 4]
         letter = found.dead[0]
         assert (letter.reason, letter.value, letter.key) == ("defect", ROW % b'"x"', b'{"id":1}')
-        assert letter.error.startswith(f"debezium-mysql: {type(error).__name__}: {error} (t:1:1). This is a defect of changefeed")
+        assert letter.error.startswith(
+            f"debezium-mysql: {type(error).__name__}: {error} (t:1:1). This is a defect of changefeed"
+        )
         assert "changefeed dlq show" in letter.error
         assert "in record\n    raise errors[0]" in letter.error
         assert [(len(table), str(table.shape.columns[0].type)) for table in found.tables] == [(4, "bigint")]
@@ -70,7 +73,14 @@ def test_a_record_that_raises_is_a_dead_letter_and_the_others_are_decoded(
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
-    "error", [SchemaRegistryError("no answer", transient=True), ConfigError("x"), MemoryError(), KeyboardInterrupt(), OSError(5)]
+    "error",
+    [
+        SchemaRegistryError("no answer", transient=True),
+        ConfigError("x"),
+        MemoryError(),
+        KeyboardInterrupt(),
+        OSError(5),
+    ],
 )
 def test_what_is_meant_to_stop_stops(mode: Any, error: BaseException, broken: list[BaseException]) -> None:
     broken[0] = error
@@ -81,7 +91,7 @@ def test_what_is_meant_to_stop_stops(mode: Any, error: BaseException, broken: li
 @pytest.mark.parametrize("error", [PanicException("index out of bounds"), RuntimeError("kernel: offsets")])
 def test_where_the_kernel_fails_the_reference_decodes(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     pair = decoding.decoder("debezium-mysql", kernel="on")
-    assert isinstance(pair, decoding.Pair)
+    assert isinstance(pair, KernelDecoder)
     made_kernel, fails = pair._make, [True]
 
     class Failing:
@@ -107,7 +117,7 @@ def test_where_the_kernel_fails_the_reference_decodes(monkeypatch: pytest.Monkey
         assert not found.dead
         assert [table.rows.to_pylist() for table in found.tables] == [t.rows.to_pylist() for t in expected.tables]
         fails.clear()  # and then it is taught once more
-    assert pair.odd == 2
+    assert pair.unmatched == 2
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -118,7 +128,9 @@ def test_a_tombstone_is_still_that_of_the_delete_before_it(mode: Any, broken: li
 
     def batch(start: int, *values: bytes | None) -> pa.RecordBatch:
         places = enumerate(values, start)
-        return record_batch({"topic": "t", "partition": 0, "offset": at, "key": key, "value": value} for at, value in places)
+        return record_batch(
+            {"topic": "t", "partition": 0, "offset": at, "key": key, "value": value} for at, value in places
+        )
 
     assert rows_of(decoder.decode(batch(0, delete))) == [0]
     found = decoder.decode(batch(1, None, delete, None, b'{"id":"x"}'))
@@ -127,8 +139,10 @@ def test_a_tombstone_is_still_that_of_the_delete_before_it(mode: Any, broken: li
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_incomplete_groups_wait_on_where_a_record_between_them_raises(mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = entries.read_entry
+def test_incomplete_groups_wait_on_where_a_record_between_them_raises(
+    mode: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = envelope.read_entry
 
     def read_entry(data: bytes, *span: int) -> Any:
         if b"poison" in data[span[0] : span[1]]:

@@ -1,14 +1,14 @@
-"""The net under every decoder: what is raised for one record becomes a dead letter of it, and the others are decoded.
+"""The net under every decoder: a record at which one raises becomes a dead letter, and the other records are decoded.
 
     batch ─▶ kernel and reference ─raises─▶ the reference alone ─raises─▶ the reference, record by record
                                                                              └─raises─▶ dead letter, reason `defect`
 
-Rule 1. A decoder raises nothing for what a record holds. Where one does all the same, that is a defect of changefeed: it costs
-        this record, which is kept with the trace, and not the pipeline. A panic of the kernel is the same.
-Rule 2. What is meant to stop stops: the user's configuration, the outside (files, schema registry), memory, an interrupt.
-Rule 3. What is known of the order of records goes back to where it was before the batch, and before a record that raised.
-Rule 4. Shapes are forgotten when there are many, before a batch, and after one that raised. Kernel and reference count the
-        same, so that rows join the same shapes with either.
+Rule 1. A decoder never raises for the content of a record. If one does, that is a defect of changefeed: it costs this record,
+        which is kept with the trace, and not the pipeline. A panic of the kernel counts as such a defect.
+Rule 2. Errors that are meant to stop do stop: wrong configuration, the outside (files, schema registry), memory, an interrupt.
+Rule 3. A decoder's state about the order of records is rewound to before the batch, and to before a record that raised.
+Rule 4. Shapes are forgotten before a batch when there are too many, and after a batch that raised. Kernel and reference count
+        alike, so that rows join the same shapes with either.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _log = logging.getLogger(__name__)
 _MOST_TRACE = 8000
 
 
-class Door:
-    """A decoder that never raises for what a record holds.
+class GuardedDecoder:
+    """A decoder that never raises for the content of a record.
 
     Attributes:
         name: of the protocol.
@@ -44,12 +44,12 @@ class Door:
     def __init__(self, name: str, reference: Decoder) -> None:
         self.name = name
         self._reference = reference
-        self._shapes_met: set[TableShape] = set()
+        self._shapes_seen: set[TableShape] = set()
         self._text = 0
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
-        """What the records mean; see `protocols.base.Decoder`."""
-        if len(self._shapes_met) > MAX_SHAPES or self._text > MAX_TEXT:
+        """Decodes the records; see `protocols.base.Decoder`."""
+        if len(self._shapes_seen) > MAX_SHAPES or self._text > MAX_TEXT:
             self.forget()
         mark = self._mark()
         try:
@@ -58,14 +58,14 @@ class Door:
             if not _is_defect(error):
                 raise
             _log.exception("%s: a batch of %d records could not be decoded as a whole", self.name, len(records))
-            return self._saved(records, mark)
+            return self._recovered(records, mark)
         self._count(decoded.tables)
         return decoded
 
     def forget(self) -> None:
-        """Lets go of the shapes; see `protocols.base.Decoder`."""
+        """Forgets the shapes; see `protocols.base.Decoder`."""
         self._reference.forget()
-        self._shapes_met.clear()
+        self._shapes_seen.clear()
         self._text = 0
 
     def _decode(self, records: pa.RecordBatch) -> Decoded:
@@ -73,8 +73,8 @@ class Door:
 
     def _count(self, tables: Iterable[TableBatch]) -> None:
         for table in tables:
-            if table.shape not in self._shapes_met:
-                self._shapes_met.add(table.shape)
+            if table.shape not in self._shapes_seen:
+                self._shapes_seen.add(table.shape)
                 self._text += len(table.shape.wire)
 
     def _mark(self) -> Any:
@@ -84,8 +84,8 @@ class Door:
         if isinstance(self._reference, OrderedDecoder):
             self._reference.rewind(mark)
 
-    def _saved(self, records: pa.RecordBatch, mark: Any) -> Decoded:
-        """What the reference says, of the whole batch or of one record after the other."""
+    def _recovered(self, records: pa.RecordBatch, mark: Any) -> Decoded:
+        """Decodes with the reference: the whole batch, or if that raises too, record by record."""
         self._rewind(mark)
         self.forget()
         try:
@@ -117,8 +117,8 @@ class Door:
         return Decoded(joined(tables), control, dead)
 
 
-class FragmentDoor(Door):
-    """The same of a decoder that keeps records whose remainder has not come."""
+class GuardedFragmentDecoder(GuardedDecoder):
+    """A guarded decoder that keeps records of incomplete groups."""
 
     def waiting(self) -> pa.RecordBatch:
         """The records of incomplete groups; see `protocols.base.FragmentDecoder`."""
@@ -126,13 +126,13 @@ class FragmentDoor(Door):
         return self._reference.waiting()
 
 
-def door(name: str, reference: Decoder) -> Door:
-    """The door to a reference that has no kernel."""
-    return (FragmentDoor if isinstance(reference, FragmentDecoder) else Door)(name, reference)
+def guarded(name: str, reference: Decoder) -> GuardedDecoder:
+    """A reference without a kernel, with the net under it."""
+    return (GuardedFragmentDecoder if isinstance(reference, FragmentDecoder) else GuardedDecoder)(name, reference)
 
 
 def _is_defect(error: BaseException) -> bool:
-    """Whether nobody raises this on purpose: neither for the user, nor for the outside, nor to stop."""
+    """Whether an error is a defect: not the user's, not of the outside, and not an interrupt."""
     if isinstance(error, ProtocolError | UnsupportedError):
         return True  # meant for a letter, but nobody caught it
     if isinstance(error, ChangefeedError | OSError | MemoryError):

@@ -1,12 +1,12 @@
-"""The door to the Rust kernel for encoders: text by whole columns where it can, row by row everywhere else.
+"""Encoders by a protocol's name: the Rust kernel writes whole columns where it can, the encoder all other rows one by one.
 
-    tables ─▶ kernel ─▶ keys and values of the shapes it has learned ─▶ lines ┐
-                 └─ odd rows ─▶ rows ─────────────────────────────────────────┴ in order ─▶ encoder ─▶ records
+    tables ─▶ kernel ─▶ keys and values of the registered shapes ─▶ lines ┐
+                 └─ unmatched rows ─▶ rows ───────────────────────────────┴ in order ─▶ encoder ─▶ records
 
 Rule 1. The result is the encoder's own: same bytes, same records, same errors.
-Rule 2. The encoder says how rows of a shape are written (`columnar.templates`), once, and makes records of what was written.
-Rule 3. A row is the kernel's as a whole or not at all. An odd one comes back to the encoder, in its place among the others.
-Rule 4. Without the kernel everything works, slower; `changefeed.codec.decoding` has said so.
+Rule 2. The encoder states once how rows of a shape are written (`columnar.templates`), and makes records of keys and values.
+Rule 3. The kernel writes a row as a whole or not at all. The encoder writes unmatched rows, in their place among the others.
+Rule 4. Without the kernel everything works, slower.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from changefeed.protocols.by_columns import ColumnEncoder
 from changefeed.ticdc.unicode15 import RANGES
 
 _MAX_SHAPES = 4096
-_LEAST = 10
+_MIN_ROWS = 10
 _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 _Single = tuple[int, Row | Control]
 
 
 class Kernel(Interface):
-    """What writes rows by templates; see `changefeed_kernel.pyi`."""
+    """Writes rows by templates; see `changefeed_kernel.pyi`."""
 
     def learn(self, template: str) -> int | None:
-        """The number of a template, from 0; None when it is beyond the kernel."""
+        """Registers a template. Returns its number, from 0; None if the kernel does not support it."""
         ...
 
     def encode(self, number: int, rows: pa.RecordBatch) -> tuple[pa.Int32Array, pa.Array | None, pa.Array] | None:
@@ -61,34 +61,34 @@ def encoder(
     Args:
         name: of the protocol.
         options: as the protocol's `Options`, or a mapping that is checked to become that.
-        stores: what lies outside of the records, as claim-check bodies.
-        kernel: `off` takes the encoder alone, `on` fails where `auto` makes do with it.
+        stores: access to data outside the records, such as claim-check bodies.
+        kernel: `off` uses the encoder alone; `on` fails where `auto` falls back to it.
 
     Raises:
-        ConfigError: protocol or options are unknown, or the kernel is `on` and not there.
+        ConfigError: protocol or options are unknown, or the kernel is `on` and not installed.
     """
-    spoken = protocol(name)
-    chosen = options if isinstance(options, Options) else spoken.read_options(options)
-    reference = spoken.encoder(chosen, stores or Stores())
+    chosen = protocol(name)
+    checked = options if isinstance(options, Options) else chosen.read_options(options)
+    reference = chosen.encoder(checked, stores or Stores())
     able, twin = isinstance(reference, ColumnEncoder), getattr(decoding.changefeed_kernel, "Templates", None)
     if kernel == "on" and (not able or twin is None):
         why = f"is not installed, or an old one: {decoding.INSTALL}" if able else f"does not write {name}"
         raise ConfigError(f"the kernel {why}")
     if kernel == "off" or twin is None or not isinstance(reference, ColumnEncoder):
         return reference
-    return Pair(reference, lambda: twin(printable=RANGES))
+    return KernelEncoder(reference, lambda: twin(printable=RANGES))
 
 
-class Pair:
+class KernelEncoder:
     """An encoder, and the kernel that writes its rows.
 
     Attributes:
-        odd: how many rows the encoder wrote by itself so far.
-        least: tables of fewer rows are left to the encoder, which has written them before columns are set up.
+        unmatched: how many rows the encoder has written by itself so far.
+        min_rows: tables of fewer rows are left to the encoder, which is faster than setting up columns.
     """
 
     def __init__(self, reference: ColumnEncoder, kernel: Callable[[], Kernel]) -> None:
-        self.odd, self.least = 0, _LEAST
+        self.unmatched, self.min_rows = 0, _MIN_ROWS
         self._reference, self._make = reference, kernel
         self._start_over()
 
@@ -97,11 +97,11 @@ class Pair:
         self._numbers: dict[TableShape, int | None] = {}
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
-        """The records that say `changes`; see `protocols.base.Encoder`."""
+        """The records for `changes`; see `protocols.base.Encoder`."""
         if len(self._numbers) > _MAX_SHAPES:
             self._start_over()
-        if all(len(table) < self.least for table in changes.tables):
-            self.odd += sum(map(len, changes.tables))
+        if all(len(table) < self.min_rows for table in changes.tables):
+            self.unmatched += sum(map(len, changes.tables))
             return self._reference.encode(changes)
         return self._reference.encode_events(self._events(changes))
 
@@ -111,18 +111,18 @@ class Pair:
         lines: list[pa.RecordBatch] = []
         for table, ordinal in zip(changes.tables, ordinals, strict=False):
             placed = TableBatch(table.shape, table.rows.append_column("ordinal", ordinal))
-            odd = self._written(placed, lines)
-            self.odd += len(odd)
-            singles += zip(odd.rows.column("ordinal").to_pylist(), rows(odd), strict=True)
+            left = self._written(placed, lines)
+            self.unmatched += len(left)
+            singles += zip(left.rows.column("ordinal").to_pylist(), rows(left), strict=True)
         return _merged(lines, sorted(singles, key=lambda single: single[0]))
 
     def _written(self, table: TableBatch, lines: list[pa.RecordBatch]) -> TableBatch:
         """Appends what the kernel can write to `lines`; returns the other rows."""
-        number, batch = None if len(table) < self.least else self._number(table.shape), table.rows
+        number, batch = None if len(table) < self.min_rows else self._number(table.shape), table.rows
         if number is None:
             return table
-        given = {name: batch.column(name) for name in ("op", "before", "after", "irregular")}
-        answer = self._kernel.encode(number, pa.RecordBatch.from_pydict(given | self._reference.heads(table)))
+        columns = {name: batch.column(name) for name in ("op", "before", "after", "irregular")}
+        answer = self._kernel.encode(number, pa.RecordBatch.from_pydict(columns | self._reference.heads(table)))
         if answer is None:
             return table
         done, keys, values = answer
@@ -131,11 +131,11 @@ class Pair:
             lines.append(self._reference.lines(table.shape, written, keys, values))
         if len(done) == len(batch):
             return TableBatch(table.shape, batch.slice(0, 0))
-        odd = pc.invert(pc.is_in(pa.array(range(len(batch)), pa.int32()), done))
-        return TableBatch(table.shape, batch.filter(odd))
+        left = pc.invert(pc.is_in(pa.array(range(len(batch)), pa.int32()), done))
+        return TableBatch(table.shape, batch.filter(left))
 
     def _number(self, shape: TableShape) -> int | None:
-        """The number of the shape's template, None where there is none; the encoder says what is wrong with a shape."""
+        """The number of the shape's template; None where only the encoder can write it, or report why not."""
         if shape not in self._numbers:
             try:
                 template = self._reference.template(shape)

@@ -1,4 +1,8 @@
-"""What the doors to the kernel share: shapes as it is taught them, and tables of what it and the reference have found."""
+"""Table batches of the kernel's rows and the reference's, in order; shapes as the kernel registers them.
+
+The kernel returns rows without the columns that follow from their record; they are completed here. Events that the reference
+decodes from some records of a batch get the row numbers of the whole batch. Both are joined: one batch a shape.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +25,18 @@ _COLUMNS = frozenset(table_schema(TableShape("", "", ())).names)
 _MILLISECONDS = pa.timestamp("ms", tz="UTC")
 
 
-def met(tables: list[TableBatch]) -> list[tuple[TableShape, str]]:
-    """Shapes with the topics that they were met in, in the order of the first row of each."""
-    met: list[tuple[int, TableShape, str]] = []
+def shapes_by_topic(tables: list[TableBatch]) -> list[tuple[TableShape, str]]:
+    """Shapes with each topic that has rows of them, in the order of the first of these rows."""
+    seen: list[tuple[int, TableShape, str]] = []
     for table in tables:
         rows = zip(table.rows.column("topic").to_pylist(), table.rows.column("record").to_pylist(), strict=True)
         first = dict(reversed(list(rows)))
-        met += ((record, table.shape, topic) for topic, record in first.items())
-    return [(shape, topic) for _, shape, topic in sorted(met, key=lambda one: one[0])]
+        seen += ((record, table.shape, topic) for topic, record in first.items())
+    return [(shape, topic) for _, shape, topic in sorted(seen, key=lambda one: one[0])]
 
 
 class Places:
-    """Where the records of a batch lie. They are mostly of one topic and partition: any part of such a column will do."""
+    """Topic, partition and offset of the records of a batch. Where all are equal, any slice of the column will do."""
 
     def __init__(self, records: pa.RecordBatch) -> None:
         self._records = len(records)
@@ -58,15 +62,15 @@ def _of_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def description(shape: TableShape, topic: str | None) -> str:
-    """The shape in JSON; its wire text, which is JSON, stands in it as it is: there may be bytes to compare with."""
+    """The shape as JSON; its wire text, which is JSON, is part of it byte for byte, as the kernel may compare these bytes."""
     columns = [{"name": c.name, "type": str(c.type), "key": c.key} for c in shape.columns]
-    said = {"database": shape.database, "table": shape.table, "columns": columns}
-    described = json.dumps(said if topic is None else said | {"topic": topic})
+    members = {"database": shape.database, "table": shape.table, "columns": columns}
+    described = json.dumps(members if topic is None else members | {"topic": topic})
     return f'{described[:-1]},"wire":{shape.wire or "null"}}}'
 
 
-class Taught:
-    """A shape that the kernel knows, and how its rows are completed: with what is worked out once for all batches."""
+class RegisteredShape:
+    """A shape that the kernel has registered; completes its rows, with what is computed once for all batches."""
 
     def __init__(self, shape: TableShape) -> None:
         self.shape = shape
@@ -74,7 +78,7 @@ class Taught:
         self._nulls: dict[str, pa.Array] = {}
 
     def completed(self, rows: pa.RecordBatch, more: dict[str, pa.Array]) -> TableBatch:
-        """The kernel's rows with more columns, and NULL in those that are left."""
+        """The kernel's rows with the columns in `more`, and NULL in all other columns."""
         count = len(rows)
         columns = dict(zip(rows.schema.names, rows.columns, strict=True)) | more
         if "irregular" not in columns:
@@ -92,10 +96,10 @@ class Taught:
         return there.slice(0, count)
 
 
-def completed(found: Sequence[tuple[Taught, pa.RecordBatch]], places: Places) -> list[TableBatch]:
+def completed(found: Sequence[tuple[RegisteredShape, pa.RecordBatch]], places: Places) -> list[TableBatch]:
     """Tables of the kernel's rows, with the columns that it leaves out: what follows from the record and from commit_ts.
 
-    These are worked out for the rows of all tables together: a batch may hold a thousand tables with a few rows each.
+    These are computed for the rows of all tables together: a batch may hold a thousand tables with a few rows each.
     """
     if not found:
         return []
@@ -107,8 +111,8 @@ def completed(found: Sequence[tuple[Taught, pa.RecordBatch]], places: Places) ->
         columns["commit_time"] = ms.cast(pa.int64()).cast(_MILLISECONDS)
     starts = accumulate(map(len, rows), initial=0)
     return [
-        taught.completed(part, {name: column.slice(start, len(part)) for name, column in columns.items()})
-        for (taught, part), start in zip(found, starts, strict=False)
+        shape.completed(part, {name: column.slice(start, len(part)) for name, column in columns.items()})
+        for (shape, part), start in zip(found, starts, strict=False)
     ]
 
 
@@ -118,7 +122,7 @@ def _end_to_end(parts: Sequence[pa.RecordBatch], name: str) -> pa.Array:
 
 @functools.cache
 def _nothing(bits: int) -> pa.MapArray:
-    """As many empty maps as there are numbers of so many bits."""
+    """2**bits empty maps."""
     ends = pa.repeat(pa.scalar(0, pa.int32()), (1 << bits) + 1)
     return pa.MapArray.from_arrays(ends, pa.array([], pa.string()), pa.array([], pa.binary()))
 

@@ -1,61 +1,116 @@
-"""Kernel and reference where an event may lie in several records: records become groups first, and groups are read.
+"""Kernel and reference where an event may lie in several records: records become groups first, then groups are decoded.
 
     records ─ kernel ─▶ runs of plain records, which the reference passes at once
-                 └─ the others, one by one ─▶ reference ─▶ groups, refusals, records that wait
-    groups ─▶ kernel ─▶ rows and marks of the shapes that it has learned
-                 └─ odd ─▶ reference: the first entry that is not known ─▶ a new shape, or its events; once more
+                 └─ the others, one by one ─▶ reference ─▶ groups, refusals, incomplete groups
+    groups ─▶ kernel ─▶ rows and marks of the registered shapes
+                 └─ unmatched ─▶ reference: the first entry that is not known ─▶ a new shape, or its events; once more
 
-Rule 1. How records follow each other is the reference's state, and nobody else's: the kernel says which records of a batch
-        look plain and count up, and the reference whether they follow the last one that it has seen.
-Rule 2. A group lies where its last record lies. Groups of several records go to the kernel as their joined bytes.
-Rule 3. A group may hold thousands of rows. So the reference reads of it what the kernel does not know, entry by entry; all of
-        it where an entry is dead or alone, and where there are too many. Odd groups are read in their order, as shapes
-        are taught in the order in which the reference makes them.
+Rule 1. How records follow each other is the reference's state, and nobody else's: the kernel finds the records of a batch that
+        look plain and count up, and the reference decides whether they follow the last one that it has seen.
+Rule 2. The position of a group is that of its last record. Groups of several records go to the kernel as their joined bytes.
+Rule 3. A group may hold thousands of rows. So the reference decodes of it what the kernel does not know, entry by entry; all of
+        it where an entry is dead or alone, and where there are too many. Unmatched groups are decoded in their order, as shapes
+        are registered in the order in which the reference makes them.
 Rule 4. Marks of transactions come out of the kernel in columns; they are put between the reference's control events.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, runtime_checkable
+from typing import Protocol as Interface
 
 import pyarrow as pa
 
-from changefeed.codec.decoding import Pair
+from changefeed.codec.kernel_decoder import KernelDecoder
 from changefeed.codec.placement import Places, completed, headers_of, joined
 from changefeed.model.batch import Decoded, TableBatch
 from changefeed.model.event import Control, DeadLetter, Instant, TransactionMark
 from changefeed.model.position import Place
 from changefeed.model.table import canonical
-from changefeed.protocols.tencent_dts.decoder import Decoder
-from changefeed.protocols.tencent_dts.fragments import Group, Refused
+from changefeed.protocols.base import FragmentDecoder
 
 _MOST_PARTS = 64
-_POSTGRES = ('{"sourceType":2,', '{"sourceType":2}')
+Run = tuple[int, int, int, bytes | None]  # the first row, how many, the first sequence number, the shard
+
+
+@runtime_checkable
+class RecordGroup(Interface):
+    """The records of a complete group."""
+
+    def data(self) -> tuple[bytes, int, int]:
+        """The joined data of the records: bytes, start and end in them."""
+        ...
+
+
+Refused = Any  # what `follow` returns for records that it refuses; anything that is not a RecordGroup
+
+
+@runtime_checkable
+class GroupDecoder(FragmentDecoder, Interface):
+    """A reference decoder that makes groups of records apart from decoding them; `KernelTwin.record_groups` declares it."""
+
+    def follow(self, records: pa.RecordBatch, start: int, stop: int) -> Iterator[tuple[int, RecordGroup | Refused]]:
+        """The groups that records of a batch complete, and refusals, each with the row of the record that decides it."""
+        ...
+
+    def skip(self, records: pa.RecordBatch, run: Run) -> bool:
+        """Follows records that are a group each, and follow each other, at once; False if the first does not follow."""
+        ...
+
+    def alone(self, records: pa.RecordBatch, row: int) -> RecordGroup:
+        """The group that is one record of a batch, which was passed by `skip`."""
+        ...
+
+    def keep(self, records: pa.RecordBatch) -> None:
+        """Forgets all records but those of incomplete groups, once a batch has been decoded."""
+        ...
+
+    def read(self, groups: Iterable[Any]) -> Decoded:
+        """Decodes groups and refusals, in their order."""
+        ...
+
+    def entry(self, group: Any, start: int, end: int, index: int) -> Decoded | None:
+        """Decodes one entry of a group; None if it has to be decoded together with its group.
+
+        Args:
+            group: it is in.
+            start, end: of the entry in the group's data.
+            index: of its first event.
+        """
+        ...
+
+    def origin(self, group: Any) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """What the records of a group add to the origins of all its events, and to that of the first."""
+        ...
+
+    def is_for_kernel(self, table: TableBatch) -> bool:
+        """Whether the kernel may register the shape of these rows."""
+        ...
 
 
 @dataclass(slots=True)
 class Batch:
-    """A batch of records, and what has been found in it.
+    """A batch of records, its groups, and the events decoded so far.
 
     Attributes:
         places, headers: of the records, as the kernel and its tables take them.
         rows: records that are a group, or the last of one.
-        known: by row, groups that are not a plain record, and what is refused.
-        refused: rows at which something is refused; their groups are the reference's.
+        known: by row, groups that are not a plain record, and refusals.
+        refused: rows with a refusal; the reference decodes their groups.
         more: of the known groups, by the names of the kernel's arguments, one a record: their data, and what they add to
             the origins of their events.
-        stops: the first entry of an odd group that the kernel does not know: where it lies in the data of the group, and
-            the index of its first event.
+        stops: of an unmatched group, the first entry that the kernel does not know: its start and end in the data of the
+            group, and the index of its first event.
     """
 
     records: pa.RecordBatch
     places: Places
     headers: pa.Array
     rows: list[int] = field(default_factory=list)
-    known: dict[int, list[Group | Refused]] = field(default_factory=dict)
+    known: dict[int, list[RecordGroup | Refused]] = field(default_factory=dict)
     refused: set[int] = field(default_factory=set)
     more: dict[str, pa.Array] = field(default_factory=dict)
     stops: dict[int, tuple[int, int, int]] = field(default_factory=dict)
@@ -64,26 +119,26 @@ class Batch:
     dead: list[DeadLetter] = field(default_factory=list)
 
     def add(self, answer: Decoded) -> None:
-        """Takes in what the reference says."""
+        """Adds the events of an answer of the reference."""
         self.tables += answer.tables
         self.control += answer.control
         self.dead += answer.dead
 
 
-class Grouped(Pair):
-    """A kernel and the reference that follows the records and teaches it."""
+class GroupKernelDecoder(KernelDecoder):
+    """A kernel, and the reference that makes groups of the records and registers shapes."""
 
-    _reference: Decoder
+    _reference: GroupDecoder
     _kernel: Any
 
     def _decode(self, records: pa.RecordBatch) -> Decoded:
         batch = self._follow(records)
-        odd, at = self._run(batch, batch.rows), 0
-        while at < len(odd):
+        unmatched, at = self._run(batch, batch.rows), 0
+        while at < len(unmatched):
             before = len(self._shapes)
-            at += self._settle(batch, odd[at])
-            if len(self._shapes) > before and at < len(odd):
-                odd, at = self._run(batch, odd[at:]), 0
+            at += self._settle(batch, unmatched[at])
+            if len(self._shapes) > before and at < len(unmatched):
+                unmatched, at = self._run(batch, unmatched[at:]), 0
         self._reference.keep(records)
         control = sorted(batch.control, key=lambda event: (event.place.record, event.place.index or 0))
         return Decoded(joined(batch.tables), control, batch.dead)
@@ -117,7 +172,7 @@ class Grouped(Pair):
             if row not in batch.known:
                 batch.rows.append(row)
             batch.known.setdefault(row, []).append(found)
-            if isinstance(found, Refused):
+            if not isinstance(found, RecordGroup):
                 batch.refused.add(row)
 
     def _described(self, batch: Batch) -> dict[str, pa.Array]:
@@ -129,21 +184,23 @@ class Grouped(Pair):
         }
         for row, found in batch.known.items():
             for group in found:
-                if isinstance(group, Group) and row not in batch.refused:
+                if isinstance(group, RecordGroup) and row not in batch.refused:
                     columns["data"][row] = _data(group)
                     for name, members in zip(("all", "first"), self._reference.origin(group), strict=True):
                         columns[name][row] = b"," + canonical(members)[1:-1].encode() if members else None
         return {name: pa.array(values, pa.large_binary()) for name, values in columns.items()}
 
     def _run(self, batch: Batch, rows: list[int], skips: Sequence[tuple[int, int]] = ()) -> list[int]:
-        """Appends what the kernel finds in some of the groups; returns the rows of the others, in order."""
+        """Appends what the kernel can decode of some groups; returns the rows of the others, in order."""
         records, mine = batch.records, batch.refused
         asked = pa.array([row for row in rows if row not in mine] if mine else rows, pa.int32())
         arrays = records.column("key"), records.column("value"), asked
-        found, odd, marks, stops = self._kernel.decode(*arrays, headers=batch.headers, **batch.more, skips=skips)
-        batch.tables += completed([(self._shapes[number], table) for number, table in found], batch.places)
+        decoded, unmatched, marks, stops = self._kernel.decode(
+            *arrays, headers=batch.headers, **batch.more, skips=skips
+        )
+        batch.tables += completed([(self._shapes[number], table) for number, table in decoded], batch.places)
         batch.control += _marks(marks, records)
-        left = odd.to_pylist()
+        left = unmatched.to_pylist()
         for row, stop in zip(left, stops, strict=True):
             batch.stops.pop(row, None)
             if stop is not None:
@@ -151,54 +208,53 @@ class Grouped(Pair):
         return sorted([*left, *mine.intersection(rows)]) if mine else left
 
     def _settle(self, batch: Batch, row: int) -> bool:
-        """Reads what is odd in a group; False if the kernel has learned a shape from that, and is to look at it again."""
+        """Decodes an unmatched group with the reference; False if a shape was registered and the kernel must retry the group."""
         parts: list[Decoded] = []
         skips: list[tuple[int, int]] = []
         while len(parts) < _MOST_PARTS and (part := self._part(batch, row)) is not None:
-            learned = self._teach(part.tables)
-            if learned and not parts:
+            registered = self._register(part.tables)
+            if registered and not parts:
                 return False
-            if not learned:
+            if not registered:
                 parts.append(part)
                 skips.append((batch.stops[row][0], sum(map(len, part.tables)) + len(part.control)))
             if not self._run(batch, [row], skips):
                 for part in parts:
                     batch.add(part)
                 return True
-        self.odd += 1
+        self.unmatched += 1
         answer = self._reference.read(self._groups(batch, row))
         batch.add(answer)
-        self._teach(answer.tables)
+        self._register(answer.tables)
         return True
 
     def _part(self, batch: Batch, row: int) -> Decoded | None:
-        """What the reference says of the first entry of an odd group that the kernel does not know."""
-        match self._groups(batch, row):
-            case [Group() as group] if row in batch.stops:
-                return self._reference.entry(group, *batch.stops[row])
+        """Decodes the first entry of an unmatched group that the kernel does not know, with the reference."""
+        groups = self._groups(batch, row)
+        if len(groups) == 1 and isinstance(groups[0], RecordGroup) and row in batch.stops:
+            return self._reference.entry(groups[0], *batch.stops[row])
         return None
 
-    def _groups(self, batch: Batch, row: int) -> list[Group | Refused]:
+    def _groups(self, batch: Batch, row: int) -> list[RecordGroup | Refused]:
         return batch.known[row] if row in batch.known else [self._reference.alone(batch.records, row)]
 
-    def _teach(self, tables: list[TableBatch]) -> bool:
-        """What type texts of PostgreSQL mean is not taught."""
-        return super()._teach([t for t in tables if not t.rows.column("origin")[0].as_py().startswith(_POSTGRES)])
+    def _register(self, tables: list[TableBatch]) -> bool:
+        return super()._register([table for table in tables if self._reference.is_for_kernel(table)])
 
 
-def _data(group: Group) -> bytes:
+def _data(group: RecordGroup) -> bytes:
     whole, start, end = group.data()
     return whole[start:end]
 
 
 def _marks(found: pa.RecordBatch, records: pa.RecordBatch) -> Iterator[TransactionMark]:
-    """Marks of transactions off their columns."""
+    """Transaction marks from their columns."""
     rows = found.column("record")
     lies = [records.column(name).take(rows).to_pylist() for name in ("topic", "partition", "offset")]
     places = map(Place, *lies, found.column("index").to_pylist(), rows.to_pylist())
     seconds = found.column("commit_time").cast(pa.int64()).to_pylist()
     times = [None if s is None else Instant(s * 1_000_000, 0) for s in seconds]
-    said = (found.column(name).to_pylist() for name in ("begins", "id", "origin"))
-    for place, time, begins, mark, origin in zip(places, times, *said, strict=True):
+    columns = (found.column(name).to_pylist() for name in ("begins", "id", "origin"))
+    for place, time, begins, mark, origin in zip(places, times, *columns, strict=True):
         status = "begin" if begins else "end"
         yield TransactionMark(status, mark, place, commit_time=time, origin=json.loads(origin))

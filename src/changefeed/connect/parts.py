@@ -19,13 +19,12 @@ import msgspec
 
 from changefeed.connect import avro_form, java_json, schema
 from changefeed.connect.schema import Node
-from changefeed.errors import ConfigError, ProtocolError, SchemaError, SchemaRegistryError, UnsupportedError
+from changefeed.errors import ConfigError, ProtocolError, SchemaError, UnsupportedError
 from changefeed.wire import avro, confluent
+from changefeed.wire.schema_ids import GetSchema, RegisterSchema, SchemaIds
 
 NO_REGISTRY = 'option "schema-registry" is not set, and the record is Avro'
 _SCHEMAS = 1024
-GetSchema = Callable[[int], str]  # see `protocols.base.Stores`, as for the next
-RegisterSchema = Callable[[str, str], int]
 
 
 class _Wrapped(msgspec.Struct, forbid_unknown_fields=True):
@@ -166,12 +165,12 @@ Write = Callable[[Any, Block, str], bytes]
 
 
 class Writer:
-    """Writes parts of a `protocol`, which its errors name; remembers the ids of schemas."""
+    """Writes parts of a `protocol`, which its errors name."""
 
     def __init__(self, protocol: str, get_schema: GetSchema | None, register_schema: RegisterSchema | None) -> None:
-        self._protocol, self._get, self._register = protocol, get_schema, register_schema
+        self._protocol = protocol
+        self._ids = SchemaIds(get_schema, register_schema) if get_schema and register_schema else None
         self._compiled = lru_cache(_SCHEMAS)(_compiled)
-        self._id = lru_cache(_SCHEMAS)(self._schema_id)
 
     def write(self, tree: Any, block: Block, subject: str) -> bytes:
         """The bytes of a part; `subject` is where a schema is registered that is not known.
@@ -182,7 +181,9 @@ class Writer:
         """
         if block.avro:
             t, write = self._compiled(block.text)
-            out = bytearray(confluent.header(self._id(subject, block.text, block.id)))
+            if self._ids is None:
+                raise ConfigError('option "schema-registry" is not set, and records are to be Avro')
+            out = bytearray(confluent.header(self._ids.id(subject, block.text, block.id)))
             try:
                 write(avro_form.datum(tree, t), out)
             except UnsupportedError as error:
@@ -191,20 +192,6 @@ class Writer:
         if block.text:
             return f'{{"schema":{block.text},"payload":{java_json.write(tree)}}}'.encode()
         return java_json.write(tree).encode()
-
-    def _schema_id(self, subject: str, text: str, known: int | None) -> int:
-        if self._get is None or self._register is None:
-            raise ConfigError('option "schema-registry" is not set, and records are to be Avro')
-        try:
-            if known is not None and self._get(known) == text:
-                return known
-        except (LookupError, ProtocolError):
-            pass  # another schema registry than the one that the record was read with
-        except SchemaRegistryError as error:
-            if error.transient:
-                raise
-            # a file that is to be written, or what `register` says too
-        return self._register(subject, text)
 
 
 def _compiled(text: str) -> tuple[avro.Type, avro.Write]:

@@ -294,6 +294,23 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelTwin:
+    """The class of the Rust kernel that decodes the protocol's rows as its decoder does.
+
+    Attributes:
+        call: options -> name of the class, and its keyword arguments; None where it cannot decode with these options.
+        topics: a shape is registered for one topic, and `decode` gets the records' topics.
+        headers: `decode` gets the records' headers.
+        record_groups: records become groups before they are decoded; the decoder is a `codec.record_groups.GroupDecoder`.
+    """
+
+    call: Callable[[Any], tuple[str, Mapping[str, Any]] | None]
+    topics: bool = False
+    headers: bool = False
+    record_groups: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Protocol:
     """One of the languages in which changes are spoken.
 
@@ -309,6 +326,7 @@ class Protocol:
         variants: options with which more or less is carried than with the defaults, for the loss table and its tests.
         self_telling: the decoder sees in the records what they carry, whatever its options say.
         as_read: what was read from the protocol is written as it was, whatever the options say.
+        kernel: its twin in the Rust kernel; None where only the decoder can read it.
         recognize: a record -> why it seems to be of this protocol, None where it does not. A cheap look, no proof.
         likely: a record of this protocol -> options that its bytes tell.
     """
@@ -319,7 +337,6 @@ class Protocol:
     options: type[Options]
     decoder: Callable[[Any, Stores], Decoder]
     encoder: Callable[[Any, Stores], Encoder]
-    notes: Mapping[str, str] = field(default_factory=dict)
     redefine: Callable[[Any], Redefine] | None = None
     carries: Callable[[Any], frozenset[str]] | None = None
     variants: tuple[Mapping[str, str], ...] = ()
@@ -329,6 +346,7 @@ class Protocol:
     aliases: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
     forms: tuple[Form, ...] = (Form(),)
+    kernel: KernelTwin | None = None
     recognize: Callable[[Record], str | None] | None = None
     likely: Callable[[Record], Mapping[str, str]] | None = None
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from changefeed.codec import decoding
-from changefeed.codec.encoding import Pair, encoder
+from changefeed.codec.encoding import KernelEncoder, encoder
 from changefeed.errors import ChangefeedError, ConfigError
 from changefeed.model.batch import Decoded
 from changefeed.model.types import NAMES, ColumnType
@@ -69,13 +69,15 @@ def written(name: str, options: dict[str, Any], changes: list[Decoded], way: Any
     """The records, or the refusal at their end; and how many rows the encoder wrote by itself."""
     chosen = protocol(name).read_options(options)
     speaks, found = encoder(name, chosen, stores(chosen), kernel=way), []
-    if isinstance(speaks, Pair):
-        speaks.least = 1
+    if isinstance(speaks, KernelEncoder):
+        speaks.min_rows = 1
     try:
         found += [speaks.encode(part) for part in changes]
     except ChangefeedError as error:
         found.append(f"{type(error).__name__}: {error}")
-    return found, speaks.odd if isinstance(speaks, Pair) else sum(len(t) for part in changes for t in part.tables)
+    return found, speaks.unmatched if isinstance(speaks, KernelEncoder) else sum(
+        len(t) for part in changes for t in part.tables
+    )
 
 
 def agreed(name: str, options: dict[str, Any], *changes: Decoded) -> int:
@@ -102,7 +104,7 @@ def test_every_protocol_that_the_kernel_can_write_is_held_to_it() -> None:
 def test_a_protocol_that_the_kernel_does_not_write_is_refused_when_asked_for() -> None:
     with pytest.raises(ConfigError, match="the kernel does not write tencent-dts"):
         encoder("tencent-dts", kernel="on")
-    assert not isinstance(encoder("tencent-dts"), Pair)
+    assert not isinstance(encoder("tencent-dts"), KernelEncoder)
 
 
 @pytest.mark.parametrize("case", [c for c in cases() if c.protocol in WAYS], ids=str)
@@ -196,13 +198,13 @@ def test_a_table_of_a_few_rows_is_the_encoders() -> None:
     speaks = encoder("ticdc-open", kernel="on")
     changes = one_update(ColumnType("int"), 1, 2)
     assert speaks.encode(changes).equals(encoder("ticdc-open", kernel="off").encode(changes))
-    assert isinstance(speaks, Pair)
-    assert (speaks.odd, speaks.least) == (1, 10)
+    assert isinstance(speaks, KernelEncoder)
+    assert (speaks.unmatched, speaks.min_rows) == (1, 10)
 
 
 @pytest.mark.parametrize("installed", [None, object()], ids=["none", "an old one"])
 def test_without_the_kernel_the_encoder_writes_alone(monkeypatch: pytest.MonkeyPatch, installed: object) -> None:
     monkeypatch.setattr(decoding, "changefeed_kernel", installed)
-    assert not isinstance(encoder("ticdc-open"), Pair)
+    assert not isinstance(encoder("ticdc-open"), KernelEncoder)
     with pytest.raises(ConfigError, match="the kernel is not installed"):
         encoder("ticdc-open", kernel="on")

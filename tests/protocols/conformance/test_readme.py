@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from changefeed import connect
 from changefeed.protocols import PROTOCOLS, protocol
 from changefeed.protocols.base import RegistryOptions
 from tests.protocols.conformance.cases import folder
 
 INHERITED = {field.name for field in msgspec.structs.fields(RegistryOptions)}
+
+CONNECT = Path(connect.__path__[0])
 
 pytestmark = pytest.mark.parametrize("name", PROTOCOLS)
 
@@ -35,13 +39,15 @@ def test_every_option_stands_there_with_its_default(name: str) -> None:
 
 
 def test_every_reason_stands_there(name: str) -> None:
-    text = readme(name)
-    for path in sorted(folder(name).glob("*.py")):
+    text, paths = readme(name), [*folder(name).rglob("*.py")]
+    if any("changefeed.connect" in path.read_text() for path in paths):
+        paths += CONNECT.glob("*.py")
+    for path in sorted(paths):
         for reason in re.findall(r'reason="([a-z-]+)"', path.read_text()):
             assert f"`{reason}`" in text, (path.name, reason)
 
 
 def test_every_file_stands_there(name: str) -> None:
     text = readme(name)
-    for path in sorted(folder(name).glob("[a-z]*.py")):
+    for path in sorted(folder(name).rglob("[a-z]*.py")):
         assert f"`{path.stem}`" in text or path.stem == "options", path.name

@@ -13,7 +13,7 @@ from changefeed.errors import SchemaError
 from changefeed.model.event import SchemaChange
 from changefeed.model.types import ColumnType
 from changefeed.model.values import IrregularError, reader, writer
-from changefeed.protocols.ticdc_debezium.definition import redefine
+from changefeed.protocols.ticdc_debezium.redefine import redefine
 from tests.protocols.conformance.cases import History, decode, histories
 
 HISTORIES = {str(h).split("/")[-1].split(".jsonl")[0]: h for h in histories() if h.protocol.startswith("ticdc-")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from changefeed.ticdc import digits
+from changefeed.columnar import families
 from tests.protocols.ticdc_open.messages import ID, decode, errors, insert, key, record, rows
 
 
@@ -59,7 +59,7 @@ def test_columns_described_otherwise_are_another_shape() -> None:
 
 
 def test_the_table_of_shapes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(digits, "LIMIT", 2)
+    monkeypatch.setattr(families, "LIMIT", 2)
     assert stamped(DAY + ".1", DAY + ".12", DAY + ".123", "null", DAY + ".1") == [
         "datetime(1)",
         "datetime(2)",

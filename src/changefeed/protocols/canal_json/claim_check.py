@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from changefeed.errors import ProtocolError
-from changefeed.protocols.canal_json.message import Extension, Message
+from changefeed.protocols.canal_json.envelope import Extension, Message
 from changefeed.protocols.canal_json.options import Options
 from changefeed.ticdc import claim_check
 from changefeed.wire import base64_text, strict_json

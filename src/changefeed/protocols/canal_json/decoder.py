@@ -1,9 +1,9 @@
 """Records to changes: the reference. One message at a time, every check made, nothing guessed.
 
-    value ─ compression ─ message.split ─▶ messages ─ message.read ─▶ rows      images ─▶ shapes ─▶ table batches
-                                              │                    ├▶ DDL       schema change
-                                              │                    └▶ watermark resolved
-                                              └─ whatever fails: a dead letter of the whole record
+    value ─ compression ─ envelope.split ─▶ messages ─ envelope.read ─▶ rows      images ─▶ shapes ─▶ table batches
+                                               │                     ├▶ DDL       schema change
+                                               │                     └▶ watermark resolved
+                                               └─ whatever fails: a dead letter of the whole record
 
 Rule 1. `data` of an INSERT are new rows, of a DELETE old ones; of an UPDATE new ones, and `old` has their old rows in the same
         order. Of an UPDATE without `old` the old rows are unknown.
@@ -29,9 +29,9 @@ from changefeed.model.event import Control, DeadLetter, Instant, Resolved
 from changefeed.model.position import Place
 from changefeed.model.table import canonical
 from changefeed.protocols.base import Stores
-from changefeed.protocols.canal_json import claim_check, message, schema_changes
+from changefeed.protocols.canal_json import claim_check, ddl, envelope
+from changefeed.protocols.canal_json.envelope import Extension, Message
 from changefeed.protocols.canal_json.images import BEFORE, Images, Values
-from changefeed.protocols.canal_json.message import Extension, Message
 from changefeed.protocols.canal_json.options import NAME, Options
 from changefeed.protocols.canal_json.shapes import Family, describe, family
 from changefeed.protocols.canal_json.types import sql_type
@@ -99,11 +99,11 @@ class Decoder:
         return compression.inflate(value, options.large_message_handle_compression, options.max_inflated_bytes)
 
     def _record(self, place: Place, value: bytes | None) -> Iterator[Row | Control]:
-        parts, start = message.split(self._inflated(value)), 0
+        parts, start = envelope.split(self._inflated(value)), 0
         for number, line in enumerate(parts):
-            text, end = message.parted(line)
+            text, end = envelope.parted(line)
             try:
-                yield from self._message(message.read(text), end, place)
+                yield from self._message(envelope.read(text), end, place)
             except ProtocolError as error:
                 several = len(parts) > 1
                 within = f" in message {number + 1} of {len(parts)}" if several else ""
@@ -117,14 +117,14 @@ class Decoder:
             kept["end"] = end.decode()
         if found.gtid is not None:
             kept["gtid"] = found.gtid
-        if found.type == message.WATERMARK and not found.is_ddl:
+        if found.type == envelope.WATERMARK and not found.is_ddl:
             yield _resolved(found, kept, place)
         elif found.is_ddl:
-            yield schema_changes.read(found, kept, place)
-        elif found.type in message.OPS:
+            yield ddl.read(found, kept, place)
+        elif found.type in envelope.OPS:
             yield from self._rows(*self._whole(found, kept))
         else:
-            expected = f"expected {', '.join(message.OPS)}, {message.WATERMARK} or a DDL"
+            expected = f"expected {', '.join(envelope.OPS)}, {envelope.WATERMARK} or a DDL"
             raise ProtocolError(f"type {found.type!r:.60} is unknown, {expected}", reason="unknown-kind")
 
     def _whole(self, found: Message, kept: dict[str, Any]) -> tuple[Message, dict[str, Any]]:
@@ -133,7 +133,7 @@ class Decoder:
         if extension.claim_check is None:
             return found, kept
         data = claim_check.read(extension.claim_check, self._stores.get_body, self._options)
-        stored = message.read(self._inflated(data))
+        stored = envelope.read(self._inflated(data))
         claim_check.check_same(found, stored)
         return stored, {**kept, "ccl": extension.claim_check}
 
@@ -163,7 +163,7 @@ class Decoder:
             found.types, tuple(new), None if old is None else tuple(old), found.database, found.table, found.keys
         )
         made = self._families.of(described, lambda: family(described, self._zone))
-        images, op = Images(), message.OPS[found.type]
+        images, op = Images(), envelope.OPS[found.type]
         origin = dict(kept)
         after = images.read(made.columns, new, f"data[{place}]", "")
         before = None
@@ -185,7 +185,7 @@ class Decoder:
     def _named(self, value: bytes | None) -> tuple[str | None, str | None]:
         """The table that a record is about, where its first message can be read."""
         try:
-            found = message.read(message.parted(message.split(self._inflated(value))[0])[0])
+            found = envelope.read(envelope.parted(envelope.split(self._inflated(value))[0])[0])
         except ProtocolError:
             return None, None
         return found.database or None, found.table or None

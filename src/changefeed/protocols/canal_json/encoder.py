@@ -1,8 +1,8 @@
 """Changes to records, byte for byte as either producer writes them.
 
     changes ─ columnar.events ─▶ rows of one message ─ rows ─▶ message ─ too large? ─▶ records
-                          ├▶ schema change ────────────────┤
-                          └▶ resolved mark ─ watermark ────┘         where to: ticdc.routing
+                              ├▶ schema change ────────────────┤
+                              └▶ resolved mark ─ watermark ────┘         where to: ticdc.routing
 
 Rule 1. A message is one row, and a record one message. Rows that came in one message stay in it, as do the messages, one a
         line, of one record.
@@ -25,8 +25,8 @@ from changefeed.model.batch import Decoded, RecordBuilder
 from changefeed.model.event import Control, Resolved, SchemaChange
 from changefeed.model.position import Place
 from changefeed.protocols.base import Stores
-from changefeed.protocols.canal_json import claim_check, schema_changes, text
-from changefeed.protocols.canal_json.message import LAST_MS, WATERMARK, write
+from changefeed.protocols.canal_json import claim_check, ddl, text
+from changefeed.protocols.canal_json.envelope import LAST_MS, WATERMARK, write
 from changefeed.protocols.canal_json.options import NAME, Options
 from changefeed.protocols.canal_json.rows import TYPES, RowWriter
 from changefeed.ticdc import tso
@@ -159,7 +159,7 @@ class Encoder:
     def _schema_change(self, event: SchemaChange) -> Iterator[Line]:
         ours = {"id", "ts", "type"} <= event.origin.keys() and isinstance(event.origin["ts"], int)
         origin: Mapping[str, Any] = event.origin if ours else {}
-        kind = schema_changes.message_type(event, origin)
+        kind = ddl.message_type(event, origin)
         ts = needed_ts(event, NAME)
         es = event.commit_time.us // 1000 if event.commit_time is not None else tso.milliseconds(ts)
         query = event.ddl or ""

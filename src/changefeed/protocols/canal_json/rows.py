@@ -21,8 +21,8 @@ from changefeed.columnar.events import Row
 from changefeed.errors import UnsupportedError
 from changefeed.model.table import Column, TableShape
 from changefeed.protocols.canal_json import text
+from changefeed.protocols.canal_json.envelope import write
 from changefeed.protocols.canal_json.images import BEFORE, Values
-from changefeed.protocols.canal_json.message import write
 from changefeed.protocols.canal_json.options import NAME, Options
 from changefeed.protocols.canal_json.shapes import own
 from changefeed.protocols.canal_json.types import sql_type, type_text

@@ -18,11 +18,12 @@ from datetime import tzinfo
 from functools import lru_cache
 from typing import Any
 
+from changefeed.columnar.families import ShapeFamily
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.table import Column, TableShape, canonical
 from changefeed.protocols.canal_json.types import column_type
 from changefeed.protocols.canal_json.values import Read, Write, reader, writer
-from changefeed.ticdc.digits import ShapesByDigits, with_digits
+from changefeed.ticdc.digits import shapes_by_digits, with_digits
 from changefeed.ticdc.texts import TEMPORAL
 
 # Whose text may differ for one and the same value: what was sent is kept where the writer's text is another.
@@ -69,15 +70,15 @@ class Family:
     described: Described
     columns: dict[str, Compiled]
     bare: tuple[str, ...]
-    shapes: ShapesByDigits = field(init=False)
+    shapes: ShapeFamily[int] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.shapes = ShapesByDigits(self._make)
+        self.shapes = shapes_by_digits(self._make)
 
     @property
     def is_bare(self) -> bool:
         """Whether it has made no shape."""
-        return self.shapes.is_empty
+        return not self.shapes
 
     def shape(self, digits: dict[str, int]) -> TableShape:
         """The shape of a row; `digits` by column, of those that are not NULL."""

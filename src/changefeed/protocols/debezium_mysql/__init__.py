@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from changefeed.protocols.base import Capabilities, Form, Protocol
+from collections.abc import Mapping
+from typing import Any
+
+from changefeed.protocols.base import Capabilities, Form, KernelTwin, Protocol
 from changefeed.protocols.debezium_mysql.decoder import NAME, Decoder
-from changefeed.protocols.debezium_mysql.definition import redefine
 from changefeed.protocols.debezium_mysql.encoder import Encoder
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.recognize import likely, recognize
+from changefeed.protocols.debezium_mysql.redefine import redefine
+from changefeed.wire import base64_text
 
 _CARRIES = frozenset(
     {
@@ -44,6 +48,18 @@ def _carries(options: Options) -> frozenset[str]:
     return _CARRIES - lost
 
 
+def _kernel(options: Options) -> tuple[str, Mapping[str, Any]] | None:
+    """None for values without an envelope."""
+    if options.unwrap:
+        return None
+    absent = options.unavailable_value_placeholder
+    avro = options.converter == "avro" or options.schema_registry is not None
+    return "DebeziumMysqlAvro" if avro else "DebeziumMysql", {
+        "placeholders": [absent, base64_text.write(absent.encode())],
+        "numeric": options.decimal_format == "NUMERIC",
+    }
+
+
 PROTOCOL = Protocol(
     name=NAME,
     title="Debezium MySQL and MariaDB",
@@ -67,6 +83,7 @@ PROTOCOL = Protocol(
     self_telling=True,
     as_read=True,
     forms=(Form("", {"schemas.enable": "false"}), Form("schema"), Form("avro", {"converter": "avro"}, "avro")),
+    kernel=KernelTwin(_kernel, headers=True),
     recognize=recognize,
     likely=likely,
 )

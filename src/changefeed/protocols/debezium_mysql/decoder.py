@@ -35,11 +35,11 @@ from changefeed.model.position import Place
 from changefeed.model.table import canonical
 from changefeed.mysql.type_codes import MOST_COLUMNS
 from changefeed.protocols.base import Stores
-from changefeed.protocols.debezium_mysql import changes, control, envelope, headers, notices, shapes, unwrapped
+from changefeed.protocols.debezium_mysql import ddl, envelope, headers, marks, notices, shapes, unwrapped
 from changefeed.protocols.debezium_mysql.images import Images
 from changefeed.protocols.debezium_mysql.options import Options
-from changefeed.protocols.debezium_mysql.reading import show
 from changefeed.protocols.debezium_mysql.shapes import Family, Field
+from changefeed.protocols.debezium_mysql.values.reading import show
 
 NAME = "debezium-mysql"
 _CHANGE, _MARK = {"ddl", "source", "databaseName"}, {"status", "event_count"}
@@ -132,11 +132,11 @@ class Decoder:
             self._row(place, named, said, found, rows, events)
         elif tree.keys() >= _CHANGE:
             source = tree["source"] if isinstance(tree["source"], dict) else {}
-            events.append(changes.read(named, said, place, headers.read(found, source)))
+            events.append(ddl.read(named, said, place, headers.read(found, source)))
         elif tree.keys() >= _MARK:
-            events.append(control.read_transaction(named, said, place))
+            events.append(marks.read_transaction(named, said, place))
         elif tree.keys() == {"ts_ms"}:
-            events.append(control.read_heartbeat(named, said, place))
+            events.append(marks.read_heartbeat(named, said, place))
         elif self._options.unwrap:
             self._unwrapped(place, named, said, found, rows)
         elif "aggregate_type" in tree:
@@ -196,7 +196,7 @@ class Decoder:
         if key is not None and not _is_own(key.payload, row.row):
             origin["key"] = java_json.write(key.payload)
         images = Images(self._options.unavailable_value_placeholder)
-        images.tell(names, [row.row])
+        images.infer(names, [row.row])
         if row.op == "delete" and value is not None:
             self._deleted[place.topic, place.partition] = place.offset
         if row.op == "delete":
@@ -242,7 +242,7 @@ class Decoder:
         if value.schema is None:
             if any(tree.keys() != present[-1].keys() for tree in present):
                 raise SchemaError("before and after have other columns")
-            images.tell(present[-1], present)
+            images.infer(present[-1], present)
         fields = family.fields
         if "absent" in origin:
             fields = tuple(f for f in fields if f.column.name in (before or {}))
@@ -282,7 +282,7 @@ class Decoder:
             origin["key"] = java_json.write(key.payload)
         if around.transaction is not None:
             origin["transaction"] = around.transaction
-        return changes.truncate(source, around.place, origin)
+        return ddl.truncate(source, around.place, origin)
 
 
 def _family(

@@ -1,8 +1,8 @@
 """Changes to records, byte for byte as the connector writes them.
 
     row ── its shape's wire text ──▶ rows.RowWriter ──▶ key, value, headers ──▶ after a delete: a tombstone
-     └─ from elsewhere: describing.wire, origin and clock filled in; a key that changes: delete, tombstone, insert
-    schema change, transaction mark, heartbeat ──▶ changes, control
+     └─ of another protocol: foreign_shapes.wire, origin and clock filled in; a key that changes: delete, tombstone, insert
+    schema change, transaction mark, heartbeat ──▶ ddl, marks
 
 Rule 1. Rows that were read from this protocol are written as they were read; options say how others are written.
 Rule 2. A tombstone has the offset behind its delete's, and its headers; without envelope the op among them once more.
@@ -28,7 +28,7 @@ from changefeed.model.event import Control, Heartbeat, SchemaChange, Transaction
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape
 from changefeed.protocols.base import Stores
-from changefeed.protocols.debezium_mysql import changes, control, elsewhere, headers, heads, lines, notices, templates
+from changefeed.protocols.debezium_mysql import ddl, foreign, headers, marks, notices, templates, whole_columns
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.rows import RowWriter, is_ours, row_writer
 
@@ -73,30 +73,30 @@ class Encoder:
 
     def heads(self, table: TableBatch) -> dict[str, pa.Array]:
         """The columns that templates name."""
-        return heads.of(table, self._options)
+        return whole_columns.of(table, self._options)
 
     def lines(self, shape: TableShape, rows: pa.RecordBatch, keys: pa.Array | None, values: pa.Array) -> pa.RecordBatch:
         """The records of rows, tombstones among them, and their ordinals."""
-        return lines.records(shape, rows, keys, values, self._options)
+        return whole_columns.records(shape, rows, keys, values, self._options)
 
     def _event(self, event: Any) -> Iterator[Record]:
         match event:
             case Row():
                 ours = is_ours(event.shape.wire)
-                for row in (event,) if ours else elsewhere.rows(event, self._options):
+                for row in (event,) if ours else foreign.rows(event, self._options):
                     yield from self._row(row)
             case SchemaChange():
                 yield from self._schema_change(event)
             case TransactionMark():
                 if "schemas" in event.origin or self._options.provide_transaction_metadata:
-                    yield self._control(elsewhere.place_of(event, self._options), control.write_transaction(event))
+                    yield self._control(foreign.place_of(event, self._options), marks.write_transaction(event))
             case Heartbeat() if "notification" in event.origin:
                 yield self._control(event.place, notices.write_notification(event))
             case Heartbeat() if "signal" in event.origin:
                 yield _record(event.place, *notices.write_signal(event), ())
             case Heartbeat():
-                said = control.write_heartbeat(event, elsewhere.prefix(self._options))
-                yield self._control(elsewhere.place_of(event, self._options), said)
+                said = marks.write_heartbeat(event, foreign.prefix(self._options))
+                yield self._control(foreign.place_of(event, self._options), said)
 
     def _row(self, row: Row) -> Iterator[Record]:
         writer, topic = self._writer(row.shape), row.place.topic
@@ -111,7 +111,7 @@ class Encoder:
             behind = replace(row.place, offset=row.place.offset + 1)
             yield _record(behind, sent_key, None, headers.of_tombstone(found) if writer.unwrapped else found)
 
-    def _control(self, place: Place, said: control.Record, found: Headers = ()) -> Record:
+    def _control(self, place: Place, said: marks.Record, found: Headers = ()) -> Record:
         key = None
         if said.key_block is not None:
             key = self._parts.write(said.key, said.key_block, f"{place.topic}-key")
@@ -120,7 +120,7 @@ class Encoder:
     def _make_writer(self, shape: TableShape) -> RowWriter:
         if is_ours(shape.wire):
             return row_writer(shape, shape.wire, self._options)
-        return elsewhere.writer(shape, self._options)
+        return foreign.writer(shape, self._options)
 
     def _schema_change(self, event: SchemaChange) -> Iterator[Record]:
         origin = event.origin
@@ -130,8 +130,8 @@ class Encoder:
         if "tableChanges" not in origin or origin.get("connector") not in _CONNECTORS:
             if not self._options.include_schema_changes:
                 return
-            event = elsewhere.schema_change(event, self._options)
-        yield self._control(event.place, changes.write(event), headers.write(event.origin))
+            event = foreign.schema_change(event, self._options)
+        yield self._control(event.place, ddl.write(event), headers.write(event.origin))
 
     def _truncate(self, event: SchemaChange) -> Record:
         origin = event.origin
@@ -139,7 +139,7 @@ class Encoder:
         writer = self._writer(shape)
         value = writer.envelope("t", None, None, event.commit_time, origin.get("transaction"), origin)
         key = writer.sent_key(origin)
-        said = control.Record(key, None if key is None else writer.key_block, value, writer.block)
+        said = marks.Record(key, None if key is None else writer.key_block, value, writer.block)
         return self._control(event.place, said, headers.write(origin))
 
 

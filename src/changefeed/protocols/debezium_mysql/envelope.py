@@ -24,8 +24,8 @@ from typing import Any
 from changefeed.connect import java_json
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.event import Instant
-from changefeed.protocols.debezium_mysql.reading import show
-from changefeed.protocols.debezium_mysql.times import as_number
+from changefeed.protocols.debezium_mysql.values.reading import show
+from changefeed.protocols.debezium_mysql.values.times import as_number
 
 OPS = {"c": "insert", "u": "update", "d": "delete", "r": "read", "t": "truncate"}
 CLOCK = ("ts_ms", "ts_us", "ts_ns")

@@ -20,8 +20,8 @@ from changefeed.errors import SchemaError
 from changefeed.model import values
 from changefeed.model.types import BINARIES, GEOMETRIES, INTEGERS, TEXTS, ColumnType
 from changefeed.model.values import IrregularError
-from changefeed.protocols.debezium_mysql import numbers
 from changefeed.protocols.debezium_mysql.options import Options
+from changefeed.protocols.debezium_mysql.values import numbers
 from changefeed.wire import base64_text
 from changefeed.wire.floats import float32
 

@@ -13,10 +13,10 @@ from changefeed.connect import java_json
 from changefeed.errors import ProtocolError, SchemaError, UnsupportedError
 from changefeed.model.table import TableShape
 from changefeed.model.types import ColumnType
-from changefeed.protocols.debezium_mysql import loose
-from changefeed.protocols.debezium_mysql.shapes import Family, Field, Told
-from changefeed.protocols.debezium_mysql.times import Irregular, Moment
-from changefeed.protocols.debezium_mysql.writing import write_irregular, writing
+from changefeed.protocols.debezium_mysql.shapes import Family, Field, Shown
+from changefeed.protocols.debezium_mysql.values import schemaless
+from changefeed.protocols.debezium_mysql.values.times import Irregular, Moment
+from changefeed.protocols.debezium_mysql.values.writing import write_irregular, writing
 from changefeed.wire import base64_text
 
 Values = dict[str, Any]
@@ -26,23 +26,23 @@ Tree = dict[str, Any]
 class Images:
     """Ready values of both images, and what has to be kept beside them."""
 
-    __slots__ = ("_absent", "_told", "_trees", "_types", "after", "before", "irregular")
+    __slots__ = ("_absent", "_shown", "_trees", "_types", "after", "before", "irregular")
 
     def __init__(self, placeholder: str) -> None:
         self.before: Values | None = None
         self.after: Values | None = None
         self.irregular: dict[str, bytes] = {}
         self._absent = {placeholder, base64_text.write(placeholder.encode())}
-        self._told: dict[str, Told] = {}
+        self._shown: dict[str, Shown] = {}
         self._trees: dict[str, Tree] = {}
         self._types: dict[str, ColumnType] = {}
 
-    def tell(self, names: Iterable[str], trees: list[Tree]) -> None:
-        """Learns the columns' types from the values of both images, where there is no schema."""
+    def infer(self, names: Iterable[str], trees: list[Tree]) -> None:
+        """Infers the columns' types from the values of both images, where there is no schema."""
         for name in names:
-            told = loose.tell([tree[name] for tree in trees])
-            if told is not None:
-                self._told[name] = self._types[name] = told
+            inferred = schemaless.infer([tree[name] for tree in trees])
+            if inferred is not None:
+                self._shown[name] = self._types[name] = inferred
 
     def read(self, fields: tuple[Field, ...], tree: Tree, side: str, prefix: str) -> Values:
         """Ready values of one image, by name; `tree` has the members that `fields` name."""
@@ -60,12 +60,12 @@ class Images:
     def _value(self, f: Field, value: Any, side: str, prefix: str) -> Any:
         name = f.column.name
         try:
-            ready = loose.read(value, self._types[name]) if f.read is None else f.read(value)
+            ready = schemaless.read(value, self._types[name]) if f.read is None else f.read(value)
         except ProtocolError as error:
             raise SchemaError(f"{error} - at `{side}.{name}`") from error
         if type(ready) is Moment:
-            known = self._told.get(name)
-            self._told[name] = max(ready.digits, known if isinstance(known, int) else 0)
+            known = self._shown.get(name)
+            self._shown[name] = max(ready.digits, known if isinstance(known, int) else 0)
             return ready.us
         if type(ready) is Irregular:
             self.irregular[prefix + name] = ready.text.encode()
@@ -74,8 +74,8 @@ class Images:
 
     def shape(self, family: Family) -> TableShape:
         """The shape of the row."""
-        told = [self._told.get(f.column.name) for f in family.fields if f.told]
-        return family.shape(told, self._names(family, self.before), self._names(family, self.after))
+        shown = [self._shown.get(f.column.name) for f in family.fields if f.open]
+        return family.shape(shown, self._names(family, self.before), self._names(family, self.after))
 
     def _names(self, family: Family, image: Values | None) -> tuple[str, ...] | None:
         return None if image is None or len(image) == len(family.fields) else tuple(image)
@@ -99,7 +99,7 @@ class Images:
 
 
 def _written(f: Field, t: ColumnType, ready: Any, irregular: bytes | None, numeric: bool) -> str | None:
-    node = f.node if f.node is not None else loose.node(t)
+    node = f.node if f.node is not None else schemaless.node(t)
     try:
         tree = writing(t, node, numeric=numeric)(ready) if irregular is None else write_irregular(irregular, node)
     except (UnsupportedError, ProtocolError):

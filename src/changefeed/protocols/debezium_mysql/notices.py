@@ -5,7 +5,7 @@
     signal.kafka.topic           srv1             {"type":"execute-snapshot","data":{…}}, of a user, for the connector to read
 
 Rule 1. Both are heartbeats: somebody lives, and nothing follows from that for a table. The origin's `notification` has all
-        members but the timestamp, in their order; `schemas` and `key` are as in `control`.
+        members but the timestamp, in their order; `schemas` and `key` are as in `marks`.
 Rule 2. A signal is what a user has typed: the origin's `signal` has it word for word, and its key beside it.
 """
 
@@ -18,8 +18,8 @@ from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.event import Heartbeat
 from changefeed.model.position import Place
 from changefeed.protocols.debezium_mysql import blocks
-from changefeed.protocols.debezium_mysql.control import Record, instant, joined, key_origin, sides
-from changefeed.protocols.debezium_mysql.reading import show
+from changefeed.protocols.debezium_mysql.marks import Record, instant, joined, key_origin, sides
+from changefeed.protocols.debezium_mysql.values.reading import show
 from changefeed.wire import base64_text
 
 MEMBERS = ("id", "type", "aggregate_type", "additional_data", "timestamp")

@@ -23,10 +23,11 @@ from changefeed.connect.schema import Node
 from changefeed.errors import UnsupportedError
 from changefeed.model.event import Instant
 from changefeed.model.table import TableShape
-from changefeed.protocols.debezium_mysql import envelope, loose, unwrapped
+from changefeed.protocols.debezium_mysql import envelope, unwrapped
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.shapes import MARK
-from changefeed.protocols.debezium_mysql.writing import write_irregular, writing
+from changefeed.protocols.debezium_mysql.values import schemaless
+from changefeed.protocols.debezium_mysql.values.writing import write_irregular, writing
 from changefeed.wire import base64_text
 
 LETTERS = {op: letter for letter, op in envelope.OPS.items()} | {"upsert": "c"}
@@ -187,7 +188,7 @@ def row_writer(shape: TableShape, wire: str, options: Options) -> RowWriter:
 def _layout(shape: TableShape, side: _Side, block: Block) -> tuple[dict[str, Node], tuple[str, ...], tuple[str, ...]]:
     """The columns' nodes, and the members of envelope and source block."""
     if not block.text:
-        nodes = {c.name: loose.node(c.type) for c in shape.columns}
+        nodes = {c.name: schemaless.node(c.type) for c in shape.columns}
         return nodes, tuple(side.envelope or side.fields or ()), tuple(side.source or ())
     node = parts.node_of(block)
     if side.tombstone:

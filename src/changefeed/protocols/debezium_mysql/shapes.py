@@ -22,28 +22,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from changefeed.columnar.families import LIMIT
+from changefeed.columnar.families import ShapeFamily
 from changefeed.connect.parts import Block, Part
 from changefeed.connect.schema import Node
 from changefeed.model.table import Column, TableShape, canonical
 from changefeed.model.types import ColumnType
-from changefeed.protocols.debezium_mysql import loose
-from changefeed.protocols.debezium_mysql.reading import Read, reading
+from changefeed.protocols.debezium_mysql.values import schemaless
+from changefeed.protocols.debezium_mysql.values.reading import Read, reading
 
 MARK = '{"protocol":"debezium-mysql",'
-# What a value tells of its column's type: fraction digits, or without schema the type.
-Told = int | ColumnType | None
-_Shapes = list[tuple[tuple[Told, ...], TableShape]]
+# What a value shows of its column's type: fraction digits, or without schema the type.
+Shown = int | ColumnType
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column, understood. `node` and `read` are None without schema, `told` says that values tell the type."""
+    """A compiled column. `node` and `read` are None without schema; `open`: only values show its type, or its digits."""
 
     column: Column
     node: Node | None
     read: Read | None
-    told: bool
+    open: bool
 
 
 @dataclass(slots=True)
@@ -54,48 +53,47 @@ class Family:
     table: str
     fields: tuple[Field, ...]
     wire: str
-    shapes: _Shapes = field(default_factory=list)
-    parts: _Shapes = field(default_factory=list)
+    whole: ShapeFamily[Shown] = field(init=False)
+    partial: ShapeFamily[Shown] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.whole, self.partial = ShapeFamily(self._completed), ShapeFamily(self._completed)
 
     @property
     def is_bare(self) -> bool:
         """Whether it has made no shape."""
-        return not self.shapes and not self.parts
+        return not self.whole and not self.partial
 
-    def shape(self, told: Sequence[Told], before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> TableShape:
+    def shape(
+        self, shown: Sequence[Shown | None], before: tuple[str, ...] | None, after: tuple[str, ...] | None
+    ) -> TableShape:
         """The shape of a row.
 
         Args:
-            told: what its values tell, one entry a field for which they do, None for NULL.
+            shown: what its values show, one entry an open field, None for NULL.
             before, after: names of the columns that its images carry, None for all.
         """
         if before is None and after is None:
-            return self._find(tuple(told), self.shapes, self.shapes)
-        return replace(self._find(tuple(told), [*self.parts, *self.shapes], self.parts), before=before, after=after)
+            return self.whole.shape(shown)
+        shape = self.partial.find(shown) or self.whole.find(shown) or self.partial.shape(shown)
+        return replace(shape, before=before, after=after)
 
-    def _find(self, told: tuple[Told, ...], among: _Shapes, make_in: _Shapes) -> TableShape:
-        for known, shape in among:
-            if all(new is None or new == old for new, old in zip(told, known, strict=True)):
-                return shape
-        shape = self._make(told)
-        open_types = [f.column.type for f in self.fields if f.told]
-        known = tuple(0 if one is None and t != loose.NULL else one for one, t in zip(told, open_types, strict=True))
-        if len(make_in) < LIMIT:
-            make_in.append((known, shape))
-        return shape
-
-    def _make(self, told: tuple[Told, ...]) -> TableShape:
-        left = iter(told)
-        columns = tuple(_told(f.column, next(left)) if f.told else f.column for f in self.fields)
-        return TableShape(self.database, self.table, columns, wire=self.wire)
+    def _completed(self, shown: Sequence[Shown | None]) -> tuple[Sequence[Shown | None], TableShape]:
+        open_types = [f.column.type for f in self.fields if f.open]
+        known = tuple(
+            0 if one is None and t != schemaless.NULL else one for one, t in zip(shown, open_types, strict=True)
+        )
+        left = iter(shown)
+        columns = tuple(_typed(f.column, next(left)) if f.open else f.column for f in self.fields)
+        return known, TableShape(self.database, self.table, columns, wire=self.wire)
 
 
-def _told(column: Column, told: Told) -> Column:
-    if isinstance(told, ColumnType):
-        return replace(column, type=told)
-    if column.type == loose.NULL:
+def _typed(column: Column, shown: Shown | None) -> Column:
+    if isinstance(shown, ColumnType):
+        return replace(column, type=shown)
+    if column.type == schemaless.NULL:
         return column
-    return replace(column, type=ColumnType(column.type.name, length=told or None))
+    return replace(column, type=ColumnType(column.type.name, length=shown or None))
 
 
 def with_schema(row: Node, keys: tuple[str, ...] | None) -> tuple[Field, ...]:
@@ -113,7 +111,7 @@ def _field(node: Node, keys: tuple[str, ...] | None) -> Field:
 
 def without_schema(names: tuple[str, ...], keys: tuple[str, ...] | None) -> tuple[Field, ...]:
     """The columns of a row of which only names are known."""
-    return tuple(Field(Column(name, loose.NULL, None, name in (keys or ())), None, None, True) for name in names)
+    return tuple(Field(Column(name, schemaless.NULL, None, name in (keys or ())), None, None, True) for name in names)
 
 
 def wire_text(key: Part | None, value: Part) -> str:

@@ -19,10 +19,11 @@ from changefeed.connect.parts import Block
 from changefeed.connect.schema import Node
 from changefeed.model.table import TableShape
 from changefeed.model.types import BINARIES, GEOMETRIES, TEXTS, ColumnType
-from changefeed.protocols.debezium_mysql import describing, writing
+from changefeed.protocols.debezium_mysql import foreign_shapes
 from changefeed.protocols.debezium_mysql.envelope import CLOCK
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.rows import LETTERS, Cell, RowWriter, is_ours
+from changefeed.protocols.debezium_mysql.values import writing
 
 _IMAGES = {"insert": ((False, True),), "read": ((False, True),), "upsert": ((False, True),), "delete": ((True, False),)}
 _UNCOMPARED = GEOMETRIES | {"vector", "null"}
@@ -53,8 +54,8 @@ def text(shape: TableShape, writer: RowWriter, options: Options) -> str | None:
 def keys_compare(shape: TableShape, options: Options) -> bool:
     """Whether both images have the columns of the key, of types that are compared by whole columns."""
     carried = {c.name for c in shape.before_columns} & {c.name for c in shape.after_columns}
-    types = [shape.by_name[name].type.name for name in describing.keys(shape, options)]
-    return carried.issuperset(describing.keys(shape, options)) and _UNCOMPARED.isdisjoint(types)
+    types = [shape.by_name[name].type.name for name in foreign_shapes.keys(shape, options)]
+    return carried.issuperset(foreign_shapes.keys(shape, options)) and _UNCOMPARED.isdisjoint(types)
 
 
 class _Page:
@@ -132,7 +133,7 @@ def _written(t: ColumnType, cell: Cell, options: Options) -> Written | None:
 
 
 def _form(t: ColumnType, node: Node, options: Options) -> Form | None:
-    """What values of a type are written as, as `writing` writes them; None for one without a form."""
+    """What values of a type are written as, as `values.writing` writes them; None for one without a form."""
     if (node.type, node.name) in writing.UNITS:
         return _unit(t, *writing.UNITS[node.type, node.name])
     if node.type == "string" and node.name.endswith("time.ZonedTimestamp"):

@@ -24,9 +24,9 @@ from changefeed.connect.schema import Node
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.event import Instant
 from changefeed.model.table import canonical
-from changefeed.protocols.debezium_mysql import control, envelope, shapes
-from changefeed.protocols.debezium_mysql.changes import plain
-from changefeed.protocols.debezium_mysql.reading import show
+from changefeed.protocols.debezium_mysql import envelope, marks, shapes
+from changefeed.protocols.debezium_mysql.ddl import plain
+from changefeed.protocols.debezium_mysql.values.reading import show
 
 ADDED = "__"
 _DELETED = {"true": "delete", "false": "upsert", None: "upsert"}
@@ -114,7 +114,7 @@ def _op(added: dict[str, Any]) -> str:
 def _time(added: dict[str, Any]) -> Instant | None:
     for name in ("__source_ts_ms", "__ts_ms"):
         if added.get(name) is not None:
-            return control.instant({"ts_ms": added[name]}, "value")
+            return marks.instant({"ts_ms": added[name]}, "value")
     return None
 
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from changefeed.protocols.base import Capabilities, Form, Protocol
+from collections.abc import Mapping
+from typing import Any
+
+from changefeed.protocols.base import Capabilities, Form, KernelTwin, Protocol
 from changefeed.protocols.tencent_dts.decoder import Decoder
 from changefeed.protocols.tencent_dts.encoder import Encoder
-from changefeed.protocols.tencent_dts.letters import NAME
-from changefeed.protocols.tencent_dts.options import Options
+from changefeed.protocols.tencent_dts.options import NAME, Options
 from changefeed.protocols.tencent_dts.recognize import recognize
+
+
+def _kernel(options: Options) -> tuple[str, Mapping[str, Any]]:
+    most = min(options.max_data_bytes, options.max_group_bytes)
+    return "TencentDts", {"signed": options.bit64_signed, "most": most}
+
 
 PROTOCOL = Protocol(
     name=NAME,
@@ -37,5 +45,6 @@ PROTOCOL = Protocol(
         "with `on_gap=warn`.",
     },
     forms=(Form("", {}, "protobuf"),),
+    kernel=KernelTwin(_kernel, record_groups=True),
     recognize=recognize,
 )

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from changefeed.model.position import Place
-from changefeed.protocols.tencent_dts.entries import Origin, unknown, write_entry
-from changefeed.protocols.tencent_dts.fragments import PS, SHARD
+from changefeed.protocols.tencent_dts.envelope import Origin, unknown, write_entry
+from changefeed.protocols.tencent_dts.framing import PS, SHARD
 from changefeed.protocols.tencent_dts.messages import BEGIN, COMMIT, DML, ENTRIES
 from changefeed.protocols.tencent_dts.rows import WireRow, dml_event
 from changefeed.wire import protobuf

@@ -1,8 +1,8 @@
 r"""Records to changes: the reference. One record at a time, every check made, nothing guessed.
 
-    record ─ fragments ─▶ group ─ entries ─▶ entry ─▶ control event
-                │            │                 └─ images, shapes ─▶ rows ─▶ table batches
-                │            └─ an entry that fails is a dead letter, the others of its group are read
+    record ─ framing ─▶ group ─ envelope ─▶ entry ─▶ control event
+                │          │                 └─ images, shapes ─▶ rows ─▶ table batches
+                │          └─ an entry that fails is a dead letter, the others of its group are read
                 └─ repetitions are passed over; gaps, broken groups: dead letters of all their records
 
 Rule 1. An event lies where the record lies that completed its group. The index counts the events of the group, a dead
@@ -13,6 +13,7 @@ Rule 3. The first event of a group has in its origin's `envelopes` what the grou
 Rule 4. An incomplete group stays for the next batch; `waiting` has its records. A decoder that is fed them, and then what
         follows, is in the same place.
 Rule 5. A dead entry of a group of several records leaves all of its records as dead letters: one alone says nothing.
+Rule 6. A dead letter counts bytes in the record's value; where the data of several records were joined there is no byte.
 """
 
 from __future__ import annotations
@@ -27,24 +28,24 @@ import pyarrow as pa
 
 from changefeed.columnar.families import Families
 from changefeed.errors import ProtocolError, SchemaError
-from changefeed.model.batch import RECORDS, BatchBuilder, Decoded
+from changefeed.model.batch import RECORDS, BatchBuilder, Decoded, TableBatch
 from changefeed.model.event import Control, DeadLetter, Heartbeat, Instant, TransactionMark
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape, canonical
 from changefeed.protocols.base import Stores
 from changefeed.protocols.tencent_dts import messages as m
-from changefeed.protocols.tencent_dts.entries import Entry, Origin, keep_unknown, read_entry
-from changefeed.protocols.tencent_dts.fragments import Group, Lanes, Refused, read_records
+from changefeed.protocols.tencent_dts.ddl import schema_change
+from changefeed.protocols.tencent_dts.envelope import Entry, Origin, keep_unknown, read_entry
+from changefeed.protocols.tencent_dts.framing import Group, Lanes, Record, Refused, read_records
 from changefeed.protocols.tencent_dts.grouping import envelopes_of, lane_of
 from changefeed.protocols.tencent_dts.images import Row, Span, read_row
-from changefeed.protocols.tencent_dts.letters import Dead, byte_of, entry_letter, letter
-from changefeed.protocols.tencent_dts.options import Options
+from changefeed.protocols.tencent_dts.options import NAME, Options
 from changefeed.protocols.tencent_dts.shapes import LIMIT, Described, Family, WireColumn, describe, wire_columns
-from changefeed.protocols.tencent_dts.statements import schema_change
 from changefeed.wire import protobuf
 
 _HINT = ' Is "protocol" right for this topic?'
 _MAX_DEAD = 100
+_POSTGRES = tuple(f'{{"sourceType":{m.SOURCES["pgsql"]}{end}' for end in ",}")
 _PLACELESS = Place("", 0, 0)
 _UNIT = "s"
 _PLAIN: Mapping[str, Any] = MappingProxyType({})
@@ -60,6 +61,15 @@ class Changed:
     commit_time: int | None
     transaction: dict[str, Any] | None
     sequence: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """An entry that cannot be read; `number` counts from 1."""
+
+    error: ProtocolError
+    number: int
+    table: tuple[str | None, str | None]
 
 
 Event = Changed | Control
@@ -138,6 +148,10 @@ class Decoder:
         answer.tables.extend(rows.build())
         return answer if found else None
 
+    def is_for_kernel(self, table: TableBatch) -> bool:
+        """Whether the kernel may register the shape of these rows: the type names of PostgreSQL are not MySQL's."""
+        return not table.rows.column("origin")[0].as_py().startswith(_POSTGRES)
+
     def forget(self) -> None:
         """Lets go of the shapes, not of what waits."""
         self._families.forget()
@@ -173,7 +187,7 @@ class Decoder:
                 raise SchemaError("data without an entry", byte=start)
             found = list(self._events(data, entries.get("items", [])))
         except ProtocolError as error:
-            whole = ProtocolError(str(error), reason=error.reason, byte=byte_of(error, group))
+            whole = ProtocolError(str(error), reason=error.reason, byte=_byte_of(error, group))
             dead += self._letters(Refused(group.records, whole), _HINT)
             return
         last = group.records[-1]
@@ -183,7 +197,7 @@ class Decoder:
             place = replace(last.place, index=index) if len(found) > 1 else last.place
             extra = {**lane, **(first if there and event is there[0] else {})}
             if isinstance(event, Dead):
-                dead.append(entry_letter(event, last, place, group))
+                dead.append(_entry_letter(event, last, place, group))
             else:
                 _add(event, place, extra, rows, control)
         if len(group.records) > 1 and len(there) < len(found):
@@ -197,7 +211,7 @@ class Decoder:
         """A letter for each record; those that were waiting lie before all others."""
         for record in refused.records:
             before = record.row < len(self._waiting)
-            yield letter(refused.error, record, replace(record.place, record=0) if before else record.place, hint)
+            yield _letter(refused.error, record, replace(record.place, record=0) if before else record.place, hint)
 
     def _events(self, data: bytes, spans: list[Span]) -> Iterator[Event | Dead]:
         """The events of an Entries; those of an entry all or not at all."""
@@ -256,12 +270,12 @@ class Decoder:
         names = header.get("schemaName", ""), header.get("tableName", "")
         transaction = {"id": header["gtid"]} if header.get("gtid") else None
 
-        kept: dict[int, tuple[Family, list[Any]]] = {}
+        counts: dict[int, tuple[Family, int]] = {}
 
         def family(before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> Family:
             described = (*names, columns, postgres, before, after)
             found = self._families.of(described, lambda: Family(*described))
-            kept.setdefault(id(found), (found, list(found.shapes)))
+            counts.setdefault(id(found), (found, len(found.shapes)))
             return found
 
         spans: list[Span] = event.get("rows", [])
@@ -271,8 +285,8 @@ class Decoder:
                 row.origin = {**entry.origin, **({"row": number} if len(spans) > 1 else {}), **row.origin}
                 yield Changed(m.OPS[kind], row, seconds, transaction, sequence)
         except ProtocolError:
-            for found, shapes in kept.values():
-                found.shapes[:] = shapes  # those of dead rows are nobody's
+            for found, count in counts.values():
+                found.shapes.truncate(count)  # shapes of dead rows
             raise
 
     def _columns(self, data: bytes, spans: list[Span]) -> tuple[Described, ...]:
@@ -303,3 +317,25 @@ def _add(event: Event, place: Place, extra: Origin, rows: BatchBuilder, control:
         origin=canonical({**row.origin, **extra}),
         irregular=row.irregular,
     )
+
+
+def _byte_of(error: ProtocolError, group: Group) -> int | None:
+    """Where in the record's value; nowhere when the data of several were joined."""
+    return error.byte if len(group.records) == 1 else None
+
+
+def _entry_letter(dead: Dead, last: Record, place: Place, group: Group) -> DeadLetter:
+    """The letter of an entry, in the name of the last record of its group."""
+    error = ProtocolError(
+        f"{dead.error} in entry {dead.number}", reason=dead.error.reason, byte=_byte_of(dead.error, group)
+    )
+    database, table = dead.table
+    return replace(_letter(error, last, place), database=database or None, table=table or None)
+
+
+def _letter(error: ProtocolError, record: Record, place: Place, hint: str = "") -> DeadLetter:
+    """The letter of a record."""
+    at = "" if error.byte is None else f" at byte {error.byte}"
+    where = f"{place.topic}:{place.partition}:{place.offset}"
+    text = f"{NAME}: {error}{at} ({where}){'.' if hint else ''}{hint}"
+    return DeadLetter(error.reason, text, NAME, place, record.key, record.value, record.headers, error.byte)

@@ -1,7 +1,7 @@
 """Changes to records: the same bytes again for what was read from this protocol, new ones for the rest.
 
     changes ─ columnar.events ─▶ row ─ rows, images ─▶ entry ─ batching ─▶ group ─ grouping ─▶ records
-                          └▶ control event ────────▲            where to: routing
+                              └▶ control event ────────▲            where to: routing
 
 Rule 1. An event whose origin has `sourceType` was read from this protocol: its header is the one it had. Others get
         seqIds that count from 1, or on from `last_number`, and of file, position and gtid what their origin has by these
@@ -29,8 +29,8 @@ from changefeed.mysql import gtid
 from changefeed.protocols.base import Stores
 from changefeed.protocols.tencent_dts import messages as m
 from changefeed.protocols.tencent_dts.batching import Groups
-from changefeed.protocols.tencent_dts.entries import Origin, write_header
-from changefeed.protocols.tencent_dts.fragments import SHARD
+from changefeed.protocols.tencent_dts.envelope import Origin, write_header
+from changefeed.protocols.tencent_dts.framing import SHARD
 from changefeed.protocols.tencent_dts.grouping import Cutter, in_place
 from changefeed.protocols.tencent_dts.options import Options
 from changefeed.protocols.tencent_dts.routing import Router

@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from changefeed.model.position import Place
-from changefeed.protocols.tencent_dts.entries import Origin, write_pairs
-from changefeed.protocols.tencent_dts.fragments import MAX_RECORDS, PS, SHARD, Group
+from changefeed.protocols.tencent_dts.envelope import Origin, write_pairs
+from changefeed.protocols.tencent_dts.framing import MAX_RECORDS, PS, SHARD, Group
 from changefeed.protocols.tencent_dts.messages import ENVELOPE
 from changefeed.protocols.tencent_dts.shapes import pairs
 from changefeed.wire import protobuf

@@ -13,6 +13,8 @@ from changefeed.protocols import base
 from changefeed.protocols.tencent_dts.messages import SOURCES
 from changefeed.protocols.tencent_dts.rules import Rule, read_rule
 
+NAME = "tencent-dts"
+
 
 class Options(base.Options, frozen=True, rename=str):  # the names as they stand, with underscores
     """What both directions need to know of the subscription."""

@@ -17,7 +17,7 @@ from typing import Any
 from changefeed.columnar.events import Row
 from changefeed.errors import UnsupportedError
 from changefeed.model.table import TableShape
-from changefeed.protocols.tencent_dts.entries import write_pairs
+from changefeed.protocols.tencent_dts.envelope import write_pairs
 from changefeed.protocols.tencent_dts.images import ABSENT, write_image
 from changefeed.protocols.tencent_dts.messages import CHANGE, DELETE, DML_EVENT, INSERT, UPDATE
 from changefeed.protocols.tencent_dts.options import Options

@@ -21,20 +21,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from changefeed.columnar import families
+from changefeed.columnar.families import ShapeFamily
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.table import Column, TableShape, canonical
 from changefeed.model.types import ColumnType
 from changefeed.mysql import charsets
 from changefeed.protocols.tencent_dts import types
 from changefeed.protocols.tencent_dts.messages import COLUMN
-from changefeed.protocols.tencent_dts.options import Options
+from changefeed.protocols.tencent_dts.options import NAME, Options
 from changefeed.protocols.tencent_dts.types import Manner
 from changefeed.protocols.tencent_dts.values import Write, writer
 from changefeed.wire import protobuf
 
 LIMIT = 4096  # descriptions of columns that are kept
-_NAME = "tencent-dts"
+
 _UTF8 = "utf8"
 
 
@@ -92,7 +92,10 @@ class Family:
     postgres: bool
     before: tuple[str, ...] | None
     after: tuple[str, ...] | None
-    shapes: list[tuple[tuple[Manner | None, ...], TableShape]] = field(default_factory=list)
+    shapes: ShapeFamily[Manner] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.shapes = ShapeFamily(self._completed)
 
     @property
     def is_bare(self) -> bool:
@@ -101,17 +104,14 @@ class Family:
 
     def shape(self, manners: Sequence[Manner | None]) -> TableShape:
         """The shape of a row; `manners` are those of its columns in order, None for NULL."""
-        for known, shape in self.shapes:
-            if all(sent is None or sent == have for sent, have in zip(manners, known, strict=True)):
-                return shape
+        return self.shapes.shape(manners)
+
+    def _completed(self, manners: Sequence[Manner | None]) -> tuple[Sequence[Manner | None], TableShape]:
         sent_types = [
             types.column_type(d.original, m, self.postgres) for d, m in zip(self.columns, manners, strict=True)
         ]
         made = tuple(m or usual(t) for m, t in zip(manners, sent_types, strict=True))
-        shape = self._make(sent_types, made)
-        if len(self.shapes) < families.LIMIT:
-            self.shapes.append((made, shape))
-        return shape
+        return made, self._make(sent_types, made)
 
     def _make(self, sent_types: list[ColumnType], manners: Sequence[Manner | None]) -> TableShape:
         wire = {}
@@ -120,7 +120,7 @@ class Family:
             if members:
                 wire[described.name] = members
         columns = tuple(Column(d.name, t, None, d.key) for d, t in zip(self.columns, sent_types, strict=True))
-        return TableShape(self.database, self.table, columns, self.before, self.after, canonical({_NAME: wire}))
+        return TableShape(self.database, self.table, columns, self.before, self.after, canonical({NAME: wire}))
 
 
 def _members(described: Described, t: ColumnType, manner: Manner | None) -> dict[str, Any]:
@@ -152,7 +152,7 @@ class WireColumn:
 
 def is_ours(shape: TableShape) -> bool:
     """Whether the shape was read from this protocol."""
-    return shape.wire.startswith(f'{{"{_NAME}":')
+    return shape.wire.startswith(f'{{"{NAME}":')
 
 
 def wire_columns(shape: TableShape, options: Options) -> tuple[WireColumn, ...]:
@@ -162,13 +162,13 @@ def wire_columns(shape: TableShape, options: Options) -> tuple[WireColumn, ...]:
         UnsupportedError: it has a column of a type that the protocol does not have, or its wire text is none of ours.
     """
     try:
-        said = json.loads(shape.wire)[_NAME] if is_ours(shape) else None
+        said = json.loads(shape.wire)[NAME] if is_ours(shape) else None
         return tuple(
             _wire_column(shape, c, None if said is None else said.get(c.name, {}), options) for c in shape.columns
         )
     except (AttributeError, KeyError, TypeError, ValueError, binascii.Error) as error:
         name = f"{shape.database}.{shape.table}"
-        raise UnsupportedError(f"{_NAME}: the wire text of {name} is not one of this protocol: {error}") from error
+        raise UnsupportedError(f"{NAME}: the wire text of {name} is not one of this protocol: {error}") from error
 
 
 def _wire_column(shape: TableShape, column: Column, said: dict[str, Any] | None, options: Options) -> WireColumn:
@@ -176,7 +176,7 @@ def _wire_column(shape: TableShape, column: Column, said: dict[str, Any] | None,
     members = said or {}
     manner = usual(t) if said is not None else _new(t, options)
     if manner is None and t.name != "null" and "dataType" not in members:
-        raise UnsupportedError(f"{_NAME} cannot carry {shape.database}.{shape.table}.{column.name} of type {t}")
+        raise UnsupportedError(f"{NAME} cannot carry {shape.database}.{shape.table}.{column.name} of type {t}")
     if "dataType" in members:
         manner = (int(members["dataType"]), str(members.get("charset", "")))
     elif manner is not None:

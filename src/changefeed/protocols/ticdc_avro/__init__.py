@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from changefeed.protocols.base import Capabilities, Form, Protocol
+from collections.abc import Mapping
+from typing import Any
+
+from changefeed.protocols.base import Capabilities, Form, KernelTwin, Protocol
 from changefeed.protocols.ticdc_avro.decoder import Decoder
 from changefeed.protocols.ticdc_avro.encoder import Encoder
 from changefeed.protocols.ticdc_avro.options import NAME, Options
 from changefeed.protocols.ticdc_avro.recognize import likely, recognize
+from changefeed.ticdc.zone import ahead, zone
 
 _ROWS = frozenset({"op.delete", "op.upsert", "keys", "after", "values", "delete.keys", "members", "irregular"})
 _EXTENSION = frozenset({"op.insert", "op.update", "commit_ts", "commit_time", "commit_time.ms"})
@@ -33,6 +37,11 @@ def _carries(options: Options) -> frozenset[str]:
 
 _EXTENDED = {"enable-tidb-extension": "true"}
 _MARKED = {**_EXTENDED, "avro-enable-watermark": "true"}
+
+
+def _kernel(options: Options) -> tuple[str, Mapping[str, Any]]:
+    return "TicdcAvro", {"ahead": ahead(zone(options.time_zone))}
+
 
 PROTOCOL = Protocol(
     name=NAME,
@@ -61,6 +70,7 @@ PROTOCOL = Protocol(
         "no-key": "A delete tells its row by the key alone, and there is none.",
     },
     forms=(Form("", _EXTENDED, "avro"),),
+    kernel=KernelTwin(_kernel, topics=True),
     recognize=recognize,
     likely=likely,
 )

@@ -1,6 +1,6 @@
 """Records to changes: the reference. Schemas come by their ids, every field is checked against them, nothing is guessed.
 
-    record ─ first byte of the value ─▶ 00 schema id ─ schemas ─▶ families ─▶ table batches
+    record ─ first byte of the value ─▶ 00 schema id ─ schemas ─▶ shapes ─▶ table batches
                                    ├─▶ none, or 03: a delete, its key is the row
                                    ├─▶ 01 DDL, 02 resolved: marks
                                    └─ whatever fails: a dead letter
@@ -33,10 +33,10 @@ from changefeed.model.table import canonical
 from changefeed.protocols.base import Stores
 from changefeed.protocols.ticdc_avro import marks
 from changefeed.protocols.ticdc_avro.checksum import checksum
-from changefeed.protocols.ticdc_avro.families import Family, Image
 from changefeed.protocols.ticdc_avro.options import NAME, NO_REGISTRY, Options
 from changefeed.protocols.ticdc_avro.schema_text import BEFORE, CHECKSUM, COMMIT_TS, CORRUPTED, OP, PHYSICAL, VERSION
 from changefeed.protocols.ticdc_avro.schemas import RowSchema, understand
+from changefeed.protocols.ticdc_avro.shapes import Family, Image
 from changefeed.ticdc import tso
 from changefeed.ticdc.zone import zone
 from changefeed.wire import avro, confluent

@@ -1,7 +1,7 @@
 """Changes to records, byte for byte as either producer writes them.
 
     changes ─ columnar.events ─▶ row ─ key changed? ─▶ rows ─▶ key, value ─▶ records
-                          └▶ schema change, resolved mark ─▶ marks ────────┘        where to: ticdc.routing
+                              └▶ schema change, resolved mark ─▶ marks ────────┘        where to: ticdc.routing
 
 Rule 1. A row from elsewhere whose handle key changes is two records: the delete of the old key, then the insert; with
         output-raw-change-event it stays one update. A row that was read from this protocol is written as it was.

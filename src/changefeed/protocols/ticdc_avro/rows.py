@@ -18,12 +18,11 @@ from functools import lru_cache
 from typing import Any
 
 from changefeed.columnar.events import Row
-from changefeed.errors import ConfigError, ProtocolError, SchemaRegistryError, UnsupportedError
+from changefeed.errors import ConfigError, ProtocolError, UnsupportedError
 from changefeed.model.table import Column, TableShape
 from changefeed.protocols.base import Stores
 from changefeed.protocols.ticdc_avro import marks
 from changefeed.protocols.ticdc_avro.checksum import checksum
-from changefeed.protocols.ticdc_avro.families import schemas_of
 from changefeed.protocols.ticdc_avro.names import full_namespace, sanitise, subject
 from changefeed.protocols.ticdc_avro.options import NAME, NO_REGISTRY, Options
 from changefeed.protocols.ticdc_avro.schema_text import (
@@ -38,10 +37,12 @@ from changefeed.protocols.ticdc_avro.schema_text import (
     value_text,
 )
 from changefeed.protocols.ticdc_avro.schemas import RowSchema, understand
+from changefeed.protocols.ticdc_avro.shapes import schemas_of
 from changefeed.protocols.ticdc_avro.values import Write, write_irregular, writer
 from changefeed.ticdc import tso
 from changefeed.ticdc.zone import zone
 from changefeed.wire import avro, confluent
+from changefeed.wire.schema_ids import SchemaIds
 
 Text = tuple[int | None, str]  # a schema's text, with the id it was read with
 _OPS = {"insert": "c", "read": "c", "update": "u", "upsert": "u", "delete": "d"}
@@ -84,11 +85,10 @@ class RowWriter:
         if stores.get_schema is None or stores.register_schema is None:
             raise ConfigError(NO_REGISTRY)
         self._options = options
-        self._get, self._register = stores.get_schema, stores.register_schema
         self._classic = options.profile == "classic"
         self._zone = zone(options.time_zone)
         self.shape = lru_cache(4096)(self._shape)
-        self._id = lru_cache(4096)(self._schema_id)
+        self._ids = SchemaIds(stores.get_schema, stores.register_schema)
 
     def key(self, row: Row, topic: str) -> bytes | None:
         """The key of a row; None for a table without a handle key."""
@@ -156,24 +156,12 @@ class RowWriter:
 
     def _datum(self, part: Part, values: dict[str, Any], row: Row, topic: str, what: str) -> bytes:
         known = part.known_id if topic == row.place.topic else None
-        out = bytearray(confluent.header(self._id(subject(topic, what), part.schema.text, known)))
+        out = bytearray(confluent.header(self._ids.id(subject(topic, what), part.schema.text, known)))
         try:
             part.write(values, out)
         except UnsupportedError as error:
             raise self._unsupported(row, str(error)) from error
         return bytes(out)
-
-    def _schema_id(self, name: str, text: str, known: int | None) -> int:
-        try:
-            if known is not None and self._get(known) == text:
-                return known
-        except (LookupError, ProtocolError):
-            pass  # another schema registry than the one that the shape was read with
-        except SchemaRegistryError as error:
-            if error.transient:
-                raise
-            # a file that is to be written, or what `register` says too
-        return self._register(name, text)
 
     def _needed(self, row: Row, ts: int | None, limit: int = 2**63) -> int:
         if ts is None or ts >= limit:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from changefeed.protocols.base import Capabilities, Form, Protocol
+from collections.abc import Mapping
+from typing import Any
+
+from changefeed.protocols.base import Capabilities, Form, KernelTwin, Protocol
 from changefeed.protocols.ticdc_debezium.decoder import NAME, Decoder
-from changefeed.protocols.ticdc_debezium.definition import redefine
 from changefeed.protocols.ticdc_debezium.encoder import Encoder
 from changefeed.protocols.ticdc_debezium.options import Options
 from changefeed.protocols.ticdc_debezium.recognize import likely, recognize
+from changefeed.protocols.ticdc_debezium.redefine import redefine
 
 _CARRIES = frozenset(
     {
@@ -27,6 +30,11 @@ def _carries(options: Options) -> frozenset[str]:
     if not options.debezium_include_start_ts:
         lost |= {"transaction.id"}
     return _CARRIES - lost
+
+
+def _kernel(options: Options) -> tuple[str, Mapping[str, Any]] | None:
+    """None for values that are compressed."""
+    return ("TicdcDebezium", {}) if options.large_message_handle_compression == "none" else None
 
 
 PROTOCOL = Protocol(
@@ -51,6 +59,7 @@ PROTOCOL = Protocol(
     self_telling=True,
     ticdc_names=("debezium",),
     forms=(Form("", {"debezium-disable-schema": "true"}), Form("schema")),
+    kernel=KernelTwin(_kernel),
     recognize=recognize,
     likely=likely,
 )

@@ -18,8 +18,8 @@ from typing import Any
 from changefeed.model.table import Column, TableShape
 from changefeed.protocols.ticdc_debezium import types
 from changefeed.protocols.ticdc_debezium.defaults import schema_default
-from changefeed.protocols.ticdc_debezium.document import Document
 from changefeed.protocols.ticdc_debezium.options import Options
+from changefeed.protocols.ticdc_debezium.parts import Document
 from changefeed.wire.go_json import W_RAW
 
 _quoted = W_RAW.string

@@ -16,10 +16,10 @@ from typing import Any
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.event import Instant, SchemaChange
 from changefeed.model.position import Place
-from changefeed.protocols.ticdc_debezium import actions, blocks, source, table_changes
-from changefeed.protocols.ticdc_debezium.document import Document
+from changefeed.protocols.ticdc_debezium import actions, blocks, envelope, table_changes
+from changefeed.protocols.ticdc_debezium.envelope import Source
 from changefeed.protocols.ticdc_debezium.options import Options
-from changefeed.protocols.ticdc_debezium.source import Source
+from changefeed.protocols.ticdc_debezium.parts import Document
 from changefeed.ticdc import tso
 from changefeed.ticdc.commit_ts import needed_ts
 from changefeed.wire.go_json import W_RAW
@@ -45,7 +45,7 @@ def read(place: Place, key: Document | None, value: Document, found: Source, opt
     if type(statement) is not str:
         raise SchemaError(f"{show(statement)} is not a string - at `payload.ddl`")
     database = string(payload, "databaseName", "payload.")
-    origin = source.mark(payload, found)
+    origin = envelope.mark(payload, found)
     if database != found.database:
         origin["databaseName"] = database
     if payload["schemaName"] is not None:
@@ -87,18 +87,18 @@ def write(event: SchemaChange, cluster_id: str, options: Options) -> tuple[bytes
     Raises:
         UnsupportedError: it lacks what a message needs.
     """
-    ours = event.origin.get("connector") == source.CONNECTOR
+    ours = event.origin.get("connector") == envelope.CONNECTOR
     origin: dict[str, Any] = event.origin if ours else {}
     if not ours and not any(map(actions.change, (event.type, actions.action(event.ddl or "")))):
         return None  # by its name, which others may choose otherwise, and by its statement
     if event.ddl is None:
         raise UnsupportedError(f"ticdc-debezium: {event.type} at {event.place} has no statement to send")
-    found = source.of(origin, event.database or "", event.table or "", needed_ts(event, "ticdc-debezium"), cluster_id)
+    found = envelope.of(origin, event.database or "", event.table or "", needed_ts(event, "ticdc-debezium"), cluster_id)
     database = W_RAW.string(origin.get("databaseName", found.database))
     changes = origin["tableChanges"] if "tableChanges" in origin else table_changes.made(event)
     schema_name = origin.get("schemaName")
     payload = (
-        f'{{"source":{source.write(found)},"ts_ms":{source.clock(origin, found.commit_ts)},"databaseName":{database},'
+        f'{{"source":{envelope.write(found)},"ts_ms":{envelope.clock(origin, found.commit_ts)},"databaseName":{database},'
         f'"schemaName":{"null" if schema_name is None else W_RAW.string(schema_name)},'
         f'"ddl":{W_RAW.string(event.ddl)},"tableChanges":{_text(changes)}}}'
     )

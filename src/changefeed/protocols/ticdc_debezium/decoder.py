@@ -1,6 +1,6 @@
 """Records to changes: the reference. One record at a time, every check made, nothing guessed.
 
-    record ─ document.read ─▶ payload ─ source ─▶ table, commit_ts     op c u d  row      images ─▶ shapes ─▶ table batches
+    record ─ parts.read ─▶ payload ─ envelope ─▶ table, commit_ts      op c u d  row      images ─▶ shapes ─▶ table batches
                         └─▶ schema text ─ schema ─▶ types              op m      resolved
                                                                        no op     schema change
     whatever fails: a dead letter
@@ -28,13 +28,13 @@ from changefeed.model.position import Place
 from changefeed.model.table import canonical
 from changefeed.mysql.type_codes import MOST_COLUMNS
 from changefeed.protocols.base import Stores
-from changefeed.protocols.ticdc_debezium import blocks, ddl, document, source
-from changefeed.protocols.ticdc_debezium.document import Document
+from changefeed.protocols.ticdc_debezium import blocks, ddl, envelope, parts
+from changefeed.protocols.ticdc_debezium.envelope import Source
 from changefeed.protocols.ticdc_debezium.images import Images, Json
 from changefeed.protocols.ticdc_debezium.options import Options
+from changefeed.protocols.ticdc_debezium.parts import Document
 from changefeed.protocols.ticdc_debezium.schema import key_table
 from changefeed.protocols.ticdc_debezium.shapes import Described, Family, family
-from changefeed.protocols.ticdc_debezium.source import Source
 from changefeed.ticdc import tso
 from changefeed.wire import compression
 from changefeed.wire.json_form import INT64, integer, mapping, refuse_others, show
@@ -79,7 +79,7 @@ class Decoder:
         found = self._document(value, "value")
         if found is None:
             raise SchemaError("record has no value")
-        origin = source.read(found.payload)
+        origin = envelope.read(found.payload)
         named = self._document(key, "key")
         op = found.payload.get("op")
         if type(op) is str and op in _OPS:
@@ -95,7 +95,7 @@ class Decoder:
         """The table that a record is about, where its value, or the schema of its key, tells it for certain."""
         try:
             found = self._document(value, "value")
-            block = source.read({} if found is None else found.payload)
+            block = envelope.read({} if found is None else found.payload)
         except ProtocolError:
             return self._named_by_key(key)
         return block.database or None, block.table or None
@@ -112,7 +112,7 @@ class Decoder:
             return None
         options = self._options
         name, limit = options.large_message_handle_compression, options.max_inflated_bytes
-        return document.read(compression.inflate(data, name, limit), what)
+        return parts.read(compression.inflate(data, name, limit), what)
 
     def _row(self, place: Place, key: Document | None, value: Document, origin: Source, rows: BatchBuilder) -> None:
         payload = value.payload
@@ -130,11 +130,11 @@ class Decoder:
             raise SchemaError("row without a database or a table - at `payload.source`")
         images = Images()
         images.read(before, after, described.fields)
-        kept = {"ts_ms": integer(payload, "ts_ms", INT64, "payload."), **source.origin(origin)}
+        kept = {"ts_ms": integer(payload, "ts_ms", INT64, "payload."), **envelope.origin(origin)}
         if images.sent:
             kept["sent"] = images.sent
         if key is not None and not _check_key(key.payload, after if after is not None else before or {}):
-            kept["key"] = document.text_of(key.payload)
+            kept["key"] = parts.text_of(key.payload)
         rows.add(
             self._families.of(described, lambda: family(described)).shape(images.types),
             place,
@@ -192,6 +192,6 @@ def _resolved(place: Place, key: Document | None, value: Document, found: Source
     if found.database or found.table:
         raise SchemaError("watermark of one table - at `payload.source`")
     usual = blocks.watermark(found.cluster_id, options)
-    origin = source.mark(value.payload, found) | blocks.unusual(key, value, usual)
+    origin = envelope.mark(value.payload, found) | blocks.unusual(key, value, usual)
     us = tso.milliseconds(found.commit_ts) * 1000
     return Resolved(found.commit_ts, place, Instant(us, 3), origin)

@@ -1,8 +1,8 @@
 """Changes to records, byte for byte as either producer writes them.
 
     changes ─ columnar.events ─▶ row ─ rows ──────────────▶ key, value ─ compression ─▶ records
-                          ├▶ schema change ─ ddl ────────┤
-                          └▶ resolved mark ─ watermark ──┘        where to: ticdc.routing
+                              ├▶ schema change ─ ddl ────────┤
+                              └▶ resolved mark ─ watermark ──┘        where to: ticdc.routing
 
 One event is one record. Resolved marks are sent with enable-tidb-extension only. What has no place in the protocol
 (heartbeats, transaction marks, dead letters) is not written: see `Capabilities`.
@@ -21,7 +21,7 @@ from changefeed.model.event import Control, Resolved, SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape
 from changefeed.protocols.base import Stores
-from changefeed.protocols.ticdc_debezium import blocks, ddl, source
+from changefeed.protocols.ticdc_debezium import blocks, ddl, envelope
 from changefeed.protocols.ticdc_debezium.options import Options
 from changefeed.protocols.ticdc_debezium.rows import RowWriter
 from changefeed.protocols.ticdc_debezium.templates import Templates
@@ -102,10 +102,12 @@ class Encoder:
                     yield place, self._watermark(event, ts)
 
     def _watermark(self, event: Resolved, ts: int) -> Message:
-        ours = event.origin.get("connector") == source.CONNECTOR
+        ours = event.origin.get("connector") == envelope.CONNECTOR
         origin = event.origin if ours else {}
-        found = source.of(origin, "", "", ts, self._options.cluster_id)
-        payload = f'{{"source":{source.write(found)},"ts_ms":{source.clock(origin, ts)},"transaction":null,"op":"m"}}'
+        found = envelope.of(origin, "", "", ts, self._options.cluster_id)
+        payload = (
+            f'{{"source":{envelope.write(found)},"ts_ms":{envelope.clock(origin, ts)},"transaction":null,"op":"m"}}'
+        )
         usual = blocks.watermark(found.cluster_id, self._options)
         return blocks.documents("{}", payload, origin, usual, self._options)
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.types import ColumnType
-from changefeed.protocols.ticdc_debezium.document import text_of
+from changefeed.protocols.ticdc_debezium.parts import text_of
 from changefeed.protocols.ticdc_debezium.schema import Field, Fields
 from changefeed.protocols.ticdc_debezium.times import digits_of, instant
 from changefeed.protocols.ticdc_debezium.values import Irregular, reader, writer

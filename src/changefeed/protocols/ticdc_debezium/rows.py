@@ -23,10 +23,10 @@ from changefeed.columnar.events import Row
 from changefeed.errors import UnsupportedError
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
-from changefeed.protocols.ticdc_debezium import blocks, source
+from changefeed.protocols.ticdc_debezium import blocks, envelope
 from changefeed.protocols.ticdc_debezium.defaults import for_null
+from changefeed.protocols.ticdc_debezium.envelope import CONNECTOR
 from changefeed.protocols.ticdc_debezium.options import Options
-from changefeed.protocols.ticdc_debezium.source import CONNECTOR
 from changefeed.protocols.ticdc_debezium.types import described, optional
 from changefeed.protocols.ticdc_debezium.values import write_irregular, writer
 from changefeed.wire.go_json import W_RAW
@@ -139,11 +139,11 @@ class RowWriter:
             old = None  # what is not sent may be anything
         before = None if old is None else _image(writers.before, old, row, sent, "before." if new is not None else "")
         after = None if new is None else _image(writers.after, new, row, sent, "")
-        found = source.of(
+        found = envelope.of(
             origin, row.shape.database, row.shape.table, commit_ts, self._options.cluster_id, self._start_ts(row)
         )
         payload = (
-            f'{{"source":{source.write(found)},"ts_ms":{source.clock(origin, commit_ts)},'
+            f'{{"source":{envelope.write(found)},"ts_ms":{envelope.clock(origin, commit_ts)},'
             f'"transaction":null,"op":"{op}",{self._images(op, before, after)}}}'
         )
         return self._key(row, writers, origin, sent), blocks.beside(payload, writers.schemas[1])

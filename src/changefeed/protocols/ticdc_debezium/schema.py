@@ -19,7 +19,7 @@ from typing import Any
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.types import ColumnType
 from changefeed.protocols.ticdc_debezium import types
-from changefeed.protocols.ticdc_debezium.document import by_text
+from changefeed.protocols.ticdc_debezium.parts import by_text
 from changefeed.protocols.ticdc_debezium.values import Read, Write, reader, writer
 from changefeed.wire import strict_json
 from changefeed.wire.json_form import at, mapping, refuse_others, show, string
@@ -122,7 +122,7 @@ def _field(member: dict[str, Any], where: str) -> Field:
     if type(optional) is not bool:
         raise SchemaError(f"{show(optional)} is not a boolean - at `{where}.optional`")
     try:
-        kind = types.told(member)
+        kind = types.declared(member)
     except ProtocolError as error:
         raise ProtocolError(f"{error}{at(where)}", reason=error.reason) from error
     return Field(name, kind, optional, "default" in member, reader(kind), writer(kind))

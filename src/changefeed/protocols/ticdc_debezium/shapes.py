@@ -13,16 +13,16 @@ without one; no `key` where the Kafka key was null. `keys` has the key's order w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from changefeed.columnar.families import LIMIT
+from changefeed.columnar.families import ShapeFamily
 from changefeed.errors import SchemaError
 from changefeed.model.table import Column, TableShape, canonical
 from changefeed.model.types import ColumnType
+from changefeed.protocols.ticdc_debezium.envelope import CONNECTOR
 from changefeed.protocols.ticdc_debezium.schema import Fields, key_schema, row_schema
-from changefeed.protocols.ticdc_debezium.source import CONNECTOR
 from changefeed.wire.json_form import show
 
 _NOTHING_SHOWN = ColumnType("null")
@@ -68,7 +68,10 @@ class Family:
     after: Names | None
     wire: str
     open: Names
-    shapes: list[tuple[tuple[ColumnType, ...], TableShape]] = field(default_factory=list)
+    shapes: ShapeFamily[ColumnType] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.shapes = ShapeFamily(self._completed)
 
     @property
     def is_bare(self) -> bool:
@@ -77,16 +80,12 @@ class Family:
 
     def shape(self, types: Mapping[str, ColumnType]) -> TableShape:
         """The shape of a row whose values show these types."""
-        shown = [types.get(name) for name in self.open]
-        for known, shape in self.shapes:
-            if all(one is None or one == have for one, have in zip(shown, known, strict=True)):
-                return shape
+        return self.shapes.shape([types.get(name) for name in self.open])
+
+    def _completed(self, shown: Sequence[ColumnType | None]) -> tuple[Sequence[ColumnType], TableShape]:
         bare = {c.name: c.type for c in self.columns}
         made = tuple(one or bare[name] for one, name in zip(shown, self.open, strict=True))
-        shape = self._make(dict(zip(self.open, made, strict=True)))
-        if len(self.shapes) < LIMIT:
-            self.shapes.append((made, shape))
-        return shape
+        return made, self._make(dict(zip(self.open, made, strict=True)))
 
     def _make(self, types: Mapping[str, ColumnType]) -> TableShape:
         columns = tuple(Column(c.name, types.get(c.name, c.type), c.nullable, c.key) for c in self.columns)

@@ -21,7 +21,7 @@ from changefeed.columnar.templates import INTEGER, NULL, Case, Form, Head, Part,
 from changefeed.model.batch import TableBatch
 from changefeed.model.table import TableShape
 from changefeed.model.types import BINARIES, INTEGERS, TEXTS, ColumnType
-from changefeed.protocols.ticdc_debezium import blocks, source
+from changefeed.protocols.ticdc_debezium import blocks, envelope
 from changefeed.protocols.ticdc_debezium.options import Options
 from changefeed.protocols.ticdc_debezium.rows import OPS, ColumnWriter, RowWriter, ShapeWriter, is_ours
 from changefeed.protocols.ticdc_debezium.times import DAY_US, LAST_DAY, unit_of
@@ -57,7 +57,7 @@ class Templates:
         return templates.text(before, after, self._cases(shape, writers, ours))
 
     def _cases(self, shape: TableShape, writers: ShapeWriter, ours: bool) -> Iterator[Case]:
-        envelope, (front, tail) = list(self._envelope(shape, ours)), blocks.around(writers.schemas[1])
+        around, (front, tail) = list(self._envelope(shape, ours)), blocks.around(writers.schemas[1])
         places = templates.places(shape)
         for letter, sides in (("c", ("after",)), ("u", ("after",)), ("u", ("before", "after")), ("d", ("before",))):
             shown = sides if letter != "u" or self._options.output_old_value else ("after",)
@@ -68,18 +68,18 @@ class Templates:
             keys, side = writers.keys, sides[-1]
             if keys is None or all(column.name in places[side] for column in keys):
                 key = None if keys is None else _key(keys, side, places[side], writers.schemas[0])
-                value = [front, *envelope, f'"op":"{letter}",', *images, "}", tail]
+                value = [front, *around, f'"op":"{letter}",', *images, "}", tail]
                 ops = tuple(op for op, sent in OPS.items() if sent == letter)
                 yield Case("before" in sides, "after" in sides, key, value, ops)
 
     def _envelope(self, shape: TableShape, ours: bool) -> Iterator[Part]:
         """What stands in front of `op`."""
         start = 0 if self._options.debezium_include_start_ts else None
-        found = source.of({}, shape.database, shape.table, 0, self._options.cluster_id, start)
+        found = envelope.of({}, shape.database, shape.table, 0, self._options.cluster_id, start)
         own = {"ts_ms": Head("ms"), "commit_ts": Head("ts")}
         own |= dict.fromkeys(("name", "cluster_id"), Head("cluster")) if ours else {}
         yield '{"source":{'
-        for at, (name, text) in enumerate(source.members(found).items()):
+        for at, (name, text) in enumerate(envelope.members(found).items()):
             if name == "start_ts":
                 yield Head("start")
             else:

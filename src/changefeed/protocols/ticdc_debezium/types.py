@@ -72,7 +72,7 @@ _REFINES: dict[str, tuple[str, ...]] = {
 _NOT_SAID_UNSIGNED = frozenset({"year", "bit", "varchar", "char", "decimal"})
 
 
-def told(field: Mapping[str, Any]) -> ColumnType:
+def declared(field: Mapping[str, Any]) -> ColumnType:
     """The type of a field of the schema block.
 
     Raises:

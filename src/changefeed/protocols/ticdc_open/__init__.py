@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from changefeed.protocols.base import Capabilities, Form, Protocol
+from collections.abc import Mapping
+from typing import Any
+
+from changefeed.protocols.base import Capabilities, Form, KernelTwin, Protocol
 from changefeed.protocols.ticdc_open.decoder import NAME, Decoder
 from changefeed.protocols.ticdc_open.encoder import Encoder
 from changefeed.protocols.ticdc_open.options import Options
 from changefeed.protocols.ticdc_open.recognize import likely, recognize
+from changefeed.ticdc.zone import ahead, zone
 
 _CARRIES = frozenset(
     {
@@ -27,6 +31,13 @@ def _carries(options: Options) -> frozenset[str]:
     if options.large_message_handle_option == "handle-key-only":
         lost |= {"before", "after", "delete.before", "values"}
     return _CARRIES - lost
+
+
+def _kernel(options: Options) -> tuple[str, Mapping[str, Any]] | None:
+    """None for values that are compressed or in the form of old producers."""
+    if options.large_message_handle_compression != "none" or options.legacy_v4:
+        return None
+    return "TicdcOpen", {"upsert": not options.output_old_value, "ahead": ahead(zone(options.time_zone))}
 
 
 PROTOCOL = Protocol(
@@ -52,6 +63,7 @@ PROTOCOL = Protocol(
     ticdc_names=("open-protocol", "default"),
     aliases=("open",),
     forms=(Form("", {"max-batch-size": "1"}, "framed json"),),
+    kernel=KernelTwin(_kernel),
     recognize=recognize,
     likely=likely,
 )

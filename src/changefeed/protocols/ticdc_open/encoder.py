@@ -1,8 +1,8 @@
 """Changes to records, byte for byte as either producer writes them.
 
     changes ─ columnar.events ─▶ row ─ rows ─▶ message ─ too large? ─▶ batching ─▶ framing ─▶ records
-                          └▶ schema change, resolved mark ────────────┘
-                                              where to: ticdc.routing
+                              └▶ schema change, resolved mark ────────────┘
+                                                  where to: ticdc.routing
 
 What has no place in the protocol (heartbeats, transaction marks, dead letters) is not written: see `Capabilities`.
 """

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Any
 
+from changefeed.columnar.families import ShapeFamily
 from changefeed.errors import SchemaError
 from changefeed.model.table import Column, TableShape, canonical
 from changefeed.mysql import type_codes
 from changefeed.protocols.ticdc_open.envelope import Described
 from changefeed.protocols.ticdc_open.values import Read, reader
-from changefeed.ticdc.digits import ShapesByDigits, with_digits
+from changefeed.ticdc.digits import shapes_by_digits, with_digits
 from changefeed.ticdc.texts import TEMPORAL
 from changefeed.wire.strict_json import Number
 
@@ -69,18 +70,18 @@ class Family:
     after: tuple[str, ...] | None
     wire: str
     temporal: tuple[str, ...]
-    shapes: ShapesByDigits = field(init=False)
+    shapes: ShapeFamily[int] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.shapes = ShapesByDigits(self._make)
+        self.shapes = shapes_by_digits(self._make)
 
     @property
     def is_bare(self) -> bool:
         """Whether it has made no shape."""
-        return self.shapes.is_empty
+        return not self.shapes
 
     def shape(self, digits: Sequence[int | None], *, keep: bool = True) -> TableShape:
-        """The shape of a row; `digits` are those of its temporal columns in order, None for NULL; see `ShapesByDigits`."""
+        """The shape of a row; `digits` are those of its temporal columns in order, None for NULL; see `ShapeFamily`."""
         return self.shapes.shape(digits, keep=keep)
 
     def _make(self, digits: tuple[int, ...]) -> TableShape:

@@ -25,9 +25,9 @@ from changefeed.connect import java_json
 from changefeed.connect.schema import Node
 from changefeed.model.types import ColumnType
 from changefeed.mysql.type_codes import MOST_DIMENSIONS
-from changefeed.protocols.debezium_mysql import numbers
-from changefeed.protocols.debezium_mysql.reading import reading
-from changefeed.protocols.debezium_mysql.times import as_number
+from changefeed.protocols.debezium_mysql.values import numbers
+from changefeed.protocols.debezium_mysql.values.reading import reading
+from changefeed.protocols.debezium_mysql.values.times import as_number
 from changefeed.wire.floats import float32
 from changefeed.wire.strict_json import Number
 
@@ -59,7 +59,7 @@ _GEOMETRIES = {frozenset({"wkb", "srid"}): "geometry", frozenset({"x", "y", "wkb
 NULL = ColumnType("null")
 
 
-def tell(values: list[Any]) -> ColumnType | None:
+def infer(values: list[Any]) -> ColumnType | None:
     """The type that the values of one column in one row tell, None for NULL alone.
 
     Numbers of several kinds are decimals; anything else that differs is the text as sent.

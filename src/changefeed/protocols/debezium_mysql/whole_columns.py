@@ -1,15 +1,20 @@
-r"""What the templates of rows name: members of the source block, clocks and transactions, by whole columns.
+r"""Rows by whole columns, where the kernel writes their keys and values: columns for their templates, and their records.
 
     {"version":"3.6.3.Final",…,"file":"mysql-bin.000003","pos":4,…,"envelope":{"ts_ns":…},"context":{…}}       an origin
 
 Rule 1. An origin is *flat* when its members are numbers and texts of plain characters, but for `envelope` and `context` at
-        its end: its members are then found by their names. Of one that is not flat nothing is told.
-Rule 2. What a row's origin does not say is what `envelope` and `elsewhere` write for it.
+        its end: its members are then found by their names. Rows whose origin is not flat are left to the encoder.
+Rule 2. Members that a row's origin does not have are as `envelope` and `foreign` write them.
+Rule 3. The records are those that `encoder` makes row by row:
+
+    key │ value │ headers         a row
+    key │ NULL  │ headers         its tombstone, if it is a delete: one offset behind
 """
 
 from __future__ import annotations
 
 import functools
+import json
 from functools import cache
 
 import pyarrow as pa
@@ -17,10 +22,10 @@ import pyarrow.compute as pc
 
 from changefeed.columnar import templates
 from changefeed.connect import java_json
-from changefeed.model.batch import TableBatch
+from changefeed.model.batch import RECORDS, TableBatch, record_columns
 from changefeed.model.table import TableShape
 from changefeed.mysql.gtid import GTID
-from changefeed.protocols.debezium_mysql import describing, elsewhere
+from changefeed.protocols.debezium_mysql import foreign, foreign_shapes, headers
 from changefeed.protocols.debezium_mysql.envelope import CLOCK, INTEGERS, TEXTS, TRANSACTION
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.rows import is_ours
@@ -72,7 +77,7 @@ def _told(origin: pa.Array, ours: bool) -> pa.Array:
 def _member(name: str, rows: pa.RecordBatch, ours: bool, none: bool, options: Options) -> pa.Array:
     """The JSON of a member of the source block."""
     if not ours and name in ("version", "connector", "name"):
-        own = {"version": options.version, "connector": options.connector, "name": elsewhere.prefix(options)}
+        own = {"version": options.version, "connector": options.connector, "name": foreign.prefix(options)}
         return pa.repeat(java_json.string(own[name]), len(rows))
     usual = pa.repeat("null" if ours else _ELSEWHERE.get(name, "null"), len(rows))
     if name == "snapshot":
@@ -127,7 +132,7 @@ def _same_key(rows: pa.RecordBatch, shape: TableShape, options: Options) -> pa.A
     before, after = rows.column("before"), rows.column("after")
     same = pc.or_(pc.is_null(before), pc.is_null(after))
     alike = pa.repeat(pa.scalar(True), len(rows))
-    for name in describing.keys(shape, options):
+    for name in foreign_shapes.keys(shape, options):
         old, new = pc.struct_field(before, name), pc.struct_field(after, name)
         both = pc.and_(pc.is_null(old), pc.is_null(new))
         alike = pc.and_(alike, pc.or_(pc.coalesce(pc.equal(old, new), False), both))
@@ -138,3 +143,52 @@ def _same_key(rows: pa.RecordBatch, shape: TableShape, options: Options) -> pa.A
 def _no_text() -> pa.Scalar:
     """NULL; made when it is first wanted, as pyarrow then looks for pandas."""
     return pa.scalar(None, pa.string())
+
+
+_HEADERS = RECORDS.field("headers").type
+# What differs from row to row, and says nothing of headers.
+_PLACE, _CLOCK = r'"(?:file|pos|row|thread|gtid|query|server_id)":(?:"[^"]*"|-?\d+),', r'"envelope":\{[^}]*\},'
+
+
+def records(
+    shape: TableShape, rows: pa.RecordBatch, keys: pa.Array | None, values: pa.Array, options: Options
+) -> pa.RecordBatch:
+    """The records of rows, with a column `ordinal`."""
+    renamed = options.topic_prefix is not None and not is_ours(shape.wire)
+    topic = pa.repeat(foreign.schema_name(shape, options), len(rows)) if renamed else rows.column("topic")
+    batch = record_columns(
+        len(rows),
+        topic=topic,
+        partition=rows.column("partition"),
+        offset=rows.column("offset"),
+        key=pa.nulls(len(rows), pa.binary()) if keys is None else keys,
+        value=values,
+        headers=_record_headers(shape, rows.column("origin"), options),
+    ).append_column("ordinal", rows.column("ordinal"))
+    deletes = pc.indices_nonzero(pc.equal(rows.column("op"), "delete"))
+    if not len(deletes) or not options.tombstones_on_delete:
+        return batch
+    behind = batch.take(deletes)
+    for name, column in (
+        ("offset", pc.add(behind.column("offset"), 1)),
+        ("value", pa.nulls(len(behind), pa.binary())),
+    ):
+        at = behind.schema.get_field_index(name)
+        behind = behind.set_column(at, batch.schema.field(at), column)
+    whole = pa.concat_batches([batch, behind])
+    return whole.take(pc.sort_indices(whole.column("ordinal")))
+
+
+def _record_headers(shape: TableShape, origin: pa.Array, options: Options) -> pa.Array:
+    """The headers that origins tell by their context: the origins of a batch tell few."""
+    said = pc.if_else(pc.match_substring(origin, '"context"'), origin, pa.scalar(None, pa.string()))
+    if said.null_count == len(said):
+        return pa.array([[]] * len(said), _HEADERS)
+    said = pc.replace_substring_regex(pc.replace_substring_regex(said, _PLACE, ""), _CLOCK, "").dictionary_encode()
+    found: list[list[dict[str, object]]] = []
+    for text in said.dictionary.to_pylist():
+        told = json.loads(text)
+        told = told if is_ours(shape.wire) else foreign.source(told, options)
+        found.append([{"key": name, "value": data} for name, data in headers.write(told)])
+    nothing = pa.scalar(len(found), said.indices.type)
+    return pa.array([*found, []], _HEADERS).take(pc.coalesce(said.indices, nothing))

@@ -26,12 +26,13 @@ from changefeed.errors import SchemaError
 from changefeed.model.types import ColumnType
 from changefeed.model.values import IrregularError
 from changefeed.protocols.base import Redefine
-from changefeed.protocols.debezium_mysql import describing, loose, times
+from changefeed.protocols.debezium_mysql import foreign_shapes
 from changefeed.protocols.debezium_mysql.fitting import AS_SENT, FITS, Change, kind_of, same, unscaled
 from changefeed.protocols.debezium_mysql.options import Options
-from changefeed.protocols.debezium_mysql.reading import reading
-from changefeed.protocols.debezium_mysql.times import Irregular, Moment
-from changefeed.protocols.debezium_mysql.writing import writing
+from changefeed.protocols.debezium_mysql.values import schemaless, times
+from changefeed.protocols.debezium_mysql.values.reading import reading
+from changefeed.protocols.debezium_mysql.values.times import Irregular, Moment
+from changefeed.protocols.debezium_mysql.values.writing import writing
 
 _MODES = dict.fromkeys(("date", "time", "datetime"), "time.precision.mode")
 _MODES |= {"decimal": "decimal.handling.mode", "binary": "binary.handling.mode"}
@@ -48,17 +49,17 @@ def _change(told: ColumnType, defined: ColumnType, options: Options) -> Change:
     fit = FITS.get((kind_of(told), kind_of(defined)))
     if fit is not None:
         return fit(told, defined, options)
-    if str(told) not in loose.NODES:
+    if str(told) not in schemaless.NODES:
         raise SchemaError(f"a column of type {defined} cannot take values of type {told}")
     return _by_json(told, defined, options)
 
 
 def _by_json(told: ColumnType, defined: ColumnType, options: Options) -> Change:
-    node = describing.node(defined, options)
+    node = foreign_shapes.node(defined, options)
     sent, read = reading(node)
     if told.name == "varchar" and node.scale is not None:
         read = unscaled(node.scale, kind_of(defined) != "decimal" or options.decimal_handling_mode is not None)
-    write = writing(told, loose.node(told))
+    write = writing(told, schemaless.node(told))
     fit = AS_SENT[kind_of(sent), kind_of(defined)](sent, defined, options)
 
     def change(value: Any) -> Any:

@@ -29,8 +29,8 @@ from changefeed.connect.schema import BITS, DECIMAL, Node
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.types import ColumnType
 from changefeed.mysql.type_codes import MOST_DIMENSIONS
-from changefeed.protocols.debezium_mysql import numbers, times
-from changefeed.protocols.debezium_mysql.times import Irregular, as_number
+from changefeed.protocols.debezium_mysql.values import numbers, times
+from changefeed.protocols.debezium_mysql.values.times import Irregular, as_number
 from changefeed.wire import base64_text
 from changefeed.wire.floats import float32
 from changefeed.wire.strict_json import Number

@@ -23,12 +23,12 @@ from changefeed.model.event import Heartbeat, SchemaChange, TransactionMark
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape
 from changefeed.mysql import gtid
-from changefeed.protocols.debezium_mysql import blocks, describing, names
+from changefeed.protocols.debezium_mysql import blocks, foreign_shapes, names
 from changefeed.protocols.debezium_mysql.envelope import CLOCK, INTEGERS, TEXTS, TRANSACTION
 from changefeed.protocols.debezium_mysql.headers import NEW_KEY, OLD_KEY
-from changefeed.protocols.debezium_mysql.numbers import escape_member
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.rows import LETTERS, RowWriter, row_writer
+from changefeed.protocols.debezium_mysql.values.numbers import escape_member
 
 _PREFIX = "changefeed"
 
@@ -50,7 +50,7 @@ def writer(shape: TableShape, options: Options) -> RowWriter:
         UnsupportedError: a column's type has no schema.
     """
     name = schema_name(shape, options)
-    made = row_writer(shape, describing.wire(shape, name, options), options)
+    made = row_writer(shape, foreign_shapes.wire(shape, name, options), options)
     if options.converter == "avro":
         key = Block(avro_schema.text(made.key_block.text), True) if made.key_block.text else made.key_block
         return replace(made, key_block=key, block=Block(avro_schema.text(made.block.text), True))
@@ -163,7 +163,7 @@ def _escaped(label: str) -> str:
 
 def _key_changes(row: Row, options: Options) -> bool:
     before, after = row.before or {}, row.after or {}
-    return any(before.get(name) != after.get(name) for name in describing.keys(row.shape, options))
+    return any(before.get(name) != after.get(name) for name in foreign_shapes.keys(row.shape, options))
 
 
 def _split(row: Row, options: Options) -> Iterator[Row]:
@@ -184,7 +184,7 @@ def _key_text(sender: RowWriter, row: Row, options: Options) -> str:
     text = java_json.write(sender.key_of(row))
     if not options.schemas_enable:
         return text
-    return f'{{"schema":{describing.key_schema(row.shape, schema_name(row.shape, options), options)},"payload":{text}}}'
+    return f'{{"schema":{foreign_shapes.key_schema(row.shape, schema_name(row.shape, options), options)},"payload":{text}}}'
 
 
 def schema_change(event: SchemaChange, options: Options) -> SchemaChange:

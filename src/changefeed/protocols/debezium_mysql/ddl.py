@@ -18,10 +18,10 @@ from changefeed.errors import SchemaError
 from changefeed.model.event import SchemaChange
 from changefeed.model.position import Place
 from changefeed.mysql.ddl.kind import kind
-from changefeed.protocols.debezium_mysql import blocks, definitions, envelope
-from changefeed.protocols.debezium_mysql.control import Record, joined, key_origin, sides
-from changefeed.protocols.debezium_mysql.reading import show
-from changefeed.protocols.debezium_mysql.times import as_number
+from changefeed.protocols.debezium_mysql import blocks, envelope, table_changes
+from changefeed.protocols.debezium_mysql.marks import Record, joined, key_origin, sides
+from changefeed.protocols.debezium_mysql.values.reading import show
+from changefeed.protocols.debezium_mysql.values.times import as_number
 from changefeed.wire.strict_json import Number
 
 _DEEPEST = 8
@@ -58,7 +58,7 @@ def read(key: Part | None, value: Part, place: Place, more: dict[str, Any]) -> S
         source.table,
         ddl,
         place,
-        definitions.columns(origin["tableChanges"], source.database, source.table),
+        table_changes.columns(origin["tableChanges"], source.database, source.table),
         commit_time=source.time,
         origin=origin,
         sequence=source.sequence,

@@ -21,7 +21,7 @@ from changefeed.model.event import Heartbeat, Instant, TransactionMark
 from changefeed.model.position import Place
 from changefeed.protocols.debezium_mysql import blocks
 from changefeed.protocols.debezium_mysql.envelope import integer, required, text
-from changefeed.protocols.debezium_mysql.reading import show
+from changefeed.protocols.debezium_mysql.values.reading import show
 
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 TRANSACTION_MEMBERS = ("status", "id", "event_count", "data_collections", "ts_ms")

@@ -19,7 +19,7 @@ from changefeed.model.table import TableShape, canonical
 from changefeed.protocols.ticdc_avro.options import NAME
 from changefeed.protocols.ticdc_avro.schemas import RowSchema
 from changefeed.protocols.ticdc_avro.values import Read, reader
-from changefeed.ticdc.digits import ShapesByDigits, with_digits
+from changefeed.ticdc.digits import shapes_by_digits, with_digits
 from changefeed.ticdc.texts import TEMPORAL, Irregular, Moment
 
 
@@ -47,7 +47,7 @@ class Family:
         self._readers = tuple((c.column.name, reader(c.column.type, c.kind, c.scale, zone)) for c in row.columns)
         self._temporal = tuple(c.name for c in self.columns if c.type.name in TEMPORAL)
         self._wire = canonical({NAME: {"key": _wire(key), "value": _wire(value)}})
-        self._shapes = ShapesByDigits(self._make)
+        self._shapes = shapes_by_digits(self._make)
 
     def read(self, values: Mapping[str, Any], image: Image, prefix: str = "") -> dict[str, Any]:
         """Ready values of one image, by name; `prefix` is what its names carry in `irregular`."""
@@ -74,10 +74,10 @@ class Family:
     @property
     def is_bare(self) -> bool:
         """Whether it has made no shape."""
-        return self._shapes.is_empty
+        return not self._shapes
 
     def shape(self, image: Image, *, keep: bool = True) -> TableShape:
-        """The shape of a row that was read into `image`; see `ShapesByDigits.shape`."""
+        """The shape of a row that was read into `image`; see `ShapeFamily.shape`."""
         return self._shapes.shape([image.digits.get(name) for name in self._temporal], keep=keep)
 
     def _make(self, digits: tuple[int, ...]) -> TableShape:

@@ -26,9 +26,10 @@ from changefeed.connect.schema import Node, read
 from changefeed.errors import UnsupportedError
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import BINARIES, GEOMETRIES, ColumnType
-from changefeed.protocols.debezium_mysql import blocks, names, numbers
+from changefeed.protocols.debezium_mysql import blocks, names
 from changefeed.protocols.debezium_mysql.options import Options, keys_of
 from changefeed.protocols.debezium_mysql.shapes import MARK
+from changefeed.protocols.debezium_mysql.values import numbers
 
 _D, _C = "io.debezium.", "org.apache.kafka.connect.data."
 _INTEGERS = {

@@ -18,7 +18,7 @@ from changefeed.connect.schema import Node
 from changefeed.errors import UnsupportedError
 from changefeed.model import values
 from changefeed.model.types import BINARIES, ColumnType
-from changefeed.protocols.debezium_mysql import numbers, times
+from changefeed.protocols.debezium_mysql.values import numbers, times
 from changefeed.wire import base64_text
 from changefeed.wire.strict_json import Number
 

@@ -14,7 +14,7 @@ from changefeed.errors import ProtocolError, SchemaError, UnsupportedError
 from changefeed.model.event import Instant, SchemaChange
 from changefeed.model.position import Place
 from changefeed.mysql.ddl.kind import kind
-from changefeed.protocols.canal_json.message import Message
+from changefeed.protocols.canal_json.envelope import Message
 from changefeed.protocols.canal_json.options import NAME
 
 _ACTIONS = {

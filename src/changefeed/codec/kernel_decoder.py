@@ -1,0 +1,128 @@
+"""The Rust kernel and the reference decoder as one decoder: fast where the kernel knows the bytes, exact everywhere.
+
+    records ─▶ kernel ─▶ rows of the registered shapes
+                  └─ unmatched records ─▶ reference ─▶ changes, control, dead letters
+                        ▲                     └─ new shapes ─▶ registered with the kernel
+                        └── the records that are left are tried again
+
+Rule 1. The result is the reference's: same events, same shapes, one batch a shape, in order.
+Rule 2. A record is decoded by the kernel as a whole or not at all. The kernel rejects no record and reports no errors.
+Rule 3. Shapes come from the reference alone and are registered in the order in which it makes them: a row that agrees with
+        several joins the first, in the kernel as in the reference. So unmatched records go to the reference in order, few at
+        first, and registration of a table ends with the first shape that the kernel does not support: a later one would get
+        rows that agree with both. The reference remembers the same shapes, as many and as long, with the kernel and without:
+        see `columnar.families`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol as Interface
+
+import pyarrow as pa
+
+from changefeed.codec.defects import GuardedDecoder
+from changefeed.codec.placement import (
+    Places,
+    RegisteredShape,
+    by_first_row,
+    completed,
+    description,
+    headers_of,
+    joined,
+    placed,
+    shapes_by_topic,
+)
+from changefeed.model.batch import Decoded, TableBatch
+from changefeed.model.event import Control, DeadLetter
+from changefeed.model.table import TableShape
+from changefeed.protocols.base import Decoder, KernelTwin
+
+_FIRST_TO_REFERENCE = 2
+
+
+class Kernel(Interface):
+    """The compiled twin of one protocol's decoder; see `changefeed_kernel.pyi`."""
+
+    def learn(self, shape: str) -> int | None:
+        """Registers a shape. Returns its number, from 0; None if the kernel does not support it."""
+        ...
+
+    def decode(
+        self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None, **more: pa.Array
+    ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array]:
+        """Rows by shape number, and the rows of the unmatched records. `more` are the columns that the twin declares."""
+        ...
+
+
+class KernelDecoder(GuardedDecoder):
+    """A kernel, and the reference that decodes unmatched records and registers their shapes.
+
+    Attributes:
+        unmatched: how many records the reference has decoded so far.
+    """
+
+    def __init__(self, name: str, reference: Decoder, twin: KernelTwin, kernel: Callable[[], Kernel]) -> None:
+        super().__init__(name, reference)
+        self.unmatched = 0
+        self._twin, self._make = twin, kernel
+        self._start_over()
+
+    def forget(self) -> None:
+        """Forgets the shapes, in the reference and in the kernel; see `protocols.base.Decoder`."""
+        super().forget()
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self._kernel = self._make()
+        self._seen: set[tuple[TableShape, str | None]] = set()
+        self._shapes: list[RegisteredShape] = []
+        self._unsupported: set[tuple[str, str, str]] = set()
+
+    def _decode(self, records: pa.RecordBatch) -> Decoded:
+        tables: list[TableBatch] = []
+        control: list[Control] = []
+        dead: list[DeadLetter] = []
+        unmatched = self._run_kernel(records, None, tables)
+        count = _FIRST_TO_REFERENCE
+        while len(unmatched):
+            first, unmatched = unmatched[:count], unmatched[count:]
+            self.unmatched += len(first)
+            answer = placed(self._reference.decode(records.take(first)), first)
+            tables += answer.tables
+            control += answer.control
+            dead += answer.dead
+            if self._register(answer.tables) and len(unmatched):
+                unmatched = self._run_kernel(records, unmatched, tables)
+            count *= 2
+        return Decoded(joined(tables), control, dead)
+
+    def _run_kernel(self, records: pa.RecordBatch, rows: pa.Array | None, tables: list[TableBatch]) -> pa.Array:
+        """Appends what the kernel can decode to `tables`; returns the rows of the other records."""
+        more = {"topics": records.column("topic").cast(pa.binary())} if self._twin.topics else {}
+        if self._twin.headers:
+            more["headers"] = headers_of(records)
+        decoded, unmatched = self._kernel.decode(records.column("key"), records.column("value"), rows, **more)
+        places = Places(records)
+        tables += completed([(self._shapes[number], batch) for number, batch in decoded], places)
+        return unmatched
+
+    def _register(self, tables: list[TableBatch]) -> bool:
+        """Registers new shapes with the kernel; returns whether it took any."""
+        before = len(self._shapes)
+        for shape, topic in (
+            shapes_by_topic(tables) if self._twin.topics else ((t.shape, None) for t in by_first_row(tables))
+        ):
+            if (shape, topic) in self._seen:
+                continue
+            self._seen.add((shape, topic))
+            family = (shape.database, shape.table, shape.wire)
+            if shape.before is not None or shape.after is not None or family in self._unsupported:
+                continue
+            if any("\0" in name for name in shape.by_name):  # Arrow's C interface, which ends names there
+                self._unsupported.add(family)
+            elif self._kernel.learn(description(shape, topic)) is not None:
+                self._shapes.append(RegisteredShape(shape))
+            else:
+                self._unsupported.add(family)
+        return len(self._shapes) > before
