@@ -115,7 +115,7 @@ class Executor:
             for path, here in self.here.items():
                 if here.version >= 0:
                     self._check_files(path, here.version)
-            self._check_sources(plan)
+            self._restart_sources(plan)
         done = self._write_all(plan)
         changed = paths if self.ledger.begun_by else {action.path for action in plan.actions}
         written = {path: guard.check_after(path, self.here[path], done[path]) for path in changed}
@@ -134,23 +134,36 @@ class Executor:
                 self.sink.apply(touch, None, write_id, self._note(self.ledger.state, write_id))
                 failpoint("fence.after")
 
-    def _check_sources(self, plan: Plan) -> None:
-        """A copy that is still to be made needs its source as the plan has it by then.
+    def _restart_sources(self, plan: Plan) -> None:
+        """Takes the source of a copy that is still to be made back to the rows that the plan copies.
 
-        A run that was fenced too late, as the tables were not there yet, may have taken the source further.
+        An older run is fenced at tables that exist. One that this step makes does not, so that the older run may have made it
+        and gone further than the copy. Its writes are then made again, from the one that makes it.
+
+        Raises:
+            SinkError: the step does not make the source.
         """
-        upto = Counter[str]()  # path -> number of the last write to it, of those before the action in the plan
+        while (copy := self._copy_of_later_rows(plan)) is not None:
+            made = [a.write for a in plan.actions if a.path == copy.source and a.write.number < copy.number]
+            first = next((w for w in reversed(made) if isinstance(w, Create | Load | Copy)), None)
+            if first is None:
+                at, of = self.sink.location(copy.path), self.sink.location(copy.source)
+                raise SinkError(
+                    f"{at}: it is to be a copy of {of}, which another run of the pipeline has written to meanwhile. {WAY_OUT}"
+                )
+            self.here[copy.source] = replace(self.here[copy.source], done=first.number - 1)
+
+    def _copy_of_later_rows(self, plan: Plan) -> Copy | None:
+        """A copy that is still to be made and whose source has had writes that the plan makes after the copy."""
+        last = Counter[str]()  # path -> number of the plan's last write to it so far
         for action in plan.actions:
             write = action.write
             if isinstance(write, Copy) and self.here[write.path].done < write.number:
                 source = self.here.get(write.source)
-                if source is not None and source.done > upto[write.source]:
-                    at, of = self.sink.location(write.path), self.sink.location(write.source)
-                    raise SinkError(
-                        f"{at}: it is to be a copy of {of}, which another run of the pipeline has taken further meanwhile. "
-                        f"{WAY_OUT}"
-                    )
-            upto[write.path] = write.number
+                if source is not None and source.done > last[write.source]:
+                    return write
+            last[write.path] = write.number
+        return None
 
     def _guard(self) -> Guard:
         state = self.ledger.state
