@@ -133,5 +133,5 @@ def _file_system(uri: str) -> tuple[Any, str]:
 
 def _plain(name: str) -> str:
     if not name or name.startswith(".") or "/" in name or "\\" in name or "\0" in name:
-        raise SourceError(f"{name!r} is no plain name of a claim-check file")
+        raise SourceError(f"{name!r} is not a plain name of a claim-check file")
     return name
