@@ -40,6 +40,7 @@ check:
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_prose.py
 	@if [ -f tools/check_docs.py ]; then set -x; $(BIN)/python tools/check_docs.py; fi
+	$(BIN)/python tools/check_mirrors.py
 
 # In the folder that the wheel is built in: a second run compiles what has changed alone.
 check-rust:

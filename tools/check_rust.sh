@@ -8,5 +8,5 @@ command -v cargo >/dev/null || { echo "check-rust: no cargo here, so the kernel'
 
 cd kernel
 cargo fmt --check
-cargo clippy --quiet --all-targets --features python -- -D warnings
-cargo test --quiet
+cargo clippy --locked --quiet --all-targets --features python -- -D warnings
+cargo test --locked --quiet

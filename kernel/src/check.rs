@@ -1,6 +1,6 @@
-//! What bytes must be to be a value that is kept as it was sent.
+//! Kernel only: checks of bytes whose value is kept as it was sent.
 
-use crate::mysql::{is_decimal, is_time};
+use crate::values::{is_decimal, is_time};
 
 /// What bytes must be to be the column's value.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Columns under construction: each reads values of one form off the wire and keeps them the way Arrow does.
+//! Kernel only: columns under construction; each reads values of one form and keeps them as Arrow does.
 //!
 //! Rule 1. `read` takes one value, or `null`, off the cursor and appends it; `None` says that the bytes are not in the
 //!         column's form. What it appended by then stays: the caller truncates.
@@ -15,14 +15,14 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use memchr::memmem;
 
+use crate::capacity::emptied;
 use crate::cursor::Cursor;
 use crate::ends::Ends;
 use crate::forms::Form;
-use crate::json::{float32, string, unescape};
-use crate::mysql::{is_decimal, is_time};
+use crate::go_quote::unquote;
 use crate::nulls::Nulls;
-use crate::quoted::unquote;
-use crate::room::emptied;
+use crate::strict_json::{float32, string, unescape};
+use crate::values::{is_decimal, is_time};
 
 /// Go writes it for a byte that is not UTF-8.
 const REPLACED: &[u8] = b"\\ufffd";

@@ -1,5 +1,6 @@
-//! A place in bytes that only moves forward. Every step says `None` where the bytes are not as expected; nobody here
-//! knows why that matters: whoever drives the cursor hands the record to the reference decoder.
+//! Mirrors wire/cursor.py: a position in bytes that only moves forward.
+//!
+//! Every step returns `None` for unexpected bytes. The caller then hands the record to the reference decoder.
 
 /// The bytes that are left.
 #[derive(Clone, Copy)]

@@ -1,4 +1,4 @@
-//! Decimal digits, eight at a time: numbers are short and of any length, which a loop over their bytes cannot foresee.
+//! Kernel only: decimal digits, eight at a time: numbers are short and of any length, which a byte loop cannot predict.
 //!
 //! ```text
 //! 5 8 5 3 2 , " q     as they stand: which is the first that is no digit

@@ -1,9 +1,9 @@
-//! Where values of any length end in the data of their column.
+//! Kernel only: ends of values of any length in the data of their column.
 
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 
+use crate::capacity::emptied;
 use crate::nulls::Nulls;
-use crate::room::emptied;
 
 /// Where the values of a column end in its data.
 pub struct Ends {

@@ -1,12 +1,12 @@
-//! Forms: how values of fixed width stand on the wire. A form reads one value off the cursor, in full, or says `None`.
+//! Mirrors model/values.py: forms of values of fixed width. A form reads one value off the cursor in full, or returns `None`.
 
 use std::marker::PhantomData;
 
 use arrow_array::types::{ArrowPrimitiveType, Date32Type, Float32Type, Float64Type, TimestampMicrosecondType};
 
 use crate::cursor::Cursor;
-use crate::json::{float, float32, int64, uint64};
-use crate::mysql::{date, datetime};
+use crate::strict_json::{float, float32, int64, uint64};
+use crate::values::{date, datetime};
 
 /// How a value of fixed width stands on the wire.
 pub trait Form: Send + Sync {

@@ -5,6 +5,7 @@
 //! There are no policies here, and no errors.
 
 pub mod avro;
+pub mod capacity;
 pub mod check;
 pub mod columns;
 pub mod cursor;
@@ -14,18 +15,17 @@ pub mod digits;
 pub mod encode;
 pub mod ends;
 pub mod forms;
-pub mod json;
-pub mod mysql;
+pub mod go_quote;
 pub mod nulls;
 pub mod numbers;
-pub mod quoted;
-pub mod room;
 pub mod rows;
 pub mod spelling;
+pub mod strict_json;
 pub mod tencent_dts;
 pub mod ticdc_avro;
 pub mod ticdc_debezium;
 pub mod ticdc_open;
+pub mod values;
 pub mod varint;
 
 #[cfg(feature = "python")]

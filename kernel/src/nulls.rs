@@ -1,4 +1,4 @@
-//! Which rows are NULL, kept as runs: a row that has a value costs nothing, and a run of NULLs no more than one.
+//! Kernel only: rows that are NULL, kept as runs: a row with a value costs nothing, and a run of NULLs no more than one.
 
 use std::ops::Range;
 

@@ -1,10 +1,10 @@
-//! Numbers and NULLs under construction.
+//! Kernel only: numbers and NULLs under construction.
 
 use arrow_array::PrimitiveArray;
 use arrow_array::types::ArrowPrimitiveType;
 
+use crate::capacity::emptied;
 use crate::nulls::Nulls;
-use crate::room::emptied;
 
 /// Numbers, of which some are NULL.
 pub struct Numbers<T: ArrowPrimitiveType> {

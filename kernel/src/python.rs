@@ -1,4 +1,4 @@
-//! The Python module: Arrow in, Arrow out, nothing copied.
+//! Kernel only: the Python module: Arrow in, Arrow out, nothing copied.
 
 use std::sync::Arc;
 

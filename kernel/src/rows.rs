@@ -1,4 +1,4 @@
-//! The rows of one shape under construction: where they come from, and their two images.
+//! Mirrors columnar/events.py: the rows of one shape under construction: place, and both images.
 //!
 //! ```text
 //! record index op commit_ts origin     before{…}     after{…}
@@ -12,9 +12,9 @@ use arrow_array::{ArrayRef, Int32Array, RecordBatch, StringArray, StructArray, U
 use arrow_buffer::ScalarBuffer;
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
 
+use crate::capacity::emptied;
 use crate::columns::{Bytes, Column, Spelling};
 use crate::nulls::Nulls;
-use crate::room::emptied;
 
 /// Shapes of one family that are kept, the first that were learned: the reference has the same number.
 pub const MAX_SHAPES: usize = 256;

@@ -1,4 +1,4 @@
-//! Names as JSON strings, as the writers of the protocols spell them.
+//! Mirrors wire/go_json.py, connect/java_json.py: names as JSON strings, as the writers of the protocols print them.
 //!
 //! ```text
 //!        " \\ \n \r \t     \b \f        other controls   above U+FFFF    < > & U+2028 U+2029

@@ -1,4 +1,4 @@
-//! Numbers of any size: seven bits a byte, the lowest first, 0x80 on all but the last. 300 is ac 02.
+//! Mirrors wire/protobuf.py, wire/avro/read.py: seven bits a byte, the lowest first, 0x80 on all but the last; 300 is ac 02.
 //!
 //! A number in more bytes than it needs is refused: one value has one form.
 

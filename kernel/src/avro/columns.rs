@@ -1,4 +1,4 @@
-//! Columns of Avro values: the branch of the union in front tells NULL from a value.
+//! Mirrors wire/avro/read.py: columns of Avro values; the branch of the union in front tells NULL from a value.
 
 use arrow_array::ArrayRef;
 use arrow_schema::ArrowError;

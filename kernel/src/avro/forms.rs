@@ -1,4 +1,4 @@
-//! Forms of fixed width in Avro: each reads one value off the cursor, in full, or says `None`. See `forms` for JSON's.
+//! Mirrors wire/avro/read.py: forms of fixed width; each reads one value off the cursor in full, or returns `None`.
 
 use std::marker::PhantomData;
 
@@ -11,7 +11,7 @@ use arrow_buffer::i256;
 use super::{bytes, int, long};
 use crate::cursor::Cursor;
 use crate::forms::{Form, Moment};
-use crate::mysql::date;
+use crate::values::date;
 
 /// An int.
 pub struct Int;

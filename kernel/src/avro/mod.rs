@@ -1,4 +1,4 @@
-//! Avro's binary encoding: values whose type is known, off the wire.
+//! Mirrors wire/avro/read.py: Avro's binary encoding; values whose type is known, off the wire.
 //!
 //! ```text
 //! int, long   zigzag, seven bits a byte, the lowest first: 1 is 02, -1 is 01, 64 is 80 01

@@ -1,4 +1,4 @@
-//! Schemas, as far as records are walked by them: fields in their order, unions, and what Connect says of a type.
+//! Mirrors wire/avro/schema.py, connect/avro_form.py: schemas, as far as records need them: fields in order, unions, Connect's types.
 //!
 //! ```text
 //! {"type":"record","name":"Envelope","namespace":"srv1.shop.orders","fields":[

@@ -1,4 +1,4 @@
-//! Columns of flags, of NULL, and of texts that have been checked.
+//! Kernel only: columns of flags, of NULL, and of checked texts.
 
 use std::mem::take;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use super::forms::flag;
 use super::token::between_quotes;
 use crate::columns::{Bytes, Column, Spelling};
 use crate::cursor::Cursor;
-use crate::json::unescape;
 use crate::nulls::Nulls;
+use crate::strict_json::unescape;
 
 /// `true` and `false`.
 #[derive(Default)]

@@ -1,13 +1,13 @@
-//! Texts that are made of something else, or checked: times, decimals that are doubles, labels.
+//! Mirrors protocols/debezium_mysql/values/times.py, protocols/debezium_mysql/values/numbers.py: texts that are derived or checked: times, decimals, labels.
 
 use arrow_array::ArrayRef;
 use arrow_schema::ArrowError;
 
-use super::number::{Style, spelled};
+use super::floats::{Style, spelled};
 use super::token::{between_quotes, number};
 use crate::columns::{Bytes, Column, Spelling};
 use crate::cursor::Cursor;
-use crate::json::{int64, unescape};
+use crate::strict_json::{int64, unescape};
 
 /// From a value's bytes, of a number or of a string that has been checked, to the text that stands for it.
 pub type Derive = Box<dyn Fn(&[u8], &mut Vec<u8>) -> Option<()> + Send + Sync>;

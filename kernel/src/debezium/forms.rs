@@ -1,4 +1,4 @@
-//! Forms of values that are numbers, base64 or text on the wire and of fixed width in Arrow.
+//! Mirrors protocols/debezium_mysql/values/reading.py, protocols/ticdc_debezium/values.py: values of fixed width: numbers, base64, text.
 
 use std::marker::PhantomData;
 
@@ -9,12 +9,12 @@ use arrow_buffer::i256;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::number::{Style, read};
+use super::floats::{Style, read};
 use super::token::between_quotes;
 use crate::cursor::Cursor;
 use crate::forms::Form;
-use crate::json::int64;
-use crate::mysql::datetime_with;
+use crate::strict_json::int64;
+use crate::values::datetime_with;
 
 /// What is between the quotes of a string, which is all that is left, where it has no escapes.
 #[inline]

@@ -1,4 +1,4 @@
-//! A group: rows with the same literals, whose shapes differ in the types of open columns alone.
+//! Mirrors columnar/families.py: a family; rows with the same literals, whose shapes differ in the types of open columns.
 
 use crate::cursor::Cursor;
 use crate::rows::{Image, MAX_SHAPES};

@@ -1,10 +1,10 @@
-//! The images of a record: where its values lie, what they tell of types that nothing else tells, and how they get into columns.
+//! Mirrors protocols/debezium_mysql/images.py, protocols/ticdc_debezium/images.py: the images of a record: values, and inferred types.
 
 use super::rows::Rows;
 use super::token::{Kind, Token};
 use crate::cursor::Cursor;
-use crate::json::unescape;
 use crate::rows::Image;
+use crate::strict_json::unescape;
 
 /// The images of a record; their room is used again.
 #[derive(Default)]

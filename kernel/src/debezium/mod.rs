@@ -1,4 +1,4 @@
-//! What the Debezium-shaped JSON protocols share: rows as images of named values inside an envelope of literal bytes.
+//! Kernel only: shared by the Debezium-shaped JSON protocols: rows as images of named values inside an envelope of literal bytes.
 //!
 //! ```text
 //! {"id": 7 ,"name": "ada" ,"photo": null }
@@ -18,11 +18,11 @@
 
 pub mod columns;
 pub mod derived;
+pub mod floats;
 pub mod forms;
 pub mod group;
 pub mod images;
-pub mod number;
 pub mod rows;
-pub mod shape;
+pub mod shapes;
 pub mod text;
 pub mod token;

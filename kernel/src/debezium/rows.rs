@@ -1,4 +1,4 @@
-//! The rows of one shape: where they come from, when they happened, and their two images.
+//! Mirrors columnar/events.py: the rows of one shape: place, time, and both images.
 //!
 //! ```text
 //! record index op  commit_ts commit_time  transaction origin  before{…} after{…}      with TiDB's timestamps
@@ -13,10 +13,10 @@ use arrow_array::types::{
 use arrow_array::{ArrayRef, Int32Array, PrimitiveArray, RecordBatch, StringArray, StructArray};
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
 
+use crate::capacity::emptied;
 use crate::columns::{Bytes, Column, Spelling};
 use crate::nulls::Nulls;
 use crate::numbers::Numbers;
-use crate::room::emptied;
 use crate::rows::Image;
 
 /// TiDB's timestamps are milliseconds, then so many bits of a counter.

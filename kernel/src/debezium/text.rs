@@ -1,6 +1,6 @@
-//! Texts and integers of an origin, where they are spelled as Python does.
+//! Mirrors model/table.py: texts and integers of an origin, as `canonical` writes them.
 
-use crate::json::{Text, unescape};
+use crate::strict_json::{Text, unescape};
 
 /// Appends the canonical JSON string of a string's bytes.
 #[inline]

@@ -1,9 +1,9 @@
-//! Values of an image before their types are known: which bytes, and which kind of JSON.
+//! Kernel only: values of an image before their types are known: their bytes, and their kind of JSON.
 
 use crate::columns::Column;
 use crate::cursor::Cursor;
 use crate::digits::count;
-use crate::json::string;
+use crate::strict_json::string;
 
 /// What a JSON value is, as far as its first look tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

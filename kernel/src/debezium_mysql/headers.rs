@@ -1,4 +1,4 @@
-//! Record headers, to the members `headers` and `context` of an origin.
+//! Mirrors protocols/debezium_mysql/headers.py: record headers to the members `headers` and `context` of an origin.
 //!
 //! ```text
 //! __debezium.newkey                               {"schema":{…},"payload":{"id":2003}}         word for word, of any name
@@ -12,7 +12,7 @@
 
 use crate::cursor::Cursor;
 use crate::debezium::text::push_quoted;
-use crate::json::string;
+use crate::strict_json::string;
 
 const NAMES: [&[u8]; 4] = [
     b"__debezium.context.connectorLogicalName",

@@ -1,4 +1,4 @@
-//! Debezium MySQL and MariaDB connectors in JSON: rows of known shapes, from bytes into columns.
+//! Mirrors protocols/debezium_mysql/decoder.py: rows in JSON of registered shapes, from bytes into columns.
 //!
 //! ```text
 //! {"schema":{…},"payload":{"before":null,"after": image ,"source":{…},"transaction":{…},"op":"c","ts_ms": … }}
@@ -12,12 +12,12 @@
 //!         that was not sent, are for the reference.
 //! Rule 3. A tombstone says nothing.
 
+mod envelope;
 mod headers;
-mod layout;
 mod part;
 mod route;
 mod row;
-mod shape;
+mod shapes;
 mod tail;
 
 pub mod avro;
@@ -27,11 +27,11 @@ use arrow_schema::ArrowError;
 
 use crate::debezium::images::Placeholders;
 use crate::debezium::rows::{Head, Rows, Transaction};
-use crate::debezium::shape::Shape;
+use crate::debezium::shapes::Shape;
 pub use headers::{Found, Header};
 use part::{Part, Record, Room, Row};
 use route::Routes;
-use shape::{Compiled, compile};
+use shapes::{Compiled, compile};
 
 /// Decodes the rows of the shapes it has learned.
 pub struct Decoder {

@@ -1,12 +1,12 @@
-//! Records of one group: what stands in front of their images, the images, and what stands behind.
+//! Mirrors connect/parts.py: records of one group: the bytes before the images, the images, and the bytes after.
 //!
 //! ```text
 //! {"schema":{…},"payload":{"before":null,"after":{"id": 7 , … },"source":{…}, … }}
 //! └ opening, compared ───┘└ images ────────────────────────────┘└ tail ──────────┘
 //! ```
 
+use super::envelope::Layout;
 use super::headers::{Found, Headers};
-use super::layout::Layout;
 use super::row;
 use super::tail::{Said, Tail, optional};
 use crate::cursor::Cursor;

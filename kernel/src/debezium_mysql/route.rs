@@ -1,4 +1,4 @@
-//! Which table a value is of, as far as a look without reading it tells.
+//! Kernel only: the table of a value, as far as it can be found without parsing the value.
 //!
 //! ```text
 //! {"schema":{…},"payload": …                                      with schema: the block itself
@@ -15,7 +15,7 @@ use std::ops::Bound;
 use memchr::memmem::Finder;
 
 use crate::cursor::Cursor;
-use crate::json::string;
+use crate::strict_json::string;
 
 const SOURCE: &[u8] = b",\"source\":{";
 const DATABASE: &[u8] = b",\"db\":";

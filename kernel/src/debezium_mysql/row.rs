@@ -1,4 +1,4 @@
-//! What a row is by what its record says, in whatever form it says it.
+//! Mirrors protocols/debezium_mysql/decoder.py: the op of a row, by the members of its record, in JSON or Avro.
 
 /// The first and the last microsecond of the calendar.
 const CALENDAR_US: std::ops::RangeInclusive<i64> = -62_135_596_800_000_000..=253_402_300_799_999_999;

@@ -1,4 +1,4 @@
-//! What stands behind the images: compared with what the record before had there, and read where records differ.
+//! Mirrors protocols/debezium_mysql/envelope.py: the bytes after the images, compared with those of the last record, read where they differ.
 //!
 //! ```text
 //! wire    ,"source":{"version":"3.6", … ,"ts_ms": 1767225626357 ,"snapshot":"false", … ,"pos": 7 , … },"op":" c ","ts_ms": …
@@ -16,10 +16,10 @@ mod members;
 
 use std::ops::Range;
 
-use super::layout::Layout;
+use super::envelope::Layout;
 use super::row;
 use crate::cursor::Cursor;
-use crate::json::{Text, int64, string};
+use crate::strict_json::{Text, int64, string};
 pub use members::optional;
 
 /// What a record says behind its images.

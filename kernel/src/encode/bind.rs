@@ -1,4 +1,4 @@
-//! Columns of a batch, each bound to the form that its values are written in.
+//! Kernel only: columns of a batch, each bound to the form in which its values are written.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use arrow_array::{Array, ArrayRef, BinaryArray, PrimitiveArray};
 use arrow_schema::DataType;
 
 use super::strings::{Printable, string};
-use super::template::{Column, Form, Json, Spelled};
+use super::templates::{Column, Form, Json, Spelled};
 use super::{instants, numbers};
 
 /// A column that writes its values.

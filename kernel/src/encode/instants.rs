@@ -1,8 +1,8 @@
-//! Dates and times: as text, and as numbers.
+//! Mirrors columnar/templates.py: the forms of dates and times: as text, and as numbers.
 
 use super::numbers::integer;
-use super::template::{Count, Moment};
-use crate::mysql::is_time;
+use super::templates::{Count, Moment};
+use crate::values::is_time;
 
 const DAY_US: i64 = 86_400_000_000;
 /// The first and the last day of years 1 to 9999, counted from 1970-01-01.
@@ -102,7 +102,7 @@ mod tests {
     fn days_are_those_of_the_calendar() {
         for days in CALENDAR {
             let written = text(|out| date(days, out)).unwrap();
-            assert_eq!(crate::mysql::date(written.as_bytes()).map(i64::from), Some(days), "{written}");
+            assert_eq!(crate::values::date(written.as_bytes()).map(i64::from), Some(days), "{written}");
         }
         assert_eq!(text(|out| date(CALENDAR.start() - 1, out)), None);
         assert_eq!(text(|out| date(CALENDAR.end() + 1, out)), None);

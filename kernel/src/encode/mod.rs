@@ -1,4 +1,4 @@
-//! Rows to keys and values: the twin of the encoders, one for all protocols that write text.
+//! Mirrors columnar/templates.py: rows to keys and values; one writer for all protocols that write text.
 //!
 //! ```text
 //! template   {"ts": ┬ ts ┬ ,"scm":"shop","tbl":"items","t":1}          key
@@ -16,7 +16,7 @@ mod bind;
 mod instants;
 mod numbers;
 mod strings;
-mod template;
+mod templates;
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 
 use bind::{Cell, bind};
 pub use strings::Printable;
-use template::{Part, Template};
+use templates::{Part, Template};
 
 /// Writes the rows of the templates it has learned.
 pub struct Encoder {
@@ -93,7 +93,7 @@ impl<'a> Image<'a> {
     fn bind(
         rows: &'a RecordBatch,
         name: &str,
-        columns: &'a [template::Column],
+        columns: &'a [templates::Column],
         printable: &Arc<Printable>,
     ) -> Option<Self> {
         let rows = rows.column_by_name(name)?.as_struct_opt()?;

@@ -1,13 +1,13 @@
-//! Numbers: as digits, as text, and as base64.
+//! Mirrors columnar/templates.py: the forms of numbers: as digits, as text, and as base64.
 
 use std::io::Write;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::template::Spelled;
-use crate::debezium::number::{Style, write};
-use crate::mysql::is_decimal;
+use super::templates::Spelled;
+use crate::debezium::floats::{Style, write};
+use crate::values::is_decimal;
 
 /// Appends an integer.
 pub fn integer(value: i64, out: &mut Vec<u8>) -> Option<()> {

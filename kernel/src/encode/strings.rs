@@ -1,4 +1,4 @@
-//! Text inside of JSON, as its writers print it.
+//! Mirrors wire/go_json.py, connect/java_json.py: text inside of JSON, as its writers print it.
 //!
 //! ```text
 //!                    Go's encoding/json      json-iterator      Java (Jackson)
@@ -11,7 +11,7 @@
 
 use std::io::Write;
 
-use super::template::Json;
+use super::templates::Json;
 
 /// Appends a JSON string, with its quotes. The text is UTF-8.
 pub fn string(text: &[u8], json: Json, out: &mut Vec<u8>) -> Option<()> {

@@ -1,4 +1,4 @@
-//! The decoders of Debezium-shaped JSON, as Python sees them.
+//! Kernel only: the Python classes of the decoders of Debezium-shaped JSON.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryArray, Int32Array, ListArray, StringArray};

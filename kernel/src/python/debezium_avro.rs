@@ -1,4 +1,4 @@
-//! The decoder of Debezium's Avro, as Python sees it.
+//! Kernel only: the Python class of the decoder of Debezium's Avro.
 
 use pyo3::prelude::*;
 use pyo3_arrow::PyArray;

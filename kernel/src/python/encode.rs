@@ -1,4 +1,4 @@
-//! The writer of rows, as Python sees it.
+//! Kernel only: the Python class of the writer of rows.
 
 use std::sync::Arc;
 

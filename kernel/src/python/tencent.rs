@@ -1,4 +1,4 @@
-//! The decoder of Tencent DTS subscriptions, as Python sees it.
+//! Kernel only: the Python class of the decoder of Tencent DTS subscriptions.
 
 use std::sync::Arc;
 

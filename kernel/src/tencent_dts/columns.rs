@@ -1,4 +1,4 @@
-//! Columns of Data: what stands before a value tells how it was sent; NULL is nothing at all.
+//! Mirrors protocols/tencent_dts/values.py: columns of Data; the fields before a value are its type and charset, NULL is an empty Data.
 //!
 //! ```text
 //! 05 │ 08 04 │ 1a 01 "7"                    13 │ 08 0d │ 12 04 "utf8" │ 22 09 "cancelled"        00
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, StructArray, UInt32Array};
 use arrow_schema::{ArrowError, DataType, Field, Fields};
 
-use super::message::sized;
+use super::messages::sized;
 use crate::check::Check;
 use crate::columns::{Bytes, Column, Fixed, Spelling};
 use crate::cursor::Cursor;

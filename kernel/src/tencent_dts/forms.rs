@@ -1,4 +1,4 @@
-//! Forms of fixed width in a Data: the whole text is the value, in the spelling that is written.
+//! Mirrors protocols/tencent_dts/values.py: forms of fixed width in a Data: the whole text is the value, as the producer spells it.
 
 use arrow_array::types::{
     Date32Type, Decimal128Type, Decimal256Type, Float32Type, Float64Type, TimestampMicrosecondType, UInt64Type,
@@ -6,10 +6,10 @@ use arrow_array::types::{
 use arrow_buffer::i256;
 
 use crate::cursor::Cursor;
-use crate::debezium::number::{Style, spelled};
+use crate::debezium::floats::{Style, spelled};
 use crate::forms::{Form, Moment};
-use crate::json::integer;
-use crate::mysql::date;
+use crate::strict_json::integer;
+use crate::values::date;
 
 #[inline]
 fn whole<'a>(c: &mut Cursor<'a>) -> Option<&'a [u8]> {

@@ -1,4 +1,4 @@
-//! Tencent DTS subscriptions: rows of known shapes and marks of transactions, from the bytes of an Entries into columns.
+//! Mirrors protocols/tencent_dts/decoder.py: rows of registered shapes and marks of transactions, from the bytes of an Entries into columns.
 //!
 //! ```text
 //! Entries   0a 8c 02 │ 0a 63 Header │ 12 a4 01 Event │ 0a …          one Entry for each event of the binary log
@@ -16,13 +16,13 @@
 //! Rule 3. Every image has all columns. Data are the bytes that are written for their value: nothing has to be kept of them.
 
 mod columns;
+mod envelope;
 mod forms;
-mod header;
-mod message;
-mod plain;
+mod framing;
+mod messages;
 mod rows;
-mod shape;
-mod types;
+mod shapes;
+mod values;
 
 use std::collections::HashMap;
 
@@ -31,11 +31,11 @@ use arrow_schema::ArrowError;
 
 use crate::cursor::Cursor;
 use crate::rows::MAX_SHAPES;
-use header::{Header as EntryHeader, write_member, write_text};
-use message::{field, optional_number, optional_text};
-pub use plain::{Header, Plain};
+use envelope::{Header as EntryHeader, write_member, write_text};
+pub use framing::{Header, Plain};
+use messages::{field, optional_number, optional_text};
 use rows::{Head, Marks, Op, Rows};
-use shape::{Shape, write_names};
+use shapes::{Shape, write_names};
 
 const MAX_ENTRIES: usize = 65_536;
 const MAX_ROWS: usize = 131_072;
@@ -208,7 +208,7 @@ impl Decoder {
     }
 
     fn rows(&mut self, record: i32, header: &EntryHeader<'_>, body: &[u8], members: Members<'_>) -> Option<()> {
-        (header.source() != types::POSTGRES).then_some(())?;
+        (header.source() != values::POSTGRES).then_some(())?;
         let mut c = Cursor::new(body);
         let op = match optional_number(&mut c, 0x08)? {
             0 => Op::Insert,
@@ -235,7 +235,7 @@ impl Decoder {
             room.origin.truncate(prefix);
             if number > 0 || !c.is_empty() {
                 room.origin.extend_from_slice(b",\"row\":");
-                header::write_number(number as u64, &mut room.origin);
+                envelope::write_number(number as u64, &mut room.origin);
             }
             let head = room.head(record, header, header.gtid, members);
             if self.shapes.get_mut(shape)?.close(op, &head)? {

@@ -1,4 +1,4 @@
-//! The rows of one shape, and the marks of transactions, under construction.
+//! Mirrors protocols/tencent_dts/images.py: the rows of one shape, and the marks of transactions, under construction.
 //!
 //! ```text
 //! rows    record index op sequence commit_time transaction origin before{…} after{…}

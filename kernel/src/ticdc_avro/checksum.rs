@@ -1,4 +1,4 @@
-//! The checksum of a row: CRC-32 (IEEE) over the columns of the new row, one behind the other, as they stand on the wire.
+//! Mirrors protocols/ticdc_avro/checksum.py: CRC-32 (IEEE) over the columns of the new row, one after the other, as they stand on the wire.
 //!
 //! ```text
 //! NULL                                      nothing
@@ -10,7 +10,7 @@
 //! What is not hashed as it stands (a decimal in bytes, a TIMESTAMP that is not in UTC, a vector) is not for here, and neither is
 //! a row that its checksum does not confirm: the reference tells what that means.
 
-use super::types::{Place, named};
+use super::values::{Place, named};
 use crate::avro::{bytes, int, long};
 use crate::cursor::Cursor;
 

@@ -1,4 +1,4 @@
-//! TiCDC Avro: rows of known schemas, from bytes into columns.
+//! Mirrors protocols/ticdc_avro/decoder.py: rows of registered schemas, from bytes into columns.
 //!
 //! ```text
 //! key    00 │ 00 00 00 08 │ 02
@@ -19,9 +19,9 @@
 //! Rule 3. A key says in the same bytes what the row says. A row deleted is the same bytes as the old row.
 
 mod checksum;
-mod family;
-mod schema;
-mod types;
+mod schemas;
+mod shapes;
+mod values;
 
 use std::collections::HashMap;
 
@@ -30,8 +30,8 @@ use arrow_schema::ArrowError;
 
 use crate::avro::{Ids, datum};
 use crate::rows::{Head, Image, Named, Rows};
-use family::{Datums, Family, Reader};
-use schema::Shape;
+use schemas::Shape;
+use shapes::{Datums, Family, Reader};
 
 const DELETE: u8 = 3;
 
@@ -58,13 +58,13 @@ impl Decoder {
         let plan = shape.plan(self.ahead == Some(0))?;
         let image = || {
             let columns = shape.columns.iter().zip(&plan.places).map(|(described, place)| {
-                let (arrow, column) = types::column(&described.mysql, place, self.ahead)?;
+                let (arrow, column) = values::column(&described.mysql, place, self.ahead)?;
                 Some(Named { name: described.name.clone(), mysql: described.mysql.clone(), arrow, column })
             });
             Some(Image::new(columns.collect::<Option<_>>()?))
         };
         let rows = Rows::new(image()?, image()?);
-        let reader = Reader::new(self.shapes.len(), shape.columns.iter().map(|c| types::fraction_digits(&c.mysql)))?;
+        let reader = Reader::new(self.shapes.len(), shape.columns.iter().map(|c| values::fraction_digits(&c.mysql)))?;
         let topic = shape.topic.clone().into_bytes();
         let schemas = shape.schemas();
         let topics = self.by_ids.entry(schemas.ids()).or_default();

@@ -1,4 +1,4 @@
-//! TiCDC Debezium protocol: rows of known shapes, from bytes into columns.
+//! Mirrors protocols/ticdc_debezium/decoder.py: rows of registered shapes, from bytes into columns.
 //!
 //! ```text
 //! {"payload":{"source":{"version":"2.4.0.Final","connector":"TiCDC","name": C ,"ts_ms": … ,"snapshot":"false","db":"shop",
@@ -12,7 +12,7 @@
 //! Rule 1. The source block is today's: a member that differs, C twice the same text excepted, makes the record odd.
 //! Rule 2. A schema block is compared with that of the shape, byte for byte, and never read.
 
-mod shape;
+mod shapes;
 
 use std::collections::HashMap;
 
@@ -23,9 +23,9 @@ use crate::cursor::Cursor;
 use crate::debezium::group::Group;
 use crate::debezium::images::Images;
 use crate::debezium::rows::{Head, LOGICAL_BITS, Rows, Transaction, When};
-use crate::debezium::shape::Shape;
-use crate::json::{int64, string, uint64};
-use shape::{Compiled, compile};
+use crate::debezium::shapes::Shape;
+use crate::strict_json::{int64, string, uint64};
+use shapes::{Compiled, compile};
 
 const OPENING: &[u8] = b"{\"payload\":{\"source\":{\"version\":\"2.4.0.Final\",\"connector\":\"TiCDC\",\"name\":";
 const SNAPSHOT: &[u8] = b",\"snapshot\":\"false\"";

@@ -1,4 +1,4 @@
-//! TiCDC Open Protocol: row messages of known shapes, from bytes into columns.
+//! Mirrors protocols/ticdc_open/decoder.py: row messages of registered shapes, from bytes into columns.
 //!
 //! ```text
 //! key    ┌ version = 1 ┬ length ┬ JSON ┬ length ┬ JSON ┬ …
@@ -15,7 +15,7 @@
 //!         shapes apart, a table's messages mostly need one attempt: the route that matched last, unless a route learned
 //!         before it differs from it in no slot that the row fills.
 
-mod shape;
+mod shapes;
 
 use std::collections::HashMap;
 
@@ -23,9 +23,9 @@ use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 
 use crate::cursor::Cursor;
-use crate::json::{int64, string, uint64};
 use crate::rows::{Head, MAX_SHAPES, Op, Rows};
-use shape::{Compiled, Found, Route, Shape, compile};
+use crate::strict_json::{int64, string, uint64};
+use shapes::{Compiled, Found, Route, Shape, compile};
 
 const VERSION: i64 = 1;
 

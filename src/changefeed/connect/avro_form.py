@@ -149,5 +149,5 @@ def datum(value: Any, t: Type) -> Any:
             case "map":
                 return {name: datum(item, inner.items or inner) for name, item in value.items()}
     except (TypeError, ValueError, AttributeError, ProtocolError) as error:
-        raise UnsupportedError(f"{value!r:.60} is no Avro {inner.kind}") from error
+        raise UnsupportedError(f"{value!r:.60} does not fit Avro's {inner.kind}") from error
     return value

@@ -89,7 +89,7 @@ class Reader:
                     return _wrapped(block, bytes(wrapped.payload), data, what)
         tree = java_json.read(data, what)
         if not isinstance(tree, dict):
-            raise SchemaError(f"{what} is no object")
+            raise SchemaError(f"{what} is not an object")
         return Part(tree)
 
     def _datum(self, data: bytes, what: str) -> Part:
@@ -141,7 +141,7 @@ def check_struct(tree: Any, node: Node, path: str) -> None:
     if tree is None and node.optional:
         return
     if not isinstance(tree, dict):
-        raise SchemaError(f"{path} is no object")
+        raise SchemaError(f"{path} is not an object")
     if tree.keys() != node.by_name.keys():
         odd = sorted(tree.keys() ^ node.by_name.keys())[0]
         where = "schema" if odd in node.by_name else "payload"

@@ -119,7 +119,7 @@ def _node(tree: Any, path: str, depth: int) -> Node:
     if depth > _DEEPEST:
         raise SchemaError(f"schema is nested more than {_DEEPEST} deep")
     if not isinstance(tree, dict):
-        raise SchemaError(f"schema is no object - at `{path}`")
+        raise SchemaError(f"schema is not an object - at `{path}`")
     base = tree.get("type")
     if type(base) is not str or base not in BASES:
         raise SchemaError(f"schema has no known type - at `{path}`")
@@ -152,7 +152,7 @@ def _member(tree: dict[str, Any], name: str, kind: type, missing: Any, path: str
     if value is None:
         return missing
     if type(value) is not kind or type(value) is Number:
-        raise SchemaError(f"{name} is no {'boolean' if kind is bool else 'string'} - at `{path}`")
+        raise SchemaError(f"{name} is not a {'boolean' if kind is bool else 'string'} - at `{path}`")
     return value
 
 
@@ -160,5 +160,5 @@ def _parameters(tree: Any, path: str) -> Mapping[str, str]:
     if tree is None:
         return {}
     if not isinstance(tree, dict) or not all(type(value) is str for value in tree.values()):
-        raise SchemaError(f"parameters are no object of strings - at `{path}`")
+        raise SchemaError(f"parameters are not an object of strings - at `{path}`")
     return tree

@@ -36,11 +36,11 @@ def file_name(location: str, member: str) -> str:
     """The file's name in a location, which is what follows the last slash; `member` is where the message has it.
 
     Raises:
-        ProtocolError: reason `claim-check`: that is no plain file name.
+        ProtocolError: reason `claim-check`: that is not a plain file name.
     """
     name = location.rsplit("/", 1)[-1]
     if not _FILE.fullmatch(name):
-        raise failed(f"{name[:60]!r} is no plain name of a claim-check file - at `{member}`")
+        raise failed(f"{name[:60]!r} is not a plain name of a claim-check file - at `{member}`")
     return name
 
 

@@ -4,7 +4,7 @@ r"""Bytes as text between the quotes of Go's `strconv.Quote`, and back.
     \ and "                    \\ and \"
     printable rune             itself; what is printable: see `unicode15`
     other rune below U+10000   \uNNNN       other rune above   \UNNNNNNNN
-    other byte below 0x20, 0x7f, or a byte that is no UTF-8    \xNN
+    other byte below 0x20, 0x7f, or a byte that is not UTF-8    \xNN
 
 Reading takes octal \NNN too. \xNN and \NNN are one byte, \u and \U the UTF-8 of a rune.
 """
@@ -38,7 +38,7 @@ def _quoted(char: str) -> str:
     code = ord(char)
     if char in _NAMED:
         return _NAMED[char]
-    if 0xDC80 <= code <= 0xDCFF:  # surrogateescape: a byte that is no UTF-8
+    if 0xDC80 <= code <= 0xDCFF:  # surrogateescape: a byte that is not UTF-8
         return f"\\x{code - 0xDC00:02x}"
     if is_print(char):
         return char

@@ -57,7 +57,7 @@ def _shortest32(value: float) -> str:
         found = [text for text in (_above(near, precision, value), near) if text and float32(text) == value]
         if found:
             return min(found, key=lambda text: abs(Decimal(text) - Decimal(value)))
-    raise AssertionError(f"{value!r} is no float32")
+    raise AssertionError(f"{value!r} is not a float32")
 
 
 def _above(near: str, precision: int, value: float) -> str | None:

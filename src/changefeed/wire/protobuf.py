@@ -105,7 +105,7 @@ def fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]
     The value of a varint is the number, of all others the place where their bytes begin.
 
     Raises:
-        ProtocolError: the bytes are no message.
+        ProtocolError: the bytes are not a message.
     """
     while at < end:
         begin, tag = at, data[at]
@@ -239,5 +239,5 @@ def _written(known: Field, value: Any) -> bytes:
         return sized(known.number, value)
     low, high = _INTEGERS[known.kind]
     if not low <= value <= high:
-        raise ValueError(f"{value!r} is no {known.name}")
+        raise ValueError(f"{value!r} is not of kind {known.name}")
     return write_varint(known.tag) + write_varint(int(value))

@@ -54,7 +54,7 @@ def read(data: bytes, what: str, *, pairs: bool = False, unique: bool = False) -
         message = error.msg[0].lower() + error.msg[1:].removesuffix(" at")
         raise _bad(f"{what} is not JSON: {message}", text, error.pos) from error
     except _NoNumber as error:
-        raise _bad(f"{what} is not JSON: {error} is no number", text, 0) from error
+        raise _bad(f"{what} is not JSON: {error} is not a number", text, 0) from error
     except _Twice as error:
         raise _bad(f"{what} has the member {error} twice", text, 0) from error
     except RecursionError as error:

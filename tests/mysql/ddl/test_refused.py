@@ -33,7 +33,7 @@ REFUSED = [
         "a table made from a query has no row events, found 'AS' at character 23 of "
         "'CREATE TABLE t (a INT) AS SELECT 1'",
     ),
-    ("DROP TABLE `a", "'`a' is no word, or a quote is not closed at character 11 of 'DROP TABLE `a'"),
+    ("DROP TABLE `a", "'`a' is not a word, or a quote is not closed at character 11 of 'DROP TABLE `a'"),
     ("DROP TABLE a /* b", "a comment is not closed at character 13 of 'DROP TABLE a /* b'"),
     ("DROP TABLE a /*!40101 b", "expected the end, found 'b' at character 22 of 'DROP TABLE a /*!40101 b'"),
 ]

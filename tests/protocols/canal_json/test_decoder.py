@@ -209,7 +209,7 @@ def test_a_claim_check_file_of_another_row_is_refused(body: str, error: str) -> 
     "location, error",
     [
         (LOCATION, 'row lies in the claim-check file f.json: set option "claim-check-storage-uri" to read it'),
-        ("s3://x/..", "'..' is no plain name of a claim-check file - at `_tidb.claimCheckLocation`"),
+        ("s3://x/..", "'..' is not a plain name of a claim-check file - at `_tidb.claimCheckLocation`"),
     ],
 )
 def test_a_claim_check_without_a_store_says_which_option(location: str, error: str) -> None:

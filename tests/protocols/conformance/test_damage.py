@@ -68,7 +68,7 @@ def longer(record: Record) -> Iterator[Record]:
 
 
 def check_says_nothing_new(case: Case | History, decoder: Decoder, record: Record, damaged: list[Record]) -> None:
-    """Each damaged record is dead; or it has no value at all, and says what the whole one does, which is no row."""
+    """Each damaged record is dead; or it has no value at all, and says what the whole one does, which is not a row."""
     nothing = getattr(own(case.protocol, "silent"), "NOTHING", ())
     damaged = [other for other in damaged if other["value"] not in nothing]
     found = decoder.decode(record_batch(damaged))

@@ -250,12 +250,12 @@ def test_the_tombstone_of_a_delete_without_envelope_has_its_op_once_more(op: byt
 
 def test_a_tombstone_whose_key_is_none_is_dead_without_envelopes() -> None:
     found = decode(record(b"[1]", None), record(None, None), unwrap="true")
-    assert errors(found) == ["debezium-mysql: key is no object (srv1.inv.t:0:41)"]
+    assert errors(found) == ["debezium-mysql: key is not an object (srv1.inv.t:0:41)"]
 
 
 def test_a_row_without_envelope_needs_the_option() -> None:
     (error,) = errors(decode(record(None, b'{"id":1,"__deleted":"false"}')))
-    assert error == f"debezium-mysql: value is no event: it has id, __deleted (srv1.inv.t:0:41){HINT}"
+    assert error == f"debezium-mysql: value is not an event: it has id, __deleted (srv1.inv.t:0:41){HINT}"
 
 
 def test_clock_is_one_reading() -> None:

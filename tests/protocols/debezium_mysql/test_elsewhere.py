@@ -164,13 +164,13 @@ def test_skipped_operations_are_not_written() -> None:
     assert encode(one_insert(), **{"skipped.operations": "c,t"}).num_rows == 0
     with pytest.raises(ConfigError) as caught:
         encode(one_insert(), **{"skipped.operations": "x"})
-    assert str(caught.value) == "skipped.operations 'x' is no list of c, u, d, t; or none"
+    assert str(caught.value) == "skipped.operations 'x' is not a list of c, u, d, t; or none"
 
 
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("(:a", "message.key.columns: '(' is no pattern: missing ), unterminated subpattern at position 0"),
+        ("(:a", "message.key.columns: '(' is not a pattern: missing ), unterminated subpattern at position 0"),
         ("inv.t", "message.key.columns: 'inv.t' is not <regex of db.table>:<column>,…"),
     ],
 )

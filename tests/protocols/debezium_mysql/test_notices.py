@@ -74,15 +74,15 @@ def test_signals_come_back_word_for_word(key: bytes | None, value: bytes) -> Non
 @pytest.mark.parametrize(
     "value, error",
     [
-        ('{"type":"x","data":1}', f"value is no event: it has type, data (srv1.inv.t:0:41){HINT}"),
-        ('{"type":1,"data":{}}', f"value is no event: it has type, data (srv1.inv.t:0:41){HINT}"),
-        (NOTE % "[]", "[] is no object of strings - at `notification.additional_data` (srv1.inv.t:0:41)"),
-        (NOTE % '{"a":1}', '{"a":1} is no object of strings - at `notification.additional_data` (srv1.inv.t:0:41)'),
+        ('{"type":"x","data":1}', f"value is not an event: it has type, data (srv1.inv.t:0:41){HINT}"),
+        ('{"type":1,"data":{}}', f"value is not an event: it has type, data (srv1.inv.t:0:41){HINT}"),
+        (NOTE % "[]", "[] is not an object of strings - at `notification.additional_data` (srv1.inv.t:0:41)"),
+        (NOTE % '{"a":1}', '{"a":1} is not an object of strings - at `notification.additional_data` (srv1.inv.t:0:41)'),
         ('{"aggregate_type":"x"}', f"notification has aggregate_type, expected {', '.join(MEMBERS)} (srv1.inv.t:0:41)"),
-        ((NOTE % "{}").replace('"7"', "7"), "7 is no string - at `notification.id` (srv1.inv.t:0:41)"),
+        ((NOTE % "{}").replace('"7"', "7"), "7 is not a string - at `notification.id` (srv1.inv.t:0:41)"),
         (
             (NOTE % "{}").replace("1795248611808", "9e99"),
-            "9e99 is no integer - at `notification.timestamp` (srv1.inv.t:0:41)",
+            "9e99 is not an integer - at `notification.timestamp` (srv1.inv.t:0:41)",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""What is no event of the connector: every error in its words, and soon."""
+"""What is not an event of the connector: every error in its words, and soon."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ SCHEMA = '{"schema":{"type":"struct","fields":[{"type":"int8","field":"a"}]},"pa
     [
         (None, b"", f"value is not JSON: expecting value at byte 0 (srv1.inv.t:0:41){HINT}"),
         (None, b"\xff", f"value is not UTF-8 at byte 0 (srv1.inv.t:0:41){HINT}"),
-        (None, b"[]", "value is no object (srv1.inv.t:0:41)"),
-        (None, b'{"a":1}', f"value is no event: it has a (srv1.inv.t:0:41){HINT}"),
+        (None, b"[]", "value is not an object (srv1.inv.t:0:41)"),
+        (None, b'{"a":1}', f"value is not an event: it has a (srv1.inv.t:0:41){HINT}"),
         (b"{", value(), "value"),
         (
             None,
@@ -41,15 +41,19 @@ SCHEMA = '{"schema":{"type":"struct","fields":[{"type":"int8","field":"a"}]},"pa
         (None, value("null", "null", "d"), "delete without an image (srv1.inv.t:0:41)"),
         (None, value(before='{"id":1}'), "insert with a before image (srv1.inv.t:0:41)"),
         (None, value(op="t"), "truncate with an image (srv1.inv.t:0:41)"),
-        (None, value("[1]"), "after is no object (srv1.inv.t:0:41)"),
+        (None, value("[1]"), "after is not an object (srv1.inv.t:0:41)"),
         (None, value(source="null"), "value has no source block (srv1.inv.t:0:41)"),
         (
             None,
             value(source=SOURCE.replace('"t"', "null")),
             "row without a table - at `source.table` (srv1.inv.t:0:41)",
         ),
-        (None, value(source=SOURCE.replace("13400", '"x"')), '"x" is no integer - at `source.pos` (srv1.inv.t:0:41)'),
-        (None, value(source=SOURCE.replace('"inv"', "1")), "1 is no string - at `source.db` (srv1.inv.t:0:41)"),
+        (
+            None,
+            value(source=SOURCE.replace("13400", '"x"')),
+            '"x" is not an integer - at `source.pos` (srv1.inv.t:0:41)',
+        ),
+        (None, value(source=SOURCE.replace('"inv"', "1")), "1 is not a string - at `source.db` (srv1.inv.t:0:41)"),
         (
             None,
             value(source=SOURCE.replace("1795248239121318,", "9" * 18 + ",")),
@@ -57,13 +61,13 @@ SCHEMA = '{"schema":{"type":"struct","fields":[{"type":"int8","field":"a"}]},"pa
         ),
         (None, (SCHEMA % '{"b":1}').encode(), "value has 'a' in its schema only (srv1.inv.t:0:41)"),
         (None, b'{"schema":{"type":"odd"},"payload":{}}', "schema has no known type - at `schema` (srv1.inv.t:0:41)"),
-        (None, with_schema(schema("int16"), "40000"), "40000 is no int16 - at `after.v` (srv1.inv.t:0:41)"),
-        (None, with_schema(schema("int32"), "1.0"), "1.0 is no int32 - at `after.v` (srv1.inv.t:0:41)"),
-        (None, with_schema(schema("int32"), "-0"), "-0 is no int32 - at `after.v` (srv1.inv.t:0:41)"),
-        (None, with_schema(schema("string"), "1"), "1 is no string - at `after.v` (srv1.inv.t:0:41)"),
-        (None, with_schema(schema("boolean"), "1"), "1 is no boolean - at `after.v` (srv1.inv.t:0:41)"),
-        (None, with_schema(schema("float"), "1e39"), "1e39 is no float - at `after.v` (srv1.inv.t:0:41)"),
-        (None, with_schema(schema("double"), "1e400"), "1e400 is no double - at `after.v` (srv1.inv.t:0:41)"),
+        (None, with_schema(schema("int16"), "40000"), "40000 is not an int16 - at `after.v` (srv1.inv.t:0:41)"),
+        (None, with_schema(schema("int32"), "1.0"), "1.0 is not an int32 - at `after.v` (srv1.inv.t:0:41)"),
+        (None, with_schema(schema("int32"), "-0"), "-0 is not an int32 - at `after.v` (srv1.inv.t:0:41)"),
+        (None, with_schema(schema("string"), "1"), "1 is not a string - at `after.v` (srv1.inv.t:0:41)"),
+        (None, with_schema(schema("boolean"), "1"), "1 is not a boolean - at `after.v` (srv1.inv.t:0:41)"),
+        (None, with_schema(schema("float"), "1e39"), "1e39 is not a float - at `after.v` (srv1.inv.t:0:41)"),
+        (None, with_schema(schema("double"), "1e400"), "1e400 is not a double - at `after.v` (srv1.inv.t:0:41)"),
         (None, with_schema(schema("bytes"), '"?"'), "'?' is not base64 - at `after.v` (srv1.inv.t:0:41)"),
         (
             None,
@@ -73,7 +77,7 @@ SCHEMA = '{"schema":{"type":"struct","fields":[{"type":"int8","field":"a"}]},"pa
         (
             None,
             b'{"status":"MAYBE","id":"1","event_count":null,"data_collections":null,"ts_ms":1}',
-            '"MAYBE" is no status - at `status` (srv1.inv.t:0:41)',
+            '"MAYBE" is not a status - at `status` (srv1.inv.t:0:41)',
         ),
         (
             None,
@@ -81,7 +85,7 @@ SCHEMA = '{"schema":{"type":"struct","fields":[{"type":"int8","field":"a"}]},"pa
             "transaction mark has status, id, event_count, ts_ms, expected "
             "status, id, event_count, data_collections, ts_ms (srv1.inv.t:0:41)",
         ),
-        (None, b'{"ts_ms":"1"}', '"1" is no integer - at `heartbeat.ts_ms` (srv1.inv.t:0:41)'),
+        (None, b'{"ts_ms":"1"}', '"1" is not an integer - at `heartbeat.ts_ms` (srv1.inv.t:0:41)'),
     ],
     ids=lambda part: part[:40] if isinstance(part, str) else "",
 )

@@ -284,7 +284,7 @@ def test_an_origin_that_is_none_of_ours_is_refused_in_words(origin: dict[str, An
         ({"custom_rules": '[{"RuleType":"x"}]'}, 'unknown RuleType "x". Known: cols, pk, table'),
         (
             {"custom_rules": '[{"DbPattern":"("}]'},
-            "custom_rules: '(' is no regular expression: missing ), unterminated subpattern at position 0",
+            "custom_rules: '(' is not a regular expression: missing ), unterminated subpattern at position 0",
         ),
         ({"on_gap": "skip"}, 'tencent-dts: unknown on_gap "skip". Known: error, warn'),
     ],

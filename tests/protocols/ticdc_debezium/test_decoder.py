@@ -109,7 +109,7 @@ def described(text: str, image: str) -> dict[str, Any]:
         ),
         (
             record(document(insert('{"id":1}'), '{"type":"map"}')),
-            "'map' is no struct with fields - at `schema` (shop:0:7)",
+            "'map' is not a struct with fields - at `schema` (shop:0:7)",
         ),
         (
             record(document(insert('{"id":1}'), row_schema(ID.replace("false", "1")))),
@@ -129,7 +129,7 @@ def described(text: str, image: str) -> dict[str, Any]:
         ),
         (
             described(field("b", "bytes", name="io.debezium.data.Bits", parameters={"length": "65"}), '"b":1'),
-            "'65' is no number of bits - at `schema.fields[0].fields[1]` (shop:0:7)",
+            "'65' is not a number of bits - at `schema.fields[0].fields[1]` (shop:0:7)",
         ),
         (described(field("b", "int16"), '"b":32768'), "32768 is not a smallint - at `after.b` (shop:0:7)"),
         (described(field("b", "int16"), '"b":"1"'), "'1' is not a smallint - at `after.b` (shop:0:7)"),
@@ -157,7 +157,7 @@ def described(text: str, image: str) -> dict[str, Any]:
             described(field("b", "string", name="io.debezium.time.ZonedTimestamp"), '"b":"2026-01-02 03:04:05Z"'),
             "'2026-01-02 03:04:05Z' is not a timestamp - at `after.b` (shop:0:7)",
         ),
-        (record(document(insert('{"id":1,"b":[]}'))), "[] is no value of a column - at `after.b` (shop:0:7)"),
+        (record(document(insert('{"id":1,"b":[]}'))), "[] is not a value of a column - at `after.b` (shop:0:7)"),
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )

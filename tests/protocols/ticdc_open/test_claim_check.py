@@ -79,7 +79,7 @@ def test_a_location_that_ends_in_no_plain_name_is_refused(location: str) -> None
     found = decode(record((key(f',"ccl":"{location}"'), insert())), stores=Stores(get_body=lambda name: b""))
     (letter,) = found.dead
     assert letter.reason == "claim-check"
-    assert "is no plain name of a claim-check file - at `ccl`" in letter.error
+    assert "is not a plain name of a claim-check file - at `ccl`" in letter.error
 
 
 @pytest.mark.parametrize("location", ["../../etc/passwd", "file:///etc/passwd", "http://host/passwd"])
@@ -151,7 +151,7 @@ def test_a_store_reads_no_name_that_leaves_it(name: str, tmp_path: Path) -> None
     get, _ = stores.claim_check_store(str(tmp_path))
     with pytest.raises(SourceError) as caught:
         get(name)
-    assert str(caught.value) == f"{name!r} is no plain name of a claim-check file"
+    assert str(caught.value) == f"{name!r} is not a plain name of a claim-check file"
 
 
 def test_a_store_that_is_not_there_is_no_missing_file(tmp_path: Path) -> None:

@@ -28,8 +28,8 @@ def test_one_that_may_be_of_two_columns_is_kept_and_written_again(value: str) ->
 @pytest.mark.parametrize(
     "code, nameless, said",
     [
-        (3, '{"t":3,"f":61e4005,"v":-5}', "61e4005 is no f of a column - at `nameless`"),
-        (3, '{"t":3.5,"f":65,"v":-5}', "3.5 is no t of a column - at `nameless`"),
+        (3, '{"t":3,"f":61e4005,"v":-5}', "61e4005 is not a valid f of a column - at `nameless`"),
+        (3, '{"t":3.5,"f":65,"v":-5}', "3.5 is not a valid t of a column - at `nameless`"),
         (3, '{"t":3,"f":65,"v":1e400}', "1e400 is not a int - at `p.nameless.v`"),
         (3, '{"t":3,"f":65,"v":[1]}', "['1'] is not a int - at `p.nameless.v`"),
         (5, '{"t":5,"f":65,"v":1e400}', "1e400 is not a double - at `p.nameless.v`"),

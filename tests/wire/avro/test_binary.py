@@ -109,7 +109,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
         ("long", "ff" * 9 + "02", "value has no integer of 64 bits in its shortest form", "bad-varint", 0),
         ("long", "ff" * 10, "value has no integer of 64 bits in its shortest form", "bad-varint", 0),
         ("int", "ffffffff1f", "value has no integer of 32 bits in its shortest form", "bad-varint", 0),
-        ("boolean", "02", "02 is no boolean", "schema", 0),
+        ("boolean", "02", "02 is not a boolean", "schema", 0),
         ("string", "01", "value has a length of -1", "bad-length", 0),
         ("string", "0861", "value ends 3 bytes early", "truncated", 1),
         ("bytes", "feffffffffffffffff01", "value ends 9223372036854775807 bytes early", "truncated", 10),
@@ -123,7 +123,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
             {"type": "record", "name": "R", "fields": [{"name": "a", "type": {"type": "record", "name": "S", "fields": [
                 {"name": "b", "type": "boolean"}]}}]},
             "07",
-            "07 is no boolean - at `a.b`",
+            "07 is not a boolean - at `a.b`",
             "schema",
             0,
         ),
@@ -197,8 +197,8 @@ def test_a_decimal_has_the_fewest_bytes(text: str, data: str) -> None:
     [
         ("", "a decimal of 0 bytes"),
         ("00" * 35, "a decimal of 35 bytes"),
-        ("007f", "007f is no decimal in its shortest form"),
-        ("ff80", "ff80 is no decimal in its shortest form"),
+        ("007f", "007f is not a decimal in its shortest form"),
+        ("ff80", "ff80 is not a decimal in its shortest form"),
     ],
 )
 def test_a_decimal_of_another_form_is_refused(data: str, error: str) -> None:

@@ -49,8 +49,8 @@ def test_a_namespace_may_be_any_text() -> None:
     "text, error",
     [
         ("{", "schema is not JSON: expecting property name enclosed in double quotes"),
-        ('"decimal"', "'decimal' is no type"),
-        ("7", "7 is no type"),
+        ('"decimal"', "'decimal' is not a type"),
+        ("7", "7 is not a type"),
         ('["null","int","long"]', "['null', 'int', 'long'] is not a union of null and one other type"),
         ('{"type":"array","items":"null"}', "array of items that take no bytes"),
         ('{"type":"fixed","name":"f","size":9999999}', "f has the size 9999999"),
@@ -61,10 +61,10 @@ def test_a_namespace_may_be_any_text() -> None:
             "default.shop.t has a field without a name of its own: 'a'",
         ),
         (record({"name": "a", "type": ["null", "t"]}), "default.shop.t holds itself"),
-        (record(name="1"), "'default.shop.1' is no name of a type"),
+        (record(name="1"), "'default.shop.1' is not a name of a type"),
         (
             '{"type":' * 40 + '"int"' + "}" * 40,
-            "{'type': {'type': {'type': {'type': {'type': {'type': {'t… is no type",
+            "{'type': {'type': {'type': {'type': {'type': {'type': {'t… is not a type",
         ),
         ('{"type":"array","items":' * 40 + '"int"' + "}" * 40, "schema is nested deeper than 32"),
         ("[" * 70_000, "schema is nested too deeply"),

@@ -1,4 +1,4 @@
-//! What stands around the images, and what an origin has of it; see `layout` for its members.
+//! Mirrors protocols/debezium_mysql/envelope.py: the members around the images, and the origin that is made of them.
 //!
 //! ```text
 //! 0a 33.2.0   0a mysql   08 srv1   80 f6 … ts_ms   00 0a false   08 shop   00 sequence   02 … ts_us   02 … ts_ns
@@ -12,7 +12,7 @@ use crate::avro::{bytes, int, long};
 use crate::check::Check;
 use crate::cursor::Cursor;
 use crate::debezium::text::{push_integer, push_quoted};
-use crate::debezium_mysql::layout::{CLOCK, CONNECTOR, FILE, INTEGERS, NAME, Of, POS, TEXTS};
+use crate::debezium_mysql::envelope::{CLOCK, CONNECTOR, FILE, INTEGERS, NAME, Of, POS, TEXTS};
 use crate::debezium_mysql::row;
 
 /// The transaction block: its id, and the event's number in it and in the table.

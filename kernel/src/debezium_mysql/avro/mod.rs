@@ -1,4 +1,4 @@
-//! Debezium MySQL and MariaDB connectors in Avro: rows of known schemas, from bytes into columns.
+//! Mirrors protocols/debezium_mysql/decoder.py: rows in Avro of registered schemas, from bytes into columns.
 //!
 //! ```text
 //! key    00 │ 00 00 00 07 │ 0e
@@ -16,9 +16,9 @@
 //! Rule 3. A tombstone says nothing.
 
 mod envelope;
-mod image;
+mod images;
 mod schema;
-mod types;
+mod values;
 
 use std::collections::HashMap;
 
@@ -29,13 +29,13 @@ use super::headers::{Found, Headers};
 use crate::avro::{Ids, datum};
 use crate::cursor::Cursor;
 use crate::debezium::rows::{Clock, Head, Rows, Transaction, When};
-use crate::debezium::shape::{Shape, digits_of, images};
+use crate::debezium::shapes::{Shape, digits_of, images};
 use crate::rows::MAX_SHAPES;
 use envelope::{Said, text};
-use image::{Images, Step};
+use images::{Images, Step};
 use schema::{Plan, Wire};
 
-use super::layout::Member;
+use super::envelope::Member;
 use super::row::op;
 
 /// Decodes the rows of the shapes it has learned.
@@ -95,7 +95,7 @@ impl Decoder {
         let wire: Wire = serde_json::from_str(shape.wire.get()).ok()?;
         let plan = wire.plan(&shape)?;
         let rows = |clock| {
-            let typed = |at, mysql: &str| types::column(plan.columns.get(at)?, mysql, self.numeric);
+            let typed = |at, mysql: &str| values::column(plan.columns.get(at)?, mysql, self.numeric);
             let (before, after) = images(&shape.columns, |at, column| typed(at, &column.mysql))?;
             Some(Rows::new(before, after, clock))
         };

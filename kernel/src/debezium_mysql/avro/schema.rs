@@ -1,4 +1,4 @@
-//! Key's and value's schema, compiled: how a record is walked, and where its columns stand.
+//! Mirrors connect/avro_form.py: key's and value's schema, compiled: the order of members, and the columns among them.
 //!
 //! ```text
 //! Envelope   before ["null",Value]  after ["null","Value"]  source Source  transaction ["null",block]  op  ts_ms  ts_us  ts_ns
@@ -15,8 +15,8 @@ use serde::Deserialize;
 
 use crate::avro::schema::{Field, Full};
 use crate::avro::{Ids, Union};
-use crate::debezium::shape::Shape;
-use crate::debezium_mysql::layout::{Member, Of};
+use crate::debezium::shapes::Shape;
+use crate::debezium_mysql::envelope::{Member, Of};
 
 /// Schemas as a shape's wire text has them.
 #[derive(Deserialize)]

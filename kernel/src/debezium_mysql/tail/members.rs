@@ -1,4 +1,4 @@
-//! A tail, read member by member.
+//! Mirrors protocols/debezium_mysql/envelope.py: a tail, read member by member.
 //!
 //! ```text
 //! ≤ 2.5  before after source op ts_ms transaction
@@ -16,11 +16,11 @@ use std::ops::Range;
 use super::{Gaps, Slot, Slots, Tail};
 use crate::cursor::Cursor;
 use crate::debezium::text::push_text;
-use crate::debezium_mysql::layout::{
+use crate::debezium_mysql::envelope::{
     CLOCK, CONNECTOR, FILE, GTID, INTEGERS, Member, NAME, Of, POS, QUERY, SERVER, TEXTS,
 };
 use crate::debezium_mysql::row::number_of;
-use crate::json::{Text, string};
+use crate::strict_json::{Text, string};
 
 /// A value or `null`.
 #[inline]

@@ -81,7 +81,7 @@ def _implicit(t: ColumnType) -> Default:
 
 
 def _read(sql: str, t: ColumnType) -> Default | None:
-    """The value of a literal; None when the text is no literal, or not one that the type takes as it is."""
+    """The value of a literal; None when the text is not a literal, or not one that the type takes as it is."""
     literal = _literal(sql)
     if literal is None:
         return None

@@ -1,4 +1,4 @@
-"""Keys and other items in a CREATE or ALTER TABLE that are no columns.
+"""Keys and other items in a CREATE or ALTER TABLE that are not columns.
 
 CONSTRAINT `c` PRIMARY KEY USING BTREE (`a`, `b` DESC)      kept
 CONSTRAINT `c` UNIQUE KEY `u` (`a`(10)) COMMENT '…'         kept, unless a part is an expression

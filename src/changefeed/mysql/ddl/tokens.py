@@ -238,7 +238,7 @@ class Tokens:
                 continue
             found = _TOKEN.match(self.text, start)
             if found is None:
-                self._fail(f"{self.text[start : start + 20]!r} is no word, or a quote is not closed", start)
+                self._fail(f"{self.text[start : start + 20]!r} is not a word, or a quote is not closed", start)
             self._at = found.end()
             if found.lastgroup != "space":
                 return Token(found.lastgroup or "", found[0], start, found.end())

@@ -43,7 +43,7 @@ def file_name(location: str) -> str:
     """The file's name in a location: what follows the last slash.
 
     Raises:
-        ProtocolError: that is no plain file name.
+        ProtocolError: that is not a plain file name.
     """
     return claim_check.file_name(location, "_tidb.claimCheckLocation")
 

@@ -195,7 +195,7 @@ def _member_number(t: ColumnType, members: tuple[str, ...]) -> Write:
 
     def place(member: str) -> int:
         if member not in places:
-            raise UnsupportedError(f"{NAME}: {member!r} is no member of {t}")
+            raise UnsupportedError(f"{NAME}: {member!r} is not a member of {t}")
         return places[member]
 
     if t.name == "enum":

@@ -67,7 +67,7 @@ def read(key: Part | None, value: Part, place: Place, more: dict[str, Any]) -> S
 
 def _table_changes(tree: Any) -> list[Any]:
     if not isinstance(tree, list) or not all(isinstance(change, dict) for change in tree):
-        raise SchemaError(f"{show(tree)} is no list of table changes - at `tableChanges`")
+        raise SchemaError(f"{show(tree)} is not a list of table changes - at `tableChanges`")
     return [plain(change) for change in tree]
 
 
@@ -97,13 +97,13 @@ def plain(tree: Any, depth: int = 0) -> Any:
     """A tree with integers for numbers.
 
     Raises:
-        SchemaError: a number is no integer of 64 bits, or the tree is too deep.
+        SchemaError: a number is not an integer of 64 bits, or the tree is too deep.
     """
     if depth > _DEEPEST:
         raise SchemaError(f"tableChanges are nested more than {_DEEPEST} deep")
     if type(tree) is Number:
         if not as_number(tree):
-            raise SchemaError(f"{show(tree)} is no integer - at `tableChanges`")
+            raise SchemaError(f"{show(tree)} is not an integer - at `tableChanges`")
         return int(tree)
     if isinstance(tree, dict):
         return {name: plain(value, depth + 1) for name, value in tree.items()}

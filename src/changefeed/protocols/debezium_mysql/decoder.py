@@ -127,7 +127,7 @@ class Decoder:
         named = None if key is None else self._parts.read(key, "key")
         tree = said.payload
         if not isinstance(tree, dict):
-            raise SchemaError("value is no object")
+            raise SchemaError("value is not an object")
         if "op" in tree and "source" in tree:
             self._row(place, named, said, found, rows, events)
         elif tree.keys() >= _CHANGE:
@@ -143,7 +143,7 @@ class Decoder:
             events.append(notices.read_notification(named, said, place))
         else:
             members = ", ".join(tree)
-            raise ProtocolError(f"value is no event: it has {members[:80] or 'nothing'}", reason="unknown-kind")
+            raise ProtocolError(f"value is not an event: it has {members[:80] or 'nothing'}", reason="unknown-kind")
 
     def _row(
         self,
@@ -163,7 +163,7 @@ class Decoder:
         if source.table is None:
             raise SchemaError("row without a table - at `source.table`")
         if key is not None and not isinstance(key.payload, dict):
-            raise SchemaError("key is no object")
+            raise SchemaError("key is not an object")
         around = Around(
             place,
             op,
@@ -316,7 +316,7 @@ def _trees(op: str, tree: dict[str, Any]) -> tuple[Any, Any]:
     before, after = tree.get("before"), tree.get("after")
     for side, image in (("before", before), ("after", after)):
         if image is not None and not isinstance(image, dict):
-            raise SchemaError(f"{side} is no object")
+            raise SchemaError(f"{side} is not an object")
     wrong = after if op == "delete" else before if op != "update" else None
     if wrong is not None:
         raise SchemaError(f"{op} with {'an after' if op == 'delete' else 'a before'} image")

@@ -77,7 +77,7 @@ def read_source(tree: Any) -> Source:
         raise ProtocolError(message, reason="unknown-kind")
     snapshot = tree.get("snapshot", "false")
     if type(snapshot) not in (str, bool, type(None)):
-        raise SchemaError(f"{show(snapshot)} is no snapshot mark - at `source.snapshot`")
+        raise SchemaError(f"{show(snapshot)} is not a snapshot mark - at `source.snapshot`")
     if snapshot != "false":
         origin["snapshot"] = snapshot
     time = _time(tree, origin)
@@ -173,7 +173,7 @@ def read_transaction(tree: Any) -> dict[str, Any] | None:
     if tree is None:
         return None
     if not isinstance(tree, dict) or tree.keys() != TRANSACTION.keys():
-        raise SchemaError(f"{show(tree)} is no transaction block")
+        raise SchemaError(f"{show(tree)} is not a transaction block")
     counts = {ours: integer(tree, name, "transaction") for name, ours in TRANSACTION.items() if name != "id"}
     return {"id": text(tree, "id", "transaction"), **counts}
 
@@ -193,7 +193,7 @@ def text(tree: dict[str, Any], name: str, path: str) -> str | None:
     """
     value = tree.get(name)
     if value is not None and type(value) is not str:
-        raise SchemaError(f"{show(value)} is no string - at `{path}.{name}`")
+        raise SchemaError(f"{show(value)} is not a string - at `{path}.{name}`")
     return value
 
 
@@ -207,7 +207,7 @@ def integer(tree: dict[str, Any], name: str, path: str) -> int | None:
     if value is None:
         return None
     if not as_number(value):
-        raise SchemaError(f"{show(value)} is no integer - at `{path}.{name}`")
+        raise SchemaError(f"{show(value)} is not an integer - at `{path}.{name}`")
     return int(value)
 
 

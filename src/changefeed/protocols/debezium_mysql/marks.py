@@ -102,7 +102,7 @@ def read_transaction(key: Part | None, value: Part, place: Place) -> Transaction
         raise SchemaError(f"transaction mark has {', '.join(tree)}, expected {', '.join(TRANSACTION_MEMBERS)}")
     status = tree["status"]
     if status not in ("BEGIN", "END"):
-        raise SchemaError(f"{show(status)} is no status - at `status`")
+        raise SchemaError(f"{show(status)} is not a status - at `status`")
     known = required(text(tree, "id", "transaction"), "id", "transaction")
     return TransactionMark(
         status.lower(),
@@ -124,11 +124,11 @@ def _tables(tree: Any) -> dict[str, int] | None:
     found: dict[str, int] = {}
     for item in tree if isinstance(tree, list) else [tree]:
         if not isinstance(item, dict) or item.keys() != {"data_collection", "event_count"}:
-            raise SchemaError(f"{show(item)} is no count of a table - at `data_collections`")
+            raise SchemaError(f"{show(item)} is not a count of a table - at `data_collections`")
         name = text(item, "data_collection", "data_collections")
         count = integer(item, "event_count", "data_collections")
         if name is None or count is None or name in found:
-            raise SchemaError(f"{show(item)} is no count of a table - at `data_collections`")
+            raise SchemaError(f"{show(item)} is not a count of a table - at `data_collections`")
         found[name] = count
     return found
 

@@ -38,10 +38,10 @@ def read_notification(key: Part | None, value: Part, place: Place) -> Heartbeat:
         raise SchemaError(f"notification has {', '.join(tree)}, expected {', '.join(MEMBERS)}")
     for name in _TEXTS:
         if type(tree[name]) is not str:
-            raise SchemaError(f"{show(tree[name])} is no string - at `notification.{name}`")
+            raise SchemaError(f"{show(tree[name])} is not a string - at `notification.{name}`")
     data = tree["additional_data"]
     if data is not None and not (isinstance(data, dict) and all(type(text) is str for text in data.values())):
-        raise SchemaError(f"{show(data)} is no object of strings - at `notification.additional_data`")
+        raise SchemaError(f"{show(data)} is not an object of strings - at `notification.additional_data`")
     origin = {
         "notification": {name: tree[name] for name in MEMBERS if name != "timestamp"},
         **sides(key, value, blocks.NOTIFICATION_KEY, blocks.NOTIFICATION),

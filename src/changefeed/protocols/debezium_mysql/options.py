@@ -121,7 +121,7 @@ class Options(base.RegistryOptions, frozen=True):
         """
         keys_of(self.message_key_columns)
         if not self.skipped <= {"c", "u", "d", "t"}:
-            raise ConfigError(f"skipped.operations {self.skipped_operations!r} is no list of c, u, d, t; or none")
+            raise ConfigError(f"skipped.operations {self.skipped_operations!r} is not a list of c, u, d, t; or none")
 
     @property
     def dispatches(self) -> tuple[str, ...]:
@@ -163,7 +163,7 @@ def keys_of(text: str | None) -> tuple[tuple[re.Pattern[str], tuple[str, ...]], 
         try:
             found.append((re.compile(pattern.strip(), re.IGNORECASE), names))
         except re.error as error:
-            raise ConfigError(f"message.key.columns: {pattern!r} is no pattern: {error}") from error
+            raise ConfigError(f"message.key.columns: {pattern!r} is not a pattern: {error}") from error
         if not pattern or not names:
             raise ConfigError(f"message.key.columns: {entry!r} is not <regex of db.table>:<column>,…")
     return tuple(found)

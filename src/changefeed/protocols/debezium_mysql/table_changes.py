@@ -3,7 +3,7 @@ r"""Tables as the schema-change topic has them: `tableChanges` -> columns with t
     {"type":"ALTER","id":"\"shop\".\"orders\"","table":{"primaryKeyColumnNames":["id"],"columns":[
       {"name":"total","jdbcType":3,"typeName":"DECIMAL","length":20,"scale":4,"position":4,"optional":true, …}]}}
 
-Rule 1. A type that nobody knows makes the columns unknown as a whole: half a table is no table.
+Rule 1. A type that nobody knows makes the columns unknown as a whole: half a table is not a table.
 Rule 2. `length` is a display width for integers, which only tells TINYINT(1); a fraction of no digits is null.
 Rule 3. `defaultValueExpression` has lost its quotes: text, date and time get them back. CURRENT_TIMESTAMP has become
         1970-01-01 00:00:00 at the producer.

@@ -5,7 +5,7 @@ r"""What the kernel is told of a shape's rows, drawn from the writers that `rows
 
 Rule 1. JSON with envelope. Whatever an origin's `sent`, `key` or `absent` say of a row is left to the encoder.
 Rule 2. A row from elsewhere is sent as it is, or left to the encoder: an update that changes the key is two rows.
-Rule 3. `unsent` is no text: it is NULL where rule 1 or 2 leaves a row.
+Rule 3. `unsent` is not text: it is NULL where rule 1 or 2 leaves a row.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Unwrapped:
     Attributes:
         row: the columns' values.
         schema: the struct of the columns alone, None without schema.
-        added: the members that are no columns.
+        added: the members that are not columns.
     """
 
     op: str
@@ -60,7 +60,7 @@ def read(key: Part | None, value: Part | None, topic: str, delimiter: str) -> Un
     said = value or key
     tree = {} if said is None else said.payload
     if not isinstance(tree, dict):
-        raise SchemaError("key is no object")
+        raise SchemaError("key is not an object")
     members = list(tree)
     own = len(members) if value is None else _columns(members)
     row = {name: tree[name] for name in members[:own]}

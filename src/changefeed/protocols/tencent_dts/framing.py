@@ -91,7 +91,7 @@ class Group:
         """The group of one record.
 
         Raises:
-            ProtocolError: its value is no envelope.
+            ProtocolError: its value is not an envelope.
         """
         group = cls(1)
         group.add(record, _read_envelope(record))

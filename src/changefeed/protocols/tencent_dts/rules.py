@@ -52,7 +52,7 @@ def read_rule(given: Mapping[str, Any]) -> Rule:
     try:
         patterns = [re.compile(str(given.get(name, ""))) for name in ("DbPattern", "TablePattern")]
     except re.error as error:
-        raise ConfigError(f"custom_rules: {error.pattern!r} is no regular expression: {error}") from error
+        raise ConfigError(f"custom_rules: {error.pattern!r} is not a regular expression: {error}") from error
     return Rule(patterns[0], patterns[1], kind, tuple(map(str, columns)))
 
 

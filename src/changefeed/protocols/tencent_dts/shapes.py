@@ -52,7 +52,7 @@ def describe(columns: Sequence[bytes]) -> tuple[Described, ...]:
     """The columns of an event.
 
     Raises:
-        ProtocolError: the bytes are no Column, or a name stands twice.
+        ProtocolError: the bytes are not a Column, or a name stands twice.
     """
     found = tuple(_described(protobuf.read(COLUMN, column)) for column in columns)
     if len({d.name for d in found}) != len(found):

@@ -60,7 +60,7 @@ def kept(data: Data) -> bytes:
 def reader(t: ColumnType, sent: int, charset: str) -> Read:
     """The function Data -> ready value for a column of this type.
 
-    The function raises IrregularError for what the type cannot hold, SchemaError for what is no value of it at all.
+    The function raises IrregularError for what the type cannot hold, SchemaError for what is not a value of it at all.
     """
     if sent in NUMBERS:
         return _number(t)
@@ -202,7 +202,7 @@ def _instant(text: str) -> tuple[int, int]:
     if sign:
         us -= (int(hours) * 60 + int(minutes)) * 60_000_000 * (1 if sign == "+" else -1)
     if not _FIRST <= us <= _LAST:
-        raise IrregularError(f"{text!r} is no moment of the calendar")
+        raise IrregularError(f"{text!r} is not a moment of the calendar")
     return us, digits
 
 
@@ -237,7 +237,7 @@ def _below(text: str, limit: int, t: ColumnType) -> int:
 def _geometry(data: Data) -> dict[str, Any]:
     whole = data.get("bv", b"")
     if len(whole) < 4:
-        raise IrregularError(f"{len(whole)} bytes are no geometry")
+        raise IrregularError(f"{len(whole)} bytes are not a geometry")
     return {"srid": struct.unpack_from("<I", whole)[0], "wkb": whole[4:]}
 
 
@@ -263,7 +263,7 @@ def write_irregular(sent: int, charset: str, value: bytes) -> Data:
         try:
             return {"dataType": sent, "sv": value.decode()}
         except UnicodeDecodeError as error:
-            raise UnsupportedError(f"{value!r} is no number's text") from error
+            raise UnsupportedError(f"{value!r} is not a number's text") from error
     return {"dataType": sent, "charset": charset, "bv": value}
 
 

@@ -9,7 +9,7 @@
     VECTOR                                     dimension as uint32, then each float32, little-endian
 
 The order is that of the fields. classic sorts them by column id, newarch leaves them as in the table; after ADD COLUMN …
-FIRST the two differ, so that a checksum that does not match is no proof of damage.
+FIRST the two differ, so that a checksum that does not match is not a proof of damage.
 """
 
 from __future__ import annotations

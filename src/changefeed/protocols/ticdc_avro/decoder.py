@@ -148,7 +148,7 @@ class Decoder:
             return "upsert"
         op = _OPS.get(values[OP])
         if op is None or (op == "delete") > (BEFORE in schema.own) or (op == "delete" and values[BEFORE] is None):
-            raise SchemaError(f"{values[OP]!r:.60} is no operation of this row - at `{OP}`")
+            raise SchemaError(f"{values[OP]!r:.60} is not an operation of this row - at `{OP}`")
         return op
 
     def _integrity(self, values: dict[str, Any], family: Family, new: dict[str, Any], image: Image) -> dict[str, Any]:
@@ -225,7 +225,7 @@ class Decoder:
 def _commit_ts(values: dict[str, Any]) -> int | None:
     ts: int | None = values.get(COMMIT_TS)
     if ts is not None and ts < 0:
-        raise SchemaError(f"{ts} is no commit ts - at `{COMMIT_TS}`")
+        raise SchemaError(f"{ts} is not a commit ts - at `{COMMIT_TS}`")
     if ts is not None and values.get(PHYSICAL, ts >> tso.LOGICAL_BITS) != tso.milliseconds(ts):
         raise SchemaError(f"{values[PHYSICAL]} is not the time of the commit ts {ts} - at `{PHYSICAL}`")
     return ts

@@ -104,7 +104,7 @@ def understand(schema_id: int, text: str, *, key: bool = False) -> RowSchema:
     """What a schema text means; a key has columns alone.
 
     Raises:
-        SchemaError: it is no schema of a TiCDC row.
+        SchemaError: it is not a schema of a TiCDC row.
     """
     record = avro.parse(text)
     if record.kind != "record":
@@ -170,4 +170,4 @@ def _type(name: str, t: Type, parameters: Mapping[str, Any]) -> tuple[ColumnType
 def _number(text: Any, most: int, what: str, least: int = 1) -> int:
     if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 4 and least <= int(text) <= most:
         return int(text)
-    raise SchemaError(f"{text!r:.40} is no {what} from {least} to {most}")
+    raise SchemaError(f"{text!r:.40} is not a {what} from {least} to {most}")

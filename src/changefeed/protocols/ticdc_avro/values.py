@@ -153,7 +153,7 @@ def write_irregular(data: bytes, t: ColumnType, kind: str, scale: int) -> Any:
             return write_decimal(value, scale)
     except InvalidOperation:
         pass
-    raise UnsupportedError(f"{text!r:.60} is no value of a column of type {t}")
+    raise UnsupportedError(f"{text!r:.60} is not a value of a column of type {t}")
 
 
 def _negative_zero(value: Decimal) -> bool:

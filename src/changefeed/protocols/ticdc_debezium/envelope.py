@@ -133,7 +133,7 @@ def origin(source: Source) -> dict[str, Any]:
 
 
 def mark(payload: dict[str, Any], source: Source) -> dict[str, Any]:
-    """The origin of an event that is no row; `connector` says whose it is, as a shape's wire text does of a row."""
+    """The origin of an event that is not a row; `connector` says whose it is, as a shape's wire text does of a row."""
     start = {} if source.start_ts is None else {"start_ts": source.start_ts}
     ts_ms = integer(payload, "ts_ms", INT64, "payload.")
     return {"connector": CONNECTOR, "ts_ms": ts_ms, **origin(source), **start}

@@ -146,7 +146,7 @@ def _kind(value: Any, where: str) -> ColumnType | None:
         return TEXT
     if value is None or type(value) is bool:
         return None if value is None else BIT
-    raise SchemaError(f"{show(value)} is no value of a column - at `{where}`")
+    raise SchemaError(f"{show(value)} is not a value of a column - at `{where}`")
 
 
 def _word_for_word(value: Any) -> bytes:

@@ -65,7 +65,9 @@ def _column(told: ColumnType, defined: ColumnType) -> Column | None:
 def _reread(text: str, read: Callable[[Any], Any]) -> Any:
     ready = read(strict_json.read(text.encode("utf-8", "surrogateescape"), "value"))
     if type(ready) is Irregular:
-        raise model.IrregularError(f"{ready.data.decode('utf-8', 'backslashreplace')!r:.60} is no value of the column")
+        raise model.IrregularError(
+            f"{ready.data.decode('utf-8', 'backslashreplace')!r:.60} is not a value of the column"
+        )
     return ready
 
 

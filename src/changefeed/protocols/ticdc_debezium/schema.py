@@ -101,7 +101,7 @@ def _read(text: str, what: str) -> dict[str, Any]:
 def _fields(struct: Mapping[str, Any], where: str) -> list[Any]:
     found = struct.get("fields")
     if struct.get("type") != "struct" or type(found) is not list:
-        raise SchemaError(f"{show(struct.get('type'))} is no struct with fields - at `{where}`")
+        raise SchemaError(f"{show(struct.get('type'))} is not a struct with fields - at `{where}`")
     return found
 
 

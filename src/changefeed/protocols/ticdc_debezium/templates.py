@@ -103,7 +103,7 @@ class Templates:
 
 
 def _start(transaction: pa.Array) -> pa.Array:
-    """`,"start_ts":7`, or nothing; NULL where the transaction's id is no number."""
+    """`,"start_ts":7`, or nothing; NULL where the transaction's id is not a number."""
     text = pc.struct_field(transaction, "id")
     member = pc.binary_join_element_wise(',"start_ts":', text, "")
     found = pc.if_else(pc.match_substring_regex(text, _START), member, pa.scalar(None, pa.string()))

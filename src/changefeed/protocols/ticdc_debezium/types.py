@@ -95,12 +95,12 @@ def _with_parameters(base: str, field: Mapping[str, Any]) -> ColumnType:
     parameters = mapping(field.get("parameters"), "parameters")
     value = parameters.get("length" if base == "bit" else "allowed")
     if type(value) is not str:
-        raise SchemaError(f"{show(value)} is no parameter of a field named {show(field['name'])}")
+        raise SchemaError(f"{show(value)} is not a parameter of a field named {show(field['name'])}")
     value = unicode_name(value.replace(REPLACED, "\ufffd"), "parameters")
     if base != "bit":
         return ColumnType(base, members=_members(base, value))
     if not re.fullmatch(r"[1-9]|[1-5]\d|6[0-4]", value, re.ASCII):
-        raise SchemaError(f"{show(value)} is no number of bits")
+        raise SchemaError(f"{show(value)} is not a number of bits")
     return ColumnType("bit", length=int(value))
 
 
@@ -113,10 +113,10 @@ def _members(base: str, allowed: str) -> tuple[str, ...]:
 
 def _refined(told: ColumnType, sent: Any) -> ColumnType:
     if type(sent) is not str:
-        raise SchemaError(f"{show(sent)} is no tidb_type")
+        raise SchemaError(f"{show(sent)} is not a tidb_type")
     name, _, attribute = sent.partition(" ")
     if attribute not in ("", "unsigned"):
-        raise SchemaError(f"{show(sent)} is no tidb_type")
+        raise SchemaError(f"{show(sent)} is not a tidb_type")
     if name == told.name and name in _REFINES | {"double": ()}:
         return ColumnType(name, bool(attribute))
     if name == told.name and not attribute:

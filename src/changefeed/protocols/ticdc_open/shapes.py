@@ -40,7 +40,7 @@ def compile_column(described: Described, zone: tzinfo, legacy: bool) -> Compiled
     """What a description means.
 
     Raises:
-        ProtocolError: the type is unknown, or `t` or `f` is no integer.
+        ProtocolError: the type is unknown, or `t` or `f` is not an integer.
     """
     name, t, h, f = described
     code, flags = _small(t, "t", name), 0 if f is None else _small(f, "f", name)
@@ -55,7 +55,7 @@ def compile_column(described: Described, zone: tzinfo, legacy: bool) -> Compiled
 
 def _small(number: Number, member: str, column: str) -> int:
     if not number.isdigit() or len(number) > 19 or int(number) > _MAX_FLAGS:
-        raise SchemaError(f"{number[:40]} is no {member} of a column - at `{column}`")
+        raise SchemaError(f"{number[:40]} is not a valid {member} of a column - at `{column}`")
     return int(number)
 
 

@@ -191,7 +191,7 @@ def _members(t: ColumnType, members: tuple[str, ...]) -> Write:
 
     def place(member: str) -> int:
         if member not in places:
-            raise UnsupportedError(f"{member!r} is no member of {t}")
+            raise UnsupportedError(f"{member!r} is not a member of {t}")
         return places[member]
 
     if t.name == "enum":

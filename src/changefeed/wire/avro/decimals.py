@@ -23,7 +23,7 @@ def read_decimal(data: bytes, scale: int) -> Decimal:
     if not 0 < len(data) <= MAX_BYTES:
         raise SchemaError(f"a decimal of {len(data)} bytes")
     if len(data) > 1 and (data[0], data[1] & 0x80) in ((0, 0), (0xFF, 0x80)):
-        raise SchemaError(f"{data.hex()} is no decimal in its shortest form")
+        raise SchemaError(f"{data.hex()} is not a decimal in its shortest form")
     return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, _EXACT)
 
 

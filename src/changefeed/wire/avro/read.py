@@ -68,7 +68,7 @@ def _length(cursor: Cursor) -> int:
 def _boolean(cursor: Cursor) -> bool:
     byte = cursor.take(1)[0]
     if byte > 1:
-        raise SchemaError(f"{byte:02x} is no boolean", byte=cursor.at - 1)
+        raise SchemaError(f"{byte:02x} is not a boolean", byte=cursor.at - 1)
     return byte == 1
 
 

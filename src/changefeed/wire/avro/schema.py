@@ -96,7 +96,7 @@ def parse(text: str) -> Type:
     """The type that the text describes.
 
     Raises:
-        SchemaError: reason `bad-schema`: it is no schema, or a larger one than any producer's.
+        SchemaError: reason `bad-schema`: it is not a schema, or a larger one than any producer's.
     """
     if len(text) > MAX_TEXT or _too_many_parts(text):
         raise _bad(f"schema is larger than {MAX_TEXT} characters or {MAX_PARTS} parts")
@@ -130,7 +130,7 @@ class _Parser:
         if type(tree) is list:
             return self._union(tree, namespace, depth)
         if type(tree) is not dict or type(tree.get("type")) is not str:
-            raise _bad(f"{_show(tree)} is no type")
+            raise _bad(f"{_show(tree)} is not a type")
         kind = tree["type"]
         attributes = {name: value for name, value in tree.items() if name not in _STRUCTURE.get(kind, {"type"})}
         if kind in PRIMITIVES:
@@ -140,13 +140,13 @@ class _Parser:
         if kind in _STRUCTURE:
             return self._define(kind, tree, attributes, namespace, depth)
         if attributes:
-            raise _bad(f"{kind!r:.60} is no type")
+            raise _bad(f"{kind!r:.60} is not a type")
         return self._reference(kind, namespace)
 
     def _reference(self, name: str, namespace: str) -> Type:
         full = name if "." in name or not namespace else f"{namespace}.{name}"
         if full not in self.named:
-            raise _bad(f"{name!r:.60} is no type")
+            raise _bad(f"{name!r:.60} is not a type")
         found = self.named[full]
         if found is None:
             raise _bad(f"{full} holds itself")
@@ -209,10 +209,10 @@ class _Parser:
 def _full_name(tree: dict[str, Any], namespace: str) -> str:
     name, given = tree.get("name"), tree.get("namespace", namespace)
     if type(name) is not str or type(given) is not str:
-        raise _bad(f"{_show(name)} is no name of a type")
+        raise _bad(f"{_show(name)} is not a name of a type")
     full = name if "." in name or not given else f"{given}.{name}"
     if not _NAME.fullmatch(full.rpartition(".")[2]):  # a namespace may be any text: Java, which writes it, checks none
-        raise _bad(f"{full!r:.60} is no name of a type")
+        raise _bad(f"{full!r:.60} is not a name of a type")
     return full
 
 

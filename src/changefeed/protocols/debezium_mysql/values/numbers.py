@@ -79,7 +79,7 @@ def read_number(text: Number) -> Decimal:
     """
     found = _NUMBER.fullmatch(text)
     if found is None or abs(int(found[1] or 0)) > _FARTHEST:
-        raise SchemaError(f"{text[:40]} is no decimal")
+        raise SchemaError(f"{text[:40]} is not a decimal")
     return Decimal(text)
 
 
@@ -87,7 +87,7 @@ def read_bits(text: str, length: int) -> int:
     """The value of a BIT column.
 
     Raises:
-        SchemaError: the text is no base64, or of more than eight bytes.
+        SchemaError: the text is not base64, or of more than eight bytes.
     """
     data = base64_text.read(text) if len(text) <= 16 else b"\0" * 9
     if len(data) > 8:

@@ -67,7 +67,7 @@ def integer(bits: int, then: Read) -> Read:
 
     def read(value: Any) -> Any:
         if not as_number(value) or not low <= int(value) <= high:
-            raise SchemaError(f"{show(value)} is no int{bits}")
+            raise SchemaError(f"{show(value)} is not an int{bits}")
         return then(int(value))
 
     return read
@@ -78,7 +78,7 @@ def text(then: Read) -> Read:
 
     def read(value: Any) -> Any:
         if type(value) is not str:
-            raise SchemaError(f"{show(value)} is no string")
+            raise SchemaError(f"{show(value)} is not a string")
         return then(value)
 
     return read
@@ -86,7 +86,7 @@ def text(then: Read) -> Read:
 
 def _boolean(value: Any) -> bool:
     if type(value) is not bool:
-        raise SchemaError(f"{show(value)} is no boolean")
+        raise SchemaError(f"{show(value)} is not a boolean")
     return value
 
 
@@ -95,7 +95,7 @@ def _float(value: Any) -> float:
         return float(value)
     found = float32(value) if type(value) is Number and len(value) <= 400 else None
     if found is None:
-        raise SchemaError(f"{show(value)} is no float")
+        raise SchemaError(f"{show(value)} is not a float")
     return found
 
 
@@ -104,13 +104,13 @@ def _double(value: Any) -> float:
         return float(value)
     found = float(value) if type(value) is Number and len(value) <= 800 else float("inf")
     if found in (float("inf"), float("-inf")):
-        raise SchemaError(f"{show(value)} is no double")
+        raise SchemaError(f"{show(value)} is not a double")
     return found
 
 
 def _vector(value: Any) -> list[float]:
     if not isinstance(value, list) or len(value) > MOST_DIMENSIONS:
-        raise SchemaError(f"{show(value)} is no vector of at most {MOST_DIMENSIONS} numbers")
+        raise SchemaError(f"{show(value)} is not a vector of at most {MOST_DIMENSIONS} numbers")
     return [_float(item) for item in value]
 
 
@@ -144,7 +144,7 @@ def _decimal(node: Node) -> Reading:
             found = numbers.read_unscaled(value, scale)
             found = numbers.read_plain(value) if found is None else found
         if found is None:
-            raise SchemaError(f"{show(value)} is no decimal")
+            raise SchemaError(f"{show(value)} is not a decimal")
         return decimal_value(found, t)
 
     return t, read
@@ -208,7 +208,7 @@ def _geometry(node: Node) -> Reading:
 def _read_geometry(value: Any) -> Any:
     wkb, srid = (value.get("wkb"), value.get("srid")) if isinstance(value, dict) else (None, None)
     if not isinstance(value, dict) or (srid is not None and not (as_number(srid) and 0 <= int(srid) < 2**31)):
-        raise SchemaError(f"{show(value)} is no geometry")
+        raise SchemaError(f"{show(value)} is not a geometry")
     if type(wkb) is not str:  # a Point may come as its coordinates alone
         return Irregular(java_json.write(value))
     return {"srid": int(srid or 0), "wkb": base64_text.read(wkb)}

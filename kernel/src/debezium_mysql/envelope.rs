@@ -1,4 +1,4 @@
-//! Which members there are around the images, and in which order.
+//! Mirrors protocols/debezium_mysql/envelope.py: the members around the images, and their order.
 //!
 //! ```text
 //! {"before":…,"after":…,"source":{"version":…,"connector":…, … },"op":…, … }

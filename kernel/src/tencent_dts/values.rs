@@ -1,4 +1,4 @@
-//! Which column reads a Data: by the MySQL type that the reference gave it, and the manner in which it is sent.
+//! Mirrors protocols/tencent_dts/types.py, protocols/tencent_dts/values.py: the column for a Data, by its MySQL type and its encoding.
 //!
 //! ```text
 //! 1 INT8 tinyint year bit   3 INT32 mediumint int   5 … 8 the same unsigned   9 FLOAT32   10 FLOAT64   12 DECIMAL    sv

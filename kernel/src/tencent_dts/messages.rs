@@ -1,11 +1,11 @@
-//! Fields of a message, as writers put them: in ascending order, zero ones left out, none that nobody knows.
+//! Mirrors wire/protobuf.py, protocols/tencent_dts/messages.py: fields of a message as writers put them: ascending, no zero values, none unknown.
 //!
 //! ```text
 //! tag │ value      a varint: 20 80 95 dc ca 06      bytes behind their length: 4a 04 "shop"
 //! ```
 
 use crate::cursor::Cursor;
-use crate::json::plain;
+use crate::strict_json::plain;
 use crate::varint::varint;
 
 /// A number without sign.

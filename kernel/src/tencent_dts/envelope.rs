@@ -1,4 +1,4 @@
-//! An entry's header, and what the origin of its events has of it.
+//! Mirrors protocols/tencent_dts/envelope.py: an entry's header, and the origin of its events.
 //!
 //! ```text
 //! 10 01 │ 18 02 │ 20 80 95 dc ca 06 │ 28 e9 07 │ 32 10 "mysql-bin.000007" │ 38 cc 06 │ 42 26 "3e11…:6" │ 4a … 52 … │ 58 07 │ 68 01
@@ -7,7 +7,7 @@
 //! {"sourceType":1,"serverId":1001,"fileName":"mysql-bin.000007","position":844,"gtid":"3e11…:6","seqId":7
 //! ```
 
-use super::message::{number, optional_number, optional_text};
+use super::messages::{number, optional_number, optional_text};
 use crate::cursor::Cursor;
 
 /// What a header says.

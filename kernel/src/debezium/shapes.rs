@@ -1,4 +1,4 @@
-//! Shapes as Python describes them, and columns by type.
+//! Mirrors protocols/debezium_mysql/shapes.py, protocols/ticdc_debezium/shapes.py: shapes as Python describes them; columns by type.
 
 use std::marker::PhantomData;
 

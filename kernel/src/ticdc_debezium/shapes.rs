@@ -1,4 +1,4 @@
-//! A shape of the TiCDC Debezium protocol, compiled.
+//! Mirrors protocols/ticdc_debezium/shapes.py: a shape, compiled.
 //!
 //! ```text
 //! key    {"payload":{"id": 7 }}                  ,"schema":{…}} behind the payload, unless schemas are switched off
@@ -11,11 +11,11 @@ use serde_json::{Map, Value};
 
 use crate::debezium::columns::Nothing;
 use crate::debezium::derived::{Derived, plain_decimal, time};
+use crate::debezium::floats::Style;
 use crate::debezium::forms::{Bits, Double, Instant, OneBit, Single, Wrapped};
 use crate::debezium::group::{Group, Key, Open};
-use crate::debezium::number::Style;
 use crate::debezium::rows::{Clock, Rows};
-use crate::debezium::shape::{
+use crate::debezium::shapes::{
     Described, Shape, Typed, base64, counted, digits_of, fixed, images, integer, length_of, texts, told,
 };
 use crate::forms::Unsigned;

@@ -1,4 +1,4 @@
-//! A shape, compiled: the literal bytes between the values of its rows, and a column for each value.
+//! Mirrors protocols/ticdc_open/shapes.py: a shape, compiled: the literal bytes between the values of its rows, and a column for each value.
 //!
 //! ```text
 //! {"u":{"id":{"t":8,"h":true,"f":11,"v": 7 },"qty":{"t":3,"f":65,"v": 2 }},"p":{"id":{… 7 },"qty":{… 1 }}}

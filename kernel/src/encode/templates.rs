@@ -1,4 +1,4 @@
-//! Templates as the reference describes them, in JSON; see `changefeed.columnar.templates`.
+//! Mirrors columnar/templates.py: templates, read from JSON.
 
 use serde::Deserialize;
 

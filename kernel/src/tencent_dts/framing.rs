@@ -1,4 +1,4 @@
-//! Records that hold a whole group and say nothing else: one envelope, and headers that count.
+//! Mirrors protocols/tencent_dts/framing.py: plain records: a whole group in one envelope, and headers that count.
 //!
 //! ```text
 //! value     08 01 │ 10 01 │ 22 8f 02 …          version 1, total 1, data; index 0 is absent
@@ -6,10 +6,10 @@
 //! key       none
 //! ```
 
-use super::header::write_number;
-use super::message::field;
+use super::envelope::write_number;
+use super::messages::field;
 use crate::cursor::Cursor;
-use crate::json::{integer, plain};
+use crate::strict_json::{integer, plain};
 
 /// A header's name and value.
 pub type Header<'a> = (&'a [u8], Option<&'a [u8]>);

@@ -1,4 +1,4 @@
-//! Binary floating point, spelled as its writer spells it: Go's or Java's shortest digits, and nothing else.
+//! Mirrors wire/floats.py: floating point in the digits of its writer: Go's or Java's shortest.
 //!
 //! ```text
 //!        plain notation                          else            integral values
@@ -17,7 +17,7 @@ use std::fmt::{LowerExp, Write};
 
 use crate::cursor::Cursor;
 use crate::debezium::token::number;
-use crate::json::{float, float32};
+use crate::strict_json::{float, float32};
 use plain::Plain;
 
 /// Who wrote the number.

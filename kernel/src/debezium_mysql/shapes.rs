@@ -1,4 +1,4 @@
-//! A shape of the Debezium MySQL and MariaDB connectors in JSON, compiled.
+//! Mirrors protocols/debezium_mysql/shapes.py: a shape in JSON, compiled.
 //!
 //! ```text
 //! wire   {"protocol":…,"key":{"schema":{…}},"value":{"schema":{…}}}                      the blocks, byte for byte
@@ -11,14 +11,14 @@ use arrow_schema::{DataType, TimeUnit};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::layout::{Layout, Member};
+use super::envelope::{Layout, Member};
 use crate::debezium::columns::{Booleans, Nothing};
 use crate::debezium::derived::{Derived, labels, time};
+use crate::debezium::floats::Style;
 use crate::debezium::forms::{Bits, Decimal, Double, Instant, LongDecimal, Single};
 use crate::debezium::group::{Group, Key, Open};
-use crate::debezium::number::Style;
 use crate::debezium::rows::{Clock, Rows};
-use crate::debezium::shape::{
+use crate::debezium::shapes::{
     Described, Shape, Typed, base64, counted, digits_of, fixed, images, integer, length_of, texts, told,
 };
 use crate::forms::Unsigned;

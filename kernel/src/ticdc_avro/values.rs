@@ -1,4 +1,4 @@
-//! Which column reads a field: by the MySQL type that the reference gave it, and the Avro type that it stands in.
+//! Mirrors protocols/ticdc_avro/values.py: the column for a field, by its MySQL type and its Avro type.
 
 use arrow_array::types::{UInt16Type, UInt32Type};
 use arrow_schema::{DataType, Field, TimeUnit};

@@ -1,4 +1,4 @@
-//! Room for what comes next.
+//! Kernel only: capacity for the next values of a buffer.
 
 use std::mem::replace;
 

@@ -1,7 +1,7 @@
-//! Rows with the same schemas and topic: read by the plan that their schemas are, into the shape that their digits are.
+//! Mirrors protocols/ticdc_avro/shapes.py: rows with the same schemas and topic, and their shapes by fraction digits.
 
 use super::checksum::Integrity;
-use super::schema::{Own, Plan, Schemas};
+use super::schemas::{Own, Plan, Schemas};
 use crate::avro::{bytes, int, long};
 use crate::columns::Column;
 use crate::cursor::Cursor;

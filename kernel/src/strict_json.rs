@@ -1,4 +1,4 @@
-//! The JSON of producers: no white space, every token checked to its last byte, nothing allocated.
+//! Mirrors wire/strict_json.py: the JSON of producers; no white space, every token checked to its last byte, nothing allocated.
 //!
 //! ```text
 //! integer   -?(0|[1-9][0-9]*)             no fraction, no exponent, no -0

@@ -1,4 +1,4 @@
-//! Which column reads a field: by the MySQL type that the reference gave it, and the Avro type that it stands in.
+//! Mirrors protocols/debezium_mysql/values/reading.py: the column for a field, by its MySQL type and its Avro type.
 //!
 //! ```text
 //! int      tinyint smallint int, date in days, time(3) in ms, year       long     bigint, time(6) datetime(3|6) in their unit
@@ -25,8 +25,8 @@ use crate::cursor::Cursor;
 use crate::debezium::columns::Booleans;
 use crate::debezium::derived::push_time;
 use crate::debezium::forms::instant;
-use crate::debezium::shape::{Typed, digits_of, length_of};
-use crate::debezium_mysql::shape::{DAY_US, DAYS, MOST_SHORT_TIME_US, MOST_TIME_US, YEARS, members};
+use crate::debezium::shapes::{Typed, digits_of, length_of};
+use crate::debezium_mysql::shapes::{DAY_US, DAYS, MOST_SHORT_TIME_US, MOST_TIME_US, YEARS, members};
 use crate::forms::Form;
 
 /// An empty column of this MySQL type; nothing when the kernel has none for it. `numeric`: decimals are numbers.

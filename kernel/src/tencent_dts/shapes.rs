@@ -1,4 +1,4 @@
-//! Shapes compiled: the bytes that describe their columns, and how each column is sent.
+//! Mirrors protocols/tencent_dts/shapes.py: shapes compiled: the bytes that describe their columns, and the encoding of each.
 //!
 //! ```text
 //! 12 0b │ 0a 02 "id" │ 12 03 "int" │ 18 01     12 18 │ 0a 08 "customer" │ 12 0c "varchar(100)"
@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 
 use super::rows::Rows;
-use super::types::{Manner, column};
+use super::values::{Manner, column};
 use crate::rows::{Image, Named};
 
 /// A shape as Python describes it.

@@ -1,4 +1,4 @@
-//! Numbers in plain notation, mostly told without a parser and without writing them anew.
+//! Mirrors wire/floats.py: plain notation, mostly decided without a parser and without writing the number again.
 //!
 //! ```text
 //! 90615.8532           9061585 32 / 10^4                    few digits: both are exact, and one rounding is right

@@ -1,4 +1,4 @@
-//! Go's `strconv.Quote` without its quotes, undone: how binary values stand in the Open Protocol.
+//! Mirrors ticdc/go_quote.py: Go's `strconv.Quote` without its quotes, undone: binary values in the Open Protocol.
 //!
 //! ```text
 //! \a \b \f \n \r \t \v \\ \"     one byte each
@@ -10,7 +10,7 @@
 //! What `Quote` never writes (octal, `\'`, a bare quote or control character) is refused: the reference knows about it.
 
 use crate::cursor::Cursor;
-use crate::json::{hex, push_char};
+use crate::strict_json::{hex, push_char};
 
 /// Appends the bytes that the text stands for.
 pub fn unquote(text: &[u8], out: &mut Vec<u8>) -> Option<()> {

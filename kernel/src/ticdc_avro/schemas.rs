@@ -1,4 +1,4 @@
-//! Key's and value's schema, compiled: where the columns stand, and what a value has behind them.
+//! Mirrors protocols/ticdc_avro/schemas.py: key's and value's schema, compiled: the columns, and the members after them.
 //!
 //! ```text
 //! {"type":"record",…,"fields":[{"name":"id","type":{"type":"long",…}},{"name":"note","type":["null",{"type":"string",…}]},
@@ -16,7 +16,7 @@
 use serde::Deserialize;
 
 use super::checksum::Hashed;
-use super::types::Place;
+use super::values::Place;
 use crate::avro::schema::{Field, Full};
 use crate::avro::{Ids, Union};
 

@@ -1,4 +1,4 @@
-//! Texts of MySQL values, checked as `changefeed.model.values` checks them; what it calls irregular is refused here.
+//! Mirrors model/values.py: texts of MySQL values; those that are irregular there are refused here.
 
 /// Days since 1970-01-01 of `YYYY-MM-DD`, a day of the calendar from year 1 on.
 #[inline]

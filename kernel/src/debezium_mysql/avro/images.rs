@@ -1,4 +1,4 @@
-//! Images stepped over: where their columns end, and what their timestamps tell of the shape.
+//! Mirrors protocols/debezium_mysql/images.py: images passed over: where columns end, and the digits of their timestamps.
 //!
 //! ```text
 //! 02 │ 0e │ 02 06 61 62 63 │ 00 │ 02 28 32 30 32 36 2d …
