@@ -36,10 +36,11 @@ from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
 from changefeed.pipeline.pending.store import PendingStore
 from changefeed.sinks.base import WriteId
-from changefeed.sinks.delta.native.commit import checkpoint, commit, open_table
+from changefeed.sinks.delta.native.commit import checkpoint, commit
 from changefeed.sinks.delta.native.files import Folder
 from changefeed.sinks.delta.native.item import Item, write_item
 from changefeed.sinks.delta.native.job import Write, write_all
+from changefeed.sinks.delta.native.opened import open_table
 from changefeed.spark_runtime.session import compiled, session
 from changefeed.stages.changes import Reading, Window, changes
 from changefeed.stages.latest import latest

@@ -53,3 +53,38 @@ def test_tables_that_are_written_in_sql_are_named_with_the_reason(tmp_path: Path
     ):
         sink = {"type": "delta", "path": str(lake), "adopt": ["app.*"], "writer": writer}
         assert [table["apply"] for table in explain(read({**said, "sink": sink}))["tables"]] == wanted
+
+
+def test_the_write_mode_is_named_where_it_is_not_the_plain_one(tmp_path: Path) -> None:
+    history = HistoryBuilder()
+    for name in ("new", "old", "fed"):
+        history.schema("app", name, f"CREATE TABLE `app`.`{name}` (`id` INT PRIMARY KEY)")
+    history.schema("app", "log", "CREATE TABLE `app`.`log` (`at` INT)")
+    log, lake = history.write(tmp_path / "app.jsonl"), tmp_path / "lake"
+    schema = pa.schema([("id", pa.int32())])
+    DeltaTable.create(lake / "app" / "fed", schema, configuration={"delta.enableChangeDataFeed": "true"})
+    DeltaTable.create(lake / "app" / "old", schema)
+    said = {"source": {"type": "files", "path": str(log), "protocol": "ticdc-open"}, "pipeline": {"name": "test"}}
+    sink = {"type": "delta", "path": str(lake), "adopt": ["app.*"], "write-mode": "merge-on-read"}
+    way_out = (
+        "set delta.enableDeletionVectors = true, and let the pipeline go on from there: changefeed repair --accept"
+    )
+    without = f"copy-on-write (the table was made without: {way_out})"
+    assert {table["table"]: table["apply"] for table in explain(read({**said, "sink": sink}))["tables"]} == {
+        "app.fed": f"merge by key in SQL (a change data feed), {without}",
+        "app.log": "append only: no handle key",
+        "app.new": "merge by key, merge-on-read",
+        "app.old": "merge by key, merge-on-read",
+    }
+    in_sql = {"app.new": "merge-on-read", "app.old": without, "app.fed": without}
+    assert {
+        table["table"]: table["apply"]
+        for table in explain(read({**said, "sink": {**sink, "writer": "spark"}}))["tables"]
+    } == {name: f"merge by key in SQL (sink.writer is `spark`), {mode}" for name, mode in in_sql.items()} | {
+        "app.log": "append only: no handle key in SQL (sink.writer is `spark`)"
+    }
+    modes = {
+        table["write_mode"]
+        for table in explain(read({**said, "sink": {**sink, "write-mode": "copy-on-write"}}))["tables"]
+    }
+    assert modes == {"copy-on-write", None}

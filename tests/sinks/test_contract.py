@@ -32,6 +32,7 @@ from changefeed.sinks.base import (
     Upsert,
     WriteId,
 )
+from changefeed.sinks.delta.native.files import Limits
 from changefeed.sinks.delta.sink import DeltaSink
 from changefeed.sinks.memory import Lake, MemorySink
 from tests.sinks.contract import Given, Harness, Row, sorted_rows, table
@@ -66,9 +67,18 @@ class Delta:
     spark: SparkSession
     root: str
     native: bool
+    merges_on_read: bool = False
 
     def sink(self, owner: str = "changefeed:test:1", metadata: Sequence[str] = ()) -> TableSink:
-        return DeltaSink(self.root, tuple(metadata), self.spark, owner, self.native)
+        return DeltaSink(
+            self.root,
+            tuple(metadata),
+            self.spark,
+            owner,
+            self.native,
+            self.merges_on_read,
+            limits=Limits(least_marked=0),
+        )
 
     def rows(self, path: str, version: int | None = None) -> list[Row]:
         reader = self.spark.read.format("delta")
@@ -77,14 +87,16 @@ class Delta:
         return [row.asDict() for row in reader.load(f"{self.root}/{path}").collect()]
 
 
-HARNESSES = ["memory", *(pytest.param(name, marks=pytest.mark.xdist_group("jvm")) for name in ("delta", "delta-sql"))]
+DELTA = ("delta", "delta-sql", "delta-mor", "delta-mor-sql")
+HARNESSES = ["memory", *(pytest.param(name, marks=pytest.mark.xdist_group("jvm")) for name in DELTA)]
 
 
 @pytest.fixture(params=HARNESSES)
 def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
     if request.param == "memory":
         return Memory(Lake())
-    return Delta(request.getfixturevalue("spark"), str(tmp_path / "lake"), native=request.param == "delta")
+    spark, root = request.getfixturevalue("spark"), str(tmp_path / "lake")
+    return Delta(spark, root, native="sql" not in request.param, merges_on_read="mor" in request.param)
 
 
 def write(kind: Any, table_: Any = ORDERS, path: str = PATH, **said: Any) -> Any:
@@ -154,6 +166,17 @@ def test_old_versions_stay_readable(harness: Harness) -> None:
     sink = loaded(harness, ONE)
     sink.apply(write(Load), given(TWO), WriteId(1, 2, 1), "{}")
     assert (sorted_rows(harness.rows(PATH, 0)), sorted_rows(harness.rows(PATH, 1))) == ([ONE], [TWO])
+
+
+def test_texts_that_hold_ends_of_lines_leave_the_log_readable(harness: Harness) -> None:
+    """JSON holds U+2028 and U+0085 as they are, and statistics hold the first characters of texts."""
+    row: Row = {"id": 1, "note": "\u2028a\u0085b\x1e", "total": None}
+    sink = loaded(harness, row)
+    sink.apply(write(Upsert), given({**row, "id": 2}), WriteId(1, 2, 1), "{}")
+    assert [(commit.version, commit.changes_table) for commit in sink.commits(PATH, -1, 1)] == [(0, True), (1, True)]
+    there = sink.snapshot(PATH)
+    assert there is not None
+    assert (there.owners, len(harness.rows(PATH))) == (frozenset({"changefeed:test:1"}), 2)
 
 
 def test_differences_name_columns_and_types(harness: Harness) -> None:

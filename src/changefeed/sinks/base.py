@@ -13,7 +13,8 @@ other raises.
 Rule 4. An answer can be lost: `apply` may raise although the commit was made. The pipeline then asks `snapshot`.
 Rule 5. Versions of a table are whole numbers that grow by one with each commit, of whomever. Old versions stay readable
 until somebody deletes their files: a published cut is a version of each table.
-Rule 6. A table is plain: any reader of the format can open it. The sink adds no column that the definition does not name.
+Rule 6. A table is plain: any reader of the format can open it, unless the definition asks for a feature that not every
+reader has. The sink adds no column that the definition does not name.
 """
 
 from __future__ import annotations
@@ -342,6 +343,13 @@ class TableSink(Protocol):
         """Why rows are written to the table at the path in the sink's slower way; None if they are not. Needs no Spark.
 
         A table that is not there yet is taken for one that the sink makes.
+        """
+        ...
+
+    def write_mode(self, path: str) -> str:
+        """How changes by key are merged into the table at the path: `copy-on-write` or `merge-on-read`. Needs no Spark.
+
+        A mode that the definition does not ask for has the reason in brackets. Empty for a sink with one way.
         """
         ...
 

@@ -12,9 +12,12 @@ from deltalake import DeltaTable, QueryBuilder
 from changefeed.frames.types import sink_type
 from changefeed.model.definition import Table
 from changefeed.sinks.base import WriteId
-from changefeed.sinks.delta.native.commit import Opened, commit, open_table
+from changefeed.sinks.delta.native import vectors
+from changefeed.sinks.delta.native.commit import commit
 from changefeed.sinks.delta.native.files import Folder, Limits
 from changefeed.sinks.delta.native.item import Item, Written, write_item
+from changefeed.sinks.delta.native.merge import Marked
+from changefeed.sinks.delta.native.opened import Opened, open_table
 from changefeed.sinks.sql import METADATA
 from changefeed.stages.changes import Reading, Window
 
@@ -25,7 +28,7 @@ _EXTRA = {
     "_position": pa.string(),
     "_irregular": pa.map_(pa.string(), pa.string()),
 }
-SMALL = Limits(file_bytes=4_000, group_bytes=2_000, batch_rows=7)
+SMALL = Limits(file_bytes=4_000, group_bytes=2_000, batch_rows=7, least_marked=1_500)
 
 
 def create(path: Path | str, table: Table, extra: Iterable[str] = METADATA) -> None:
@@ -62,10 +65,24 @@ def apply(
     path: Path | str, table: Table, chunks: pa.RecordBatch, step: int, way: Any = "merge", **said: Any
 ) -> Written:
     """One write with one item, committed as a step of epoch 1."""
-    at = opened(path)
+    at, marks = opened(path), said.get("marks", False)
     written = write_item(item(at, table, way, **said), payloads(chunks))
-    assert commit(at, [written], WriteId(1, step, 1), f'{{"step":{step}}}') == at.table.version()
+    write_id, note = WriteId(1, step, 1), f'{{"step":{step}}}'
+    assert commit(at, [written], write_id, note, merges_on_read=marks) == at.table.version()
     return written
+
+
+def inline(folder: Folder, marks: Sequence[Marked]) -> list[dict[str, Any]]:
+    """In the place of `log_file._in_a_file`: descriptors that hold their vectors."""
+    return [
+        {
+            "storageType": "i",
+            "pathOrInlineDv": vectors.z85(m.vector),
+            "sizeInBytes": len(m.vector),
+            "cardinality": m.deleted,
+        }
+        for m in marks
+    ]
 
 
 def read(path: Path | str, columns: Sequence[str] = ("*",), version: int | None = None) -> pa.Table:

@@ -17,8 +17,10 @@ from deltalake.transaction import CommitProperties, Transaction
 from changefeed.errors import SinkError
 from changefeed.sinks.base import Append, Changes, Commit, Job, Load, TableSnapshot, Touch, Upsert, Write, WriteId
 from changefeed.sinks.delta import log
-from changefeed.sinks.delta.native.commit import _fenced, _landed, open_table
-from changefeed.sinks.delta.native.files import Folder
+from changefeed.sinks.delta.native.commit import _fenced, _landed
+from changefeed.sinks.delta.native.compaction import Rules
+from changefeed.sinks.delta.native.files import Folder, Limits
+from changefeed.sinks.delta.native.opened import open_table
 from changefeed.sinks.delta.native.snapshot import damaged_files, table_snapshot
 from changefeed.sinks.delta.native.step import NativeWrites
 from changefeed.sinks.memory import MemorySink, Row, Version
@@ -32,6 +34,7 @@ class Disk:
     """A folder of tables, in the place of a `Lake`: the same for every run."""
 
     folder: Path
+    merges_on_read: bool = False
     made: list[str] = field(default_factory=list)
 
     @property
@@ -59,7 +62,10 @@ class DiskSink(MemorySink):
 
     def __init__(self, lake: Any, metadata_columns: tuple[str, ...] = (), owner: str = "", **others: Any) -> None:
         super().__init__(lake, metadata_columns, owner)
-        self.native = NativeWrites(str(lake.folder), metadata_columns)
+        rules = Rules(many=3, every=2) if lake.merges_on_read else None
+        self.native = NativeWrites(
+            str(lake.folder), metadata_columns, lake.merges_on_read, rules, Limits(least_marked=0)
+        )
 
     def owned_by(self, owner: str) -> DiskSink:
         return DiskSink(self.lake, self.metadata_columns, owner)
@@ -78,7 +84,7 @@ class DiskSink(MemorySink):
     def commits(self, path: str, after: int, through: int) -> Iterator[Commit]:
         for version in range(after + 1, through + 1):
             text = Path(self._at(path), "_delta_log", f"{version:020d}.json").read_text()
-            found = log._commit(version, [json.loads(line) for line in text.splitlines()])
+            found = log._commit(version, [json.loads(line) for line in text.split("\n") if line])
             number = found.transactions.get(self.owner)
             write_id = None if number is None else log.unpack(number)
             yield Commit(version, found.operation, write_id, found.changes_table)

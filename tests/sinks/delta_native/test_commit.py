@@ -16,9 +16,10 @@ from deltalake import DeltaTable, write_deltalake
 from changefeed.errors import FencedError, SinkError
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.log import pack
-from changefeed.sinks.delta.native.commit import Opened, checkpoint, commit, open_table
+from changefeed.sinks.delta.native.commit import checkpoint, commit
 from changefeed.sinks.delta.native.files import Folder, Limits, Writer
 from changefeed.sinks.delta.native.item import Written
+from changefeed.sinks.delta.native.opened import Opened, open_table
 from tests.sinks.delta_native.applying import opened, read
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
@@ -235,7 +236,6 @@ def test_a_damaged_log_is_an_error_that_names_the_table(path: str) -> None:
         ({"configuration": {"delta.enableChangeDataFeed": "true"}}, "a change data feed"),
         ({"configuration": {"delta.appendOnly": "true"}}, "delta.appendOnly"),
         ({"partition_by": ["v"]}, "partitions"),
-        ({"configuration": {"delta.enableDeletionVectors": "true"}}, "deletionVectors"),
         ({"configuration": {"delta.dataSkippingStatsColumns": "v"}}, "delta.dataSkippingStatsColumns"),
     ],
 )

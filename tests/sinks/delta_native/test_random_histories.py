@@ -32,20 +32,24 @@ from tests.sinks.delta_native.on_disk import Disk, DiskSink
 HISTORIES = int(os.environ.get("CHANGEFEED_NATIVE_HISTORIES", "5"))
 Make = Callable[[int], tuple[Pipeline, Random]]
 
-pytestmark = [pytest.mark.slow, pytest.mark.parametrize("consistency", ["transaction", "key"])]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.parametrize("consistency", ["transaction", "key"]),
+    pytest.mark.parametrize("merges_on_read", [False, True], ids=["copy-on-write", "merge-on-read"]),
+]
 
 
 @pytest.fixture
-def make(consistency: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+def make(consistency: str, merges_on_read: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     """The pipeline of a history by its number, on a folder of its own."""
     seed = int(os.environ.get("CHANGEFEED_SEED") or (1 if os.environ.get("CI") else secrets.randbelow(2**40)))
     print("seed", seed)
     monkeypatch.setattr(in_memory, "MemorySink", DiskSink)
 
     def pipeline(number: int) -> tuple[Pipeline, Random]:
-        random = Random(f"{seed} {consistency} {number}")
+        random = Random(f"{seed} {consistency} {merges_on_read} {number}")
         upstream = history(random, random.randint(10, 50), partial=number % 2 == 0, moves=consistency != "key")
-        disk: Any = Disk(tmp_path / str(number))
+        disk: Any = Disk(tmp_path / str(number), merges_on_read)
         logs = logs_of(upstream, random.randint(1, 3), random)
         return Pipeline(upstream, logs, consistency, storage=Storage(tables=disk)), random
 
@@ -58,7 +62,9 @@ def _made(pipeline: Pipeline) -> list[str]:
     return made
 
 
-def test_runs_that_end_anywhere(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_that_end_anywhere(
+    make: Make, merges_on_read: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = Counter[str]()
     for number in range(HISTORIES):
         pipeline, random = make(number)
@@ -80,6 +86,10 @@ def test_runs_that_end_anywhere(make: Make, monkeypatch: pytest.MonkeyPatch) -> 
         made.update(_made(pipeline))
     print(made)
     assert {"Load", "Upsert", "Touch"} <= set(made), made
+    log = "".join(file.read_text() for file in tmp_path.rglob("_delta_log/*.json"))
+    assert [word for word in ('"deletionVector"', '"OPTIMIZE"') if word in log] == (
+        ['"deletionVector"', '"OPTIMIZE"'] if merges_on_read else []
+    )
 
 
 def test_two_or_three_runs_at_once(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,8 @@ from deltalake import DeltaTable
 
 from changefeed.errors import SinkError
 from changefeed.sinks.base import METADATA_COLUMNS, Append, Create, Job, Load, Touch, Upsert, WriteId
-from changefeed.sinks.delta.native import step
+from changefeed.sinks.delta.native import replay, step
+from changefeed.sinks.delta.native.files import Limits
 from changefeed.sinks.delta.sink import DeltaSink
 from tests.sinks.contract import Given, Row, table
 from tests.sinks.delta_native.applying import read
@@ -84,12 +85,64 @@ def test_a_new_table_is_the_one_that_spark_makes(spark: SparkSession, tmp_path: 
         assert found[0] == found[1]
 
 
+def test_a_new_table_with_vectors_is_the_one_that_spark_makes(spark: SparkSession, tmp_path: Path) -> None:
+    sink = DeltaSink(str(tmp_path), METADATA_COLUMNS, spark, "changefeed:test:1", merges_on_read=True)
+    for name, of in (("types", all_types()), ("plain", ORDERS), ("log", LOG)):
+        row = {**dict.fromkeys(c.name for c in of.columns), "id": 1, "at": 1}
+        found = []
+        for write in (Load(path=f"shop/{name}", number=1, table=of), Create(path=f"spark/{name}", number=1, table=of)):
+            sink.apply(write, Given(of, (row,)) if isinstance(write, Load) else None, WriteId(1, 1, 1), "{}")
+            made = DeltaTable(sink.location(write.path))
+            protocol, configuration = made.protocol(), dict(made.metadata().configuration)
+            readers, writers = set(protocol.reader_features or ()), set(protocol.writer_features or ())
+            versions = (protocol.min_reader_version, protocol.min_writer_version, readers)
+            found.append((versions, json.loads(made.schema().to_json()), configuration))
+            assert ("deletionVectors" in readers, "deletionVectors" in writers) == (bool(of.keys), bool(of.keys))
+            assert sink.write_mode(write.path) == "merge-on-read"
+        assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("merges_on_read", [False, True])
+def test_a_table_in_which_spark_has_marked_rows_is_written_natively(
+    spark: SparkSession, tmp_path: Path, merges_on_read: bool
+) -> None:
+    """Copied on write, a file loses its vector; the vector's rows are nobody's."""
+    own = DeltaSink(
+        str(tmp_path), (), spark, "changefeed:test:1", merges_on_read=merges_on_read, limits=Limits(least_marked=0)
+    )
+    rows: list[Row] = [{"id": n, "note": "old"} for n in range(20)]
+    apply(own, Load, 1, *rows)
+    at = f"delta.`{own.location(PATH)}`"
+    spark.sql(f"ALTER TABLE {at} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    spark.sql(f"DELETE FROM {at} WHERE id BETWEEN 3 AND 9")
+    assert own.fallback(PATH) is None
+    apply(own, Upsert, 2, {"id": 4, "note": "back"}, {"id": 15, "note": "new"})
+    wanted = [{"id": n, "note": "old"} for n in range(20) if n not in (*range(3, 10), 15)]
+    wanted += [{"id": 4, "note": "back"}, {"id": 15, "note": "new"}]
+    for found in (spark.read.format("delta").load(own.location(PATH)).toArrow(), read(own.location(PATH))):
+        assert sorted(found.to_pylist(), key=str) == sorted(wanted, key=str)
+    assert bool(list(Path(own.location(PATH)).glob("deletion_vector_*.bin")))
+    files = replay.state(own.location(PATH), DeltaTable(own.location(PATH)).version()).files.values()
+    assert any("deletionVector" in file for file in files) is merges_on_read
+
+
+def test_a_file_of_vectors_that_is_gone_is_damage(spark: SparkSession, tmp_path: Path) -> None:
+    own = DeltaSink(str(tmp_path), (), spark, "changefeed:test:1", merges_on_read=True)
+    rows: list[Row] = [{"id": n, "note": "old"} for n in range(20)]
+    apply(own, Load, 1, *rows)
+    spark.sql(f"DELETE FROM delta.`{own.location(PATH)}` WHERE id = 3")
+    assert own.damaged_files(PATH, 1) == []
+    [file] = Path(own.location(PATH)).glob("deletion_vector_*.bin")
+    file.unlink()
+    assert own.damaged_files(PATH, 1) == [file.name]
+
+
 @pytest.mark.parametrize(
     "properties, why",
     [
         ({"delta.enableChangeDataFeed": "true"}, "table features changeDataFeed"),
         ({"delta.columnMapping.mode": "name"}, "table features columnMapping"),
-        ({"delta.enableDeletionVectors": "true"}, "table features deletionVectors"),
+        ({"delta.enableRowTracking": "true"}, "table features domainMetadata, rowTracking"),
     ],
 )
 def test_a_table_that_is_not_plain_is_written_by_spark(sink: DeltaSink, properties: dict[str, str], why: str) -> None:

@@ -121,12 +121,14 @@ def _table(definition: Definition, target: TableSink, name: str, here: TableStat
     keyed = "merge by key" if here.table.keys else "append only: no handle key"
     if not here.table.keys and definition.pipeline.keyless == "refuse":
         keyed = "refused: no handle key"
-    slower = target.fallback(here.path)
+    slower, mode = target.fallback(here.path), target.write_mode(here.path) if here.table.keys else ""
+    apply = f"{keyed} in SQL ({slower})" if slower else keyed
     return {
         "table": name,
         "path": target.location(here.path),
         "keys": list(here.table.keys),
-        "apply": f"{keyed} in SQL ({slower})" if slower else keyed,
+        "apply": f"{apply}, {mode}" if mode not in ("", "copy-on-write") else apply,
+        "write_mode": mode or None,
         "types_from": "DDL" if here.declared else "rows",
         "columns": columns,
     }

@@ -17,10 +17,23 @@ if TYPE_CHECKING:
 
 def open_sink(definition: Any, session: SparkSession | None) -> DeltaSink:
     """The sink that a `type: delta` section describes."""
+    from changefeed.errors import MissingExtraError
+    from changefeed.sinks.delta.native.compaction import Rules
+    from changefeed.sinks.delta.native.vectors import is_installed
     from changefeed.sinks.delta.sink import DeltaSink
 
     names = [*definition.metadata_columns, *(["_irregular"] if definition.irregular == "keep" else [])]
-    return DeltaSink(definition.path.rstrip("/"), tuple(names), session, native=definition.writer == "native")
+    marks = definition.write_mode == "merge-on-read"
+    if marks and not is_installed():
+        raise MissingExtraError("sink.write-mode: merge-on-read", "spark")
+    return DeltaSink(
+        definition.path.rstrip("/"),
+        tuple(names),
+        session,
+        native=definition.writer == "native",
+        merges_on_read=marks,
+        compaction=Rules() if marks and definition.compaction == "auto" else None,
+    )
 
 
 def open_letters(path: str, session: SparkSession | None) -> DeltaLetters:

@@ -134,7 +134,9 @@ def commits(spark: SparkSession, path: str, after: int, upto: int) -> Iterator[L
         if text is None:
             raise SinkError(f"{path}: commit {version} is missing from the table's log. {_WAY_OUT}")
         try:
-            actions = [json.loads(line) for line in text.splitlines() if line.strip()]
+            actions = [
+                json.loads(line) for line in text.split("\n") if line.strip()
+            ]  # texts may hold other ends of lines
         except ValueError as error:
             raise SinkError(f"{name} is damaged: {error}. {_WAY_OUT}") from error
         yield _commit(version, actions)

@@ -19,6 +19,18 @@ class DeltaSink(SinkSection):
         "Spark, where `path` is a local folder and the table is plain; `changefeed explain` says which are not. `spark`: every "
         "table by a SQL statement of its own.",
     )
+    write_mode: Literal["copy-on-write", "merge-on-read"] = Field(
+        default="copy-on-write",
+        description="What an update or delete does to tables with a key. `copy-on-write`: files that hold the rows are written "
+        "again; any reader of Delta reads the tables. `merge-on-read`: the rows are marked in deletion vectors, and new "
+        "rows go to new files, so a step writes what has changed. The tables have Delta's table feature `deletionVectors`, "
+        "which not every reader has; a table that lacks it gets it with the next write of rows.",
+    )
+    compaction: Literal["auto", "off"] = Field(
+        default="auto",
+        description="With `merge-on-read`. `auto`: files with many deleted rows, and small files where there are many, are "
+        "written again now and then, in commits that change no row. `off`: that is left to OPTIMIZE.",
+    )
 
 
 SECTION = DeltaSink

@@ -3,8 +3,9 @@
 Writes of rows are made natively where `native/step.py` has no reason against it: many tables in one Spark job, and a commit
 each without Spark. Every other write is one commit of Delta's own writer.
 
-Plain tables only: no column mapping, no deletion vectors, no type widening, so that every Delta reader can read them.
-What these features would do in the metadata (drop, rename or retype a column) is a rewrite of the table.
+Plain tables: no column mapping, no type widening, so that every Delta reader can read them. What these features would do in
+the metadata (drop, rename or retype a column) is a rewrite of the table. Tables with a key have deletion vectors where
+`sink.write-mode` is `merge-on-read`.
 """
 
 from __future__ import annotations
@@ -41,6 +42,10 @@ from changefeed.sinks.base import (
 )
 from changefeed.sinks.delta import log, read
 from changefeed.sinks.delta.errors import translated
+from changefeed.sinks.delta.native.compaction import Rules
+from changefeed.sinks.delta.native.files import Limits
+from changefeed.sinks.delta.native.log_file import PROPERTY
+from changefeed.sinks.delta.native.opened import WAY_OUT
 from changefeed.sinks.delta.native.snapshot import damaged_files, table_snapshot
 from changefeed.sinks.delta.native.step import NativeWrites, is_local
 from changefeed.sinks.sql import METADATA, SparkTypes, merge_sql, quoted, rewrite_sql
@@ -65,6 +70,9 @@ class DeltaSink:
         session: None for what needs no Spark.
         owner: the pipeline's owner text, Delta's application id; empty while it is not known.
         native: writes that can be native are; else all are Spark's.
+        merges_on_read: tables with a key get deletion vectors.
+        compaction: when files of such tables are written again; None for never.
+        limits: of the files that are written natively.
     """
 
     root: str
@@ -72,13 +80,17 @@ class DeltaSink:
     session: SparkSession | None = None
     owner: str = ""
     native: bool = True
+    merges_on_read: bool = False
+    compaction: Rules | None = None
+    limits: Limits = field(default_factory=Limits)
     types: SparkTypes = field(default_factory=SparkTypes)
     _idle: list[SparkSession] = field(default_factory=list)  # sessions that no write uses now, the given one first
     _native: NativeWrites | None = None
 
     def __post_init__(self) -> None:
         if self.native and self._native is None and is_local(self.root):
-            self._native = NativeWrites(os.path.abspath(self.root), self.metadata_columns)
+            root = os.path.abspath(self.root)
+            self._native = NativeWrites(root, self.metadata_columns, self.merges_on_read, self.compaction, self.limits)
         if self.session is not None and self.session not in self._idle:
             self._idle.append(self.session)
 
@@ -118,6 +130,18 @@ class DeltaSink:
         if self._native is not None:
             return self._native.refused(path, self.owner)
         return "sink.path is not a local folder" if self.native else "sink.writer is `spark`"
+
+    def write_mode(self, path: str) -> str:
+        """See `TableSink`."""
+        if not self.merges_on_read:
+            return "copy-on-write"
+        if self._native is not None and self._native.refused(path, self.owner) is None:
+            reason = self._native.unmarked(path, self.owner)
+        else:  # Delta's own writer asks the table
+            said = read.properties(self.location(path))
+            enabled = said is None or said.get(PROPERTY, "").lower() == "true"
+            reason = None if enabled else f"the table was made without: {WAY_OUT}"
+        return f"copy-on-write ({reason})" if reason else "merge-on-read"
 
     def has_written(self, path: str) -> bool | None:
         """See `TableSink`."""
@@ -190,7 +214,8 @@ class DeltaSink:
         with self._session() as spark, translated(at):
             if self._native is not None and self._native.apply(spark, self.owner, Job(write, changes, write_id, note)):
                 return
-            commit = _Commit(spark, at, self.owner, write_id, note)
+            has_vectors = self.merges_on_read and bool(write.table.keys)
+            commit = _Commit(spark, at, self.owner, write_id, note, {PROPERTY: "true"} if has_vectors else {})
             with compiled(spark) if self._is_large(write, changes) else nullcontext():
                 self._write(write, changes, commit)
         self._check_landed(write.path, write_id)
@@ -273,18 +298,23 @@ class DeltaSink:
 
 @dataclass(frozen=True, slots=True)
 class _Commit:
-    """One commit to the Delta table at `path`, in a session that nobody else uses."""
+    """One commit to the Delta table at `path`, in a session that nobody else uses.
+
+    Attributes:
+        properties: that the table gets if it is made.
+    """
 
     spark: SparkSession
     path: str
     owner: str
     write_id: WriteId
     note: str
+    properties: Mapping[str, str] = field(default_factory=dict)
 
     def replace(self, rows: DataFrame) -> None:
         """The rows in place of the table's, their columns in place of its columns."""
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-        writer.options(**self._options()).save(self.path)
+        writer.options(**self._options(), **self.properties).save(self.path)
 
     def append(self, rows: DataFrame) -> None:
         """The rows beside the table's."""

@@ -126,6 +126,10 @@ class MemorySink:
         """See `TableSink`: there is one way."""
         return None
 
+    def write_mode(self, path: str) -> str:
+        """See `TableSink`: there is one way."""
+        return ""
+
     def has_written(self, path: str) -> bool | None:
         """See `TableSink`."""
         found = self.snapshot(path)

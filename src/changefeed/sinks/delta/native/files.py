@@ -9,24 +9,31 @@ Nothing here keeps more of a file in memory than a row group that is being writt
 from __future__ import annotations
 
 import contextlib
+import json
 import posixpath
 import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
 
 from changefeed.errors import SinkError
+from changefeed.sinks.delta.native import vectors
 from changefeed.sinks.delta.native.statistics import INDEXED, Floats, footer_columns, statistics
 
 _KEYS_AT_ONCE = 1 << 17  # rows
 _BUFFER = 1 << 20  # bytes of a column that are read at once
 # Readers of Spark 3 ask this before they take old dates as what they are. Files without it have the calendar of a setting.
 _SPARK_VERSION = {"org.apache.spark.version": "4.1.0"}
+
+_Mask = npt.NDArray[np.bool_]
+_Rows = TypeVar("_Rows", pa.RecordBatch, npt.NDArray[np.int64])
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +44,13 @@ class Limits:
         file_bytes: a file ends with the row group that reaches this size.
         group_bytes: a row group ends with the batch that reaches this size, in memory.
         batch_rows: rows that are read, and handed to the writer, at once.
+        least_marked: bytes of a file from which on a deletion vector is less work than to write the file anew.
     """
 
     file_bytes: int = 128 * 2**20
     group_bytes: int = 64 * 2**20
     batch_rows: int = 1 << 16
+    least_marked: int = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +84,14 @@ class Folder:
 
 
 class Reader:
-    """Reads one data file as columns of the table."""
+    """Reads one data file as columns of the table, the rows included that its deletion vector marks.
 
-    def __init__(self, folder: Folder, path: str, schema: pa.Schema) -> None:
+    Attributes:
+        deleted: whether the vector marks a row, by its place in the file; None where there is no vector.
+    """
+
+    def __init__(self, folder: Folder, path: str, schema: pa.Schema, vector: str | None = None) -> None:
+        """Opens a file; `vector` is the descriptor of its deletion vector as JSON."""
         files, root = folder.files()
         self._path, self._schema = posixpath.join(root, path), schema
         try:
@@ -88,6 +102,13 @@ class Reader:
             )  # fmt: skip
         except (OSError, pa.ArrowInvalid) as error:
             raise SinkError(f"{self._path}: a data file of the table cannot be read: {error}") from error
+        self.deleted: _Mask | None = None
+        if vector is not None:
+            marked = vectors.read(files, root, json.loads(vector))
+            self.deleted = np.zeros(self._file.metadata.num_rows, np.bool_)
+            if len(marked) and marked[-1] >= len(self.deleted):
+                raise SinkError(f"{self._path}: its deletion vector marks row {marked[-1]} of {len(self.deleted)}")
+            self.deleted[marked] = True
 
     def columns(self, names: Sequence[str]) -> pa.Table:
         """All rows of some columns."""
@@ -95,16 +116,41 @@ class Reader:
         schema = pa.schema([self._schema.field(name) for name in names])
         return pa.Table.from_batches(batches, schema)
 
-    def batches(self, size: int, names: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows in pieces of so many, with these columns of the table, or all."""
+    def pieces(self, size: int, rows: _Mask | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Pieces of so many rows, each with the place of its first row; without those in which no row is one of `rows`."""
+        start = 0
+        for number in range(self._file.metadata.num_row_groups):
+            end = start + self._file.metadata.row_group(number).num_rows
+            if rows is not None and not rows[start:end].any():
+                start = end
+                continue
+            for batch in self.batches(size, groups=[number]):
+                if rows is None or rows[start : start + batch.num_rows].any():
+                    yield start, batch
+                start += batch.num_rows
+
+    def left(self, rows: _Rows, start: int) -> _Rows:
+        """Those of the rows from a place on that no deletion vector marks."""
+        if self.deleted is None:
+            return rows
+        there = ~self.deleted[start : start + len(rows)]
+        return rows.filter(pa.array(there)) if isinstance(rows, pa.RecordBatch) else rows[there]
+
+    def batches(
+        self, size: int, names: Sequence[str] | None = None, groups: Sequence[int] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows in pieces of so many, with these columns of the table, or all; of these row groups, or all."""
         wanted = [self._schema.field(name) for name in names or self._schema.names]
         there = set(self._file.schema_arrow.names)
         found = [field.name for field in wanted if field.name in there]
         try:
             if not found:  # columns that came after the file
-                yield _conform(pa.RecordBatch.from_arrays([], names=[]), wanted, self._file.metadata.num_rows)
+                footer = self._file.metadata
+                of = range(footer.num_row_groups) if groups is None else groups
+                count = sum(footer.row_group(number).num_rows for number in of)
+                yield _conform(pa.RecordBatch.from_arrays([], names=[]), wanted, count)
                 return
-            for batch in self._file.iter_batches(size, columns=found, use_threads=False):
+            for batch in self._file.iter_batches(size, columns=found, row_groups=groups, use_threads=False):
                 yield _conform(batch, wanted, batch.num_rows)
         except (OSError, pa.ArrowInvalid) as error:
             raise SinkError(f"{self._path}: a data file of the table cannot be read: {error}") from error

@@ -24,7 +24,7 @@ from changefeed.errors import SinkError
 from changefeed.sinks.delta.native.item import Item, Written, left, write_item
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _ORDER = ("item", "topic", "partition", "first_offset", "last_offset", "min_commit_ts", "shape_id")
 _READ = ["kind", "database", "table", "max_commit_ts", "payload", *_ORDER[1:]]
@@ -108,6 +108,13 @@ def write_here(files: Iterable[str], writes: Sequence[Write]) -> list[Written]:
     return [write_item(w.item, (c["payload"] for c in mine[w.source] if w.takes(c))) for w in writes]
 
 
+def compact_all(spark: SparkSession, items: Sequence[Item], slots: int) -> list[Written]:
+    """Carries out items without changes, side by side."""
+    ids = spark.range(0, len(items), 1, min(slots, len(items)))
+    rows = ids.selectExpr("CAST(id AS INT) AS item", "CAST(NULL AS BINARY) AS payload")
+    return [pickle.loads(row["written"]) for row in sorted(rows.mapInArrow(worker(items), _RESULT).collect())]
+
+
 def split(write: Write, slots: int, least: int = _LEAST) -> list[Write]:
     """The write as several, each with some of the files, when these are many bytes; neighbours by key stay together."""
     files = write.item.files
@@ -133,7 +140,8 @@ def _joined(parts: Sequence[Written]) -> Written:
     if len(parts) == 1:
         return parts[0]
     added = tuple(file for part in parts for file in part.added)
-    return Written(added, tuple(path for part in parts for path in part.removed), parts[0].read)
+    removed = tuple(path for part in parts for path in part.removed)
+    return Written(added, removed, parts[0].read, marked=tuple(file for part in parts for file in part.marked))
 
 
 def _run(chunks: DataFrame, writes: Sequence[Write], slots: int) -> list[Written]:

@@ -3,6 +3,9 @@
     prepare   open tables ──▶ items ──▶ one job for each origin of chunks ──▶ files that no commit names yet
     apply     the files of a write ──▶ commit, as the version after the one that was opened
 
+After the commit of a table that merges on read, its files are compacted if it is worth it, by a commit of its own that changes
+no row and carries no write id.
+
 A few rows are written in the driver, without a job. `_reason` names the writes that are Spark's own (`sink.py`). A write that
 was not prepared is prepared alone. What was prepared and is not applied stays as files without a commit, until VACUUM.
 """
@@ -19,15 +22,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from changefeed.errors import SinkError
 from changefeed.frames.types import sink_type
 from changefeed.model.definition import Table
 from changefeed.sinks.base import Append, Changes, Chunked, Job, Load, Touch, Upsert, WriteId
-from changefeed.sinks.delta.native.commit import Opened, arrow_schema, checkpoint, commit, create, open_table
-from changefeed.sinks.delta.native.files import Folder
-from changefeed.sinks.delta.native.item import Item, Target, Written, write_item
-from changefeed.sinks.delta.native.job import Write, write_all, write_here
+from changefeed.sinks.delta.native.commit import checkpoint, commit, compact, create
+from changefeed.sinks.delta.native.compaction import Rules, groups
+from changefeed.sinks.delta.native.files import Folder, Limits
+from changefeed.sinks.delta.native.item import Item, Written, write_item
+from changefeed.sinks.delta.native.job import Write, compact_all, write_all, write_here
+from changefeed.sinks.delta.native.opened import Opened, arrow_schema, open_table, opened_at
+from changefeed.sinks.delta.native.target import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,10 +90,15 @@ class NativeWrites:
     Attributes:
         root: the sink's folder.
         metadata_columns: those that every table gets.
+        merges_on_read: tables with a key get deletion vectors.
+        compaction: when files of such tables are written again; None for never.
     """
 
     root: str
     metadata_columns: tuple[str, ...]
+    merges_on_read: bool = False
+    compaction: Rules | None = None
+    limits: Limits = field(default_factory=Limits)
     _prepared: dict[str, _Prepared] = field(default_factory=dict)
 
     def prepare(self, spark: SparkSession, owner: str, jobs: Sequence[Job]) -> None:
@@ -148,17 +160,46 @@ class NativeWrites:
             self._commit(prepared, owner, job)
         if job.changes is not None and _chunked(job) is not None:
             job.changes.applied(prepared.written.read)
+        if (
+            prepared.opened is not None
+            and self.compaction is not None
+            and self._has_vectors(job.write.table, prepared.opened)
+        ):
+            try:
+                self._compact(spark, owner, prepared.opened, self.compaction)
+            except SinkError as error:  # the write stands, and the table is whole without
+                _log.warning("%s", error)
         return True
 
     def _commit(self, prepared: _Prepared, owner: str, job: Job) -> None:
         if prepared.opened is None:
-            create(self._folder(job.write.path), owner, prepared.schema, [prepared.written], job.write_id, job.note)
+            create(
+                self._folder(job.write.path), owner, prepared.schema, [prepared.written], job.write_id, job.note,
+                merges_on_read=self._has_vectors(job.write.table, None),
+            )  # fmt: skip
             return
-        commit(prepared.opened, [prepared.written], job.write_id, job.note)
-        try:
-            checkpoint(prepared.opened)
-        except SinkError as error:  # the table is whole without
-            _log.warning("%s", error)
+        merges_on_read = self._has_vectors(job.write.table, prepared.opened)
+        commit(prepared.opened, [prepared.written], job.write_id, job.note, merges_on_read=merges_on_read)
+        _checkpoint(prepared.opened)
+
+    def _compact(self, spark: SparkSession, owner: str, written: Opened, rules: Rules) -> None:
+        """Writes files of the table again that was committed last, if its version is due and it is worth it."""
+        if written.table.version() % rules.every:
+            return
+        opened = opened_at(written.folder, owner, written.table)
+        target, files = opened.target((), ()), opened.files()
+        items = [
+            Item(target, _Typed([]), files.filter(pc.is_in(files.column("path"), pa.array(group))), "compact")
+            for group in groups(opened.state.files, rules)
+        ]
+        if sum(pc.sum(item.files.column("size")).as_py() for item in items) <= _HERE_BYTES:
+            done = [write_item(item, ()) for item in items]
+        else:
+            done = compact_all(spark, items, spark.sparkContext.defaultParallelism)
+        if done:
+            compact(opened, done)
+            opened.table.update_incremental()
+            _checkpoint(opened)
 
     def _is_to_be_made(self, owner: str, job: Job) -> bool:
         """Whether the table's last write is known, and comes before this one."""
@@ -198,6 +239,19 @@ class NativeWrites:
             return reason
         return None if opened.has_columns(self._columns(write.table)) else "other columns than the pipeline's"
 
+    def _has_vectors(self, table: Table, opened: Opened | None) -> bool:
+        """Whether the table has deletion vectors after this write because the pipeline asks for them."""
+        if not self.merges_on_read or not table.keys:
+            return False
+        return opened is None or opened.not_upgraded() is None
+
+    def unmarked(self, path: str, owner: str) -> str | None:
+        """Why rows of the table at a path are not marked although the pipeline asks for it; None if they are."""
+        with suppress(SinkError):
+            opened = open_table(self._folder(path), owner)
+            return opened.not_upgraded() if opened is not None else None
+        return None
+
     def _columns(self, table: Table) -> pa.Schema:
         columns = [pa.field(c.name, sink_type(c.type).arrow) for c in table.columns]
         return pa.schema([*columns, *(pa.field(name, _METADATA[name]) for name in self.metadata_columns)])
@@ -217,7 +271,8 @@ class NativeWrites:
         reading: Any = chunked.reading if chunked is not None else _Typed(list(changes.batches()))
         way = _WAYS[type(write)]
         last = chunked.last_reading if chunked is not None else False
-        return Item(target, reading, files, way, changes.partial, last)
+        marks = way == "merge" and self._has_vectors(write.table, opened)
+        return Item(target, reading, files, way, marks, changes.partial, last, limits=self.limits)
 
 
 def is_local(root: str) -> bool:
@@ -231,6 +286,13 @@ def is_local(root: str) -> bool:
 def _is_next(opened: Opened | None, write_id: WriteId) -> bool:
     """Whether the write is still to be made; one that was made is left to the sink, which says so or that it is fenced."""
     return opened is None or opened.write_id is None or opened.write_id < write_id
+
+
+def _checkpoint(opened: Opened) -> None:
+    try:
+        checkpoint(opened)
+    except SinkError as error:  # the table is whole without
+        _log.warning("%s", error)
 
 
 def _chunked(job: Job) -> Chunked | None:

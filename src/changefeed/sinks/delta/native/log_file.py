@@ -1,0 +1,161 @@
+"""Commits with deletion vectors, written as files of a table's log: delta-rs has no action that carries one.
+
+    ┌ 00000000000000000007.json ──────────────────────────────────────────────────────────────────────────┐
+    │ {"commitInfo": …}                                                                                   │
+    │ {"txn": {"appId": …, "version": …}}                       the write id; not in a compaction         │
+    │ {"protocol": …}  {"metaData": …}                          of a table that gets the table feature    │
+    │ {"remove": {"path": "part-1", "deletionVector": old}}     a file whose vector is replaced …         │
+    │ {"add": {"path": "part-1", "deletionVector": new}}        … is removed with the old, added with the new │
+    │ {"add": {"path": "part-2"}}                               new rows                                  │
+    └─────────────────────────────────────────────────────────────────────────────────────────────────────┘
+
+The file is written under another name and then gets its own by a hard link, which fails if the name is taken, so a
+version is committed once. delta-rs does the same on a local disk. Folders of this machine alone are written so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from changefeed.errors import SinkError
+from changefeed.sinks.delta.native import vectors
+from changefeed.sinks.delta.native.files import Added, Folder
+from changefeed.sinks.delta.native.merge import Marked
+from changefeed.sinks.delta.native.replay import Action
+
+FEATURE, PROPERTY = "deletionVectors", "delta.enableDeletionVectors"
+_LEGACY = {"appendOnly", "invariants"}  # what writer version 2 comes to in table features
+_JSON = msgspec.json.Encoder(decimal_format="number")
+
+
+def put(path: str, version: int, actions: Iterable[Action]) -> None:
+    """Makes the actions a version of the table in a local folder.
+
+    Raises:
+        FileExistsError: the version is there already.
+        OSError: it cannot be written.
+    """
+    log = Path(path) / "_delta_log"
+    log.mkdir(parents=True, exist_ok=True)
+    temporary = log / f".{version:020d}.{uuid.uuid4()}.tmp"
+    try:
+        temporary.write_bytes(b"".join(_JSON.encode(action) + b"\n" for action in actions))
+        os.link(temporary, log / f"{version:020d}.json")
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def commit_info(operation: str, parameters: Mapping[str, str], read: int | None, note: str | None = None) -> Action:
+    """The action that describes a commit, for people and for `DESCRIBE HISTORY`."""
+    info = {
+        "timestamp": _now(),
+        "operation": operation,
+        "operationParameters": dict(parameters),
+        "isBlindAppend": False,
+    }
+    info |= {"engineInfo": "changefeed", "txnId": str(uuid.uuid4())}
+    if read is not None:
+        info["readVersion"] = read
+    if note is not None:
+        info["userMetadata"] = note
+    return {"commitInfo": info}
+
+
+def transaction(application: str, version: int) -> Action:
+    """The action that carries a write id."""
+    return {"txn": {"appId": application, "version": version, "lastUpdated": _now()}}
+
+
+def added(file: Added, *, changes_rows: bool = True) -> Action:
+    """The action that adds a new data file."""
+    said = {"path": file.path, "partitionValues": {}, "size": file.size, "modificationTime": file.modification_time}
+    return {"add": said | {"dataChange": changes_rows, "stats": _stats(file.stats, file.rows, tight=True)}}
+
+
+def removed(file: Action, *, changes_rows: bool = True) -> Action:
+    """The action that removes a data file, with the vector that its entry in the log has."""
+    said = {"path": file["path"], "deletionTimestamp": _now(), "dataChange": changes_rows, "extendedFileMetadata": True}
+    kept = ("partitionValues", "size", "tags", "deletionVector")
+    if stats := file.get("stats"):
+        said["stats"] = _JSON.encode({"numRecords": json.loads(stats).get("numRecords")}).decode()
+    return {"remove": said | {name: file[name] for name in kept if file.get(name) is not None}}
+
+
+def marked(path: Folder, files: Mapping[str, Action], marks: Sequence[Marked]) -> list[Action]:
+    """The actions that give data files their new vectors, which are written to one file first.
+
+    Raises:
+        SinkError: the file of vectors cannot be written.
+    """
+    found = []
+    for mark, descriptor in zip(marks, _in_a_file(path, marks), strict=True):
+        file = files[mark.path]
+        stats = _stats(file.get("stats"), mark.rows, tight=False)
+        said = {**file, "dataChange": True, "stats": stats, "deletionVector": descriptor}
+        found += [removed(file), {"add": said}]
+    return found
+
+
+def new_table(schema: str, *, has_ntz: bool) -> list[Action]:
+    """Protocol and metadata of a new table with deletion vectors, as Spark makes them."""
+    features = [FEATURE, *(["timestampNtz"] if has_ntz else [])]
+    protocol: Action = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features}
+    metadata: Action = {
+        "id": str(uuid.uuid4()),
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": schema,
+    }
+    metadata |= {"partitionColumns": [], "configuration": {PROPERTY: "true"}, "createdTime": _now()}
+    return [
+        {"protocol": protocol | {"writerFeatures": [*features, *sorted(_LEGACY, reverse=True)]}},
+        {"metaData": metadata},
+    ]
+
+
+def upgrade(protocol: Action, metadata: Action) -> list[Action]:
+    """The actions by which a table gets deletion vectors; none if it has them."""
+    found: list[Action] = []
+    if FEATURE not in (protocol.get("writerFeatures") or ()):
+        readers = {FEATURE, *(protocol.get("readerFeatures") or ())}
+        writers = {FEATURE, *(protocol.get("writerFeatures") or _LEGACY)}
+        versions = {"minReaderVersion": 3, "minWriterVersion": 7}
+        found.append({"protocol": {**versions, "readerFeatures": sorted(readers), "writerFeatures": sorted(writers)}})
+    configuration = metadata.get("configuration") or {}
+    if configuration.get(PROPERTY, "false").lower() != "true":
+        found.append({"metaData": {**metadata, "configuration": {**configuration, PROPERTY: "true"}}})
+    return found
+
+
+def _in_a_file(folder: Folder, marks: Sequence[Marked]) -> list[dict[str, Any]]:
+    if not marks:
+        return []
+    name, content, descriptors = vectors.in_a_file([(mark.vector, mark.deleted) for mark in marks])
+    files, root = folder.files()
+    try:
+        with files.open_output_stream(f"{root}/{name}") as out:
+            out.write(content)
+    except (OSError, pa.ArrowException) as error:
+        raise SinkError(f"{folder.path}: deletion vectors cannot be written: {error}") from error
+    return descriptors
+
+
+def _stats(stats: str | None, rows: int, *, tight: bool) -> str:
+    """Statistics of a file of which rows may be deleted: of all rows in it, and whether bounds are of those that are left."""
+    said = json.loads(stats, parse_float=Decimal, parse_int=Decimal) if stats else {}
+    return _JSON.encode({**said, "numRecords": rows, "tightBounds": tight}).decode()
+
+
+def _now() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,198 @@
+"""Changes by key, merged into the data files of a table.
+
+    a file ──▶ its key columns ──▶ rows with a changed key ──▶ none: the file stays as it is
+                                                           ├──▶ copy on write: the file's rows go to a new file, changed
+                                                           └──▶ merge on read: the rows are marked in the file's deletion vector,
+                                                                and the new ones alone go to a new file
+
+Rows that a deletion vector marks already are not part of the table: no key is found in them, and nobody copies them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changefeed.sinks.delta.native import vectors
+from changefeed.sinks.delta.native.files import Reader, Writer
+from changefeed.sinks.delta.native.keys import Keys
+from changefeed.sinks.delta.native.latest import carried, maps, texts
+from changefeed.sinks.delta.native.target import IRREGULAR, Target, upserts
+
+_Numbers = npt.NDArray[np.int64]
+_MILLISECOND = 1000  # by which a timestamp may lie above the bound that another writer gave
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A data file that keeps its rows and gets a deletion vector, in place of the one that it has.
+
+    Attributes:
+        rows: in the file.
+        deleted: how many of them the vector marks.
+        vector: see `vectors`.
+    """
+
+    path: str
+    rows: int
+    deleted: int
+    vector: bytes
+
+
+@dataclass(slots=True)
+class Merge:
+    """The last changes of some keys, to be merged into files.
+
+    Attributes:
+        rows: of the keys that stay, in the columns of the table, with NULL in what a change does not carry.
+        row: key -> its place in `rows`, -1 where it is deleted.
+        has: row by column of the upstream's, whether the change carries it; None when all do.
+        found: key -> whether a file holds it.
+    """
+
+    target: Target
+    batch_rows: int
+    columns: list[pa.ChunkedArray]
+    keys: Keys
+    rows: pa.Table
+    row: _Numbers
+    has: npt.NDArray[np.bool_] | None
+    told: dict[int, dict[str, str]]
+    found: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, last: pa.Table, target: Target, batch_rows: int, *, partial: bool) -> Merge:
+        """The merge of the last changes."""
+        kept = pc.invert(last.column("_deleted"))
+        staying = last.filter(kept)
+        stays = kept.to_numpy().astype(np.bool_)
+        row = np.where(stays, np.cumsum(stays) - 1, -1)
+        columns = [last.column(f"c{target.names.index(k)}").cast(target.schema.field(k).type) for k in target.keys]
+        rows, has = upserts(staying, target).combine_chunks(), None
+        if partial:
+            has = carried(staying, len(target.names))
+            has = None if has.all() else has
+        told = texts(rows, IRREGULAR) if has is not None and IRREGULAR in target.schema.names else {}
+        return cls(target, batch_rows, columns, Keys(columns), rows, row, has, told, np.zeros(len(last), np.bool_))
+
+    def candidates(self, files: pa.Table) -> Iterator[Mapping[str, Any]]:
+        """The files that may hold one of the keys, by the bounds of their key columns."""
+        for file in files.to_pylist():
+            inside: Any = None
+            for i, column in enumerate(self.columns):
+                low, high = file.get(f"low_{i}"), file.get(f"high_{i}")
+                if low is None or high is None:
+                    continue
+                kind = column.type
+                floor, roof = pa.scalar(low, kind), pa.scalar(high, kind)
+                if pa.types.is_timestamp(kind):
+                    roof = pc.add(roof, pa.scalar(_MILLISECOND, pa.duration("us")))
+                mine = pc.and_(pc.greater_equal(column, floor), pc.less_equal(column, roof))
+                inside = mine if inside is None else pc.and_(inside, mine)
+            if inside is None or pc.any(inside).as_py():
+                yield file
+
+    def into(self, file: Mapping[str, Any], out: Writer, *, marks: bool) -> Marked | bool:
+        """Merges the changes into one file; returns whether it is to be removed, or the rows of it that are deleted now.
+
+        Args:
+            file: its `path`, and its `vector` if it has one.
+            out: takes the rows that go to new files.
+            marks: whether its old rows may be marked.
+        """
+        reader = Reader(self.target.folder, file["path"], self.target.schema, file.get("vector"))
+        try:
+            found = self.keys.find(reader.columns(self.target.keys).columns)
+            if reader.deleted is not None:
+                found[reader.deleted] = -1
+            hit = found >= 0
+            if not hit.any():
+                return False
+            self.found[found[hit]] = True
+            if not marks:
+                self._rewrite(reader, found, out)
+                return True
+            self._write_changed(reader, found, out)
+            gone = hit if reader.deleted is None else hit | reader.deleted
+            rows = np.flatnonzero(gone)
+            return True if len(rows) == len(gone) else Marked(file["path"], len(gone), len(rows), vectors.encoded(rows))
+        finally:
+            reader.close()
+
+    def _rewrite(self, reader: Reader, found: _Numbers, out: Writer) -> None:
+        """Writes all rows of a file as they are after the changes."""
+        for start, batch in reader.pieces(self.batch_rows):
+            mine = reader.left(found[start : start + batch.num_rows], start)
+            batch = reader.left(batch, start)
+            if (mine >= 0).any():
+                out.write(batch.filter(pa.array(mine < 0)))
+                self._write_new_values(batch, mine, out)
+            else:
+                out.write(batch)
+        out.end_of_input()
+
+    def _write_changed(self, reader: Reader, found: _Numbers, out: Writer) -> None:
+        """Writes those rows of a file that have new values, and reads the old ones only where a change lacks columns."""
+        if self.has is None:
+            row = self.row[found[found >= 0]]
+            out.write_table(self.rows.take(pa.array(row[row >= 0])))
+            return
+        for start, batch in reader.pieces(self.batch_rows, found >= 0):
+            self._write_new_values(batch, found[start : start + batch.num_rows], out)
+
+    def write_new(self, out: Writer) -> None:
+        """Writes the rows of the keys that no file holds."""
+        new = self.row[~self.found & (self.row >= 0)]
+        out.write_table(self.rows.take(pa.array(new)) if len(new) < len(self.rows) else self.rows)
+
+    def _write_new_values(self, batch: pa.RecordBatch, found: _Numbers, out: Writer) -> None:
+        """Writes the rows of a batch that the changes give new values."""
+        row = np.where(found >= 0, self.row[found], -1)
+        changed = row >= 0
+        if not changed.any():
+            return
+        new = self.rows.take(pa.array(row[changed]))
+        if self.has is not None:
+            new = self._completed(new, batch.filter(pa.array(changed)), row[changed])
+        out.write_table(new)
+
+    def _completed(self, new: pa.Table, old: pa.RecordBatch, row: _Numbers) -> pa.Table:
+        """New rows with the old values of the columns that the changes do not carry."""
+        assert self.has is not None
+        has, columns = self.has[row], []
+        for column in self.target.schema:
+            values = new.column(column.name)
+            if column.name == IRREGULAR and column.name not in self.target.names:
+                values = self._told(old, row, has, values)
+            elif column.name in self.target.names:
+                carries = has[:, self.target.names.index(column.name)]
+                if not carries.all():
+                    values = _chosen(carries, values, old.column(column.name))
+            columns.append(values)
+        return pa.table(columns, schema=self.target.schema)
+
+    def _told(self, old: pa.RecordBatch, row: _Numbers, has: npt.NDArray[np.bool_], new: Any) -> Any:
+        """The irregular texts of the columns that a change does not carry, with those that it carries."""
+        before = texts(pa.Table.from_batches([old]))
+        if not before:
+            return new
+        places = {name: i for i, name in enumerate(self.target.names)}
+        merged = {}
+        for i, change in enumerate(row.tolist()):
+            kept = {k: v for k, v in before.get(i, {}).items() if k in places and not has[i, places[k]]}
+            if texts_now := kept | self.told.get(change, {}):
+                merged[i] = texts_now
+        return maps(merged, len(row))
+
+
+def _chosen(new: npt.NDArray[np.bool_], values: pa.ChunkedArray, old: pa.Array) -> pa.Array:
+    """Row by row the new value or the old one, of any type."""
+    both = pa.concat_arrays([*values.chunks, old])
+    count = len(new)
+    return both.take(pa.array(np.where(new, np.arange(count), count + np.arange(count))))

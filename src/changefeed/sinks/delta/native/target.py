@@ -1,0 +1,62 @@
+"""A table as the tasks that write it see it, and changes as its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changefeed.sinks.delta.native.files import Folder
+from changefeed.sinks.delta.native.statistics import INDEXED
+
+IRREGULAR = "_irregular"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A table as the items that write it see it.
+
+    Attributes:
+        schema: its columns, as the log has them.
+        names: those that come from the upstream, in order; the others are of ours.
+        keys: names of the key's columns; empty for a table without a key.
+        indexed: how many columns get statistics.
+    """
+
+    folder: Folder
+    schema: pa.Schema
+    names: tuple[str, ...]
+    keys: tuple[str, ...]
+    indexed: int = INDEXED
+
+
+def upserts(changes: pa.Table, target: Target) -> pa.Table:
+    """Changes that are no deletes, in the columns of the table: see `sinks.sql.METADATA`."""
+    columns = []
+    for column in target.schema:
+        if column.name in target.names:
+            values = changes.column(f"c{target.names.index(column.name)}")
+        elif column.name in _OURS:
+            values = _OURS[column.name](changes)
+        else:
+            values = pa.chunked_array([pa.nulls(len(changes), column.type)])
+        columns.append(values if values.type == column.type else values.cast(column.type))
+    return pa.table(columns, schema=target.schema)
+
+
+def _position(changes: pa.Table) -> Any:
+    """`concat_ws`, which leaves out NULLs."""
+    parts = [changes.column(name).cast(pa.string()) for name in ("_topic", "_partition", "_offset", "_index")]
+    return pc.binary_join_element_wise(*parts, pa.scalar(":"), null_handling="skip")
+
+
+_OURS: dict[str, Callable[[pa.Table], Any]] = {
+    "_commit_ts": lambda changes: changes.column("_ts"),
+    "_commit_time": lambda changes: changes.column("_time"),
+    "_op": lambda changes: changes.column("_op"),
+    "_position": _position,
+    IRREGULAR: lambda changes: changes.column(IRREGULAR),
+}

@@ -1,0 +1,181 @@
+"""Deletion vectors: which rows of a data file are no longer part of a table.
+
+A vector is a set of row numbers, counted from 0 in the order of the file. The Delta protocol calls the set
+`RoaringBitmapArray`, its portable form is the 64-bit form of the Roaring format, which pyroaring reads and writes:
+
+    little-endian    int32            int64           for each bitmap, in rising order of its number
+                     ┌────────────┬────────────────┬──────────────────────────┬──────────────────────────────┐
+    vector           │ 1681511377 │ count of       │ number: int32, the high  │ 32-bit bitmap: the low half  │
+                     │ magic      │ bitmaps        │ half of the row numbers  │ of the row numbers           │
+                     └────────────┴────────────────┴──────────────────────────┴──────────────────────────────┘
+
+The entry of a data file in the log has a descriptor of its vector, which lies in a file beside the data files (`storageType`
+"u", `pathOrInlineDv` ends in 20 characters of Z85: the UUID in the file's name; what comes before them is a folder):
+
+    deletion_vector_<UUID>.bin        big-endian
+    ┌─────────┬────────────────┬──────────┬────────────────┬────────────────┬──────────┬───┐
+    │ version │ size of the    │ vector 1 │ CRC-32 of      │ size of the    │ vector 2 │   │
+    │ 1, int8 │ vector, int32  │          │ the vector     │ vector, int32  │          │ … │
+    └─────────┴────────────────┴──────────┴────────────────┴────────────────┴──────────┴───┘
+               ▲ `offset` of vector 1                       ▲ `offset` of vector 2
+
+`sizeInBytes` is the size of the vector alone. "p" is as "u", with a whole path. "i" is a vector that stands in the log:
+`pathOrInlineDv` is the vector itself in Z85, padded with zeros to a multiple of 4. Such are read and never written: VACUUM of
+Delta 4.4.0 fails on a table that has one (`scala.MatchError` in `getDeletionVectorRelativePathAndSize`).
+"""
+
+from __future__ import annotations
+
+import base64
+import posixpath
+import struct
+import uuid
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from changefeed.errors import MissingExtraError, SinkError
+
+_MAGIC = struct.pack("<i", 1681511377)
+_VERSION = b"\x01"
+_UUID_CHARACTERS = 20
+# The same digits by their value: of RFC 1924, which Python's base64 has, and of Z85.
+_RFC_1924 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+_Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_TO_Z85, _FROM_Z85 = bytes.maketrans(_RFC_1924, _Z85), bytes.maketrans(_Z85, _RFC_1924)
+
+Descriptor = Mapping[str, Any]
+Rows = npt.NDArray[np.int64]
+
+
+def is_installed() -> bool:
+    """Whether pyroaring is there."""
+    try:
+        _bitmap()
+    except MissingExtraError:
+        return False
+    return True
+
+
+def encoded(rows: Rows) -> bytes:
+    """The vector of these row numbers."""
+    bitmap = _bitmap()(rows.astype(np.uint64))
+    bitmap.run_optimize()
+    return _MAGIC + bytes(bitmap.serialize())
+
+
+def decoded(vector: bytes) -> Rows:
+    """The row numbers in a vector, in rising order.
+
+    Raises:
+        ValueError: these are not the bytes of a vector.
+    """
+    if vector[:4] != _MAGIC:
+        raise ValueError(f"begins with {vector[:4]!r}, not with the magic number of a portable bitmap array")
+    kind = _bitmap()
+    bitmap = kind.deserialize(vector[4:])
+    return np.frombuffer(bitmap.to_array(), np.uint64).astype(np.int64)
+
+
+def in_a_file(vectors: Sequence[tuple[bytes, int]]) -> tuple[str, bytes, list[dict[str, Any]]]:
+    """A new file of vectors, each with its count of rows: its name, its bytes, and a descriptor for each vector."""
+    identifier = uuid.uuid4()
+    content, descriptors = bytearray(_VERSION), []
+    for vector, count in vectors:
+        place = {"offset": len(content), "sizeInBytes": len(vector), "cardinality": count}
+        descriptors.append({"storageType": "u", "pathOrInlineDv": z85(identifier.bytes), **place})
+        content += struct.pack(">i", len(vector)) + vector + struct.pack(">I", zlib.crc32(vector))
+    return _name(identifier), bytes(content), descriptors
+
+
+def path_of(descriptor: Descriptor) -> str | None:
+    """The file of a vector, in the table's folder or whole; None for one that stands in the log.
+
+    Raises:
+        ValueError: it is not a descriptor.
+    """
+    text = str(descriptor["pathOrInlineDv"])
+    match descriptor["storageType"]:
+        case "i":
+            return None
+        case "p":
+            return unquote(text).removeprefix("file://")
+        case "u":
+            identifier = uuid.UUID(bytes=from_z85(text[-_UUID_CHARACTERS:]))
+            return posixpath.join(text[:-_UUID_CHARACTERS], _name(identifier))
+    raise ValueError(f"storageType is {descriptor['storageType']!r}, not 'i', 'u' or 'p'")
+
+
+def read(files: Any, root: str, descriptor: Descriptor) -> Rows:
+    """The row numbers of the vector that a descriptor is of.
+
+    Args:
+        files: the file system of the table's folder, as pyarrow has it.
+        root: the folder in it.
+        descriptor: as the log has it.
+
+    Raises:
+        SinkError: it cannot be read.
+    """
+    path = None
+    try:
+        path = path_of(descriptor)
+        rows = decoded(_stored(files, posixpath.join(root, path), descriptor) if path else _inline(descriptor))
+        if len(rows) != descriptor["cardinality"]:
+            raise ValueError(f"holds {len(rows)} rows, not {descriptor['cardinality']}")
+    except (OSError, ValueError, LookupError, struct.error, pa.ArrowException) as error:
+        where = posixpath.join(root, path) if path else root
+        raise SinkError(f"{where}: a deletion vector of the table cannot be read: {error}") from error
+    return rows
+
+
+def _inline(descriptor: Descriptor) -> bytes:
+    return from_z85(descriptor["pathOrInlineDv"])[: descriptor["sizeInBytes"]]
+
+
+def _stored(files: Any, path: str, descriptor: Descriptor) -> bytes:
+    with files.open_input_file(path) as file:
+        if (version := file.read_at(1, 0)) != _VERSION:
+            raise ValueError(f"version is {version!r}, not {_VERSION!r}")
+        size = int(descriptor["sizeInBytes"])
+        content = bytes(file.read_at(size + 8, int(descriptor.get("offset") or 0)))
+    if len(content) != size + 8 or struct.unpack(">i", content[:4])[0] != size:
+        raise ValueError(f"no vector of {size} bytes begins at byte {descriptor.get('offset')}")
+    vector = content[4:-4]
+    if zlib.crc32(vector) != struct.unpack(">I", content[-4:])[0]:
+        raise ValueError(f"the checksum of the vector at byte {descriptor.get('offset')} is wrong")
+    return vector
+
+
+def z85(data: bytes) -> str:
+    """The bytes in Z85, padded with zeros to a multiple of 4."""
+    return base64.b85encode(data, pad=True).translate(_TO_Z85).decode()
+
+
+def from_z85(text: str) -> bytes:
+    """The bytes that `z85` made the text of, with their padding.
+
+    Raises:
+        ValueError: it is not Z85.
+    """
+    digits = text.encode()
+    if len(digits) % 5 or digits.translate(None, _Z85):
+        raise ValueError(f"{text!r:.40} is not Z85")
+    return base64.b85decode(digits.translate(_FROM_Z85))
+
+
+def _name(identifier: uuid.UUID) -> str:
+    return f"deletion_vector_{identifier}.bin"
+
+
+def _bitmap() -> Any:
+    try:
+        from pyroaring import BitMap64
+    except ImportError as error:
+        raise MissingExtraError("Deletion vectors", "spark") from error
+    return BitMap64

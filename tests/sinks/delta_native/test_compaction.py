@@ -1,0 +1,217 @@
+"""Compaction changes no row, is no write of the pipeline, and may fail or end anywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from hypothesis import given
+from hypothesis import strategies as st
+
+from changefeed.sinks.base import Job, Load, Upsert, WriteId
+from changefeed.sinks.delta.log import _commit
+from changefeed.sinks.delta.native import commit as commits
+from changefeed.sinks.delta.native import log_file, step
+from changefeed.sinks.delta.native.compaction import Rules, groups
+from changefeed.sinks.delta.native.files import Limits
+from changefeed.sinks.delta.native.opened import open_table
+from changefeed.sinks.delta.native.step import NativeWrites
+from tests.sinks.contract import Given, Row, table
+from tests.sinks.delta_native.applying import opened, read
+
+ORDERS = table("*id int", "note varchar(20)")
+RULES = Rules(share=0.3, small_bytes=100, many=3, group_bytes=250, most_bytes=600)
+NO_SPARK: Any = SimpleNamespace(conf=SimpleNamespace(getAll={}))
+
+
+def entry(path: str, size: int, deleted: int = 0, rows: int = 100) -> dict[str, Any]:
+    vector = {"deletionVector": {"cardinality": deleted}} if deleted else {}
+    return {"path": path, "size": size, "modificationTime": 1, "stats": json.dumps({"numRecords": rows}), **vector}
+
+
+@pytest.mark.parametrize(
+    "files, wanted",
+    [
+        ([entry("a", 1000), entry("b", 1000)], []),
+        ([entry("a", 1000, 29)], []),
+        ([entry("a", 1000, 30)], [["a"]]),
+        ([entry("a", 10), entry("b", 10)], []),
+        ([entry("a", 10), entry("b", 10), entry("c", 10), entry("d", 1000)], [["a", "b", "c"]]),
+        ([entry("a", 99), entry("b", 99), entry("c", 99)], [["a", "b"]]),  # c alone is written again for nothing
+        ([entry("a", 200, 80), entry("b", 10), entry("c", 10)], [["a", "b", "c"]]),  # what is left of a is small
+        ([entry("a", 900, 50), entry("b", 900, 50)], [["a"]]),  # the rest waits
+    ],
+)
+def test_files_are_taken_when_it_is_worth_it(files: list[Any], wanted: list[list[str]]) -> None:
+    assert groups({file["path"]: file for file in files}, RULES) == wanted
+
+
+@given(st.lists(st.tuples(st.integers(1, 500), st.integers(0, 99)), max_size=30))
+def test_no_file_is_taken_twice_or_alone_for_nothing(sizes: list[tuple[int, int]]) -> None:
+    files = {str(i): entry(str(i), size, deleted) for i, (size, deleted) in enumerate(sizes)}
+    found = groups(files, RULES)
+    taken = [path for group in found for path in group]
+    assert len(taken) == len(set(taken))
+    assert all(len(group) > 1 or "deletionVector" in files[group[0]] for group in found)
+
+
+class Table:
+    """A table that is written natively, and what its rows should be."""
+
+    def __init__(self, root: Path, rules: Rules | None) -> None:
+        self.path, self.rows, self.number = root / "shop" / "orders", dict[int, Any](), 0
+        self.writes = NativeWrites(str(root), (), True, rules, Limits(least_marked=0))
+
+    def job(self, *changes: Row, deleted: tuple[int, ...] = ()) -> Job:
+        """The next write."""
+        self.number += 1
+        gone = tuple({"id": key} for key in deleted)
+        kind: Any = Load if self.number == 1 else Upsert
+        self.rows |= {row["id"]: row["note"] for row in changes}
+        self.rows = {key: note for key, note in self.rows.items() if key not in deleted}
+        write = kind(path="shop/orders", number=1, table=ORDERS)
+        return Job(write, Given(ORDERS, changes, gone), WriteId(1, self.number, 1), "{}")
+
+    def apply(self, job: Job) -> None:
+        assert self.writes.apply(NO_SPARK, "test", job)
+
+    def found(self) -> dict[int, Any]:
+        return {row["id"]: row["note"] for row in read(self.path).to_pylist()}
+
+    def operations(self) -> list[tuple[str, bool]]:
+        """Of each commit its name, and whether it changes the table to those who guard it."""
+        files = sorted((self.path / "_delta_log").glob("*.json"))
+        said = [[json.loads(line) for line in file.read_text().split("\n") if line] for file in files]
+        return [(c.operation, c.changes_table) for c in (_commit(0, actions) for actions in said)]
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Table:
+    """Of 40 rows, in one file."""
+    made = Table(tmp_path, Rules(every=1, many=4))
+    made.apply(made.job(*({"id": n, "note": str(n)} for n in range(40))))
+    return made
+
+
+def test_small_files_and_deleted_rows_are_written_again(orders: Table) -> None:
+    for n in range(8):
+        orders.apply(orders.job({"id": 5 + n, "note": "new"}, deleted=(n,)))
+    assert orders.found() == orders.rows
+    said = orders.operations()
+    assert dict(said) == {
+        "CREATE TABLE AS SELECT": True,
+        "WRITE": True,
+        "OPTIMIZE": False,
+    }
+    at = opened(orders.path)
+    assert len(at.files()) < 4
+    assert at.write_id == WriteId(1, 9, 1)
+
+
+def test_it_is_looked_for_after_every_so_many_versions(tmp_path: Path) -> None:
+    orders = Table(tmp_path, Rules(every=4, share=0.01))
+    orders.apply(orders.job(*({"id": n, "note": str(n)} for n in range(40))))
+    for n in range(9):
+        orders.apply(orders.job(deleted=(n,)))
+    assert [place for place, (name, _) in enumerate(orders.operations()) if name == "OPTIMIZE"] == [5, 9]
+    assert orders.found() == orders.rows
+
+
+def test_off_is_off(tmp_path: Path) -> None:
+    orders = Table(tmp_path, None)
+    for n in range(30):
+        orders.apply(orders.job({"id": n, "note": "x"}, {"id": n + 1, "note": "y"}))
+    assert "OPTIMIZE" not in dict(orders.operations())
+    assert orders.found() == orders.rows
+
+
+def test_a_commit_in_between_leaves_the_compaction_out(orders: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, theirs = log_file.put, 0
+
+    def put(path: str, version: int, actions: list[Any]) -> None:
+        nonlocal theirs
+        if not any("txn" in action for action in actions):
+            theirs += 1
+            write_deltalake(path, read(path).slice(0, 0), mode="append")
+        real(path, version, actions)
+
+    monkeypatch.setattr(log_file, "put", put)
+    for n in range(6):
+        orders.apply(orders.job({"id": n, "note": "new"}))
+    assert theirs
+    assert "OPTIMIZE" not in dict(orders.operations())
+    assert orders.found() == orders.rows
+
+
+class Ended(BaseException):
+    """The process ends here."""
+
+
+def test_whatever_ends_anywhere_leaves_the_table_as_before_or_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every place at which a write or a compaction touches the disk, once before it and once after it."""
+    compacted = 0
+    for left in range(1, 200):
+        orders = Table(tmp_path / str(left), Rules(every=1, many=4))
+        orders.apply(orders.job(*({"id": n, "note": str(n)} for n in range(40))))
+        for n in range(3):
+            orders.apply(orders.job({"id": n, "note": "new"}))
+        before = dict(orders.rows)
+        job = orders.job({"id": 2, "note": "last"}, deleted=(7,))
+        with monkeypatch.context() as patch:
+            ended = _ending(patch, left)
+            try:
+                orders.apply(job)
+            except Ended:
+                assert ended()
+        if not ended():
+            break
+        assert orders.found() in (before, orders.rows), left
+        again = open_table(orders.writes._folder("shop/orders"), "test")
+        assert again is not None
+        done = again.write_id == job.write_id
+        assert orders.found() == (orders.rows if done else before)
+        if not done:
+            orders.apply(job)
+        orders.apply(orders.job({"id": 50, "note": "more"}))
+        assert orders.found() == orders.rows
+        compacted += "OPTIMIZE" in dict(orders.operations())
+    assert left > 10, "so many places were tried"
+    assert compacted
+
+
+def _ending(patch: pytest.MonkeyPatch, left: int) -> Callable[[], bool]:
+    """Lets the process end at the so-manyth place, before or after what is done there; returns whether it has."""
+    passed = 0
+
+    def at(real: Any) -> Any:
+        def call(*said: Any, **named: Any) -> Any:
+            nonlocal passed
+            passed += 1
+            if passed == left:
+                raise Ended
+            done = real(*said, **named)
+            passed += 1
+            if passed == left:
+                raise Ended
+            return done
+
+        return call
+
+    for owner, name in (
+        (os, "link"),
+        (Path, "write_bytes"),
+        (Path, "unlink"),
+        (step, "write_item"),
+        (commits, "_landed"),
+    ):
+        patch.setattr(owner, name, at(getattr(owner, name)))
+    patch.setattr(DeltaTable, "create_checkpoint", at(DeltaTable.create_checkpoint))
+    return lambda: passed >= left
