@@ -283,7 +283,7 @@ def _keys_alone(image: Image, table: Table) -> pa.RecordBatch:
 
 
 def _whole(image: Image, table: Table, policy: str) -> pa.RecordBatch:
-    image.irregular = _told(image.rows, table)
+    image.irregular = irregular_texts(image.rows, table)
     arrays = [image.key(c, table) if c.name in table.keys else image.column(c, table) for c in table.columns]
     if policy == "fail" and image.irregular:
         _fail(image, table)
@@ -291,7 +291,7 @@ def _whole(image: Image, table: Table, policy: str) -> pa.RecordBatch:
     return _assembled(image.rows, arrays, deleted=False, has=None if all(has) else has, irregular=image.irregular)
 
 
-def _told(rows: pa.RecordBatch, table: Table) -> dict[int, dict[str, str]]:
+def irregular_texts(rows: pa.RecordBatch, table: Table) -> dict[int, dict[str, str]]:
     """Row -> column -> text, for the after images in which the decoder found something irregular."""
     column = rows.column("irregular")
     if not len(column.keys):
@@ -333,7 +333,7 @@ def _assembled(
     place: list[Any] = [
         pa.repeat(pa.scalar(has, _BITS), n),
         pa.repeat(pa.scalar(deleted), n),
-        _maps(irregular, n),
+        text_maps(irregular, n),
         rows.column("commit_ts").cast(pa.int64()),
         rows.column("topic"),
         rows.column("partition"),
@@ -347,7 +347,8 @@ def _assembled(
     return pa.RecordBatch.from_arrays(arrays + place, names=names)
 
 
-def _maps(irregular: dict[int, dict[str, str]], n: int) -> pa.Array:
+def text_maps(irregular: dict[int, dict[str, str]], n: int) -> pa.Array:
+    """Row -> column -> text, as a column of maps."""
     if not irregular:
         nothing = pa.array([], pa.string())
         return pa.MapArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), n + 1), nothing, nothing)

@@ -86,10 +86,10 @@ class Definitions:
     def _apply(self, statement: said.Statement, ts: int) -> None:
         match statement:
             case said.CreateTable(database=database, table=table):
-                if statement.if_not_exists and self._newest(database, table) is not None:
+                if statement.if_not_exists and self.newest(database, table) is not None:
                     return
                 like = statement.like
-                made = statement.definition if like is None else self._newest(*like)
+                made = statement.definition if like is None else self.newest(*like)
                 self._define(database, table, made if made is not None and made.columns else None, ts)
             case said.DropTable(database=database, table=table):
                 self._define(database, table, None, ts)
@@ -98,10 +98,10 @@ class Definitions:
                     self._define(*name, None, ts)
             case said.RenameTable():
                 old = statement.database, statement.table
-                self._define(statement.to_database, statement.to_table, self._newest(*old), ts)
+                self._define(statement.to_database, statement.to_table, self.newest(*old), ts)
                 self._define(*old, None, ts)
             case said.AlterTable(database=database, table=table):
-                here = self._newest(database, table)
+                here = self.newest(database, table)
                 try:
                     self._define(database, table, None if here is None else alter(here, statement).table, ts)
                 except SchemaError:
@@ -113,7 +113,8 @@ class Definitions:
     def _versions(self, database: str, table: str) -> list[tuple[int, Table | None]]:
         return self._known.setdefault((self._spelled(database), self._spelled(table)), [])
 
-    def _newest(self, database: str, table: str) -> Table | None:
+    def newest(self, database: str, table: str) -> Table | None:
+        """The table as the last schema change has left it; None where it is not known, or was dropped."""
         versions = self._versions(database, table)
         return versions[-1][1] if versions else None
 

@@ -78,7 +78,7 @@ def worker(source: Language, target: Language, dead: Callable[[list[str]], None]
         for (_, number), run in groupby(parts, key=lambda part: part[0]):
             for written in _partition((records for _, records in run), source, target, dead):
                 if len(written):
-                    yield _in_partition(written, number)
+                    yield in_partition(written, number)
 
     return run
 
@@ -109,6 +109,7 @@ def _partition(
         yield encodes.finish()
 
 
-def _in_partition(records: pa.RecordBatch, number: int) -> pa.RecordBatch:
+def in_partition(records: pa.RecordBatch, number: int) -> pa.RecordBatch:
+    """The records in the partition of this number."""
     at = RECORDS.get_field_index("partition")
     return records.set_column(at, RECORDS.field(at), pa.array([number] * len(records), pa.int32()))

@@ -1,0 +1,286 @@
+"""`decode` and `encode`: between a DataFrame of records, as Spark's Kafka source and sink have them, and the two shapes.
+
+What a record means may rest on those before it in its partition. Where each partition's records are in the order of their
+offsets within a task, as Spark's Kafka source gives them, most protocols need no more:
+
+    capability of the protocol     batch                              stream
+    none of the two below          tasks as they are                  tasks as they are
+    fragments, undated             each partition whole, in order     the same, and between batches the state of each partition
+                                                                      in Spark's state store: records that wait for their
+                                                                      remainder, and the last commit_ts
+
+Schema changes are taken from the records once (`known.py`): of a batch from itself, of a stream from `sample`. One that comes
+later and changes what values mean ends the query, which goes on from its checkpoint when it is started again with a sample that
+has it.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changefeed.errors import ConfigError
+from changefeed.frames.chunks import by_partition
+from changefeed.model.batch import Decoded
+from changefeed.model.event import Resolved, SchemaChange
+from changefeed.protocols import protocol as spoken
+from changefeed.spark.known import Known, Look, split_name
+from changefeed.spark.options import ReadOptions, read_options, split
+from changefeed.spark.reading import Reading, Rows, one_table
+from changefeed.spark.shapes import AllTables
+from changefeed.spark.types import spark_schema
+from changefeed.spark.writing import Writing, writing
+from changefeed.stages.decode import arrived
+from changefeed.stages.transcode import Language
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    Work = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+_NEEDED = ("key", "value", "topic", "partition", "offset")
+_HEADERS = "array<struct<key:string,value:binary>>"
+_WRITTEN = f"key binary, value binary, topic string, partition int, headers {_HEADERS}"
+_PACKED = "topic string, partition int, first bigint, records binary"
+
+
+def decode(
+    records: DataFrame,
+    protocol: str,
+    table: str | None = None,
+    *,
+    schema: StructType | str | None = None,
+    sample: DataFrame | None = None,
+    **options: Any,
+) -> DataFrame:
+    """The changes that records mean.
+
+    Args:
+        records: with the columns of Spark's Kafka source: key, value, topic, partition, offset, and headers if there are any.
+        protocol: that the records are in.
+        table: `database.table` for its changes in its own columns; None for all tables in one shape.
+        schema: the columns of the table, if not those that the records have.
+        sample: a batch of records to take the table's columns and definitions from; for a stream, which cannot be looked
+            through before it runs.
+        options: those of a read (`before`, `dead_letters`, `irregular`, `schema_records`) and of the protocol; `-` and `.`
+            may be `_`.
+
+    Raises:
+        ConfigError: an option is unknown, a column is missing, or nothing is known of the table.
+    """
+    said = {"protocol": protocol, "table": table, **options}
+    chosen, own = read_options({name: value for name, value in said.items() if value is not None})
+    if chosen.path is not None:
+        raise ConfigError("changefeed: option path: the records are given already")
+    language = chosen.language(own)
+    travelling = _travelling(records)
+    reading = Reading(language, AllTables(chosen.dead_letters == "rows"))
+    if table is not None:
+        known = _known(travelling, sample, chosen, language, required=schema is None)
+        reading = Reading(language, one_table(chosen, known, _parsed(schema)), known)
+    if records.isStreaming and reading.in_order:
+        return _with_state(travelling, reading)
+    if reading.in_order:
+        travelling = travelling.repartition("topic", "partition")
+        travelling = travelling.sortWithinPartitions("topic", "partition", "offset")
+    return travelling.mapInArrow(_worker(reading, ends=not records.isStreaming), spark_schema(reading.schema))
+
+
+def encode(
+    changes: DataFrame,
+    protocol: str,
+    table: str | None = None,
+    *,
+    default_topic: str = "changefeed",
+    keys: Mapping[str, Sequence[str]] | None = None,
+    **options: Any,
+) -> DataFrame:
+    """The records for changes in either shape, with the columns that Spark's Kafka sink takes.
+
+    Rows of one partition are written in the order of their positions. Where they have no position, all of them are in one
+    partition, in the order of the DataFrame.
+
+    Args:
+        changes: in the shape of all tables, or of one.
+        protocol: to write.
+        table: `database.table` that the rows are of; None for the shape of all tables.
+        default_topic: for rows without a position.
+        keys: `database.table` -> the columns that identify its rows, where the columns' metadata do not.
+        options: those of the protocol; `-` and `.` may be `_`.
+
+    Raises:
+        ConfigError: an option is unknown, or the columns are of neither shape.
+    """
+    from pyspark.sql import functions as f
+
+    _, own = split(options, protocol, ())
+    key = {name: tuple(columns) for name, columns in (keys or {}).items()}
+    work = writing(Language(protocol, own), table, changes.schema, default_topic, key)
+    position = "position" if table is None else "_position"
+    if position in changes.columns and not changes.isStreaming:
+        places = [f.col(position)[name] for name in ("topic", "partition", "offset", "index")]
+        changes = changes.repartition(*places[:2]).sortWithinPartitions(*places)
+    elif position not in changes.columns:
+        changes = changes.coalesce(1)
+    if spoken(protocol).read_options(own).one_writer:
+        changes = changes.coalesce(1)
+    return changes.mapInArrow(_encoder(work), _WRITTEN)
+
+
+def _encoder(work: Writing) -> Work:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for records in work.records(batches):
+            yield records.select(["key", "value", "topic", "partition", "headers"])
+
+    return run
+
+
+def _travelling(records: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    missing = [name for name in _NEEDED if name not in records.columns]
+    if missing:
+        raise ConfigError(
+            f"changefeed: the records have no column {', '.join(missing)}: give them as Spark's Kafka source does, with "
+            f"{', '.join(_NEEDED)}, and headers (option includeHeaders)"
+        )
+    headers = "coalesce(headers, array())" if "headers" in records.columns else "array()"
+    return records.select(*_NEEDED, f.expr(f"cast({headers} as {_HEADERS})").alias("headers"))
+
+
+def _parsed(schema: StructType | str | None) -> StructType | None:
+    from pyspark.sql.types import StructType
+
+    if not isinstance(schema, str):
+        return schema
+    parsed = StructType.fromDDL(schema)
+    assert isinstance(parsed, StructType)
+    return parsed
+
+
+def _known(
+    records: DataFrame, sample: DataFrame | None, options: ReadOptions, language: Language, *, required: bool
+) -> Known:
+    assert options.table is not None
+    split_name(options.table)
+    if sample is not None:
+        records = _travelling(sample)
+    if records.isStreaming:
+        if sample is not None:
+            raise ConfigError(
+                "changefeed: the sample is a stream: give a batch, as spark.read.format('kafka') makes it"
+            )
+        if required:
+            raise ConfigError(
+                f"changefeed: the columns of {options.table} are not known, and a stream cannot be looked through before it "
+                "runs: give a batch of its records as `sample`, or the columns as `schema`"
+            )
+        return Known()
+    found = Look(options.table)
+    for row in records.mapInArrow(_looker(options, language), "found binary").collect():
+        found.join(pickle.loads(row.found))  # what our own tasks have made
+    return found.known(language)
+
+
+def _looker(options: ReadOptions, language: Language) -> Work:
+    name, limit = str(options.table), options.schema_records
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found = Look(name).read(_first(map(arrived, batches), limit), language)
+        yield pa.record_batch([pa.array([pickle.dumps(found)], pa.binary())], ["found"])
+
+    return run
+
+
+def _first(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
+    """The first records of each partition."""
+    left: dict[tuple[str, int], int] = {}
+    for batch in batches:
+        for topic, partition, records in by_partition(batch):
+            some = left.setdefault((topic, partition), limit)
+            left[topic, partition] = max(0, some - len(records))
+            if some:
+                yield records.slice(0, some)
+
+
+def _worker(reading: Reading, *, ends: bool) -> Work:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = reading.start()
+        yield from rows.read(map(arrived, batches))
+        if ends:
+            yield from rows.finish()
+
+    return run
+
+
+# A stream that keeps something of each partition from one batch to the next. What travels are Arrow streams in one column:
+# Spark hands state to functions on pandas alone, and a record is no business of pandas.
+
+
+def _with_state(records: DataFrame, reading: Reading) -> DataFrame:
+    packed = records.mapInArrow(_pack, _PACKED)
+    kept = packed.groupBy("topic", "partition").applyInPandasWithState(
+        _stateful(reading), "rows binary", "waiting binary, latest bigint", "append", "NoTimeout"
+    )
+    return kept.mapInArrow(_unpack, spark_schema(reading.schema))
+
+
+def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in map(arrived, batches):
+        parts = [(t, p, pc.min(some.column("offset")).as_py(), _stream(some)) for t, p, some in by_partition(batch)]
+        if parts:
+            names = ["topic", "partition", "first", "records"]
+            kinds = [pa.string(), pa.int32(), pa.int64(), pa.binary()]
+            columns = zip(zip(*parts, strict=True), kinds, strict=True)
+            yield pa.record_batch([pa.array(column, kind) for column, kind in columns], names)
+
+
+def _unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for rows in batch.column(0):
+            yield from _batches(rows.as_py())
+
+
+def _stateful(reading: Reading) -> Any:
+    def run(key: tuple[str, int], frames: Iterable[Any], state: Any) -> Iterator[Any]:
+        import pandas as pd
+
+        waiting, latest = state.get if state.exists else (None, None)
+        rows = Rows(reading, {key[0]: {key[1]: latest}} if latest is not None else {})
+        came = sorted(pair for frame in frames for pair in zip(frame["first"], frame["records"], strict=True))
+        found = []
+        for records in ([waiting] if waiting else []) + [records for _, records in came]:
+            for batch in _batches(records):
+                decoded = rows.decode(batch)
+                latest = max((ts for ts in (latest, _latest(decoded)) if ts is not None), default=None)
+                found += [_stream(one) for one in rows.rows(decoded)]
+        kept = rows.waiting()
+        state.update((_stream(kept) if len(kept) else None, latest))
+        yield pd.DataFrame({"rows": found})
+
+    return run
+
+
+def _latest(decoded: Decoded) -> int | None:
+    """The highest commit_ts of some changes."""
+    ts = [pc.max(table.rows.column("commit_ts")).as_py() for table in decoded.tables]
+    ts += [event.commit_ts for event in decoded.control if isinstance(event, (Resolved, SchemaChange))]
+    return max((one for one in ts if one is not None), default=None)
+
+
+def _stream(batch: pa.RecordBatch) -> bytes:
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, batch.schema) as writer:
+        writer.write_batch(batch)
+    data: bytes = out.getvalue().to_pybytes()
+    return data
+
+
+def _batches(data: bytes) -> Iterator[pa.RecordBatch]:
+    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        yield from reader

@@ -1,0 +1,176 @@
+"""What is known of a table before its rows are read: its schema changes, and the columns that its rows have.
+
+A DataFrame has one schema, and a table's changes in the course of a log. So the log is looked through once, when the DataFrame
+is made:
+
+Rule 1. The columns are those of the table's last definition, in its order; behind them those that it had before, and those that
+        rows alone have.
+Rule 2. A column's type is the smallest that holds all the types that its definitions gave it; without a definition, those that
+        rows have.
+Rule 3. Schema changes that were seen are known to every task. So a row is read under the definition that was in force at its
+        commit_ts, wherever a task begins.
+Rule 4. A schema change that was not seen, and gives a column of the schema another type, ends the read with its position:
+        another task may have rows behind it. Started again, the read has seen it. So does a row with a column that the schema
+        lacks, unless the user gave the schema: then the other columns are not wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from changefeed.errors import ConfigError, unknown_name
+from changefeed.frames.types import widen
+from changefeed.model.batch import Decoded
+from changefeed.model.definition import Table
+from changefeed.model.event import SchemaChange
+from changefeed.model.table import Column
+from changefeed.protocols import protocol
+from changefeed.stages.decode import Reader
+from changefeed.stages.definitions import Definitions
+from changefeed.stages.transcode import Language
+
+_Identity = tuple[int | None, str | None, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a look through records has found.
+
+    Attributes:
+        changes: the schema changes of all tables, in their order: a table may be renamed.
+        tables: the tables that have rows, or are defined.
+        table: the one that was looked for; None when it was not found.
+    """
+
+    changes: tuple[SchemaChange, ...] = ()
+    tables: frozenset[str] = frozenset()
+    table: Table | None = None
+
+    def required(self, name: str) -> Table:
+        """The table.
+
+        Raises:
+            ConfigError: nothing was found of it.
+        """
+        if self.table is not None:
+            return self.table
+        if not self.tables:
+            raise ConfigError(
+                f"{name}: the records that were looked at have no table. Give the columns as a schema, or wait until there are "
+                "rows"
+            )
+        raise unknown_name("table", name, self.tables)
+
+    def definitions(self, language: Language) -> Definitions:
+        """The definitions that the schema changes make."""
+        return _last(_learned(language, self.changes))
+
+
+def split_name(table: str) -> tuple[str, str]:
+    """Database and name of `database.table`.
+
+    Raises:
+        ConfigError: the text has another form.
+    """
+    database, point, name = table.partition(".")
+    if not (database and point and name):
+        raise ConfigError(f"changefeed: option table: expected `database.table`, not {table!r}")
+    return database, name
+
+
+@dataclass(slots=True)
+class Look:
+    """Looks through records for one table. Looks of several parts are put together by `join`.
+
+    Attributes:
+        name: of the table.
+        changes: the schema changes that were seen.
+        tables: the names of tables that were seen.
+        columns: those that rows of the table have, by lower-case name.
+    """
+
+    name: str
+    changes: dict[_Identity, SchemaChange] = field(default_factory=dict)
+    tables: set[str] = field(default_factory=set)
+    columns: dict[str, Column] = field(default_factory=dict)
+
+    def read(self, batches: Iterable[pa.RecordBatch], language: Language) -> Look:
+        """Takes in records, and returns itself."""
+        read = Reader(language.name, language.options)
+        for batch in batches:
+            self.add(read(batch))
+        return self
+
+    def add(self, decoded: Decoded) -> None:
+        """Takes in what some records mean."""
+        for event in decoded.control:
+            if isinstance(event, SchemaChange):
+                self.changes.setdefault(identity(event), event)
+                if event.table:
+                    self.tables.add(f"{event.database}.{event.table}")
+        for batch in decoded.tables:
+            name = f"{batch.shape.database}.{batch.shape.table}"
+            self.tables.add(name)
+            if name == self.name:
+                for column in batch.shape.columns:
+                    _meet(self.columns, column)
+
+    def join(self, other: Look) -> None:
+        """Takes in what another look has seen."""
+        self.changes = other.changes | self.changes
+        self.tables |= other.tables
+        for column in other.columns.values():
+            _meet(self.columns, column)
+
+    def known(self, language: Language) -> Known:
+        """What has been found."""
+        database, name = split_name(self.name)
+        changes = tuple(in_order(self.changes.values()))
+        defined, last = dict[str, Column](), None
+        for definitions in _learned(language, changes):
+            last = definitions.newest(database, name) or last
+            for column in last.columns if last is not None else ():
+                _meet(defined, column)
+        order = [c.name.lower() for c in last.columns] if last is not None else []
+        columns = [(self.columns | defined)[c] for c in dict.fromkeys([*order, *defined, *self.columns])]
+        keys = last.keys if last is not None else tuple(c.name for c in columns if c.key)
+        columns = [replace(c, key=c.name in keys) for c in columns]
+        table = Table(database, name, tuple(columns), keys) if columns else None
+        return Known(changes, frozenset(self.tables), table)
+
+
+def identity(event: SchemaChange) -> _Identity:
+    """What tells one schema change from another: every partition may show it."""
+    return event.commit_ts, event.database, event.ddl
+
+
+def in_order(changes: Iterable[SchemaChange]) -> list[SchemaChange]:
+    """Schema changes of any batches and partitions in the order in which they happened."""
+    return sorted(
+        changes, key=lambda e: (e.commit_ts or 0, e.place.topic, e.place.partition, e.place.offset, e.place.index or 0)
+    )
+
+
+def _learned(language: Language, changes: Iterable[SchemaChange]) -> Iterator[Definitions]:
+    """The definitions before the first of the changes, and after each."""
+    spoken = protocol(language.name)
+    definitions = Definitions(spoken, spoken.read_options(language.options))
+    yield definitions
+    for event in changes:
+        definitions.put(Decoded(control=[event]))
+        yield definitions
+
+
+def _last(many: Iterator[Definitions]) -> Definitions:
+    *_, last = many
+    return last
+
+
+def _meet(columns: dict[str, Column], column: Column) -> None:
+    before = columns.get(column.name.lower())
+    kind = column.type if before is None else widen(before.type, column.type)
+    key = column.key if before is None or column.key else before.key
+    columns[column.name.lower()] = Column(column.name, kind, key=key)

@@ -1,0 +1,120 @@
+"""The options of a read: those of this package, and the protocol's by the producer's own names.
+
+Spark compares option names without regard to case, and keyword arguments of Python have no `-` and no `.`: so does this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from changefeed.errors import ConfigError, unknown_name
+from changefeed.protocols import option_values, protocol
+from changefeed.stages.transcode import Language
+
+
+class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
+    """What is read of a log, and how it is shown."""
+
+    path: Annotated[str | None, Meta(description="a log, or a pattern such as `history/*.jsonl.gz`")] = None
+    protocol: Annotated[str | None, Meta(description="name of the protocol; without it, the records as they are")] = (
+        None
+    )
+    table: Annotated[
+        str | None, Meta(description="`database.table`; without it, all tables with images as VARIANT")
+    ] = None
+    before: Annotated[bool, Meta(description="add `_before`, the image before the change, to a table's columns")] = (
+        False
+    )
+    dead_letters: Annotated[
+        Literal["fail", "rows"],
+        Meta(description="stop at a record that cannot be decoded, or make it a row with a `_dead_letter`"),
+    ] = "fail"
+    irregular: Annotated[
+        Literal["null", "keep", "fail"],
+        Meta(description="a value that its column cannot hold: NULL; NULL and its text in `_irregular`; or stop"),
+    ] = "null"
+    schema_records: Annotated[
+        int, Meta(description="a table's columns are taken from this many records of each log", ge=0)
+    ] = 100_000
+
+    def language(self, own: Mapping[str, Any]) -> Language:
+        """The protocol with its options."""
+        if self.protocol is None:
+            raise ConfigError("changefeed: option `protocol` is missing: which protocol are the records in?")
+        return Language(self.protocol, dict(own))
+
+
+class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
+    """What is written to a log."""
+
+    path: Annotated[str, Meta(description="the folder of the log")]
+    protocol: Annotated[str, Meta(description="name of the protocol to write")]
+    table: Annotated[str | None, Meta(description="`database.table` that the rows are of; without it, all tables")] = (
+        None
+    )
+    default_topic: Annotated[str, Meta(description="topic of the records of rows without a position")] = "changefeed"
+    keys: Annotated[
+        str | None,
+        Meta(
+            description="columns that identify a table's rows, with commas between, where the columns' metadata do not"
+        ),
+    ] = None
+
+
+_OWN = ReadOptions.__struct_encode_fields__
+
+
+def read_options(said: Mapping[str, Any]) -> tuple[ReadOptions, dict[str, Any]]:
+    """The options of a read, and those of its protocol.
+
+    Raises:
+        ConfigError: an option is unknown, or its value does not fit.
+    """
+    name = next((value for option, value in said.items() if _plain(option) == "protocol"), None)
+    own, others = split(said, name, _OWN)
+    return option_values.read("changefeed", ReadOptions, own), others
+
+
+def write_options(said: Mapping[str, Any]) -> tuple[WriteOptions, dict[str, Any]]:
+    """The options of a write, and those of its protocol.
+
+    Raises:
+        ConfigError: an option is unknown or missing, or its value does not fit.
+    """
+    name = next((value for option, value in said.items() if _plain(option) == "protocol"), None)
+    own, others = split(said, name, WriteOptions.__struct_encode_fields__)
+    for needed in ("path", "protocol"):
+        if needed not in own:
+            raise ConfigError(f"changefeed: option {needed} is missing")
+    return option_values.read("changefeed", WriteOptions, own), others
+
+
+def split(said: Mapping[str, Any], name: str | None, own: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options in two parts: those among `own`, and those of the protocol; by their own names.
+
+    Raises:
+        ConfigError: an option is neither.
+    """
+    spoken = protocol(name).options.__struct_encode_fields__ if name is not None else ()
+    known, found = {_plain(option): option for option in (*spoken, *own)}, dict[str, Any]()
+    for option, value in said.items():
+        if _plain(option).startswith("kafka_") or _plain(option) in ("subscribe", "subscribepattern"):
+            raise ConfigError(
+                f"changefeed: option {option}: topics are read by Spark's own connector. Use "
+                'changefeed.spark.decode(spark.readStream.format("kafka")….load(), "<protocol>")'
+            )
+        if _plain(option) not in known:
+            where = f"option of changefeed and {name}" if name else "option of changefeed"
+            raise unknown_name(where, option, known.values())
+        if value is not None:
+            found[known[_plain(option)]] = value
+    mine = set(own)
+    return {n: v for n, v in found.items() if n in mine}, {n: v for n, v in found.items() if n not in mine}
+
+
+def _plain(option: str) -> str:
+    return option.lower().replace("-", "_").replace(".", "_")

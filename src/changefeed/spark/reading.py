@@ -1,0 +1,164 @@
+"""From records to rows of either shape: what runs in the tasks, for the data source and for `decode` alike.
+
+records ─▶ Reader ─▶ definitions of the log's DDL ─▶ AllTables │ OneTable ─▶ Arrow batches
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from changefeed.errors import ConfigError, SchemaError
+from changefeed.frames.reshape import family
+from changefeed.frames.types import widen
+from changefeed.model.batch import Decoded
+from changefeed.model.definition import Table
+from changefeed.model.event import SchemaChange
+from changefeed.model.types import ColumnType
+from changefeed.protocols import protocol
+from changefeed.spark.known import Known, identity, in_order
+from changefeed.spark.options import ReadOptions
+from changefeed.spark.shapes import AllTables, OneTable
+from changefeed.spark.types import OWN, spark_schema, table_of
+from changefeed.stages.changes import Told
+from changefeed.stages.decode import Reader
+from changefeed.stages.transcode import Language
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How records become rows. It is shipped to the tasks.
+
+    Attributes:
+        language: the protocol and its options.
+        shape: of the rows.
+        known: of their tables.
+    """
+
+    language: Language
+    shape: AllTables | OneTable
+    known: Known = field(default_factory=Known)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+        return self.shape.schema
+
+    @property
+    def in_order(self) -> bool:
+        """Whether what a record means rests on records before it in its partition, beyond schema changes."""
+        can = protocol(self.language.name).capabilities
+        return can.fragments or can.undated
+
+    def start(self) -> Rows:
+        """A reading of some partitions, from records that rest on none before them."""
+        return Rows(self)
+
+
+def one_table(options: ReadOptions, known: Known, schema: StructType | None) -> OneTable:
+    """The shape of one table's changes.
+
+    Args:
+        options: of the read.
+        known: of the table.
+        schema: that the user gave; None for what the log tells.
+
+    Raises:
+        ConfigError: nothing is known of the table, or the schema lacks a column that an option needs.
+    """
+    assert options.table is not None
+    letters = options.dead_letters == "rows"
+    if schema is None:
+        return OneTable(_free(known.required(options.table)), options.before, options.irregular, letters)
+    names = {name.lower() for name in schema.names}
+    if letters and "_dead_letter" not in names:
+        raise ConfigError("changefeed: dead-letters is `rows`, and the schema has no column `_dead_letter` for them")
+    table, irregular = table_of(options.table, schema), options.irregular
+    if irregular == "keep" and "_irregular" not in names:
+        raise ConfigError("changefeed: irregular is `keep`, and the schema has no column `_irregular` for the texts")
+    shape = OneTable(table, "_before" in names, irregular, letters, strict=False, wanted=tuple(schema.names))
+    for own, user in zip(spark_schema(shape.schema), schema, strict=True):
+        if (wanted := own.dataType.simpleString()) != user.dataType.simpleString():
+            raise ConfigError(f"changefeed: column {user.name} of the schema must be {wanted}")
+    return shape
+
+
+def _free(table: Table) -> Table:
+    taken = [c.name for c in table.columns if c.name.lower() in OWN]
+    if taken:
+        raise ConfigError(
+            f"{table.database}.{table.name} has a column {taken[0]}, which is a name of this package's own: give the columns "
+            "that you want as a schema"
+        )
+    return table
+
+
+class Rows:
+    """Reads records in their order, a batch at a time, where it is called."""
+
+    def __init__(self, reading: Reading, latest: dict[str, dict[int, int]] | None = None) -> None:
+        language = reading.language
+        self._language = language
+        self._read = Reader(language.name, language.options, latest or {})
+        self._definitions = reading.known.definitions(language)
+        self._seen = {identity(event) for event in reading.known.changes}
+        self._shape = reading.shape
+        if isinstance(self._shape, OneTable):
+            self._shape = replace(self._shape, redefine=Told(language.name, language.options).redefine())
+
+    def decode(self, records: pa.RecordBatch) -> Decoded:
+        """What the records mean; the rows of one table under its definitions."""
+        decoded = self._read(records)
+        if not isinstance(self._shape, OneTable):
+            return decoded
+        table = self._shape.table
+        changes = [e for e in decoded.control if isinstance(e, SchemaChange) and identity(e) not in self._seen]
+        for event in in_order(changes):
+            before = self._definitions.newest(table.database, table.name)
+            self._definitions.put(Decoded(control=[event]))
+            self._seen.add(identity(event))
+            _check_types(table, before, self._definitions.newest(table.database, table.name), event)
+        return self._definitions.put(decoded)
+
+    def rows(self, decoded: Decoded) -> Iterator[pa.RecordBatch]:
+        """The rows of the result."""
+        return self._shape.batches(decoded)
+
+    def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of all these records."""
+        for records in batches:
+            yield from self.rows(self.decode(records))
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """Where nothing follows: records that wait for their remainder are dead letters."""
+        return self._shape.batches(Decoded(dead=self._read.unfinished()))
+
+    def waiting(self) -> pa.RecordBatch:
+        """The records that wait for their remainder."""
+        return self._read.waiting()
+
+
+def _check_types(table: Table, before: Table | None, after: Table | None, event: SchemaChange) -> None:
+    """Refuses a schema change by which values of a column mean something else, and which other tasks have not seen."""
+    if after is None:
+        return
+    for column in after.columns:
+        old = before.column(column.name) if before is not None else None
+        pinned = table.column(column.name)
+        if pinned is not None and (old is None or old.type != column.type) and not _holds(pinned.type, column.type):
+            raise SchemaError(
+                f"{table.database}.{table.name}.{column.name} becomes {column.type} at {event.place}, which this read has not "
+                "known from its start. Start again: schema changes are taken from the log then, from the first "
+                "`schema-records` of it"
+            )
+
+
+def _holds(pinned: ColumnType, other: ColumnType) -> bool:
+    """Whether values of the other type are the same in a column of this one, wherever they are read."""
+    return family(pinned) == family(other) and widen(pinned, other) == pinned

@@ -1,0 +1,288 @@
+"""The data source over record logs: `spark.read.format("changefeed")`, `spark.readStream.format("changefeed")`.
+
+Rule 1. A read is planned once: files are listed, whole records are counted, and of a table's columns the log tells
+        (`known.py`). Tasks read slices of the files and decode them; rows come as Arrow batches, in the order of a slice.
+Rule 2. Where what a record means rests on those before it in its partition (`Reading.in_order`), no log is cut in slices. A
+        few tasks read all files in the order of their names, each for topic partitions of its own.
+Rule 3. An offset of a stream is how far each file has been read, in whole records and bytes: nothing else is in the
+        checkpoint. A batch goes to the end of all that is there when it is planned. A log may grow, not become shorter.
+Rule 4. A batch of a stream that begins within its logs and is of rule 2 first reads what lies before, and shows nothing of
+        it: then it has what waits for its remainder. Exact, and the more expensive the longer the logs are. What lay in a log
+        that was deleted since is not had: delete a log when whole rows end in it.
+Rule 5. Where a batch read ends, records that wait for their remainder are dead letters; where a batch of a stream ends, they
+        come with a later one.
+
+Spark 4.1 asks the sources written in Python for no limit, so a batch has all that is new: its tasks stream it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import datasource
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+
+from changefeed import record_log
+from changefeed.errors import ConfigError, SourceError
+from changefeed.frames import slices
+from changefeed.frames.slices import Slice
+from changefeed.model.batch import RECORDS
+from changefeed.sources.files.reader import Cursors, Progress, logs, read_token, write_token
+from changefeed.spark.known import Known, Look, split_name
+from changefeed.spark.log_writer import LogWriter
+from changefeed.spark.options import ReadOptions, read_options, write_options
+from changefeed.spark.reading import Reading, one_table
+from changefeed.spark.shapes import AllTables
+from changefeed.spark.types import spark_schema
+from changefeed.spark.writing import writing
+from changefeed.stages.transcode import Language
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+_SLICE = 10_000  # records a task reads at least
+_SLICES = 8  # of one log, at most
+_READERS = 4  # of all logs together, where none is cut
+
+
+class DataSource(datasource.DataSource):
+    """The format `changefeed`; options are those of `ReadOptions` and `WriteOptions`.
+
+    Register it with `spark.dataSource.register(changefeed.spark.DataSource)`.
+    """
+
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
+        self._said = dict(options)
+        self._known: Known | None = None
+        self._own_schema = False  # Spark pickles the object after it has asked for the schema
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "changefeed"
+
+    def schema(self) -> StructType:
+        """The columns of the result; of a table, its own as the log tells them."""
+        self._own_schema = True
+        reading = self._reading(None)
+        return spark_schema(RECORDS if reading is None else reading.schema)
+
+    def reader(self, schema: StructType) -> Reader:
+        """The reader of what is there now."""
+        return Reader(Logs(self._path()), self._reading(self._given(schema)))
+
+    def streamReader(self, schema: StructType) -> StreamReader:  # Spark's name
+        """The reader of a stream."""
+        return StreamReader(Logs(self._path()), self._reading(self._given(schema)))
+
+    def writer(self, schema: StructType, overwrite: bool) -> LogWriter:
+        """The writer of a folder of record logs."""
+        if overwrite:
+            raise ConfigError("changefeed: a log is never replaced: write with mode `append`, to a folder of its own")
+        options, own = write_options(self._said)
+        if options.keys is not None and options.table is None:
+            raise ConfigError("changefeed: option keys is for the rows of one table, which the option table names")
+        keys = {str(options.table): tuple(options.keys.split(","))} if options.keys is not None else {}
+        language = Language(options.protocol, own)
+        return LogWriter(_local(options.path), writing(language, options.table, schema, options.default_topic, keys))
+
+    def _given(self, schema: StructType) -> StructType | None:
+        """The schema if the user gave it."""
+        return None if self._own_schema else schema
+
+    def _path(self) -> str:
+        path = read_options(self._said)[0].path
+        if path is None:
+            raise ConfigError("changefeed: no path: load a log or a pattern, as .load('history/*.jsonl.gz')")
+        return _local(path)
+
+    def _reading(self, schema: StructType | None) -> Reading | None:
+        """How the records are read; None for the records themselves.
+
+        Args:
+            schema: that the user gave; None for what the log tells.
+        """
+        options, own = read_options(self._said)
+        if options.protocol is None and options.table is None:
+            return None
+        language = options.language(own)
+        letters = options.dead_letters == "rows"
+        if options.table is None:
+            return Reading(language, AllTables(letters))
+        known = self._look(language, options)
+        return Reading(language, one_table(options, known, schema), known)
+
+    def _look(self, language: Any, options: ReadOptions) -> Known:
+        if self._known is None:
+            assert options.table is not None
+            split_name(options.table)
+            records = Logs(self._path()).first(options.schema_records)
+            self._known = Look(options.table).read(records, language).known(language)
+        return self._known
+
+
+def _local(path: str) -> str:
+    path = path.removeprefix("file://").removeprefix("file:")
+    if "://" in path:
+        raise ConfigError(
+            f"changefeed: path {path} is a URL, and logs lie in folders: copy or mount it where every machine of the cluster "
+            "sees it under one path"
+        )
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """The record logs that a pattern names."""
+
+    pattern: str
+
+    def ends(self) -> Cursors:
+        """Where each of them ends now.
+
+        Raises:
+            SourceError: a log cannot be read.
+        """
+        return Progress(self.pattern, write_token({}), None).everything()
+
+    def first(self, limit: int) -> Iterator[pa.RecordBatch]:
+        """The first records of each log.
+
+        Raises:
+            SourceError: there is no log.
+        """
+        found = logs(self.pattern)
+        if not found:
+            raise SourceError(f"changefeed: no record log matches {self.pattern}")
+        for path in found:
+            yield from record_log.read(path, batch_size=10_000, stop=record_log.advance(path, limit=limit).records)
+
+
+@dataclass
+class Piece(InputPartition):
+    """What one task reads.
+
+    Attributes:
+        slices: whose records are shown.
+        before: those that lie before them.
+        share: the number of this task, and of how many; of their partitions it has those that are its own.
+    """
+
+    slices: list[Slice]
+    before: list[Slice] = field(default_factory=list)
+    share: tuple[int, int] | None = None
+
+    def records(self, some: Sequence[Slice]) -> Iterator[pa.RecordBatch]:
+        """The records of these slices that are the task's."""
+        if self.share is None:
+            return slices.read([slices.pack(some)])
+        number, of = self.share
+        return slices.read_share(some, of)([pa.record_batch([pa.array([number])], ["share"])]) if some else iter(())
+
+
+def pieces(start: Cursors, end: Cursors, *, whole: bool) -> list[InputPartition]:
+    """What lies between two offsets, for the tasks.
+
+    Args:
+        start: path -> where the log has been read to.
+        end: path -> where to read it to.
+        whole: whether logs are not to be cut.
+    """
+    news = {path: (start.get(path, record_log.START), last) for path, last in sorted(end.items())}
+    news = {path: (first, last) for path, (first, last) in news.items() if first.records < last.records}
+    if whole:
+        before = [
+            Slice(path, stop=place.records) for path, place in sorted(start.items()) if path in end and place.records
+        ]
+        fresh = [
+            Slice(path, first.records, first.bytes, first.records, last.records) for path, (first, last) in news.items()
+        ]
+        return [Piece(fresh, before, (number, _READERS)) for number in range(_READERS)] if fresh else []
+    found: list[InputPartition] = []
+    for path, (first, last) in news.items():
+        step = max(_SLICE, -(-(last.records - first.records) // _SLICES))
+        for at in range(first.records, last.records, step):
+            found.append(Piece([Slice(path, first.records, first.bytes, at, min(last.records, at + step))]))
+    return found
+
+
+def read_piece(piece: Piece, reading: Reading | None, *, ends: bool) -> Iterator[pa.RecordBatch]:
+    """The rows of one task; `ends` where nothing follows."""
+    if reading is None:
+        yield from piece.records(piece.slices)
+        return
+    rows = reading.start()
+    for records in piece.records(piece.before):
+        rows.decode(records)
+    yield from rows.read(piece.records(piece.slices))
+    if ends:
+        yield from rows.finish()
+
+
+class Reader(DataSourceReader):
+    """Reads what is there when it is planned."""
+
+    def __init__(self, found: Logs, reading: Reading | None) -> None:
+        self._logs, self._reading = found, reading
+
+    def partitions(self) -> list[InputPartition]:
+        """What each task reads."""
+        ends = self._logs.ends()
+        if not ends and not logs(self._logs.pattern):
+            raise SourceError(f"changefeed: no record log matches {self._logs.pattern}")
+        return pieces({}, ends, whole=_whole(self._reading)) or [Piece([])]
+
+    def read(self, partition: Piece) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        """The rows of a task."""
+        return read_piece(partition, self._reading, ends=True)
+
+
+class StreamReader(DataSourceStreamReader):
+    """Plans batches on the driver, and reads them in tasks."""
+
+    def __init__(self, found: Logs, reading: Reading | None) -> None:
+        self._logs, self._reading = found, reading
+        self._progress: Progress | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # Spark's name
+        """Before the first record of every log."""
+        return _offset({})
+
+    def latestOffset(self) -> dict[str, Any]:  # Spark's name
+        """Behind the last whole record of every log that is there."""
+        if self._progress is None:  # which remembers sizes, so that only what is new is counted
+            self._progress = Progress(self._logs.pattern, write_token({}), None)
+        return _offset(self._progress.everything())
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """What the tasks of one batch read.
+
+        Raises:
+            SourceError: a log has become shorter.
+        """
+        first, last = (read_token(json.dumps(offset)) for offset in (start, end))
+        for path, place in last.items():
+            if (known := first.get(path, record_log.START)).records > place.records:
+                raise SourceError(
+                    f"{path} has become shorter: {known.records:,} records of it have been read. A log may grow, not be "
+                    "replaced: restore it, or give what is new a name of its own"
+                )
+        return pieces(first, last, whole=_whole(self._reading))
+
+    def read(self, partition: Piece) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        """The rows of a task."""
+        return read_piece(partition, self._reading, ends=False)
+
+
+def _whole(reading: Reading | None) -> bool:
+    return reading is not None and reading.in_order
+
+
+def _offset(cursors: Cursors) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(write_token(cursors))
+    return found

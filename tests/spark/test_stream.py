@@ -1,0 +1,108 @@
+"""A stream over record logs: each change once, however logs grow, batches end, and the query is stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from changefeed import record_log
+from changefeed.sources.files.reader import read_token
+from changefeed.spark.source import Logs, Piece, StreamReader, pieces
+from tests.spark.shop import LOGS, OPEN, SPLIT, Log, Row, changes, in_order, shown
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Stopped(Exception):
+    """The batch is not done."""
+
+
+def follow(frame: DataFrame, checkpoint: Path, *, fails: bool = False) -> list[Row]:
+    """The rows of the batches up to all that is there; of a batch that fails, none."""
+    found: list[Row] = []
+
+    def on_batch(batch: DataFrame, number: int) -> None:
+        rows = shown(batch)
+        if fails:
+            raise Stopped
+        found.extend(rows)
+
+    query = frame.writeStream.foreachBatch(on_batch).option("checkpointLocation", str(checkpoint))
+    running = query.trigger(availableNow=True).start()
+    try:
+        running.awaitTermination(240)
+    except Exception:
+        if not fails:
+            raise
+    running.stop()
+    return found
+
+
+def grow(log: Path, whole: Path, share: float) -> None:
+    """Lets a plain log have this share of its bytes: the last line may be a part of one."""
+    data = whole.read_bytes()
+    log.write_bytes(data[: int(len(data) * share)])
+
+
+@pytest.mark.parametrize("log", [OPEN, SPLIT], ids=str)
+def test_a_log_that_grows_and_new_ones_come_once_over_restarts(log: Log, spark: SparkSession, tmp_path: Path) -> None:
+    """`tencent-dts` has rows in several records, which batches cut."""
+    records, logs = log.records(), tmp_path / "logs"
+    logs.mkdir()
+    half = len(records) // 2
+    for name, part in (("first", records.slice(0, half)), ("second", records.slice(half))):
+        record_log.write(tmp_path / f"{name}.jsonl", [part])
+    log.reader(spark)
+
+    def read(**said: Any) -> list[Row]:
+        reader = spark.readStream.format("changefeed").options(protocol=log.protocol, **log.options)
+        return follow(reader.load(f"{logs}/*.jsonl"), tmp_path / "checkpoint", **said)
+
+    grow(logs / "a.jsonl", tmp_path / "first.jsonl", 0.6)
+    found = read()
+    assert len(found) > 0
+    grow(logs / "a.jsonl", tmp_path / "first.jsonl", 1)
+    assert read(fails=True) == []
+    grow(logs / "b.jsonl", tmp_path / "second.jsonl", 0.3)
+    found += read()
+    grow(logs / "b.jsonl", tmp_path / "second.jsonl", 1)
+    found += read()
+    assert read() == []
+    wanted = changes(log)
+    for row in wanted:
+        row["commit_time"] = row["commit_time"] and row["commit_time"].timestamp()
+    assert in_order(found) == wanted
+
+
+@pytest.mark.parametrize("log", LOGS[2:8:3], ids=str)
+def test_a_stream_has_what_a_batch_has(log: Log, spark: SparkSession, tmp_path: Path) -> None:
+    batch = shown(log.reader(spark).load(str(log.path)))
+    stream = spark.readStream.format("changefeed").options(protocol=log.protocol, **log.options).load(str(log.path))
+    assert follow(stream, tmp_path) == batch
+
+
+def test_a_log_that_became_shorter_is_refused() -> None:
+    reader = StreamReader(Logs("unused"), None)
+    with pytest.raises(Exception) as caught:
+        reader.partitions({"files": {"a.jsonl": [7, 70]}}, {"files": {"a.jsonl": [6, 60]}})
+    assert str(caught.value) == (
+        "a.jsonl has become shorter: 7 records of it have been read. A log may grow, not be replaced: restore it, or give what "
+        "is new a name of its own"
+    )
+
+
+def test_logs_are_cut_where_records_need_none_before_them() -> None:
+    start = read_token('{"files":{"a":[5,50],"b":[9,90]}}')
+    end = read_token('{"files":{"a":[100005,5000],"b":[9,90],"c":[3,0]}}')
+    cut = [piece for piece in pieces(start, end, whole=False) if isinstance(piece, Piece)]
+    assert [(s.path, s.bytes, s.start, s.stop) for piece in cut for s in piece.slices] == [
+        *(("a", 50, 5 + n * 12500, 5 + (n + 1) * 12500) for n in range(8)),
+        ("c", 0, 0, 3),
+    ]
+    whole = [piece for piece in pieces(start, end, whole=True) if isinstance(piece, Piece)]
+    assert [piece.share for piece in whole] == [(n, 4) for n in range(4)]
+    assert [(s.path, s.start, s.stop) for s in whole[0].slices] == [("a", 5, 100005), ("c", 0, 3)]
+    assert [(s.path, s.start, s.stop) for s in whole[0].before] == [("a", 0, 5), ("b", 0, 9)]
