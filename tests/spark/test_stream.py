@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from changefeed import record_log
-from changefeed.sources.files.reader import read_token
+from changefeed.sources.files.reader import read_offset
 from changefeed.spark.source import Logs, Piece, StreamReader, pieces
 from tests.spark.shop import LOGS, OPEN, SPLIT, Log, Row, changes, in_order, shown
 
@@ -95,8 +95,8 @@ def test_a_log_that_became_shorter_is_refused() -> None:
 
 
 def test_logs_are_cut_where_records_need_none_before_them() -> None:
-    start = read_token('{"files":{"a":[5,50],"b":[9,90]}}')
-    end = read_token('{"files":{"a":[100005,5000],"b":[9,90],"c":[3,0]}}')
+    start = read_offset('{"files":{"a":[5,50],"b":[9,90]}}')
+    end = read_offset('{"files":{"a":[100005,5000],"b":[9,90],"c":[3,0]}}')
     cut = [piece for piece in pieces(start, end, whole=False) if isinstance(piece, Piece)]
     assert [(s.path, s.bytes, s.start, s.stop) for piece in cut for s in piece.slices] == [
         *(("a", 50, 5 + n * 12500, 5 + (n + 1) * 12500) for n in range(8)),

@@ -23,7 +23,7 @@ from changefeed.spark.known import Known, identity, in_order
 from changefeed.spark.options import ReadOptions
 from changefeed.spark.shapes import AllTables, OneTable
 from changefeed.spark.types import OWN, spark_schema, table_of
-from changefeed.stages.changes import Told
+from changefeed.stages.changes import Redefinition
 from changefeed.stages.decode import Reader
 from changefeed.stages.transcode import Language
 
@@ -110,7 +110,7 @@ class Rows:
         self._seen = {identity(event) for event in reading.known.changes}
         self._shape = reading.shape
         if isinstance(self._shape, OneTable):
-            self._shape = replace(self._shape, redefine=Told(language.name, language.options).redefine())
+            self._shape = replace(self._shape, redefine=Redefinition(language.name, language.options).redefine())
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
         """What the records mean; the rows of one table under its definitions."""

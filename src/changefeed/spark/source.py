@@ -31,7 +31,7 @@ from changefeed.errors import ConfigError, SourceError
 from changefeed.frames import slices
 from changefeed.frames.slices import Slice
 from changefeed.model.batch import RECORDS
-from changefeed.sources.files.reader import Cursors, Progress, logs, read_token, write_token
+from changefeed.sources.files.reader import Cursors, Progress, logs, read_offset, write_offset
 from changefeed.spark.known import Known, Look, split_name
 from changefeed.spark.log_writer import LogWriter
 from changefeed.spark.options import ReadOptions, read_options, write_options
@@ -148,7 +148,7 @@ class Logs:
         Raises:
             SourceError: a log cannot be read.
         """
-        return Progress(self.pattern, write_token({}), None).everything()
+        return Progress(self.pattern, write_offset({}), None).everything()
 
     def first(self, limit: int) -> Iterator[pa.RecordBatch]:
         """The first records of each log.
@@ -256,7 +256,7 @@ class StreamReader(DataSourceStreamReader):
     def latestOffset(self) -> dict[str, Any]:  # Spark's name
         """Behind the last whole record of every log that is there."""
         if self._progress is None:  # which remembers sizes, so that only what is new is counted
-            self._progress = Progress(self._logs.pattern, write_token({}), None)
+            self._progress = Progress(self._logs.pattern, write_offset({}), None)
         return _offset(self._progress.everything())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
@@ -265,7 +265,7 @@ class StreamReader(DataSourceStreamReader):
         Raises:
             SourceError: a log has become shorter.
         """
-        first, last = (read_token(json.dumps(offset)) for offset in (start, end))
+        first, last = (read_offset(json.dumps(offset)) for offset in (start, end))
         for path, place in last.items():
             if (known := first.get(path, record_log.START)).records > place.records:
                 raise SourceError(
@@ -284,5 +284,5 @@ def _whole(reading: Reading | None) -> bool:
 
 
 def _offset(cursors: Cursors) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(write_token(cursors))
+    found: dict[str, Any] = json.loads(write_offset(cursors))
     return found
