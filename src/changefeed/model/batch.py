@@ -22,15 +22,20 @@ A table batch is one shape and one Arrow record batch, a row a change:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from changefeed.errors import ConfigError, MissingExtraError
 from changefeed.model.event import Control, DeadLetter
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape
+
+if TYPE_CHECKING:
+    from changefeed.model.change import Event, RowChange
 
 TRANSACTION = pa.struct([("id", pa.string()), ("order", pa.int64()), ("table_order", pa.int64())])
 IRREGULAR = pa.map_(pa.string(), pa.binary())
@@ -83,14 +88,79 @@ class TableBatch:
     def __len__(self) -> int:
         return int(self.rows.num_rows)
 
+    @property
+    def name(self) -> str:
+        """The table, as `database.table`."""
+        return f"{self.shape.database}.{self.shape.table}"
+
+    def changes(self) -> Iterator[RowChange]:
+        """The changes one by one, as Python values."""
+        from changefeed.model.change import changes
+
+        return changes(self)
+
+    def to_arrow(self) -> pa.Table:
+        """A plain table, one row a change: `_op`, `_commit_ts`, `_commit_time`, `_position`, then the table's columns.
+
+        The columns have the values after the change; before it, for a delete. Both images are in `rows`.
+        """
+        from changefeed.model.flat import flat
+
+        return flat(self.rows, self.shape.columns)
+
+    def to_pandas(self) -> Any:
+        """The table of `to_arrow` as a `pandas.DataFrame`, in Arrow types: integers stay integers beside NULL.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        try:
+            pandas = import_module("pandas")  # by name: the core needs none of these
+        except ImportError as error:
+            raise MissingExtraError("to_pandas()", "spark") from error
+        return self.to_arrow().to_pandas(types_mapper=pandas.ArrowDtype)
+
+    def to_polars(self) -> Any:
+        """The table of `to_arrow` as a `polars.DataFrame`.
+
+        Raises:
+            ConfigError: polars is not installed.
+        """
+        try:
+            polars = import_module("polars")
+        except ImportError as error:
+            raise ConfigError("to_polars() needs a package that is not installed: pip install polars") from error
+        return polars.from_arrow(self.to_arrow())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The table of `to_arrow` for any library that reads Arrow: `polars.DataFrame(batch)`, DuckDB."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What a batch of records meant. Nothing is sorted; `(record, index)` orders it."""
+    """Events of a batch of records. Nothing is sorted; `(record, index)` orders it, and `events` gives that order.
+
+    Attributes:
+        tables: changes of rows, in columns.
+        control: schema changes, resolved events, transaction marks and heartbeats.
+        dead: records, or messages of one, that could not be decoded.
+    """
 
     tables: list[TableBatch] = field(default_factory=list)
     control: list[Control] = field(default_factory=list)
     dead: list[DeadLetter] = field(default_factory=list)
+
+    @property
+    def dead_letters(self) -> list[DeadLetter]:
+        """Records, or messages of one, that could not be decoded: `dead` under its full name."""
+        return self.dead
+
+    def events(self) -> list[Event]:
+        """All events in order, one by one, as Python values; dead letters are among them."""
+        from changefeed.model.change import events
+
+        return events(self)
 
 
 class BatchBuilder:

@@ -1,13 +1,19 @@
-"""Change events that are not rows, and dead letters. Rows travel in columns: see `batch.py`."""
+"""Change events that are not rows, and dead letters. Rows travel in columns: see `batch.py`, and one by one: `change.py`.
+
+`str(event)` is the line that `changefeed decode` prints for it.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from changefeed.model.position import Place
+from changefeed.model.position import Place, Position
 from changefeed.model.table import Column
 
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 OPS = ("insert", "update", "delete", "read", "upsert")
 
 
@@ -23,9 +29,37 @@ class Instant:
     us: int
     digits: int
 
+    @property
+    def datetime(self) -> dt.datetime:
+        """The time as Python has it, in UTC."""
+        return _EPOCH + dt.timedelta(microseconds=self.us)
+
+    def __str__(self) -> str:
+        return self.datetime.isoformat(timespec=_TIMESPECS[self.digits]).replace("+00:00", "Z")
+
+
+_TIMESPECS = {0: "seconds", 3: "milliseconds", 6: "microseconds"}
+
+
+class _Event:
+    """What all events but rows have in common."""
+
+    __slots__ = ()
+
+    @property
+    def position(self) -> Position:
+        """Where the event lies."""
+        place: Position = self.place  # type: ignore[attr-defined]  # each subclass has it
+        return place
+
+    def __str__(self) -> str:
+        from changefeed.model.text import describe, event_line
+
+        return describe(json.loads(event_line(self)))  # type: ignore[arg-type]  # of one of the subclasses
+
 
 @dataclass(frozen=True, slots=True)
-class SchemaChange:
+class SchemaChange(_Event):
     """DDL.
 
     Attributes:
@@ -49,7 +83,7 @@ class SchemaChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(_Event):
     """The promise that no later event of the partition has a commit_ts at or below this one."""
 
     commit_ts: int
@@ -59,7 +93,7 @@ class Resolved:
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionMark:
+class TransactionMark(_Event):
     """A transaction begins or ends. `status` is `begin` or `end`, `tables` maps names to event counts."""
 
     status: str
@@ -72,7 +106,7 @@ class TransactionMark:
 
 
 @dataclass(frozen=True, slots=True)
-class Heartbeat:
+class Heartbeat(_Event):
     """The producer lives.
 
     Attributes:
@@ -89,7 +123,7 @@ Control = SchemaChange | Resolved | TransactionMark | Heartbeat
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetter:
+class DeadLetter(_Event):
     """A record, or one message of it, that could not be decoded; nothing of it has been used.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Where a change event lies: its record, and its place in the record."""
+"""Where a change event lies: its record, and which event of the record it is."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _PLACE = re.compile(r"([^:]*):(\d{1,10}):(\d{1,19})(?::(\d{1,10}))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The place of one change event.
+class Position:
+    """The position of one change event; as text `topic:partition:offset`, with `:index` where the record has several.
 
     Attributes:
         topic, partition, offset: of the record, as in Kafka.
@@ -33,8 +33,8 @@ class Place:
         return where if self.index is None else f"{where}:{self.index}"
 
     @classmethod
-    def parse(cls, text: str, record: int = 0) -> Place:
-        """The place that `topic:partition:offset[:index]` names.
+    def parse(cls, text: str, record: int = 0) -> Position:
+        """The position that `topic:partition:offset[:index]` names.
 
         Raises:
             ConfigError: the text has another form.
@@ -44,3 +44,6 @@ class Place:
             raise ConfigError(f"{text!r} is not a position: expected topic:partition:offset, with or without :index")
         topic, partition, offset, index = found.groups()
         return cls(topic, int(partition), int(offset), None if index is None else int(index), record)
+
+
+Place = Position  # as the code below the front door calls it

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from changefeed.model import text
+from changefeed.model import change, text
 from tests.protocols.conformance.cases import (
     Case,
     History,
@@ -43,6 +43,11 @@ def test_vector_is_written_from_its_canonical_text(case: Case) -> None:
     assert encode(case, list(text.parse(case.events))) == bytes_of(case.records)
 
 
+@pytest.mark.parametrize("case", ENCODED, ids=str)
+def test_vector_is_written_from_its_events_as_python_values(case: Case) -> None:
+    assert encode(case, list(change.decoded(change.events(decode(case))))) == bytes_of(case.records)
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_kernel_reads_the_vector_as_the_reference_does(case: Case) -> None:
     twin = compiled(case)
@@ -64,6 +69,11 @@ def test_history_is_written_as_it_was_read(history: History) -> None:
 @pytest.mark.parametrize("history", HISTORIES, ids=str)
 def test_history_is_written_from_its_canonical_text(history: History) -> None:
     assert encode(history, list(text.parse(events_of(history)))) == bytes_of(history.records)
+
+
+@pytest.mark.parametrize("history", HISTORIES, ids=str)
+def test_history_is_written_from_its_events_as_python_values(history: History) -> None:
+    assert encode(history, list(change.decoded(change.events(decode(history))))) == bytes_of(history.records)
 
 
 @pytest.mark.parametrize("history", HISTORIES, ids=str)

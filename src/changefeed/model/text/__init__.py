@@ -17,6 +17,6 @@ Rule 5. Text written by hand may leave out what it does not know, and the shape:
 
 from changefeed.model.text.describe import describe
 from changefeed.model.text.read import parse
-from changefeed.model.text.write import lines
+from changefeed.model.text.write import event_line, lines
 
-__all__ = ["describe", "lines", "parse"]
+__all__ = ["describe", "event_line", "lines", "parse"]

@@ -168,6 +168,11 @@ def _columns(columns: tuple[Column, ...] | None) -> list[dict[str, Any]] | None:
     return described
 
 
+def event_line(event: Control | DeadLetter) -> str:
+    """The line of an event that is not a row."""
+    return dead_line(event) if isinstance(event, DeadLetter) else control_line(event)
+
+
 def control_line(event: Control) -> str:
     """The line of a change event that is not a row."""
     time, position, origin = _instant(event.commit_time), str(event.place), event.origin or None

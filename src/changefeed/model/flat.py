@@ -1,0 +1,52 @@
+"""A table batch as a plain table: one row a change, one column a column, with what is known of the change in front.
+
+    _op          string      insert, update, delete, read or upsert
+    _commit_ts   uint64      the upstream's ordering number; NULL where there is none
+    _commit_time timestamp   in UTC; NULL where it is unknown
+    _position    string      topic:partition:offset, with :index where the record has several events
+    …            …           the row after the change; before it, for a delete. NULL too where the image has no such column
+
+The Arrow types are those of `types.py`; a field's metadata holds the MySQL type.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changefeed.model.table import Column, image_type
+
+
+def flat(rows: pa.RecordBatch, columns: tuple[Column, ...]) -> pa.Table:
+    """The plain table of a table batch's rows.
+
+    Args:
+        rows: with the columns drawn in `batch.py`.
+        columns: of the table.
+    """
+    after, before = rows.column("after"), rows.column("before")
+    has_after = after.is_valid()
+    new, old = _cells(after), _cells(before)
+    fields, arrays = list(image_type(columns)), []
+    for f in fields:
+        none = pa.nulls(len(rows), f.type)
+        arrays.append(pc.if_else(has_after, new.get(f.name, none), old.get(f.name, none)))
+    head = {
+        "_op": rows.column("op"),
+        "_commit_ts": rows.column("commit_ts"),
+        "_commit_time": rows.column("commit_time"),
+        "_position": _positions(rows),
+    }
+    schema = pa.schema([*(pa.field(name, array.type) for name, array in head.items()), *fields])
+    return pa.Table.from_arrays([*head.values(), *arrays], schema=schema)
+
+
+def _cells(images: pa.StructArray) -> dict[str, pa.Array]:
+    return dict(zip((f.name for f in images.type), images.flatten(), strict=True))
+
+
+def _positions(rows: pa.RecordBatch) -> pa.Array:
+    parts = [rows.column(name).cast(pa.string()) for name in ("topic", "partition", "offset")]
+    record = pc.binary_join_element_wise(*parts, ":")
+    index = rows.column("index")
+    return pc.if_else(index.is_null(), record, pc.binary_join_element_wise(record, index.cast(pa.string()), ":"))
