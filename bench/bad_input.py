@@ -208,7 +208,7 @@ def measure(spark: SparkSession, folder: Path, good: int, bad: int, seed: int, *
     started = time.monotonic()
     run(definition, spark, once=True)
     seconds = time.monotonic() - started
-    counts = status(definition)["counts"]
+    counts = status(definition).to_dict()["counts"]
     counts["pending"] = counts["rows"] - counts["applied"] - counts["repeated"]
     letters = query(f"{own_folder(definition)}/dead_letters", "SELECT * FROM t")
     return {

@@ -152,7 +152,7 @@ def _measured(
     again.claim()
     store.__dict__.update(again.__dict__)
     latest = _cost(FileReader(LocalFolder(str(folder)), "test").latest, options.repeat)
-    own = _cost(lambda: status(pipeline, 1), options.repeat)  # type: ignore[arg-type]
+    own = _cost(lambda: status(pipeline, 1).to_dict(), options.repeat)  # type: ignore[arg-type]
     yaml = folder.parents[1] / "pipeline.yaml"
     yaml.write_text(
         "source: {type: files, path: x, protocol: ticdc-open}\nsink: {type: delta, path: .}\npipeline: {name: test}\n"

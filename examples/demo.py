@@ -2,12 +2,12 @@
 """A shop's history into Delta tables, on this machine, in about a minute: `make demo`.
 
 It runs the commands that you would type, then reads what they wrote with another Delta reader (the `deltalake` package,
-no Spark), and follows one order from the log into its table. Each run starts afresh.
+no Spark), and follows one order from the log into its table. Each run starts afresh. Of changefeed it uses the public names
+alone: `import changefeed as cf`.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -20,10 +20,7 @@ from deltalake import DeltaTable, QueryBuilder
 from rich.console import Console
 from rich.table import Table
 
-from changefeed import record_log
-from changefeed.model import text
-from changefeed.protocols import protocol
-from changefeed.protocols.base import Stores
+import changefeed as cf
 
 ROOT = Path(__file__).resolve().parent.parent
 SHOP = Path("examples") / "shop"
@@ -41,10 +38,9 @@ def main() -> int:
     changefeed("explain", pipeline)
     say("2. Apply all that the log has, then stop")
     changefeed("run", pipeline, "--once")
-    status = json.loads(changefeed("status", pipeline, "--json", shown=False))
-    cut = status["cuts"][-1]
+    status = cf.Pipeline.load(ROOT / pipeline).status()
     say("3. The tables, read by another Delta reader")
-    for name, version in sorted(cut["tables"].items()):
+    for name, version in sorted(status.cuts[-1].tables.items()):
         show_table(name, version)
     say(f"4. One change, explained: order {ORDER}")
     explain_order(status)
@@ -57,22 +53,13 @@ def say(title: str) -> None:
     console.print(f"\n{title}\n{'─' * len(title)}")
 
 
-def changefeed(*args: str, shown: bool = True) -> str:
-    """Runs one command as a user would; what it prints goes to the terminal, or is returned."""
-    if shown:
-        console.print("$ changefeed", *args)
-        sys.stdout.flush()
-    done = subprocess.run(
-        [sys.executable, "-m", "changefeed.cli", *args],
-        cwd=ROOT,
-        check=False,
-        text=True,
-        encoding="utf-8",
-        stdout=None if shown else subprocess.PIPE,
-    )
+def changefeed(*args: str) -> None:
+    """Runs one command as a user would."""
+    console.print("$ changefeed", *args)
+    sys.stdout.flush()
+    done = subprocess.run([sys.executable, "-m", "changefeed.cli", *args], cwd=ROOT, check=False)
     if done.returncode:
         sys.exit(done.returncode)
-    return done.stdout or ""
 
 
 def rows(name: str, version: int, where: str = "true") -> list[dict[str, Any]]:
@@ -101,36 +88,32 @@ def cut_short(value: Any) -> str:
     return shown if len(shown) <= WIDEST else f"{shown[: WIDEST - 1]}…"
 
 
-def events_of_order() -> Iterator[dict[str, Any]]:
-    """What the log says of the order, and of the columns of its table."""
-    spoken = protocol("ticdc-open")
-    decoder = spoken.decoder(spoken.read_options({}), Stores())
-    statements: set[str] = set()
-    for records in record_log.read(ROOT / SHOP / "history.jsonl.gz"):
-        for line in text.lines(decoder.decode(records)):
-            event = json.loads(line)
-            if event["kind"] == "row" and (event["after"] or event["before"]).get("id") == ORDER:
-                yield event
-            if event["kind"] == "schema" and event["table"] == "orders" and event["ddl"] not in statements:
-                statements.add(event["ddl"])  # every partition has it
-                yield event
+def events_of_order() -> Iterator[cf.RowChange | cf.SchemaChange]:
+    """The changes of the order in the log, and the schema changes of its table."""
+    statements: set[str | None] = set()
+    for event in cf.read(ROOT / SHOP / "history.jsonl.gz", protocol="ticdc-open"):
+        if isinstance(event, cf.RowChange) and event.key == {"id": ORDER}:
+            yield event
+        if isinstance(event, cf.SchemaChange) and event.table == "orders" and event.ddl not in statements:
+            statements.add(event.ddl)  # every partition has it
+            yield event
 
 
-def explain_order(status: dict[str, Any]) -> None:
+def explain_order(status: cf.Status) -> None:
     """The order's events in the log, its row in the table, and the cut that the row belongs to."""
     console.print("\nIn the log (commit time, change, topic:partition:offset):")
-    for event in sorted(events_of_order(), key=lambda event: event["commit_ts"]):
-        console.print(f"  {event['commit_time'][11:19]}  {text.describe(event)}", soft_wrap=True)
-    last = status["cuts"][-1]
+    for event in sorted(events_of_order(), key=lambda event: event.commit_ts or 0):
+        console.print(f"  {event.commit_time:%H:%M:%S}  {event}", soft_wrap=True)
+    last = status.cuts[-1]
     console.print("\nIn the table:")
-    for cut in status["cuts"]:
-        if "shop.orders" in cut["tables"]:
-            version = cut["tables"]["shop.orders"]
+    for cut in status.cuts:
+        if "shop.orders" in cut.tables:
+            version = cut.tables["shop.orders"]
             found = rows("shop.orders", version, f"id = {ORDER}")
-            console.print(f"  cut {cut['commit_ts']}, version {version} of shop.orders")
+            console.print(f"  cut {cut.commit_ts}, version {version} of shop.orders")
             for row in found:
                 console.print("   ", ", ".join(f"{n}: {cut_short(v)}" for n, v in row.items()), soft_wrap=True)
-    console.print(EXPLANATION.format(commit_ts=last["commit_ts"]), soft_wrap=True)
+    console.print(EXPLANATION.format(commit_ts=last.commit_ts), soft_wrap=True)
 
 
 EXPLANATION = """

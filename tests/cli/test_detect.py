@@ -12,7 +12,7 @@ import yaml
 
 from changefeed.cli import run
 from changefeed.errors import ConfigError
-from changefeed.pipeline.operations.detect import Fit, detect
+from changefeed.pipeline.operations.detect import ProtocolFit, detect
 from changefeed.protocols import PROTOCOLS, protocol, strangers
 from changefeed.protocols.base import Record
 from tests.cli.command import invoke
@@ -115,7 +115,7 @@ def test_a_damaged_log_is_looked_at_as_far_as_it_goes(tmp_path: Path, capfd: pyt
     "value, line", [("3.0", '"3.0"'), ("null", '"null"'), ("+08:00", '"+08:00"'), ("classic", "classic")]
 )
 def test_the_line_for_a_pipeline_says_texts_as_yaml_reads_them(value: str, line: str) -> None:
-    assert Fit("p", "", 1, 1, None, {"name-of": value}).line == f"protocol: {{name: p, name-of: {line}}}"
+    assert ProtocolFit("p", "", 1, 1, None, {"name-of": value}).line == f"protocol: {{name: p, name-of: {line}}}"
 
 
 @pytest.mark.parametrize(

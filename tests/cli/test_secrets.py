@@ -85,7 +85,7 @@ def test_a_broken_definition_is_talked_about_without_its_secrets(
     write(tmp_path / "log.jsonl", read(LOG, stop=20))
     path = tmp_path / "pipeline.yaml"
     path.write_text(text)
-    monkeypatch.setattr("changefeed.cli.on_spark.spark_named", _no_spark)
+    monkeypatch.setattr("changefeed.api.sessions.spark_named", _no_spark)
     for command in COMMANDS:
         which = ["log:0:1"] if command == "dlq show" else []
         cli.run([*command.split(), str(path), *which, "--traceback"])

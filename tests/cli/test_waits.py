@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from changefeed.api.results import Progress
 from changefeed.cli.output import Output
-from changefeed.cli.run_ import _Steps, _waits_for
+from changefeed.cli.run_ import _Steps
 from changefeed.pipeline.config.load import read
 from changefeed.pipeline.state import Counts, State
 from changefeed.sources.kafka.source_offset import SourceOffset
@@ -35,10 +36,10 @@ def _pipeline(protocol: str = "ticdc-open", **pipeline: Any) -> Any:
     ],
 )
 def test_partitions_without_a_mark_hold_what_is_pending(pipeline: Any, state: State, waits: list[str]) -> None:
-    assert _waits_for(pipeline, state) == waits
+    assert list(Progress.of(pipeline, state).waits_for) == waits
 
 
 def test_the_line_names_them() -> None:
     said: list[str] = []
-    _Steps(Output(), said.append, lambda state: _waits_for(_pipeline(), state))(STATE)
+    _Steps(Output(), said.append)(Progress.of(_pipeline(), STATE))
     assert said[0].endswith(", waiting for shop:1, shop:2: no resolved event yet")

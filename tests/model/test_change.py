@@ -102,6 +102,7 @@ def test_an_instant_is_a_datetime_with_its_digits(us: int, digits: int, text: st
     instant = Instant(us, digits)
     assert str(instant) == text
     assert instant.datetime == datetime.fromisoformat(text)
+    assert f"{instant:%H:%M:%S} {instant}" == f"{instant.datetime:%H:%M:%S} {text}"
 
 
 def test_rows_made_by_hand_get_types_from_their_values() -> None:

@@ -70,7 +70,7 @@ def test_continue_applies_the_good_and_keeps_the_bad(
     pipeline = definition(path, tmp_path / "lake", dead_letters="continue")
     run(pipeline, spark, once=True)
     check_cuts(pipeline, History(clean))
-    said = status(pipeline)
+    said = status(pipeline).to_dict()
     good = sum(batch.num_rows for batch in record_log.read(clean))
     assert (said["counts"]["records"], said["dead_letters"]) == (good + bad, bad)
     assert said["counts"]["rows"] == said["counts"]["applied"] + said["pending"]
@@ -91,7 +91,7 @@ def test_stop_names_the_first_and_reads_no_further(
     for _ in range(2):  # again: the same letters, not twice
         with pytest.raises(ProtocolError, match=rf"{bad} records could not be decoded, the first: ticdc-open: "):
             run(pipeline, spark, once=True)
-        said = status(pipeline)
+        said = status(pipeline).to_dict()
         assert (said["dead_letters"], said["cuts"], said["counts"]["records"]) == (bad, [], 0)
 
 

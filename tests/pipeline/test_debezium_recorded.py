@@ -72,7 +72,7 @@ def pipeline(log: Path, lake: Path, **said: Any) -> Definition:
 def check(pipe: Definition, history: Recorded) -> None:
     by_key = pipe.pipeline.consistency == "key"
     check_equal(pipe, SHOP, history.tables, TWICE.get(history.name.rpartition("-")[2], ()) if by_key else ())
-    counts = status(pipe)["counts"]
+    counts = status(pipe).to_dict()["counts"]
     assert (counts["dead"], counts["rows"]) == (0, counts["applied"] + counts["repeated"])
 
 
@@ -174,4 +174,4 @@ def test_a_snapshot_is_held_back_until_its_last_row(spark: SparkSession, tmp_pat
     pipe = pipeline(tmp_path / "log.jsonl", tmp_path / "lake")
     write_log(tmp_path / "log.jsonl", events[:-1])
     assert run(pipe, spark, once=True).state.tables == {}
-    assert status(pipe)["pending"] > 0
+    assert status(pipe).to_dict()["pending"] > 0

@@ -71,7 +71,7 @@ class Lake:
 
     def offered(self) -> list[int]:
         """The cuts that status has, by their steps."""
-        return [cut["commit_ts"] for cut in status(self.definition)["cuts"]]
+        return [cut["commit_ts"] for cut in status(self.definition).to_dict()["cuts"]]
 
     def _state(self, step: int, paths: tuple[str, ...]) -> State:
         """The state after a step, with all that was written before, as a run keeps it."""

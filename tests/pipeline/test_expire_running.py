@@ -48,7 +48,7 @@ def _history(tmp_path: Path) -> tuple[Definition, Path, Path]:
 
 def _right(pipeline: Definition, log: Path) -> None:
     """Every cut that is offered can be read, and is the history's state."""
-    for cut in status(pipeline)["cuts"]:
+    for cut in status(pipeline).to_dict()["cuts"]:
         wanted = History(log).at(cut["commit_ts"])
         state = next(c.state for c in reversed(published(pipeline)) if c.state.barrier == cut["commit_ts"])
         for here in state.tables.values():
@@ -61,7 +61,7 @@ def test_a_dropped_table_comes_again_while_its_old_folder_goes(spark: SparkSessi
     pipeline, half, whole = _history(tmp_path)
     half.rename(tmp_path / "app.jsonl")
     run(pipeline, spark, once=True)
-    before = len(status(pipeline)["cuts"])
+    before = len(status(pipeline).to_dict()["cuts"])
     notes = Notes(str(pipeline.sink.path), own_folder(pipeline))
     note = notes.begin(published(pipeline)[-1].step, ("app/orders",))  # as an expiry that has just looked at the ledger
     whole.replace(tmp_path / "app.jsonl")
@@ -85,7 +85,7 @@ def test_a_dropped_table_comes_again_while_its_old_folder_goes(spark: SparkSessi
     later.join()
     assert waited == [True], "the step was begun, and not carried out before the folder was gone"
     _right(pipeline, tmp_path / "app.jsonl")
-    cuts = status(pipeline)["cuts"]
+    cuts = status(pipeline).to_dict()["cuts"]
     assert 0 < len(cuts) < before + 1
     assert cuts[-1]["tables"].keys() == {"app.orders", "app.sales"}
     assert cuts[-1]["tables"]["app.orders"] == 0, "a table of its own, not a version of the old one"

@@ -24,7 +24,7 @@ from tests.pipeline.running import definition
 )
 def test_no_more_is_promised_than_the_consistency_holds(tmp_path: Path, consistency: str, guarantee: str) -> None:
     log, _ = small_history(tmp_path / "app.jsonl")
-    assert explain(definition(log, tmp_path / "lake", consistency=consistency))["guarantee"] == guarantee
+    assert explain(definition(log, tmp_path / "lake", consistency=consistency)).to_dict()["guarantee"] == guarantee
 
 
 def test_a_table_that_the_sink_cannot_have_is_refused(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_a_table_that_the_sink_cannot_have_is_refused(tmp_path: Path) -> None:
     history.schema("app", "t", "CREATE TABLE `app`.`t` (`id` INT PRIMARY KEY, `unit price` INT)")
     log = history.write(tmp_path / "app.jsonl")
     with pytest.raises(UnsupportedError) as error:
-        explain(definition(log, tmp_path / "lake"))
+        explain(definition(log, tmp_path / "lake")).to_dict()
     assert str(error.value) == (
         "app.t: column 'unit price': plain Delta tables have no ' ' in names of columns. Rename it upstream, "
         "or name the table in pipeline.exclude"
@@ -52,7 +52,7 @@ def test_tables_that_are_written_in_sql_are_named_with_the_reason(tmp_path: Path
         ("spark", ["merge by key in SQL (sink.writer is `spark`)"] * 2),
     ):
         sink = {"type": "delta", "path": str(lake), "adopt": ["app.*"], "writer": writer}
-        assert [table["apply"] for table in explain(read({**said, "sink": sink}))["tables"]] == wanted
+        assert [table["apply"] for table in explain(read({**said, "sink": sink})).to_dict()["tables"]] == wanted
 
 
 def test_the_write_mode_is_named_where_it_is_not_the_plain_one(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_the_write_mode_is_named_where_it_is_not_the_plain_one(tmp_path: Path) -
         "set delta.enableDeletionVectors = true, and let the pipeline go on from there: changefeed repair --accept"
     )
     without = f"copy-on-write (the table was made without: {way_out})"
-    assert {table["table"]: table["apply"] for table in explain(read({**said, "sink": sink}))["tables"]} == {
+    assert {table["table"]: table["apply"] for table in explain(read({**said, "sink": sink})).to_dict()["tables"]} == {
         "app.fed": f"merge by key in SQL (a change data feed), {without}",
         "app.log": "append only: no handle key",
         "app.new": "merge by key, merge-on-read",
@@ -79,12 +79,12 @@ def test_the_write_mode_is_named_where_it_is_not_the_plain_one(tmp_path: Path) -
     in_sql = {"app.new": "merge-on-read", "app.old": without, "app.fed": without}
     assert {
         table["table"]: table["apply"]
-        for table in explain(read({**said, "sink": {**sink, "writer": "spark"}}))["tables"]
+        for table in explain(read({**said, "sink": {**sink, "writer": "spark"}})).to_dict()["tables"]
     } == {name: f"merge by key in SQL (sink.writer is `spark`), {mode}" for name, mode in in_sql.items()} | {
         "app.log": "append only: no handle key in SQL (sink.writer is `spark`)"
     }
     modes = {
         table["write_mode"]
-        for table in explain(read({**said, "sink": {**sink, "write-mode": "copy-on-write"}}))["tables"]
+        for table in explain(read({**said, "sink": {**sink, "write-mode": "copy-on-write"}})).to_dict()["tables"]
     }
     assert modes == {"copy-on-write", None}

@@ -66,14 +66,14 @@ def topic(kafka: KafkaBroker, tmp_path: Path) -> Topic:
 
 def test_a_topic_read_once_then_again_with_more(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
     pipeline = topic.pipeline(tmp_path / "lake")
-    assert {t["table"] for t in explain(pipeline)["tables"]} == {"app.orders", "app.notes"}
+    assert {t["table"] for t in explain(pipeline).to_dict()["tables"]} == {"app.orders", "app.notes"}
     first = run(pipeline, spark, once=True)
     assert first.state.barrier == topic.marks[0]
     topic.rest()
     second = run(pipeline, spark, once=True)
     assert (second.epoch, second.state.barrier, second.state.counts.records) == (2, topic.marks[-1], len(topic.records))
     check_cuts(pipeline, History(topic.log))
-    assert status(pipeline)["positions"] == {topic.name: {"0": 22, "1": 22}}
+    assert status(pipeline).to_dict()["positions"] == {topic.name: {"0": 22, "1": 22}}
 
 
 def test_followed_until_a_mark_that_comes_later(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_the_whole_history_in_one_batch(log: Log, spark: SparkSession, tmp_path:
     pipeline = log.pipeline(tmp_path)
     run(pipeline, spark, once=True)
     check_expected(pipeline, "final", log.only, log.doubles)
-    counts = status(pipeline)["counts"]
+    counts = status(pipeline).to_dict()["counts"]
     assert (counts["dead"], counts["rows"]) == (0, counts["applied"] + counts["repeated"])
 
 
@@ -112,7 +112,7 @@ def test_by_key_partitions_that_lag_end_equal(log: Log, spark: SparkSession, tmp
     pipeline = definition(records, tmp_path / "lake", protocol=spoken, limit=2500, consistency="key")
     run(pipeline, spark, once=True)
     check_expected(pipeline, "final", log.only, log.doubles)
-    counts = status(pipeline)["counts"]
+    counts = status(pipeline).to_dict()["counts"]
     assert (counts["dead"], counts["rows"]) == (0, counts["applied"] + counts["repeated"])
 
 

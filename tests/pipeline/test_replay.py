@@ -131,7 +131,7 @@ def test_a_table_in_quarantine_is_whole_again_after_a_replay(spark: SparkSession
     counts = done.state.counts
     assert (counts.dead, counts.repeated, counts.pending, counts.applied) == (0, 0, 1, counts.rows - 1)
     assert _letters(seeing) == [("app.orders", True)] * 5
-    assert status(seeing)["dead_letters"] == 0
+    assert status(seeing).to_dict()["dead_letters"] == 0
     again = replay(seeing, spark)
     assert (again.found.letters, again.state) == ([], done.state)
 

@@ -44,7 +44,7 @@ def test_the_whole_history_in_one_batch(
     run(pipeline, spark, once=True)
     check_expected(pipeline, "final")
     check_cuts(pipeline, History(_log(name)))
-    counts = status(pipeline)["counts"]
+    counts = status(pipeline).to_dict()["counts"]
     assert counts == {
         "records": 509 if name == "open-1.classic" else 4332, "rows": 4629, "applied": 4629, "repeated": 0,
         "schema_changes": 13, "dead": 0,

@@ -50,7 +50,7 @@ NEWEST = [_entry(step) for step in range(1, STEPS + 1) if step != STEPS - 1]  # 
 
 @pytest.mark.parametrize("cuts", [1, 2, 100, STEPS - 2, STEPS - 1, STEPS, None])
 def test_the_newest_cuts(pipeline: Definition, cuts: int | None) -> None:
-    said = status(pipeline, cuts)
+    said = status(pipeline, cuts).to_dict()
     assert said["cuts"] == (NEWEST if cuts is None else NEWEST[-cuts:])
     assert said.get("older_cuts") == (True if cuts and cuts < len(NEWEST) else None)
     assert said["epoch"] == 1
@@ -94,7 +94,7 @@ def _expire(pipeline: Definition) -> None:
     expire(pipeline, timedelta(), dry_run=True)
 
 
-@pytest.mark.parametrize("ask", [lambda pipeline: status(pipeline, 3), _expire, owner])
+@pytest.mark.parametrize("ask", [lambda pipeline: status(pipeline, 3).to_dict(), _expire, owner])
 def test_no_page_is_read_for_what_is_new(pipeline: Definition, reads: list[str], ask: Callable[..., object]) -> None:
     ask(pipeline)
     assert reads
@@ -105,7 +105,7 @@ def test_no_page_is_read_for_what_is_new(pipeline: Definition, reads: list[str],
 def test_the_ledger_of_another_pipeline(pipeline: Definition) -> None:
     other = pipeline.model_copy(update={"pipeline": pipeline.pipeline.model_copy(update={"name": "other"})})
     with pytest.raises(ConfigError, match="is the ledger of another pipeline"):
-        status(other)
+        status(other).to_dict()
     latest = read_ledger(pipeline).latest()
     assert latest is not None
     assert (latest.step, latest.state.barrier) == (STEPS, STEPS - 1)

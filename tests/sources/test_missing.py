@@ -100,7 +100,7 @@ def test_a_run_that_follows_says_that_there_is_none_yet(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("changefeed.cli.run_.spark_for", lambda _: nullcontext())
+    monkeypatch.setattr("changefeed.cli.run_.spark_for", lambda _: nullcontext("a session"))
     monkeypatch.setattr("changefeed.pipeline.run.run", lambda *_, **__: Summary(1, 0, State(), State(), None))
     assert command(["run", str(path), *flags]) == 0
     warning = f"warning: no file matches {tmp_path}/logs/*.jsonl yet; waiting for the first one"

@@ -19,20 +19,16 @@ def check(output: Output, path: Path) -> int:
 
     Nothing is left behind. Exit code 2 if a check fails; each failed check shows what to do.
     """
-    from changefeed.pipeline.operations.check import FAIL
-    from changefeed.pipeline.operations.check import check as checked
+    from changefeed.pipeline.operations.check import CheckReport
+    from changefeed.pipeline.operations.check import check as checks
 
-    failed = False
-    checks = []
-    for one in checked(path):
-        failed |= one.status == FAIL
-        checks.append(one)
+    results = []
+    for one in checks(path):
+        results.append(one)
         if not output.json:
-            output.lines(
-                [f"{one.status:<5} {one.name:<11} {one.message}", *([f"      → {one.fix}"] if one.fix else [])]
-            )
+            output.lines(one.lines())
             output.flush()
+    report = CheckReport(tuple(results))
     if output.json:
-        documents = [{"name": c.name, "status": c.status, "message": c.message, "fix": c.fix} for c in checks]
-        output.document({"ok": not failed, "checks": documents})
-    return 2 if failed else 0
+        output.document(report.to_dict())
+    return 0 if report.ok else 2

@@ -8,9 +8,10 @@ from pathlib import Path
 import click
 import msgspec
 
-from changefeed.cli import codec
+from changefeed.api.logs import Events
 from changefeed.cli.options import common, example, logs, protocol_options
 from changefeed.cli.output import Output
+from changefeed.cli.startup import without_pandas
 from changefeed.model.text import describe, lines
 
 
@@ -25,16 +26,17 @@ def decode(output: Output, logs: tuple[Path, ...], protocol: str, options: Mappi
 
     Exit code 3 if a record could not be decoded; all others are still printed.
     """
-    decoder = codec.decoder(protocol, options)
+    without_pandas()
+    events = Events(logs, protocol, options)
     shapes_seen: set[str] = set()
-    dead = 0
-    for decoded, _ in codec.decode(logs, decoder, protocol):
-        dead += len(decoded.dead)
+    for decoded in events.batches():
         text = lines(decoded, shapes_seen=shapes_seen)
         output.lines(text if output.json else _for_people(text))
-    if dead and not output.json:
-        output.note(f"{dead} dead letters: records or messages that could not be decoded; --json shows their bytes")
-    return 3 if dead else 0
+    if events.dead_letters and not output.json:
+        output.note(
+            f"{events.dead_letters} dead letters: records or messages that could not be decoded; --json shows their bytes"
+        )
+    return 3 if events.dead_letters else 0
 
 
 def _for_people(text: Iterable[str]) -> Iterator[str]:

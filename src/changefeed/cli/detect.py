@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -10,18 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import click
-import pyarrow as pa
 
-from changefeed import record_log
+from changefeed.api.detection import detect_logs
 from changefeed.cli.options import common, example, logs, protocol_options
 from changefeed.cli.output import Output
 from changefeed.cli.startup import without_pandas
-from changefeed.errors import SourceError
-from changefeed.pipeline.operations.detect import Fit, Topic
-from changefeed.pipeline.operations.detect import detect as detected
+from changefeed.pipeline.operations.detect import DetectedTopic, ProtocolFit
 
 _POSITION = re.compile(r" \([^()]*:\d+:\d+\)$")
-_log = logging.getLogger(__name__)
 
 
 @click.command(
@@ -44,9 +39,9 @@ def detect(output: Output, logs: tuple[Path, ...], options: Mapping[str, str], r
     Reads up to 200 records of each topic and tries to decode them. Exit code 3 if a topic fits no protocol.
     """
     without_pandas()
-    topics = detected((batch for log in logs for batch in _first(log, records)), options)
+    topics = detect_logs(logs, options, records)
     if output.json:
-        output.document({"topics": [_document(topic) for topic in topics]})
+        output.document({"topics": [topic.to_dict() for topic in topics]})
     else:
         output.lines(line for topic in _grouped(topics) for line in _lines(topic))
         if not topics:
@@ -54,22 +49,9 @@ def detect(output: Output, logs: tuple[Path, ...], options: Mapping[str, str], r
     return 0 if topics and all(topic.best for topic in topics) else 3
 
 
-def _first(log: Path, records: int) -> Iterator[pa.RecordBatch]:
-    """The first records of a log; if the log is damaged, those before the damage."""
-    some = False
-    try:
-        for batch in record_log.read(log, stop=records):
-            some = True
-            yield batch
-    except SourceError as error:
-        if not some:
-            raise
-        _log.warning("%s; continuing with the records read so far", error)
-
-
-def _grouped(topics: list[Topic]) -> list[Topic]:
+def _grouped(topics: list[DetectedTopic]) -> list[DetectedTopic]:
     """Topics with equal results merged into one, with the sum of their records."""
-    groups: dict[Any, list[Topic]] = {}
+    groups: dict[Any, list[DetectedTopic]] = {}
     for topic in topics:
         answer = tuple(
             (
@@ -85,7 +67,7 @@ def _grouped(topics: list[Topic]) -> list[Topic]:
     return [_sum(group) for group in groups.values()]
 
 
-def _share(fit: Fit, sample: int) -> str:
+def _share(fit: ProtocolFit, sample: int) -> str:
     return (
         "not tried"
         if fit.decoded is None
@@ -97,7 +79,7 @@ def _share(fit: Fit, sample: int) -> str:
     )
 
 
-def _sum(group: list[Topic]) -> Topic:
+def _sum(group: list[DetectedTopic]) -> DetectedTopic:
     fits = [
         replace(
             fits[0],
@@ -107,10 +89,10 @@ def _sum(group: list[Topic]) -> Topic:
         for fits in zip(*(topic.fits for topic in group), strict=True)
     ]
     name = ", ".join(topic.name for topic in group)
-    return Topic(name, sum(topic.sample for topic in group), fits, group[0].stranger)
+    return DetectedTopic(name, sum(topic.sample for topic in group), fits, group[0].stranger)
 
 
-def _lines(topic: Topic) -> Iterator[str]:
+def _lines(topic: DetectedTopic) -> Iterator[str]:
     best = topic.best
     if best is None:
         what = f"it looks like {topic.stranger}" if topic.stranger else "no known format"
@@ -127,29 +109,6 @@ def _lines(topic: Topic) -> Iterator[str]:
             yield f"  {title}      {fit.protocol}: {fit.why}; decodes {_decodes(fit, topic.sample)}"
 
 
-def _decodes(fit: Fit, sample: int) -> str:
+def _decodes(fit: ProtocolFit, sample: int) -> str:
     counted = "not tried" if fit.decoded is None else f"{fit.decoded:,} of {sample:,} records"
     return counted if fit.trouble is None else f"{counted}: {fit.trouble}"
-
-
-def _document(topic: Topic) -> dict[str, Any]:
-    fits = [
-        {
-            "protocol": fit.protocol,
-            "why": fit.why,
-            "recognized": fit.recognized,
-            "decoded": fit.decoded,
-            "trouble": fit.trouble,
-            "options": fit.shown,
-            "source": fit.line,
-        }
-        for fit in topic.fits
-    ]
-    best = topic.best.protocol if topic.best else None
-    return {
-        "topic": topic.name,
-        "protocol": best,
-        "sample": topic.sample,
-        "fits": fits,
-        "stranger": topic.stranger if best is None else None,
-    }

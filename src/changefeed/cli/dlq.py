@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from changefeed.cli.hexdump import hexdump
-from changefeed.cli.moment import iso
-from changefeed.cli.on_spark import asked, spark_for, through
 from changefeed.cli.options import Commands, common, example, pipeline
 from changefeed.cli.output import Output, many
 from changefeed.errors import ConfigError
 
 if TYPE_CHECKING:
+    from changefeed.api.dead_letters import KeptDeadLetter
     from changefeed.pipeline.operations.replay import Found
 
-_ID_LETTERS = 12
 _LINES = 6  # of a dump, before and after the offending byte
 
 
@@ -35,11 +32,9 @@ def dlq() -> None:
 @click.pass_obj
 def list_(output: Output, path: Path, replayed: bool) -> None:
     """List the dead letters that have not been replayed; with --json one object per line."""
-    from changefeed.pipeline.config.load import load
-    from changefeed.pipeline.dead_letters import letters
+    from changefeed.api.pipeline import Pipeline
 
-    definition = load(path)
-    rows = [_short(letter) for letter in asked(definition, lambda: letters(definition, replayed=replayed))]
+    rows = [letter.summary() for letter in Pipeline.load(path).dead_letters(replayed=replayed)]
     if output.json:
         for letter in rows:
             output.document(letter)
@@ -62,16 +57,14 @@ def show(output: Output, path: Path, which: str, whole: bool) -> None:
     ID is the one in `changefeed dlq list`: the beginning of the SHA-256 of the record's bytes. Letters with the same
     bytes share it.
     """
-    from changefeed.pipeline.config.load import load
-    from changefeed.pipeline.dead_letters import letters
+    from changefeed.api.pipeline import Pipeline
 
-    definition = load(path)
-    chosen = [one for one in asked(definition, lambda: letters(definition, replayed=True)) if _is(one, which)]
+    chosen = [letter for letter in Pipeline.load(path).dead_letters(replayed=True) if letter.has(which)]
     if not chosen:
         raise ConfigError(f"no dead letter has the id or position {which}; `changefeed dlq list --all` shows them")
     for letter in chosen:
         if output.json:
-            output.document(_everything(letter))
+            output.document(letter.to_dict())
         else:
             output.lines(_for_people(letter, None if whole else _LINES))
 
@@ -98,94 +91,34 @@ def replay(output: Output, path: Path, positions: tuple[str, ...], dry_run: bool
 
     Exit code 3 if a letter still cannot be decoded. A run in progress is stopped, as it is by a second run.
     """
-    from changefeed.pipeline.config.load import load
-    from changefeed.pipeline.operations.replay import look
-    from changefeed.pipeline.operations.replay import replay as replay_letters
+    from changefeed.api.pipeline import Pipeline
 
-    definition = load(path)
-    found = asked(definition, lambda: look(definition, positions))
-    if not dry_run and (found.letters or found.released or found.unfinished):
-        with output.status("starting Spark"), spark_for(definition) as spark, through(definition, spark):
-            found = replay_letters(definition, spark, positions).found
+    with output.status("replay"):
+        found = Pipeline.load(path).replay(positions, dry_run=dry_run)
     if output.json:
-        output.document(_result(found, dry_run))
+        output.document({"dry_run": dry_run, **found.to_dict()})
     else:
         output.lines(_summary(found, dry_run))
     return 3 if found.dead else 0
 
 
-def _table(letter: dict[str, Any]) -> str | None:
-    return None if letter["table"] is None else f"{letter['database']}.{letter['table']}"
-
-
-def _is(letter: dict[str, Any], which: str) -> bool:
-    from changefeed.pipeline.dead_letters import position
-
-    record = f"{letter['topic']}:{letter['partition']}:{letter['offset']}"
-    return which in (record, position(letter)) or (len(which) >= 6 and letter["sha256"].startswith(which))
-
-
-def _short(letter: dict[str, Any]) -> dict[str, Any]:
-    from changefeed.pipeline.dead_letters import position
-
-    return {
-        "id": letter["sha256"][:_ID_LETTERS],
-        "position": position(letter),
-        "reason": letter["reason"],
-        "table": _table(letter),
-        "error": letter["error"],
-        "byte": letter["byte"],
-        "at": iso(letter["at"]),
-        "replayed": letter["replayed"] and iso(letter["replayed"]),
-    }
-
-
-def _everything(letter: dict[str, Any]) -> dict[str, Any]:
-    headers = [[header["key"], _base64(header["value"])] for header in letter["headers"] or ()]
-    fields = {name: letter[name] for name in ("pipeline", "protocol", "schema_id", "sha256")}
-    return {
-        **_short(letter),
-        **fields,
-        "key": _base64(letter["key"]),
-        "value": _base64(letter["value"]),
-        "headers": headers,
-    }
-
-
-def _base64(data: bytes | None) -> str | None:
-    return None if data is None else base64.b64encode(data).decode()
-
-
-def _for_people(letter: dict[str, Any], around: int | None) -> Iterator[str]:
+def _for_people(letter: KeptDeadLetter, around: int | None) -> Iterator[str]:
     fields = {
-        **_short(letter),
-        "protocol": letter["protocol"],
-        "schema id": letter["schema_id"],
-        "sha256": letter["sha256"],
+        **letter.summary(),
+        "protocol": letter.protocol,
+        "schema id": letter.schema_id,
+        "sha256": letter.sha256,
     }
     yield from (f"{name:<10} {value}" for name, value in fields.items() if value is not None)
-    for header in letter["headers"] or ():
-        yield f"header     {header['key']}: {header['value']!r}"
+    for header, value in letter.headers:
+        yield f"header     {header}: {value!r}"
     # The error has a byte, but not whether it is in the key or the value: mark it in both if both are long enough.
-    for name in ("key", "value"):
-        data, byte = letter[name], letter["byte"]
+    byte = letter.byte
+    for name, data in (("key", letter.key), ("value", letter.value)):
         yield f"{name:<10} " + ("none" if data is None else f"{len(data)} bytes")
         if data is not None:
             yield from hexdump(data, byte if byte is not None and byte <= len(data) else None, around)
     yield ""
-
-
-def _result(found: Found, dry_run: bool) -> dict[str, Any]:
-    return {
-        "dry_run": dry_run,
-        "replayed": found.letters,
-        "rows": found.rows,
-        "late": found.late,
-        "late_schema_changes": found.late_schema_changes,
-        "released": sorted(found.released),
-        "unread": found.unread,
-        "dead": [{"position": str(one.place), "reason": one.reason, "error": one.error} for one in found.dead],
-    }
 
 
 def _summary(found: Found, dry_run: bool) -> Iterator[str]:

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 
-from changefeed.cli.codec import encoder as build
-from changefeed.cli.codec import finish
+from changefeed.api.codecs import Encoder
+from changefeed.api.logs import write_batches
 from changefeed.cli.options import common, example, out, protocol_options
 from changefeed.cli.output import Output
+from changefeed.cli.startup import without_pandas
 from changefeed.model.text import parse
-from changefeed.record_log import Writer, default_topic
+from changefeed.record_log import default_topic
 from changefeed.record_log.stream import lines
 
 
@@ -28,15 +29,10 @@ def encode(output: Output, events: Path, protocol: str, options: Mapping[str, st
 
     Exit code 3 if there are dead letters among them, which are left out.
     """
-    encoder = build(protocol, options)
-    dead = 0
-    with Writer(out) as log, output.progress(f"encode {events.name}") as progress:
-        for changes in parse(lines(events), name=str(events), topic=default_topic(events)):
-            records = encoder.encode(changes)
-            log.write(records)
-            dead += len(changes.dead)
-            progress.advance(len(records))
-        for last in finish(encoder):
-            log.write(last)
-    output.done(wrote=str(out), records=log.records, dead_letters=dead)
-    return 3 if dead else 0
+    without_pandas()
+    encoder = Encoder(protocol, options)
+    batches = parse(lines(events), name=str(events), topic=default_topic(events))
+    with output.progress(f"encode {events.name}") as progress:
+        written = write_batches(batches, out, encoder, progress.advance)
+    output.done(wrote=str(out), records=written.records, dead_letters=written.dead_letters)
+    return 3 if written.dead_letters else 0

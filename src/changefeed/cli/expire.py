@@ -44,10 +44,9 @@ def expire(output: Output, path: Path, age: timedelta, dry_run: bool) -> None:
     `status` no longer shows cuts that use a deleted folder. Folders of the newest cut are kept, and so are folders that this
     pipeline has not written. Safe while the pipeline runs.
     """
-    from changefeed.pipeline.config.load import load
-    from changefeed.pipeline.operations.expire import expire as expired
+    from changefeed.api.pipeline import Pipeline
 
-    result = expired(load(path), age, dry_run=dry_run)
+    result = Pipeline.load(path).expire(age, dry_run=dry_run)
     if output.json:
         document = {"dry_run": dry_run, "deleted": list(result.deleted), "kept": result.kept, "cuts": result.cuts}
         output.document(document)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from changefeed.cli.options import common, example, pipeline
 from changefeed.cli.output import Output, many
+
+if TYPE_CHECKING:
+    from changefeed.pipeline.operations.explain import ExplainedTable
 
 
 @click.command(epilog=example("changefeed explain pipeline.yaml", "changefeed explain pipeline.yaml --records 100000"))
@@ -23,30 +26,23 @@ def explain(output: Output, path: Path, records: int) -> None:
 
     Reads the first records of the source and changes nothing.
     """
-    from changefeed.cli.on_spark import asked
-    from changefeed.pipeline.config.load import load
-    from changefeed.pipeline.operations.explain import explain as explained
+    from changefeed.api.pipeline import Pipeline
 
-    definition = load(path)
-    plan = asked(definition, lambda: explained(definition, records))
+    plan = Pipeline.load(path).explain(records)
     if output.json:
-        output.document(plan)
+        output.document(plan.to_dict())
         return
-    for table in plan["tables"]:
+    for table in plan.tables:
         _table(output, table)
-    policies = [(name.replace("_", " "), plan[name]) for name in ("barrier", "schema_changes", "guarantee")]
-    looked = (
-        f"{many(plan['records'], 'record')}: {many(plan['rows'], 'row')}, {many(plan['dead_letters'], 'dead letter')}"
-    )
+    policies = [(name.replace("_", " "), getattr(plan, name)) for name in ("barrier", "schema_changes", "guarantee")]
+    looked = f"{many(plan.records, 'record')}: {many(plan.rows, 'row')}, {many(plan.dead_letters, 'dead letter')}"
     output.table(("policy", "meaning"), [*policies, ("read", looked)])
-    output.lines(["", *(f"note: {note}" for note in plan["notes"])] if plan["notes"] else [])
+    output.lines(["", *(f"note: {note}" for note in plan.notes)] if plan.notes else [])
 
 
-def _table(output: Output, table: dict[str, Any]) -> None:
-    keys = f"key {', '.join(table['keys'])}" if table["keys"] else "no key"
-    output.lines(
-        [f"{table['table']}  {keys}, {table['apply']}, types from {table['types_from']}", f"→ {table['path']}"]
-    )
-    columns = [(c["name"], c["upstream"], c["sink"], c["lossy"] or "") for c in table["columns"]]
+def _table(output: Output, table: ExplainedTable) -> None:
+    keys = f"key {', '.join(table.keys)}" if table.keys else "no key"
+    output.lines([f"{table.table}  {keys}, {table.apply}, types from {table.types_from}", f"→ {table.path}"])
+    columns = [(c.name, c.upstream, c.sink, c.lossy or "") for c in table.columns]
     output.table(("  column", "upstream", "sink", "not kept"), [(f"  {name}", *rest) for name, *rest in columns])
     output.lines([""])

@@ -5,14 +5,12 @@ from __future__ import annotations
 import ast
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import click
 
+from changefeed.api.catalog import list_protocols
 from changefeed.cli.options import common, example
 from changefeed.cli.output import Output
-from changefeed.model.keys import KEYS
-from changefeed.protocols import PROTOCOLS, protocol
 from changefeed.sinks import SINKS
 from changefeed.sources import SOURCES
 
@@ -33,7 +31,7 @@ def list_(output: Output) -> None:
     `changefeed transcode` shows what is lost between two of them.
     """
     listing = {
-        "protocols": [_protocol(name) for name in sorted(PROTOCOLS)],
+        "protocols": [known.to_dict() for known in list_protocols()],
         "sources": [{"name": name, "title": _title(SOURCES[name])} for name in sorted(SOURCES)],
         "sinks": [{"name": name, "title": _title(SINKS[name])} for name in sorted(SINKS)],
     }
@@ -46,14 +44,6 @@ def list_(output: Output) -> None:
         for one in several
     ]
     output.table(("kind", "name", "description", "consistency"), rows)
-
-
-def _protocol(name: str) -> dict[str, Any]:
-    known = protocol(name)
-    can = known.capabilities
-    events = {name: getattr(can, name) for name in ("schema_changes", "resolved", "transactions", "heartbeats")}
-    document = {"name": name, "title": known.title, "ops": sorted(can.ops), **events, "cuts": can.cuts}
-    return {**document, "carries": [key for key in KEYS if key in can.carries]}
 
 
 def _title(module: str) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from changefeed.cli.on_spark import spark_for
 from changefeed.cli.options import common, example, pipeline
 from changefeed.cli.output import Output
+
+if TYPE_CHECKING:
+    from changefeed.pipeline.operations.repair import How
 
 
 @click.command(
@@ -36,9 +39,7 @@ def repair(output: Output, path: Path, tables: tuple[str, ...], every: bool, how
     Use it when the ledger or the pending store is damaged; delete the folder of a damaged ledger first. The source must
     still have all records, or start with a snapshot.
     """
-    from changefeed.pipeline.config.load import load
-    from changefeed.pipeline.operations.repair import How, start_over
-    from changefeed.pipeline.operations.repair import repair as repaired
+    from changefeed.api.pipeline import Pipeline
 
     if how is None:
         raise click.UsageError("choose one of --restore, --accept and --rebuild")
@@ -46,10 +47,8 @@ def repair(output: Output, path: Path, tables: tuple[str, ...], every: bool, how
         raise click.UsageError("name the tables as database.table, or give --all")
     if every and how != "rebuild":
         raise click.UsageError(f"--all goes with --rebuild only: name the tables to {how}")
-    definition, chosen = load(path), how
-    with spark_for(definition) as spark:
-        wanted: How = "restore" if chosen == "restore" else "accept" if chosen == "accept" else "rebuild"
-        result = start_over(definition, spark) if every else repaired(definition, spark, tables, wanted)
+    wanted: How = "restore" if how == "restore" else "accept" if how == "accept" else "rebuild"
+    result = Pipeline.load(path).repair("all" if every else tables, wanted)
     if output.json:
         output.document({"tables": list(result.tables), "how": how, "starts_over": result.starts_over})
         return

@@ -6,21 +6,19 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from changefeed.cli.moment import moment, shown, time_of
-from changefeed.cli.on_spark import spark_for
+from changefeed.api.sessions import spark_for
+from changefeed.api.signals import Stop, stop_on_signals
+from changefeed.cli.moment import moment, shown
 from changefeed.cli.options import common, example, pipeline
 from changefeed.cli.output import Output, many
-from changefeed.cli.signals import Stop, stop_on_signals
 
 if TYPE_CHECKING:
-    from changefeed.pipeline.config.definition import Definition
+    from changefeed.api.results import Progress, Summary, TableVersion
     from changefeed.pipeline.retry import Retry
-    from changefeed.pipeline.run import Summary
-    from changefeed.pipeline.state import State
 
 _log = logging.getLogger(__name__)
 
@@ -50,27 +48,26 @@ def run(output: Output, path: Path, once: bool, until: int | str | None) -> int:
     reached because the source is not yet complete up to there. A pattern that matches no file is an error with --once;
     without it the run waits for the first file.
     """
-    from changefeed.pipeline.config.load import load
-    from changefeed.pipeline.run import run as run_pipeline
-    from changefeed.sources import source
+    from changefeed.api.pipeline import Pipeline
 
-    definition = load(path)
-    missing = source(definition.source).missing()
-    if missing is not None and not once:
-        _log.warning("%s yet; waiting for the first one", missing.what)
+    pipeline = Pipeline.load(path)
+    if not once and (missing := pipeline.missing()) is not None:
+        _log.warning("%s yet; waiting for the first one", missing)
     if not output.json:
-        output.note(f"{definition.pipeline.name}: starting Spark, to read {definition.source.reads}")
-    with output.status("starting Spark") as say, spark_for(definition) as spark, stop_on_signals() as stop:
-        steps = _Steps(output, say, lambda state: _waits_for(definition, state))
-        stopping = _announced(stop, say)
-        say(f"{definition.pipeline.name}: reading the ledger")
-        done = run_pipeline(
-            definition, spark, once=once, until=until, progress=steps, stopping=stopping, retrying=_retrying(output)
+        output.note(f"{pipeline.name}: starting Spark, to read {pipeline.definition.source.reads}")
+    with output.status("starting Spark") as say, spark_for(pipeline.definition) as spark, stop_on_signals() as stop:
+        say(f"{pipeline.name}: reading the ledger")
+        done = pipeline.run(
+            spark,
+            once=once,
+            until=until,
+            progress=_Steps(output, say),
+            stopping=_announced(stop, say),
+            retrying=_retrying(output),
         )
-        seconds = time.monotonic() - steps.began
-    _tell(output, definition, done, stop, seconds)
+    _tell(output, done, stop)
     if until is not None and not done.reached and stop.signal is None:
-        output.error("UntilNotReached", _why(done.state, until), 1)
+        output.error("UntilNotReached", _why(done, until), 1)
         return 1
     return stop.exit_code
 
@@ -106,107 +103,71 @@ def _retrying(output: Output) -> Callable[[Retry], None]:
 class _Steps:
     """Reports every step. The rate leaves out the first step, which includes the start of Spark."""
 
-    def __init__(self, output: Output, say: Callable[[str], None], waits_for: Callable[[State], list[str]]) -> None:
-        self._output, self._say, self._waits_for = output, say, waits_for
-        self.began = time.monotonic()
+    def __init__(self, output: Output, say: Callable[[str], None]) -> None:
+        self._output, self._say = output, say
         self._first: tuple[float, int] | None = None
 
-    def __call__(self, state: State) -> None:
-        now, applied = time.monotonic(), state.counts.applied
+    def __call__(self, reached: Progress) -> None:
+        now, applied = time.monotonic(), reached.counts.applied
         rate = None if self._first is None else round((applied - self._first[1]) / max(now - self._first[0], 0.001))
         self._first = self._first or (now, applied)
         if self._output.json:
-            more = {"rows_per_second": rate, "waits_for": self._waits_for(state)}
-            self._output.document({"event": "step", **_reached(state), **more})
+            self._output.document({"event": "step", **reached.to_dict(), "rows_per_second": rate})
             self._output.flush()
             return
         words = [
             f"{many(applied, 'row')} applied" + ("" if rate is None else f" ({rate:,}/s)"),
-            f"{state.counts.pending:,} pending",
-            f"{many(len(state.tables), 'table')} at {shown(state.barrier)}",
-            *_troubles(state),
+            f"{reached.counts.pending:,} pending",
+            f"{many(reached.tables, 'table')} at {shown(reached.commit_ts)}",
+            *_troubles(reached),
         ]
-        if waits := self._waits_for(state):
-            words.append(f"waiting for {', '.join(waits)}: no resolved event yet")
+        if reached.waits_for:
+            words.append(f"waiting for {', '.join(reached.waits_for)}: no resolved event yet")
         self._say(", ".join(words))
 
 
-def _waits_for(definition: Definition, state: State) -> list[str]:
-    """The partitions that block the barrier because no resolved event was read from them; empty if none does."""
-    from changefeed.pipeline.frontier.marks import holders
-    from changefeed.sources import source
-
-    opened = source(definition.source)
-    marks = opened.capabilities.cuts == "marks"
-    if definition.pipeline.consistency == "key" or not marks or not state.counts.pending:
-        return []
-    # Listing the partitions of a folder of logs would read all of them.
-    asked = definition.source.type == "kafka" and state.source is not None
-    partitions = opened.partitions(state.source or "") if asked else set()
-    return [f"{topic}:{partition}" for topic, partition in holders(state, partitions)]
+def _troubles(reached: Progress | Summary) -> Iterator[str]:
+    if reached.counts.dead:
+        yield many(reached.counts.dead, "dead letter")
+    if reached.quarantined:
+        yield f"in quarantine: {', '.join(reached.quarantined)}"
+    if reached.late:
+        yield f"not in the cut until their topics have caught up: {', '.join(reached.late)}"
 
 
-def _reached(state: State) -> dict[str, Any]:
-    counts = {name: getattr(state.counts, name) for name in ("records", "rows", "applied", "repeated", "pending")}
-    return {
-        "commit_ts": state.barrier,
-        "commit_time": time_of(state.barrier),
-        "counts": {**counts, "schema_changes": state.counts.schema_changes, "dead": state.counts.dead},
-        "tables": len(state.tables),
-        "held": state.quarantined(),
-    }
-
-
-def _troubles(state: State) -> Iterator[str]:
-    if state.counts.dead:
-        yield many(state.counts.dead, "dead letter")
-    if quarantined := state.quarantined():
-        yield f"in quarantine: {', '.join(quarantined)}"
-    if late := sorted(state.held.keys() - quarantined):
-        yield f"not in the cut until their topics have caught up: {', '.join(late)}"
-
-
-def _tell(output: Output, definition: Definition, done: Summary, stop: Stop, seconds: float) -> None:
+def _tell(output: Output, done: Summary, stop: Stop) -> None:
     """Prints the end of a run: JSON, or a table and a sentence."""
-    from changefeed.pipeline.paths import tables_folder
-
-    root, state, before = tables_folder(definition), done.state, done.before
-    applied = state.counts.applied - before.counts.applied
     if output.json:
-        tables = {n: {"version": t.version, "path": f"{root}/{t.path}"} for n, t in sorted(state.tables.items())}
-        run = {"pipeline": definition.pipeline.name, "epoch": done.epoch, "steps": done.steps, "reached": done.reached}
-        ended = {"applied": applied, "seconds": round(seconds, 3), "stopped_by": stop.signal and stop.signal.name}
-        output.document({"event": "summary", **run, **ended, **_reached(state), "tables": tables})
+        output.document({"event": "summary", **done.to_dict(), "stopped_by": stop.signal and stop.signal.name})
         return
-    if state.tables:
-        rows = [(name, *_table(state, before, name), f"{root}/{t.path}") for name, t in sorted(state.tables.items())]
+    if done.tables:
+        rows = [(name, *_table(done, table), table.path) for name, table in done.tables.items()]
         output.table(("table", "version", "applied", "path"), rows)
-    changes = state.counts.schema_changes - before.counts.schema_changes
     words = [
-        f"{definition.pipeline.name}: {many(applied, 'row')}"
-        + (f" and {many(changes, 'schema change')}" if changes else ""),
-        f"applied in {many(done.steps, 'step')} and {seconds:,.1f} s ({applied / max(seconds, 0.001):,.0f} rows/s)",
+        f"{done.pipeline}: {many(done.applied, 'row')}"
+        + (f" and {many(done.schema_changes, 'schema change')}" if done.schema_changes else ""),
+        f"applied in {many(done.steps, 'step')} and {done.seconds:,.1f} s "
+        f"({done.applied / max(done.seconds, 0.001):,.0f} rows/s)",
     ]
-    output.lines([" ".join(words), ", ".join([f"{many(state.counts.pending, 'row')} pending", *_troubles(state)])])
+    output.lines([" ".join(words), ", ".join([f"{many(done.counts.pending, 'row')} pending", *_troubles(done)])])
 
 
-def _table(state: State, before: State, name: str) -> tuple[str, str]:
+def _table(done: Summary, table: TableVersion) -> tuple[str, str]:
     """The versions before and after the run, and the last applied commit_ts."""
-    version = state.tables[name].version
-    old = before.tables[name].version if name in before.tables else None
+    old, version = table.before, table.version
     moved = f"{'new' if old is None else old} → {version}" if old != version else str(version)
-    if name in state.held:
-        return moved, f"in quarantine since {shown(state.held[name].after)}"
-    return moved, shown(state.barrier) if state.barrier is not None else "everything read"
+    if table.held:
+        return moved, f"in quarantine since {shown(table.held_after)}"
+    return moved, shown(done.commit_ts) if done.commit_ts is not None else "everything read"
 
 
-def _why(state: State, until: int | str) -> str:
+def _why(done: Summary, until: int | str) -> str:
     """The reason why `until` was not reached: the partition with the smallest resolved commit_ts."""
     wanted = until if isinstance(until, str) else shown(until)
-    text = f"--until {wanted} was not reached, the tables are at {shown(state.barrier)}: "
+    text = f"--until {wanted} was not reached, the tables are at {shown(done.commit_ts)}: "
     if isinstance(until, str):
         return text + "that transaction or checkpoint has not been read completely. Run again when the source has it"
-    marks = {(topic, p): state.resolved.get(topic, {}).get(p) for topic, of in state.positions.items() for p in of}
+    marks = done.resolved
     if not marks:
         return text + "no record was read"
     (topic, partition), mark = min(marks.items(), key=lambda one: (one[1] or 0, one[0]))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from changefeed.cli.moment import shown
 from changefeed.cli.options import common, example, pipeline
 from changefeed.cli.output import Output, many
+
+if TYPE_CHECKING:
+    from changefeed.pipeline.operations.status import Status
 
 
 def _cuts(ctx: click.Context, param: click.Parameter, value: str | None) -> int | str | None:
@@ -36,38 +39,33 @@ def status(output: Output, path: Path, cuts: int | str | None) -> None:
     A cut is a set of table versions that belong together: read at these versions, the tables are in one state that the
     upstream had. Spark is started only if the sink's file system cannot be reached without it.
     """
-    from changefeed.cli.on_spark import asked
-    from changefeed.pipeline.config.load import load
+    from changefeed.api.pipeline import Pipeline
     from changefeed.pipeline.operations.status import NEWEST
-    from changefeed.pipeline.operations.status import status as status_of
 
-    definition, number = load(path), NEWEST if output.json else 1
-    wanted = None if isinstance(cuts, str) else cuts or number
-    report = asked(definition, lambda: status_of(definition, wanted))
+    number = NEWEST if output.json else 1
+    report = Pipeline.load(path).status(None if isinstance(cuts, str) else cuts or number)
     if output.json:
-        output.document(report)
+        output.document(report.to_dict())
         return
-    if not report["epoch"]:
-        output.lines([f"{report['pipeline']} has not run yet"])
+    if not report.epoch:
+        output.lines([f"{report.pipeline} has not run yet"])
         return
-    rows = [
-        (shown(cut["commit_ts"]), name, str(v)) for cut in report["cuts"] for name, v in sorted(cut["tables"].items())
-    ]
+    rows = [(shown(cut.commit_ts), name, str(v)) for cut in report.cuts for name, v in sorted(cut.tables.items())]
     if rows:
         output.table(("cut", "table", "version"), rows)
         output.lines([""])
-    if report["positions"]:
+    if report.positions:
         output.table(("topic", "partition", "next offset"), _positions(report))
         output.lines([""])
-    counts = report["counts"]
+    counts = report.counts
     output.lines(
         [
-            f"{report['pipeline']}, epoch {report['epoch']}: {many(counts['records'], 'record')}, {many(counts['rows'], 'row')}: "
-            f"{counts['applied']:,} applied, {counts['repeated']:,} repeated, {report['pending']:,} pending; "
-            f"{many(counts['schema_changes'], 'schema change')}, {many(report['dead_letters'], 'dead letter')}",
+            f"{report.pipeline}, epoch {report.epoch}: {many(counts.records, 'record')}, {many(counts.rows, 'row')}: "
+            f"{counts.applied:,} applied, {counts.repeated:,} repeated, {report.pending:,} pending; "
+            f"{many(counts.schema_changes, 'schema change')}, {many(report.dead_letters, 'dead letter')}",
         ]
     )
 
 
-def _positions(report: dict[str, Any]) -> list[tuple[str, str, str]]:
-    return [(topic, p, str(offset)) for topic, of in report["positions"].items() for p, offset in of.items()]
+def _positions(report: Status) -> list[tuple[str, str, str]]:
+    return [(topic, str(p), str(offset)) for topic, of in report.positions.items() for p, offset in of.items()]

@@ -9,15 +9,13 @@ import click
 import msgspec
 
 from changefeed import record_log
-from changefeed.cli import codec
-from changefeed.cli.dispatchers import with_rules
+from changefeed.api.dispatchers import with_rules
+from changefeed.api.translation import Translation
 from changefeed.cli.options import common, example, keys, logs, out, protocol_options
 from changefeed.cli.output import Output
-from changefeed.model.batch import Decoded
-from changefeed.model.text import describe, lines
-from changefeed.protocols import protocol
-from changefeed.protocols.loss import Loss, loss
-from changefeed.stages.definitions import definitions
+from changefeed.cli.startup import without_pandas
+from changefeed.model.text import describe, event_line
+from changefeed.protocols.loss import Loss
 
 
 @click.command(
@@ -59,25 +57,16 @@ def transcode(
     Losses are listed on stderr. A loss that a pipeline needs is refused with exit code 2, unless --allow-loss names it. Exit
     code 3 if a record could not be decoded; such records are shown on stderr and left out.
     """
-    read, reads = protocol(source), codec.options(source, options)
-    losses = loss(read, reads, protocol(target), codec.options(target, target_options))
-    _say(output, losses)
-    losses.check(allowed)
+    without_pandas()
+    way = Translation(source, options, target, target_options)
+    _say(output, way.loss)
+    way.loss.check(allowed)
     if spark:
         return _on_spark(output, logs, (source, with_rules(options)), (target, with_rules(target_options)), out)
-    decoder, encoder = codec.decoder(source, options), codec.encoder(target, target_options)
-    defined = definitions(read, reads, target)
-    dead = 0
-    with record_log.Writer(out) as log, output.progress("transcode") as progress:
-        for decoded, records in codec.decode(logs, decoder, source):
-            _show(output, lines(Decoded(dead=decoded.dead)))
-            dead += len(decoded.dead)
-            log.write(encoder.encode(defined(decoded)))
-            progress.advance(records)
-        for last in codec.finish(encoder):
-            log.write(last)
-    output.done(wrote=str(out), records=log.records, dead_letters=dead)
-    return 3 if dead else 0
+    with output.progress("transcode") as progress:
+        done = way.run(logs, out, lambda letter: _show(output, [event_line(letter)]), progress.advance)
+    output.done(wrote=str(out), records=done.records, dead_letters=done.dead_letters)
+    return 3 if done.dead_letters else 0
 
 
 def _say(output: Output, losses: Loss) -> None:
@@ -101,7 +90,7 @@ def _on_spark(
     target: tuple[str, Mapping[str, str]],
     out: Path,
 ) -> int:
-    from changefeed.cli.on_spark import spark_named
+    from changefeed.api.sessions import spark_named
     from changefeed.pipeline.operations.transcode import require_new
     from changefeed.pipeline.operations.transcode import transcode as on_spark
     from changefeed.stages.transcode import Language

@@ -37,6 +37,10 @@ class Instant:
     def __str__(self) -> str:
         return self.datetime.isoformat(timespec=_TIMESPECS[self.digits]).replace("+00:00", "Z")
 
+    def __format__(self, spec: str) -> str:
+        """As `datetime` formats it: `f"{event.commit_time:%H:%M}"` is the same of rows and of other events."""
+        return format(self.datetime, spec) if spec else str(self)
+
 
 _TIMESPECS = {0: "seconds", 3: "milliseconds", 6: "microseconds"}
 

@@ -35,6 +35,27 @@ _CUTS = "the tables would have no common point: cuts rest on it"
 
 
 @dataclass(frozen=True, slots=True)
+class FixWords:
+    """How to allow a loss, and how to give options of the target and of the source."""
+
+    allow: Callable[[tuple[str, ...]], str]
+    target: Callable[[Mapping[str, str]], str]
+    source: Callable[[Mapping[str, str]], str]
+
+
+def _flags(flag: str) -> Callable[[Mapping[str, str]], str]:
+    return lambda options: " ".join(f"{flag} {name}={value}" for name, value in options.items())
+
+
+COMMAND = FixWords(lambda keys: f"--allow-loss {','.join(keys)}", _flags("-O"), _flags("-o"))
+PYTHON = FixWords(
+    lambda keys: f"allow_loss={list(keys)}",
+    lambda options: f"target_options={dict(options)}",
+    lambda options: f"source_options={dict(options)}",
+)
+
+
+@dataclass(frozen=True, slots=True)
 class Loss:
     """What one protocol loses of another's events.
 
@@ -53,8 +74,12 @@ class Loss:
     remedies: Mapping[str, str]
     stated: Mapping[str, str]
 
-    def check(self, allowed: Collection[str]) -> None:
+    def check(self, allowed: Collection[str], words: FixWords = COMMAND) -> None:
         """Refuses a loss that a pipeline would feel, unless it is allowed.
+
+        Args:
+            allowed: keys that may be lost.
+            words: how the fix is written: for a command line, or for Python.
 
         Raises:
             ConfigError: it is not, or `allowed` names no key; the message has the fix.
@@ -66,13 +91,11 @@ class Loss:
         if not refused:
             return
         reasons = "; ".join(f"{key} ({why})" for key, why in refused.items())
-        fixes = [f"Allow it with --allow-loss {','.join(refused)}"]
+        fixes = [f"Allow it with {words.allow(tuple(refused))}"]
         if self.remedies:
-            fixes.append(f"lose less with {_options('-O', self.remedies)}")
+            fixes.append(f"lose less with {words.target(self.remedies)}")
         if self.stated:
-            fixes.append(
-                f"if the records of {self.source} have the old rows, say so with {_options('-o', self.stated)}"
-            )
+            fixes.append(f"if the records of {self.source} have the old rows, say so with {words.source(self.stated)}")
         raise ConfigError(
             f"{self.source} to {self.target} loses what a pipeline needs: {reasons}. {', or '.join(fixes)}"
         )
@@ -149,7 +172,3 @@ def fewest(given: Mapping[str, str], fits: Callable[[Mapping[str, str]], bool]) 
         if fits(fewer):
             return fewest(fewer, fits)
     return given
-
-
-def _options(flag: str, given: Mapping[str, str]) -> str:
-    return " ".join(f"{flag} {name}={value}" for name, value in given.items())

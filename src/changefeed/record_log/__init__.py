@@ -36,6 +36,7 @@ __all__ = [
     "is_folder",
     "partitions",
     "read",
+    "require_form",
     "scan",
     "size",
     "write",
@@ -83,6 +84,15 @@ def read(
 def advance(path: str | Path, at: Cursor = START, limit: int | None = None) -> Cursor:
     """The cursor after `limit` more complete records, or after the last one. Records are counted, not decoded."""
     return _form(path).advance(Path(path), at, limit)  # type: ignore[no-any-return]
+
+
+def require_form(path: str | Path) -> None:
+    """Refuses a path whose name is not that of a record log.
+
+    Raises:
+        ConfigError: it is not; the message lists the endings.
+    """
+    _form(path)
 
 
 def count(path: str | Path) -> int:

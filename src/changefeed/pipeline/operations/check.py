@@ -10,8 +10,9 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from changefeed.model.event import Resolved, SchemaChange, TransactionMark
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.load import load
 from changefeed.pipeline.ledger import read_ledger, strangers
-from changefeed.pipeline.operations.detect import Topic, detect
+from changefeed.pipeline.operations.detect import DetectedTopic, detect
 from changefeed.pipeline.operations.explain import TELLING
 from changefeed.pipeline.paths import ledger_folder, tables_folder
 from changefeed.pipeline.planning.table_path import table_path
@@ -52,6 +53,29 @@ class Check:
     message: str
     fix: str | None = None
 
+    def lines(self) -> list[str]:
+        """For people."""
+        return [f"{self.status:<5} {self.name:<11} {self.message}", *([f"      → {self.fix}"] if self.fix else [])]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """All checks of a pipeline, in their order."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether none of them failed."""
+        return all(check.status != FAIL for check in self.checks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `changefeed check --json` prints it."""
+        return {"ok": self.ok, "checks": [asdict(check) for check in self.checks]}
+
+    def __str__(self) -> str:
+        return "\n".join(line for check in self.checks for line in check.lines())
+
 
 def check(path: str | Path, records: int = _RECORDS) -> Iterator[Check]:
     """Every check of the pipeline that `path` defines, each as soon as it is done.
@@ -60,17 +84,22 @@ def check(path: str | Path, records: int = _RECORDS) -> Iterator[Check]:
         path: the YAML file.
         records: how many records of the source to decode.
     """
-    for one in _checks(path, records):
-        yield replace(one, message=redact(one.message))
-
-
-def _checks(path: str | Path, records: int) -> Iterator[Check]:
     try:
         definition = load(path)
     except ConfigError as error:
         fix = "correct the file" if Path(path).exists() else "correct the path"
-        yield Check("definition", FAIL, str(error), f"{fix}; `changefeed init` writes one with comments")
+        yield Check("definition", FAIL, redact(str(error)), f"{fix}; `changefeed init` writes one with comments")
         return
+    yield from checks(definition, records)
+
+
+def checks(definition: Definition, records: int = _RECORDS) -> Iterator[Check]:
+    """The same of a definition that has been read."""
+    for one in _checks(definition, records):
+        yield replace(one, message=redact(one.message))
+
+
+def _checks(definition: Definition, records: int) -> Iterator[Check]:
     choice = definition.source.protocol.name
     yield Check("definition", OK, f"{definition.source.type} → {choice} → {definition.sink.type}")
     if doubt := definition.source.doubt():
@@ -202,12 +231,12 @@ def _undecodable(definition: Definition, batches: list[pa.RecordBatch], message:
     return Check("records", WARN, message, policy[definition.pipeline.dead_letters])
 
 
-def _stranger(topics: list[Topic]) -> str | None:
+def _stranger(topics: list[DetectedTopic]) -> str | None:
     """What the records are where no protocol recognizes any of them."""
     return None if any(topic.fits for topic in topics) else next((t.stranger for t in topics if t.stranger), None)
 
 
-def _fitting(topics: list[Topic], first: str) -> list[str]:
+def _fitting(topics: list[DetectedTopic], first: str) -> list[str]:
     """The protocols in which every record of every topic decodes with the default options, `first` before others."""
     whole = [{fit.protocol for fit in topic.fits if fit.decoded == topic.sample} for topic in topics]
     return sorted(set[str].intersection(*whole), key=lambda name: (name != first, name)) if whole else []

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -33,7 +34,7 @@ _NO_TEXT = ("null", "yes", "no", "on", "off", "y", "n")  # what YAML takes for s
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class ProtocolFit:
     """A protocol that a topic's records may be in.
 
     Attributes:
@@ -64,9 +65,21 @@ class Fit:
         pairs = [f"{name}: {_scalar(value)}" for name, value in self.shown.items()]
         return f"protocol: {{{', '.join([f'name: {self.protocol}', *pairs])}}}"
 
+    def to_dict(self) -> dict[str, Any]:
+        """As `changefeed detect --json` prints it; secrets are references to the environment."""
+        return {
+            "protocol": self.protocol,
+            "why": self.why,
+            "recognized": self.recognized,
+            "decoded": self.decoded,
+            "trouble": self.trouble,
+            "options": self.shown,
+            "source": self.line,
+        }
+
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class DetectedTopic:
     """What was found in the records of a topic.
 
     Attributes:
@@ -77,16 +90,27 @@ class Topic:
 
     name: str
     sample: int
-    fits: list[Fit] = field(default_factory=list)
+    fits: list[ProtocolFit] = field(default_factory=list)
     stranger: str | None = None
 
     @property
-    def best(self) -> Fit | None:
+    def best(self) -> ProtocolFit | None:
         """The likeliest protocol; None when no record decodes in any."""
         return next((fit for fit in self.fits if fit.decoded != 0), None)
 
+    def to_dict(self) -> dict[str, Any]:
+        """As `changefeed detect --json` prints it."""
+        best = self.best.protocol if self.best else None
+        return {
+            "topic": self.name,
+            "protocol": best,
+            "sample": self.sample,
+            "fits": [fit.to_dict() for fit in self.fits],
+            "stranger": self.stranger if best is None else None,
+        }
 
-def detect(batches: Iterable[pa.RecordBatch], given: Mapping[str, str]) -> list[Topic]:
+
+def detect(batches: Iterable[pa.RecordBatch], given: Mapping[str, str]) -> list[DetectedTopic]:
     """What the first records of each topic are in.
 
     Args:
@@ -114,11 +138,11 @@ def _samples(batches: Iterable[pa.RecordBatch]) -> dict[str, pa.RecordBatch]:
     return found
 
 
-def _topic(name: str, sample: pa.RecordBatch, given: Mapping[str, str]) -> Topic:
+def _topic(name: str, sample: pa.RecordBatch, given: Mapping[str, str]) -> DetectedTopic:
     records = [_record(row) for row in sample.to_pylist()]
     fits = [fit for known in PROTOCOLS if (fit := _fit(protocol(known), sample, records, given)) is not None]
     fits.sort(key=lambda fit: (fit.decoded == 0, -(fit.decoded or 0), -fit.recognized))
-    return Topic(name, len(records), fits, next(filter(None, map(strangers.name, records)), None))
+    return DetectedTopic(name, len(records), fits, next(filter(None, map(strangers.name, records)), None))
 
 
 def _record(row: Mapping[str, object]) -> Record:
@@ -126,7 +150,9 @@ def _record(row: Mapping[str, object]) -> Record:
     return Record(row["topic"], row["key"], row["value"], headers)  # type: ignore[arg-type]  # by its schema too
 
 
-def _fit(known: Protocol, sample: pa.RecordBatch, records: list[Record], given: Mapping[str, str]) -> Fit | None:
+def _fit(
+    known: Protocol, sample: pa.RecordBatch, records: list[Record], given: Mapping[str, str]
+) -> ProtocolFit | None:
     if known.recognize is None:
         return None
     looks = [(record, why) for record in records if (why := known.recognize(record)) is not None]
@@ -141,9 +167,9 @@ def _fit(known: Protocol, sample: pa.RecordBatch, records: list[Record], given: 
         tried = None if isinstance(error, (ConfigError, SchemaRegistryError)) else 0
         if isinstance(error, ConfigError):  # what is given cannot be right: it is not for a pipeline
             options = shown
-        return Fit(known.name, looks[0][1], len(looks), tried, redact(str(error)), options)
+        return ProtocolFit(known.name, looks[0][1], len(looks), tried, redact(str(error)), options)
     trouble = found.dead[0].error if found.dead else None
-    return Fit(
+    return ProtocolFit(
         known.name,
         looks[0][1],
         len(looks),

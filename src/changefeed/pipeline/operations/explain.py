@@ -7,7 +7,10 @@ that a run would start with, not those whose first change comes later.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from changefeed.errors import ConfigError
 from changefeed.pipeline.absorb import absorbed
@@ -50,8 +53,78 @@ _SCHEMA = {
 }
 
 
-def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
-    """Tables with keys and type map, policies, and what would be lossy, as JSON values.
+@dataclass(frozen=True, slots=True)
+class ExplainedColumn:
+    """A column upstream, and what it becomes.
+
+    Attributes:
+        upstream: its MySQL type.
+        sink: its type in the sink.
+        lossy: what that type does not keep; None for nothing.
+    """
+
+    name: str
+    upstream: str
+    sink: str
+    lossy: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedTable:
+    """A table that a run would write.
+
+    Attributes:
+        table: `database.table`.
+        path: where it lies in the sink.
+        keys: the handle key's columns.
+        apply: how changes get in: merged by key, or appended.
+        write_mode: `copy-on-write` or `merge-on-read`; None for a table without a handle key.
+        types_from: `DDL`, or `rows` where no statement was seen.
+        columns: in the upstream's order.
+    """
+
+    table: str
+    path: str
+    keys: tuple[str, ...]
+    apply: str
+    write_mode: str | None
+    types_from: str
+    columns: tuple[ExplainedColumn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What a run would do.
+
+    Attributes:
+        pipeline: its name.
+        protocol: of the source's records.
+        records, rows, dead_letters: how many were looked at, and what was in them.
+        barrier: how far tables move together.
+        schema_changes: what happens to them.
+        guarantee: how often a change is applied.
+        tables: those that a run would start with, and those that the pipeline has.
+        notes: what to know before running it.
+    """
+
+    pipeline: str
+    protocol: str
+    records: int
+    rows: int
+    dead_letters: int
+    barrier: str
+    schema_changes: str
+    guarantee: str
+    tables: tuple[ExplainedTable, ...]
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `changefeed explain --json` prints it."""
+        return msgspec.json.decode(msgspec.json.encode(self))  # type: ignore[no-any-return]
+
+
+def explain(definition: Definition, limit: int = 10_000) -> Explanation:
+    """Tables with keys and type map, policies, and what would be lossy.
 
     Args:
         limit: how many records of the source are looked at.
@@ -84,19 +157,19 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
             f"no {noun} in the first {seen.counts.records} records: with consistency `transaction` nothing is applied "
             f"without ({remedy})"
         )
-    return {
-        "pipeline": behaviour.name,
-        "protocol": definition.source.protocol.name,
-        "records": seen.counts.records,
-        "rows": seen.counts.rows,
-        "dead_letters": seen.counts.dead,
-        "barrier": _barrier(behaviour.consistency, opened.capabilities),
-        "schema_changes": _SCHEMA[behaviour.schema_change_behavior],
-        "guarantee": f"{opened.title} sends at least once; "
+    return Explanation(
+        pipeline=behaviour.name,
+        protocol=definition.source.protocol.name,
+        records=seen.counts.records,
+        rows=seen.counts.rows,
+        dead_letters=seen.counts.dead,
+        barrier=_barrier(behaviour.consistency, opened.capabilities),
+        schema_changes=_SCHEMA[behaviour.schema_change_behavior],
+        guarantee=f"{opened.title} sends at least once; "
         + ("what it sends again is applied again" if behaviour.consistency == "key" else "each change is applied once"),
-        "tables": [_table(definition, target, name, here) for name, here in sorted(tables.items())],
-        "notes": notes,
-    }
+        tables=tuple(_table(definition, target, name, here) for name, here in sorted(tables.items())),
+        notes=tuple(notes),
+    )
 
 
 def _barrier(consistency: str, can: Capabilities) -> str:
@@ -112,23 +185,22 @@ def _chunks(opened: Source, limit: int) -> Iterator[ChunkInfo]:
             yield chunk_info("", row)
 
 
-def _table(definition: Definition, target: TableSink, name: str, here: TableState) -> dict[str, Any]:
+def _table(definition: Definition, target: TableSink, name: str, here: TableState) -> ExplainedTable:
     columns = []
     for column in here.table.columns:
         downstream = target.types.sink_type(column.type)
-        said = {"name": column.name, "upstream": str(column.type), "sink": downstream.sql, "lossy": downstream.lossy}
-        columns.append(said)
+        columns.append(ExplainedColumn(column.name, str(column.type), downstream.sql, downstream.lossy))
     keyed = "merge by key" if here.table.keys else "append only: no handle key"
     if not here.table.keys and definition.pipeline.keyless == "refuse":
         keyed = "refused: no handle key"
     slower, mode = target.fallback(here.path), target.write_mode(here.path) if here.table.keys else ""
     apply = f"{keyed} in SQL ({slower})" if slower else keyed
-    return {
-        "table": name,
-        "path": target.location(here.path),
-        "keys": list(here.table.keys),
-        "apply": f"{apply}, {mode}" if mode not in ("", "copy-on-write") else apply,
-        "write_mode": mode or None,
-        "types_from": "DDL" if here.declared else "rows",
-        "columns": columns,
-    }
+    return ExplainedTable(
+        table=name,
+        path=target.location(here.path),
+        keys=here.table.keys,
+        apply=f"{apply}, {mode}" if mode not in ("", "copy-on-write") else apply,
+        write_mode=mode or None,
+        types_from="DDL" if here.declared else "rows",
+        columns=tuple(columns),
+    )

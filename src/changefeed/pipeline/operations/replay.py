@@ -69,7 +69,19 @@ class Found:
     late_schema_changes: int = 0
     released: frozenset[str] = frozenset()
     unfinished: bool = False
-    chunks: list[pa.RecordBatch] = field(default_factory=list)
+    chunks: list[pa.RecordBatch] = field(default_factory=list, repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `changefeed dlq replay --json` prints it."""
+        return {
+            "replayed": self.letters,
+            "rows": self.rows,
+            "late": self.late,
+            "late_schema_changes": self.late_schema_changes,
+            "released": sorted(self.released),
+            "unread": self.unread,
+            "dead": [{"position": str(one.place), "reason": one.reason, "error": one.error} for one in self.dead],
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,13 @@ from typing import Any
 from changefeed.errors import ConfigError
 
 
-def with_rules(values: Mapping[str, str]) -> dict[str, Any]:
+def with_rules(values: Mapping[str, Any]) -> dict[str, Any]:
     """The options, with the rules of the file in place of its name; `case-sensitive` on the command line wins.
 
     Raises:
         ConfigError: the file cannot be read, or has no rules.
     """
-    if "dispatchers" not in values:
+    if not isinstance(values.get("dispatchers"), str | Path):
         return dict(values)
     path = Path(values["dispatchers"])
     content = _read(path)

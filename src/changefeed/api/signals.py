@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -37,3 +38,27 @@ def stop_on_signals() -> Iterator[Stop]:
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
+
+
+@contextmanager
+def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
+    """Takes SIGINT until the end of the block, where it becomes a KeyboardInterrupt; the second one ends the process.
+
+    What it gives tells whether SIGINT came. In other threads than the main one, which get no signals, it never does.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    interrupted = threading.Event()
+
+    def asked(number: int, frame: FrameType | None) -> None:
+        interrupted.set()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    before = signal.signal(signal.SIGINT, asked)
+    try:
+        yield interrupted.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if interrupted.is_set():
+        raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""A Spark session for the duration of a command."""
+"""A Spark session for the duration of one operation."""
 
 from __future__ import annotations
 
@@ -22,6 +22,16 @@ def spark_for(definition: Definition) -> Iterator[SparkSession]:
     """A session with the pipeline's Spark configuration."""
     with spark_named(f"changefeed {definition.pipeline.name}", definition.spark) as spark:
         yield spark
+
+
+@contextmanager
+def session_for(definition: Definition, spark: SparkSession | None) -> Iterator[SparkSession]:
+    """The session that is given, which goes on running; else one of the pipeline's."""
+    if spark is not None:
+        yield spark
+        return
+    with spark_for(definition) as started:
+        yield started
 
 
 @contextmanager

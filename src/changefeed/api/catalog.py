@@ -1,0 +1,69 @@
+"""The protocols there are: `list_protocols` of `import changefeed`, and the same in `changefeed list`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from changefeed.model.keys import KEYS
+from changefeed.protocols import PROTOCOLS, protocol
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolInfo:
+    """A protocol that changefeed decodes and encodes.
+
+    Attributes:
+        name: as `read`, `write`, `decoder` and pipelines take it.
+        title: for people.
+        ops: the ops that it tells apart.
+        schema_changes, resolved, transactions, heartbeats: whether it has such events.
+        cuts: what tells that a cut is complete: `marks` (resolved events or checkpoints), `transactions`, or `nothing`.
+        carries: keys of events that it carries (docs/reference/loss.md).
+        options: the names of its options, by the producer's own names.
+    """
+
+    name: str
+    title: str
+    ops: tuple[str, ...]
+    schema_changes: bool
+    resolved: bool
+    transactions: bool
+    heartbeats: bool
+    cuts: Literal["marks", "transactions", "nothing"]
+    carries: tuple[str, ...]
+    options: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `changefeed list --json` prints it."""
+        return msgspec.json.decode(msgspec.json.encode(self))  # type: ignore[no-any-return]
+
+
+def list_protocols() -> list[ProtocolInfo]:
+    """The protocols there are, by name.
+
+    Example:
+        >>> import changefeed as cf
+        >>> [known.name for known in cf.list_protocols()]
+        ['canal-json', 'debezium-mysql', 'tencent-dts', 'ticdc-avro', 'ticdc-debezium', 'ticdc-open']
+    """
+    return [_info(name) for name in sorted(PROTOCOLS)]
+
+
+def _info(name: str) -> ProtocolInfo:
+    known = protocol(name)
+    can = known.capabilities
+    return ProtocolInfo(
+        name,
+        known.title,
+        tuple(sorted(can.ops)),
+        can.schema_changes,
+        can.resolved,
+        can.transactions,
+        can.heartbeats,
+        can.cuts,
+        tuple(key for key in KEYS if key in can.carries),
+        tuple(field.encode_name for field in msgspec.structs.fields(known.options)),
+    )

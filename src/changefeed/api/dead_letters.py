@@ -1,0 +1,111 @@
+"""The dead letters that a pipeline keeps, as values."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from changefeed.api.moments import iso
+from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.dead_letters import letters, position
+
+_ID_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class KeptDeadLetter:
+    """A record, or one message of it, that a pipeline could not decode and keeps.
+
+    Attributes:
+        id: the beginning of `sha256`; letters of the same bytes share it.
+        position: `topic:partition:offset`, with `:index` for one message of a record.
+        reason: a stable code, as `truncated`.
+        error: the full message.
+        table: `database.table`, where that much could be read.
+        byte: where in the key or value the contradiction was seen, if known.
+        at: when it was kept, in UTC.
+        replayed: when it was decoded after all; None while it waits.
+        pipeline, protocol: their names.
+        schema_id: of the schema that the record names.
+        sha256: of the record's key and value.
+        key, value, headers: the whole record's, as read.
+    """
+
+    id: str
+    position: str
+    reason: str
+    error: str
+    table: str | None
+    byte: int | None
+    at: datetime
+    replayed: datetime | None
+    pipeline: str
+    protocol: str
+    schema_id: str | None
+    sha256: str
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+    def has(self, which: str) -> bool:
+        """Whether it is the letter of this position or record, or of an id of six digits or more."""
+        return which in (self.position, self.record) or (len(which) >= 6 and self.sha256.startswith(which))
+
+    @property
+    def record(self) -> str:
+        """The position of the record: `topic:partition:offset`."""
+        return ":".join(self.position.split(":")[:3])
+
+    def summary(self) -> dict[str, Any]:
+        """As `changefeed dlq list --json` prints it."""
+        return {
+            "id": self.id,
+            "position": self.position,
+            "reason": self.reason,
+            "table": self.table,
+            "error": self.error,
+            "byte": self.byte,
+            "at": iso(self.at),
+            "replayed": self.replayed and iso(self.replayed),
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `changefeed dlq show --json` prints it, bytes in base64."""
+        return {
+            **self.summary(),
+            **{name: getattr(self, name) for name in ("pipeline", "protocol", "schema_id", "sha256")},
+            "key": _base64(self.key),
+            "value": _base64(self.value),
+            "headers": [[name, _base64(value)] for name, value in self.headers],
+        }
+
+
+def dead_letters(definition: Definition, *, replayed: bool = False) -> list[KeptDeadLetter]:
+    """The letters that wait, by position; with `replayed`, the others too.
+
+    Raises:
+        ConfigError: the ledger beside them is another pipeline's.
+        SinkError: they cannot be read.
+    """
+    return [_kept(row) for row in letters(definition, replayed=replayed)]
+
+
+def _kept(row: dict[str, Any]) -> KeptDeadLetter:
+    return KeptDeadLetter(
+        id=row["sha256"][:_ID_DIGITS],
+        position=position(row),
+        table=None if row["table"] is None else f"{row['database']}.{row['table']}",
+        headers=tuple((header["key"], header["value"]) for header in row["headers"] or ()),
+        **{name: row[name] for name in _SAME},
+    )
+
+
+_SAME = (
+    "reason", "error", "byte", "at", "replayed", "pipeline", "protocol", "schema_id", "sha256", "key", "value"
+)  # fmt: skip
+
+
+def _base64(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()

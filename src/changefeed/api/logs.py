@@ -1,0 +1,190 @@
+"""Reading and writing record logs: `read` and `write` of `import changefeed`, `decode` and `encode` on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain, groupby
+from pathlib import Path
+from typing import Any, Literal
+
+from changefeed import record_log
+from changefeed.api.codecs import Decoder, Encoder
+from changefeed.errors import ConfigError, ProtocolError
+from changefeed.model import change
+from changefeed.model.batch import Decoded
+from changefeed.model.change import Event
+
+Paths = str | Path | Iterable[str | Path]
+OnError = Literal["yield", "raise"]
+Count = Callable[[int], None]
+
+
+class Events(Iterator[Event]):
+    """The events of record logs in order. A batch of records is in memory, never a file.
+
+    Attributes:
+        records: how many records have been read so far.
+        dead_letters: how many records, or messages of one, could not be decoded so far.
+    """
+
+    def __init__(self, paths: Paths, protocol: str, options: Mapping[str, Any], on_error: OnError = "yield") -> None:
+        if on_error not in ("yield", "raise"):
+            raise ConfigError(f'on_error is "yield" or "raise", not {on_error!r}')
+        self.records = 0
+        self.dead_letters = 0
+        self._paths = paths_of(paths)
+        self._decoder = Decoder(protocol, options)
+        self._raises = on_error == "raise"
+        self._batches = self._decoded()
+        self._events = chain.from_iterable(batch.events() for batch in self._batches)
+
+    def __iter__(self) -> Events:
+        return self
+
+    def __next__(self) -> Event:
+        return next(self._events)
+
+    def batches(self) -> Iterator[Decoded]:
+        """The same a batch of records at a time, in columns: much faster. Use this, or the events, not both."""
+        return self._batches
+
+    def _decoded(self) -> Iterator[Decoded]:
+        for path in self._paths:
+            for records in record_log.read(path):
+                decoded = self._decoder(records)
+                self.records += len(records)
+                yield self._checked(decoded)
+        rest = self._decoder.finish()
+        if rest.dead:
+            yield self._checked(rest)
+
+    def _checked(self, decoded: Decoded) -> Decoded:
+        self.dead_letters += len(decoded.dead)
+        if decoded.dead and self._raises:
+            letter = decoded.dead[0]
+            raise ProtocolError(letter.error, reason=letter.reason, byte=letter.byte, index=letter.place.index)
+        return decoded
+
+    def __repr__(self) -> str:
+        names = ", ".join(map(str, self._paths))
+        return f"<changefeed events of {names} in {self._decoder.protocol}, {self.records:,} records so far>"
+
+
+def read(paths: Paths, protocol: str, *, on_error: OnError = "yield", **options: Any) -> Events:
+    """Reads record logs, event by event.
+
+    Args:
+        paths: a log or several: `*.jsonl`, `*.jsonl.gz`, `*.jsonl.zst`, `*.parquet`, or a folder of Parquet files.
+        protocol: what the records are in; `list_protocols` has the names, `detect` finds out.
+        on_error: a record that cannot be decoded is a `DeadLetter` among the events (`yield`), or raises (`raise`).
+        **options: of the protocol, by the producer's own names: `time_zone="Asia/Shanghai"`.
+
+    Returns:
+        An iterator of `RowChange`, `SchemaChange`, `Resolved`, `TransactionMark`, `Heartbeat` and `DeadLetter` in the order
+        of the records. Its `records` and `dead_letters` count along; its `batches()` gives columns instead.
+
+    Raises:
+        ConfigError: at once, for an unknown protocol or option, or a path that is not a record log.
+        SourceError: while reading, for a log that is damaged; events before the damage have been given.
+        ProtocolError: while reading, with `on_error="raise"`.
+    """
+    return Events(paths, protocol, options, on_error)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A record log that was written.
+
+    Attributes:
+        path: of the log.
+        records: how many are in it.
+        dead_letters: how many dead letters were among the events; they are left out.
+    """
+
+    path: Path
+    records: int
+    dead_letters: int
+
+
+def write(
+    events: Decoded | Iterable[Event | Decoded],
+    path: str | Path,
+    protocol: str,
+    *,
+    overwrite: bool = False,
+    **options: Any,
+) -> Written:
+    """Writes a record log; it appears under its name when it is complete, or not at all.
+
+    Args:
+        events: in order: those of `read`, events made by hand, or what a decoder returned.
+        path: `*.jsonl`, `*.jsonl.gz`, `*.jsonl.zst` or `*.parquet`.
+        protocol: to write them in.
+        overwrite: replace a log that is there.
+        **options: of the protocol, by the producer's own names.
+
+    Raises:
+        ConfigError: an unknown protocol or option, or the log exists.
+        UnsupportedError: the protocol cannot carry one of the events.
+        SchemaError: a value does not fit its column.
+        SinkError: the file cannot be written.
+    """
+    log = new_log(path, overwrite=overwrite)
+    return write_batches(_batches(events), log, Encoder(protocol, options))
+
+
+def write_batches(batches: Iterable[Decoded], path: Path, encoder: Encoder, progress: Count | None = None) -> Written:
+    """Writes the batches; `progress` is called with the number of records that each became."""
+    dead = 0
+    with record_log.Writer(path) as log:
+        for changes in batches:
+            records = encoder.encode(changes)
+            log.write(records)
+            dead += len(changes.dead)
+            if progress is not None:
+                progress(len(records))
+        for last in encoder.last():
+            log.write(last)
+    return Written(path, log.records, dead)
+
+
+def paths_of(paths: Paths) -> tuple[Path, ...]:
+    """One path or several.
+
+    Raises:
+        ConfigError: there is none, or a path does not exist or is not a record log.
+    """
+    found = (Path(paths),) if isinstance(paths, str | Path) else tuple(map(Path, paths))
+    if not found:
+        raise ConfigError("no record log is named")
+    for path in found:
+        if not path.exists():
+            raise ConfigError(f"{path} does not exist")
+        record_log.require_form(path)
+    return found
+
+
+def new_log(path: str | Path, *, overwrite: bool) -> Path:
+    """The path of a log that may be written.
+
+    Raises:
+        ConfigError: it is there, and must not be replaced.
+    """
+    log = Path(path)
+    if log.is_file() and not overwrite:
+        raise ConfigError(f"{log} exists; overwrite=True replaces it")
+    return log
+
+
+def _batches(events: Decoded | Iterable[Event | Decoded]) -> Iterator[Decoded]:
+    if isinstance(events, Decoded):
+        yield events
+    elif isinstance(events, Events):
+        yield from events.batches()
+    else:
+        for is_batch, some in groupby(events, key=lambda one: isinstance(one, Decoded)):
+            if is_batch:
+                yield from some  # type: ignore[misc]  # told apart by the key, which mypy does not see
+            else:
+                yield from change.decoded(some)  # type: ignore[arg-type]

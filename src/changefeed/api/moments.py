@@ -1,0 +1,61 @@
+"""Points in time of an upstream: a commit_ts, a time (all commits up to its millisecond), or a GTID."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from changefeed.errors import ConfigError
+from changefeed.mysql import gtid
+from changefeed.ticdc import tso
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_YEARS = range(2000, 2200)  # outside of these years a commit_ts is not a TSO but another upstream's number
+
+
+def moment_of(value: int | str | datetime) -> int | str:
+    """The commit_ts that a value stands for, or the GTID or GTID set that it is.
+
+    Args:
+        value: a commit_ts, as number or digits; a time, in UTC unless it has a zone: the last commit_ts of its millisecond; or
+            a GTID or GTID set. Three numbers that make a date are a date, whatever MariaDB's GTIDs look like.
+
+    Raises:
+        ConfigError: it is none of these.
+    """
+    if isinstance(value, datetime):
+        return _last_of(value, value.isoformat())
+    if isinstance(value, int) or (value.isascii() and value.isdigit()):
+        if not 0 < int(value) < 2**63:
+            raise ConfigError(f"{value} is not a commit_ts: it does not fit into 63 bits")
+        return int(value)
+    try:
+        time = datetime.fromisoformat(value)
+    except ValueError as error:
+        if gtid.parse(value) or gtid.is_set(value):
+            return value
+        wanted = "neither a commit_ts (digits), nor an ISO time such as 2026-03-01T12:00:00Z, nor a GTID"
+        raise ConfigError(f"{value!r} is {wanted}") from error
+    return _last_of(time, value)
+
+
+def _last_of(time: datetime, shown: str) -> int:
+    time = time.replace(tzinfo=UTC) if time.tzinfo is None else time
+    if time < _EPOCH:
+        raise ConfigError(f"{shown} is before 1970")
+    return tso.at((time - _EPOCH) // timedelta(milliseconds=1) + 1) - 1
+
+
+def time_of(commit_ts: int | None) -> str | None:
+    """The commit_ts as an ISO time in UTC, or None if it is not a TSO."""
+    if commit_ts is None:
+        return None
+    try:
+        time = _EPOCH + timedelta(milliseconds=tso.milliseconds(commit_ts))
+    except OverflowError:
+        return None
+    return iso(time) if time.year in _YEARS else None
+
+
+def iso(time: datetime) -> str:
+    """A time in UTC, in the form that events have."""
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")

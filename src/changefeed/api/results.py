@@ -1,0 +1,174 @@
+"""What a run reports, while it goes on and at its end."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from changefeed.api.moments import time_of
+from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.frontier.marks import holders
+from changefeed.pipeline.paths import tables_folder
+from changefeed.pipeline.state import Counts, State
+from changefeed.sources import source
+
+if TYPE_CHECKING:
+    from changefeed.pipeline.run import Summary as Run
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a pipeline is after a step.
+
+    Attributes:
+        commit_ts: the barrier, up to which all tables have been applied; None before the first cut, and with consistency
+            `key`.
+        commit_time: the same as an ISO time in UTC; None where the upstream's numbers are not times.
+        counts: where everything that was read has gone, since the pipeline began.
+        tables: how many tables there are.
+        quarantined: tables that are held back because of their dead letters.
+        late: tables that are not in the cut before their topics have caught up.
+        waits_for: partitions, as `topic:partition`, without a resolved event while changes wait for one.
+    """
+
+    commit_ts: int | None
+    commit_time: str | None
+    counts: Counts
+    tables: int
+    quarantined: tuple[str, ...]
+    late: tuple[str, ...]
+    waits_for: tuple[str, ...]
+
+    @classmethod
+    def of(cls, definition: Definition, state: State) -> Progress:
+        """The progress that a state is."""
+        quarantined = state.quarantined()
+        return cls(
+            state.barrier,
+            time_of(state.barrier),
+            state.counts,
+            len(state.tables),
+            tuple(quarantined),
+            tuple(sorted(state.held.keys() - quarantined)),
+            tuple(_waits_for(definition, state)),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `changefeed run --json` prints it."""
+        reached = _reached(self.commit_ts, self.counts, self.quarantined)
+        return {**reached, "tables": self.tables, "waits_for": list(self.waits_for)}
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersion:
+    """A table at the end of a run.
+
+    Attributes:
+        path: where it lies.
+        version: the table format's version that belongs to the cut; None while there is no table.
+        before: its version when the run began; None for a new table.
+        held: whether it is in quarantine, or waits for its topic to catch up, and belongs to no cut.
+        held_after: of such a table, the commit_ts up to which it was applied; None: none of it.
+    """
+
+    path: str
+    version: int | None
+    before: int | None
+    held: bool
+    held_after: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a run did.
+
+    Attributes:
+        pipeline: its name.
+        epoch: the number of the run, among all of the pipeline.
+        steps: how many it did.
+        applied: row changes applied by it.
+        schema_changes: schema changes applied by it.
+        seconds: how long it took, without starting Spark.
+        reached: whether `until` was reached; None where none was given.
+        stopped: whether it was asked to stop.
+        commit_ts, commit_time, counts, quarantined, late: as in `Progress`, at the end.
+        tables: `database.table` -> where it is.
+        resolved: (topic, partition) -> the highest resolved event there; None where none was read.
+    """
+
+    pipeline: str
+    epoch: int
+    steps: int
+    applied: int
+    schema_changes: int
+    seconds: float
+    reached: bool | None
+    stopped: bool
+    commit_ts: int | None
+    commit_time: str | None
+    counts: Counts
+    quarantined: tuple[str, ...]
+    late: tuple[str, ...]
+    tables: dict[str, TableVersion]
+    resolved: dict[tuple[str, int], int | None] = field(repr=False)
+
+    @classmethod
+    def of(cls, definition: Definition, run: Run, seconds: float, *, stopped: bool) -> Summary:
+        """The summary of a run."""
+        state, before = run.state, run.before
+        quarantined = state.quarantined()
+        return cls(
+            definition.pipeline.name,
+            run.epoch,
+            run.steps,
+            state.counts.applied - before.counts.applied,
+            state.counts.schema_changes - before.counts.schema_changes,
+            seconds,
+            run.reached,
+            stopped,
+            state.barrier,
+            time_of(state.barrier),
+            state.counts,
+            tuple(quarantined),
+            tuple(sorted(state.held.keys() - quarantined)),
+            {name: _table(definition, state, before, name) for name in sorted(state.tables)},
+            {(topic, p): state.resolved.get(topic, {}).get(p) for topic, of in state.positions.items() for p in of},
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `changefeed run --json` prints it."""
+        return {
+            "pipeline": self.pipeline,
+            "epoch": self.epoch,
+            "steps": self.steps,
+            "reached": self.reached,
+            "applied": self.applied,
+            "seconds": round(self.seconds, 3),
+            **_reached(self.commit_ts, self.counts, self.quarantined),
+            "tables": {name: {"version": t.version, "path": t.path} for name, t in self.tables.items()},
+        }
+
+
+def _table(definition: Definition, state: State, before: State, name: str) -> TableVersion:
+    table = state.tables[name]
+    old = before.tables[name].version if name in before.tables else None
+    after = state.held[name].after if name in state.held else None
+    path = f"{tables_folder(definition)}/{table.path}"
+    return TableVersion(path, table.version, old, name in state.held, after)
+
+
+def _reached(commit_ts: int | None, counts: Counts, quarantined: tuple[str, ...]) -> dict[str, Any]:
+    numbers = {**asdict(counts), "pending": counts.pending}
+    return {"commit_ts": commit_ts, "commit_time": time_of(commit_ts), "counts": numbers, "held": list(quarantined)}
+
+
+def _waits_for(definition: Definition, state: State) -> list[str]:
+    """The partitions that hold the cut, as no resolved event of theirs was read; none when nothing waits."""
+    opened = source(definition.source)
+    marks = opened.capabilities.cuts == "marks"
+    if definition.pipeline.consistency == "key" or not marks or not state.counts.pending:
+        return []
+    # To ask a folder of logs is to read them all.
+    asked = definition.source.type == "kafka" and state.source is not None
+    partitions = opened.partitions(state.source or "") if asked else set()
+    return [f"{topic}:{partition}" for topic, partition in holders(state, partitions)]

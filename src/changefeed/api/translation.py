@@ -1,0 +1,121 @@
+"""Record logs of one protocol to a record log of another: `transcode` of `import changefeed` and on the command line."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from changefeed.api.codecs import Encoder, by_producer, read_options
+from changefeed.api.logs import Count, Events, Paths, new_log, write_batches
+from changefeed.model.batch import Decoded
+from changefeed.model.event import DeadLetter
+from changefeed.protocols import protocol
+from changefeed.protocols.loss import PYTHON, Loss, loss
+from changefeed.stages.definitions import definitions
+
+OnDeadLetter = Callable[[DeadLetter], None]
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Transcoded:
+    """A record log that was written in another protocol.
+
+    Attributes:
+        path: of the log.
+        records: how many are in it.
+        dead_letters: how many records, or messages of one, could not be decoded; they are not in the log.
+        lost: keys of events that the target does not carry (docs/reference/loss.md), whether or not an event had them.
+        needed: those of `lost` that a pipeline needs -> why; they had to be allowed.
+    """
+
+    path: Path
+    records: int
+    dead_letters: int
+    lost: tuple[str, ...]
+    needed: Mapping[str, str]
+
+
+class Translation:
+    """The way from one protocol with its options to another.
+
+    Attributes:
+        loss: what is lost on it.
+    """
+
+    def __init__(
+        self, source: str, source_options: Mapping[str, Any], target: str, target_options: Mapping[str, Any]
+    ) -> None:
+        self._source, self._source_options = protocol(source), source_options
+        self._target, self._target_options = protocol(target), target_options
+        self._reads = read_options(source, source_options)
+        self.loss: Loss = loss(self._source, self._reads, self._target, read_options(target, target_options))
+
+    def run(self, paths: Paths, path: Path, on_dead_letter: OnDeadLetter, progress: Count | None = None) -> Transcoded:
+        """Reads logs and writes one.
+
+        Args:
+            paths: the logs.
+            path: the log to write.
+            on_dead_letter: called with each.
+            progress: called with the number of records that have been read since the last call.
+        """
+        events = Events(paths, self._source.name, self._source_options)
+        encoder = Encoder(self._target.name, self._target_options)
+        written = write_batches(self._translated(events, on_dead_letter, progress), path, encoder)
+        found = self.loss
+        return Transcoded(path, written.records, events.dead_letters, found.keys, found.needed)
+
+    def _translated(self, events: Events, on_dead_letter: OnDeadLetter, progress: Count | None) -> Iterator[Decoded]:
+        defined, before = definitions(self._source, self._reads, self._target.name), 0
+        for decoded in events.batches():
+            for letter in decoded.dead:
+                on_dead_letter(letter)
+            yield defined(decoded)
+            if progress is not None:
+                progress(events.records - before)
+            before = events.records
+
+
+def transcode(
+    paths: Paths,
+    path: str | Path,
+    *,
+    source: str,
+    target: str,
+    source_options: Mapping[str, Any] | None = None,
+    target_options: Mapping[str, Any] | None = None,
+    allow_loss: Collection[str] = (),
+    on_dead_letter: OnDeadLetter | None = None,
+    overwrite: bool = False,
+) -> Transcoded:
+    """Reads records in one protocol and writes them in another.
+
+    Args:
+        paths: the record log or logs to read.
+        path: the record log to write: `*.jsonl`, `*.jsonl.gz`, `*.jsonl.zst` or `*.parquet`.
+        source: the protocol of the records.
+        target: the protocol to write.
+        source_options, target_options: of the protocols, by the producer's own names.
+        allow_loss: keys of events that may be lost though a pipeline needs them, as `resolved`; the error names them.
+        on_dead_letter: called with each record that cannot be decoded; without it they are logged as warnings.
+        overwrite: replace a log that is there.
+
+    Raises:
+        ConfigError: an unknown protocol or option, the log exists, or something is lost that a pipeline needs.
+        SourceError: a log cannot be read.
+        UnsupportedError: the target cannot carry one of the events.
+        SinkError: the file cannot be written.
+    """
+    way = Translation(
+        source, by_producer(source, source_options or {}), target, by_producer(target, target_options or {})
+    )
+    way.loss.check(allow_loss, PYTHON)
+    return way.run(paths, new_log(path, overwrite=overwrite), on_dead_letter or _warn)
+
+
+def _warn(letter: DeadLetter) -> None:
+    _log.warning("left out, as it could not be decoded: %s", letter.error)

@@ -1,0 +1,22 @@
+"""The package's docstring does what it shows, with the files that come with the repository."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+import pytest
+
+import changefeed
+from changefeed.api import catalog, codecs
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("module", [changefeed, catalog, codecs], ids=lambda module: str(module.__name__))
+def test_the_examples_print_what_they_show(module: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    result = doctest.testmod(module, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)  # type: ignore[arg-type]
+    assert result.attempted > 0
+    assert result.failed == 0
