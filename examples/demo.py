@@ -65,19 +65,19 @@ def changefeed(*args: str) -> None:
 def rows(name: str, version: int, where: str = "true") -> list[dict[str, Any]]:
     """Rows of one version of a table, `database.table`."""
     table = DeltaTable(ROOT.joinpath(LAKE, *name.split(".")), version=version)
-    found = QueryBuilder().register("t", table).execute(f"SELECT * FROM t WHERE {where}").read_all()
-    return list(pa.table(found).to_pylist())
+    result = QueryBuilder().register("t", table).execute(f"SELECT * FROM t WHERE {where}").read_all()
+    return list(pa.table(result).to_pylist())
 
 
 def show_table(name: str, version: int) -> None:
     """The first rows of a table, values cut short."""
-    found = rows(name, version)
-    console.print(f"\n{name}, version {version}: {len(found)} rows")
-    columns = list(found[0])[:5]
+    shown = rows(name, version)
+    console.print(f"\n{name}, version {version}: {len(shown)} rows")
+    columns = list(shown[0])[:5]
     table = Table(box=None, pad_edge=False)
-    for title in [*columns, *(["…"] if len(found[0]) > len(columns) else [])]:
+    for title in [*columns, *(["…"] if len(shown[0]) > len(columns) else [])]:
         table.add_column(title, no_wrap=True)
-    for row in sorted(found, key=lambda row: str([row[c] for c in columns]))[:ROWS]:
+    for row in sorted(shown, key=lambda row: str([row[c] for c in columns]))[:ROWS]:
         table.add_row(*[cut_short(row[c]) for c in columns])
     console.print(table)
 
@@ -109,9 +109,9 @@ def explain_order(status: cf.Status) -> None:
     for cut in status.cuts:
         if "shop.orders" in cut.tables:
             version = cut.tables["shop.orders"]
-            found = rows("shop.orders", version, f"id = {ORDER}")
+            shown = rows("shop.orders", version, f"id = {ORDER}")
             console.print(f"  cut {cut.commit_ts}, version {version} of shop.orders")
-            for row in found:
+            for row in shown:
                 console.print("   ", ", ".join(f"{n}: {cut_short(v)}" for n, v in row.items()), soft_wrap=True)
     console.print(EXPLANATION.format(commit_ts=last.commit_ts), soft_wrap=True)
 

@@ -79,8 +79,8 @@ def test_an_installed_package_does_the_tutorial_and_the_demo(wheel: Path, tmp_pa
     run(*install, wheel)
     assert run("-c", _CORE).strip().endswith("pip install 'changefeed[spark]'")
     run(*install, f"{wheel}[spark]", *sorted((ROOT / "build" / "kernel-wheels").glob("*.whl")))
-    said = run("-c", _TUTORIAL)
-    assert said.startswith(str(tmp_path / "venv"))
+    printed = run("-c", _TUTORIAL)
+    assert printed.startswith(str(tmp_path / "venv"))
     for made in ("copy.parquet", "dts.jsonl.gz"):
         assert (tmp_path / made).is_file()
     assert "705 rows and 13 schema changes applied" in run(examples / "demo.py")

@@ -32,7 +32,6 @@ UNCLEAN: dict[str, tuple[str, ...]] = {
         "docs/decisions",
         "docs/guides",
         "docs/reference",
-        "examples",
         "src/changefeed/bench",
         "src/changefeed/codec",
         "src/changefeed/columnar",
@@ -108,7 +107,6 @@ UNCLEAN: dict[str, tuple[str, ...]] = {
     ),
     "names": (
         "bench",
-        "examples",
         "src/changefeed/bench",
         "src/changefeed/cli",
         "src/changefeed/codec",

@@ -23,8 +23,8 @@ A record that cannot be decoded is a `DeadLetter` among the events, with its byt
 >>> topic.best.protocol, topic.best.decoded, topic.sample
 ('ticdc-open', 200, 200)
 
-**Write.** Events are written in the protocol that they came in, byte for byte, or in another one. What is lost there is
-said, and refused if a pipeline needs it:
+**Write.** Events are written in the protocol that they came in, byte for byte, or in another one. The result
+lists what the other one cannot carry; a loss that a pipeline would feel is refused unless it is allowed:
 
 >>> cf.write(cf.read("examples/shop/history.jsonl.gz", "ticdc-open"), "copy.parquet", "ticdc-open")
 Written(path=PosixPath('copy.parquet'), records=902, dead_letters=0)
@@ -50,8 +50,9 @@ and `to_polars` are one row a change; `events` is all of it one by one.
 >>> [(table.table, table.keys) for table in explanation.tables][:2]
 [('shop.audit', ()), ('shop.customers', ('id',))]
 
-`pipeline.check()` says whether it can run here, `pipeline.run()` applies what the source has and `pipeline.status()` says how
-far the tables are. Every error is a `ChangefeedError`; its type says whose turn it is.
+`pipeline.check()` checks that it can run here, `pipeline.run()` applies what the source has, and `pipeline.status()` has the
+position and the newest consistent versions of the tables. `cf.spark` is a data source for PySpark. Every error is a
+`ChangefeedError`; its type is who has to act.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from changefeed import spark
     from changefeed.api.catalog import ProtocolInfo, list_protocols
     from changefeed.api.codecs import Decoder, Encoder, decoder, encoder
     from changefeed.api.dead_letters import KeptDeadLetter
@@ -102,7 +104,7 @@ __all__ = [  # noqa: RUF022  # by subject
     "decoder", "detect", "encoder", "list_protocols", "read", "transcode", "write",
     # pipelines
     "Check", "CheckReport", "ExplainedColumn", "ExplainedTable", "Explanation", "KeptDeadLetter", "Pipeline", "Progress",
-    "PublishedCut", "Status", "Summary", "TableVersion",
+    "PublishedCut", "Status", "Summary", "TableVersion", "spark",
     # values
     "Column", "ColumnType", "DeadLetter", "Decoded", "DetectedTopic", "Heartbeat", "Instant", "Position", "ProtocolFit",
     "ProtocolInfo", "Resolved", "RowChange", "SchemaChange", "TableBatch", "TableShape", "TransactionMark",
@@ -141,7 +143,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "changefeed.pipeline.operations.status": ("PublishedCut", "Status"),
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-_SUBMODULES: tuple[str, ...] = ()  # "spark" goes here, and into __all__, with the data source in changefeed/spark
+_SUBMODULES = ("spark",)
 
 
 def __getattr__(name: str) -> Any:

@@ -51,14 +51,14 @@ def test_a_key_and_a_value_suffice_and_offsets_count_on() -> None:
     [[(1, 2)], [{"kye": b""}], [5], pa.table({"kye": [b""]}), pa.table({"key": [[1]]}), [tuple(range(9))]],
     ids=["types", "name", "no record", "column", "column type", "too long"],
 )  # fmt: skip
-def test_what_is_not_a_record_says_what_one_is(records: Any) -> None:
+def test_what_is_not_a_record_is_refused_with_its_fields(records: Any) -> None:
     with pytest.raises(
         cf.SchemaError, match="not a record of key, value, topic, partition, offset, timestamp, headers"
     ):
         cf.decoder("ticdc-open")(records)
 
 
-def test_no_records_are_no_events() -> None:
+def test_an_empty_input_has_an_empty_result() -> None:
     nothing: tuple[Any, ...] = ([], pa.table({"key": pa.array([], pa.binary()), "value": pa.array([], pa.binary())}))
     for none in nothing:
         assert cf.decoder("ticdc-open")(none).events() == []

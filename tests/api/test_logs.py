@@ -17,7 +17,7 @@ SHOP = Path(__file__).parents[2] / "examples" / "shop" / "history.jsonl.gz"
 
 
 def digest(log: Path) -> str:
-    """Of the records' contents, whatever the form of the log."""
+    """A digest of the records' contents, whatever the form of the log."""
     records = (cf.Record(r["key"], r["value"], r["topic"], r["partition"], r["offset"]) for r in rows(log))
     return hashlib.sha256(repr(list(records)).encode()).hexdigest()
 
@@ -56,9 +56,9 @@ def test_a_log_is_read_a_batch_at_a_time() -> None:
 
 def test_a_bad_record_is_a_dead_letter_in_its_place(tmp_path: Path) -> None:
     events = cf.read(damaged(tmp_path), "ticdc-open")
-    found = list(events)
-    assert [type(event) for event in found].index(cf.DeadLetter) == 2
-    letter = found[2]
+    read = list(events)
+    assert [type(event) for event in read].index(cf.DeadLetter) == 2
+    letter = read[2]
     assert isinstance(letter, cf.DeadLetter)
     assert (letter.key, letter.value, str(letter.position)) == (b"{", b"?", "shop:0:99")
     assert events.dead_letters == 1
@@ -81,11 +81,11 @@ _TWICE: dict[str, Any] = {"time_zone": "UTC", "time-zone": "UTC"}
         (lambda: cf.read(SHOP, "ticdc-open", **_TWICE), "time-zone is given twice"),
         (lambda: cf.read("no.jsonl", "ticdc-open"), "no.jsonl does not exist"),
         (lambda: cf.read([], "ticdc-open"), "no record log is named"),
-        (lambda: cf.read(__file__, "ticdc-open"), "is no record log"),
+        (lambda: cf.read(__file__, "ticdc-open"), "record log: names end with"),
         (lambda: cf.read(SHOP, "ticdc-open", on_error="ignore"), 'on_error is "yield" or "raise", not \'ignore\''),  # type: ignore[arg-type]
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_at_once(call: Any, message: str) -> None:
+def test_a_wrong_argument_is_an_error_at_once(call: Any, message: str) -> None:
     with pytest.raises(cf.ConfigError) as raised:
         call()
     assert message in str(raised.value)

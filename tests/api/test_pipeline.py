@@ -46,7 +46,7 @@ def test_a_pipeline_comes_from_a_file_or_a_dict(tmp_path: Path, monkeypatch: pyt
     assert cf.Pipeline.from_dict(relative, base="/data").definition.sink.path == "/data/x"
 
 
-def test_a_definition_that_cannot_work_says_all_that_is_wrong(tmp_path: Path) -> None:
+def test_a_definition_that_cannot_work_names_all_of_its_errors(tmp_path: Path) -> None:
     with pytest.raises(cf.ConfigError) as raised:
         cf.Pipeline.from_dict(
             {"source": {"type": "files", "path": "x", "protocol": "ticdc-opne"}, "sink": {"type": "delta"}}

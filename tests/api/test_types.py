@@ -1,4 +1,4 @@
-"""What a type checker sees of the public names: mypy checks this file, and it runs."""
+"""The types of the public names: mypy checks this file, and it runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import changefeed as cf
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
 
 
-def test_a_type_checker_knows_what_functions_return() -> None:
+def test_functions_have_the_types_of_their_results() -> None:
     events = cf.read(SHOP / "history.jsonl.gz", protocol="ticdc-open", time_zone="UTC")
     assert_type(events, cf.Events)
     assert_type(events.records, int)
@@ -36,7 +36,7 @@ def test_a_type_checker_knows_what_functions_return() -> None:
     assert_type(cf.__version__, str)
 
 
-def test_a_type_checker_knows_what_a_pipeline_returns(tmp_path: Path) -> None:
+def test_a_pipeline_has_the_types_of_its_results(tmp_path: Path) -> None:
     pipeline = assert_type(cf.Pipeline.load(SHOP / "pipeline.yaml"), cf.Pipeline)
     explanation = assert_type(pipeline.explain(records=10), cf.Explanation)
     assert_type(explanation.tables, tuple[cf.ExplainedTable, ...])

@@ -18,9 +18,9 @@ class ProtocolInfo:
     Attributes:
         name: as `read`, `write`, `decoder` and pipelines take it.
         title: for people.
-        ops: the ops that it tells apart.
+        ops: the ops that it distinguishes.
         schema_changes, resolved, transactions, heartbeats: whether it has such events.
-        cuts: what tells that a cut is complete: `marks` (resolved events or checkpoints), `transactions`, or `nothing`.
+        cuts: what completes a cut: `marks` (resolved events or checkpoints), `transactions`, or `nothing`.
         carries: keys of events that it carries (docs/reference/loss.md).
         options: the names of its options, by the producer's own names.
     """
@@ -37,7 +37,7 @@ class ProtocolInfo:
     options: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """As `changefeed list --json` prints it."""
+        """The output of `changefeed list --json`."""
         return msgspec.json.decode(msgspec.json.encode(self))  # type: ignore[no-any-return]
 
 

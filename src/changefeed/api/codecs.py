@@ -140,25 +140,25 @@ def encoder(protocol: str, **options: Any) -> Encoder:
     return Encoder(protocol, options)
 
 
-def read_options(protocol: str, given: Mapping[str, Any]) -> Options:
+def read_options(protocol: str, options: Mapping[str, Any]) -> Options:
     """The options of a protocol, checked, with the rules of a file that they name.
 
     Args:
         protocol: its name.
-        given: by the producer's names, or as Python spells them.
+        options: by the producer's names, or as Python spells them.
 
     Raises:
         ConfigError: the protocol or an option is unknown, or an option's value does not fit.
     """
-    return protocol_named(protocol).read_options(with_rules(by_producer(protocol, given)))
+    return protocol_named(protocol).read_options(with_rules(by_producer(protocol, options)))
 
 
-def by_producer(protocol: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def by_producer(protocol: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options by the producer's names: `time-zone` for `time_zone`. Secrets among them are kept out of messages."""
     fields = msgspec.structs.fields(protocol_named(protocol).options)
     python = {field.name: field.encode_name for field in fields}
     renamed: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in options.items():
         own = python.get(name, name)
         if own in renamed:
             raise ConfigError(f"{own} is given twice")

@@ -59,7 +59,7 @@ class KeptDeadLetter:
         return ":".join(self.position.split(":")[:3])
 
     def summary(self) -> dict[str, Any]:
-        """As `changefeed dlq list --json` prints it."""
+        """The output of `changefeed dlq list --json`."""
         return {
             "id": self.id,
             "position": self.position,
@@ -72,7 +72,7 @@ class KeptDeadLetter:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """As `changefeed dlq show --json` prints it, bytes in base64."""
+        """The output of `changefeed dlq show --json`, bytes in base64."""
         return {
             **self.summary(),
             **{name: getattr(self, name) for name in ("pipeline", "protocol", "schema_id", "sha256")},

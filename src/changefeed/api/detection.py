@@ -1,4 +1,4 @@
-"""Which protocol record logs are in: `detect` of `import changefeed` and on the command line."""
+"""Detection of the protocol of record logs: `detect` of `import changefeed` and on the command line."""
 
 from __future__ import annotations
 
@@ -56,4 +56,4 @@ def _first(log: Path, records: int) -> Iterator[pa.RecordBatch]:
     except SourceError as error:
         if not some:
             raise
-        _log.warning("%s; what stands before that is looked at", error)
+        _log.warning("%s; continuing with the records read so far", error)

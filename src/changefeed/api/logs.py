@@ -155,14 +155,14 @@ def paths_of(paths: Paths) -> tuple[Path, ...]:
     Raises:
         ConfigError: there is none, or a path does not exist or is not a record log.
     """
-    found = (Path(paths),) if isinstance(paths, str | Path) else tuple(map(Path, paths))
-    if not found:
+    logs = (Path(paths),) if isinstance(paths, str | Path) else tuple(map(Path, paths))
+    if not logs:
         raise ConfigError("no record log is named")
-    for path in found:
+    for path in logs:
         if not path.exists():
             raise ConfigError(f"{path} does not exist")
         record_log.require_form(path)
-    return found
+    return logs
 
 
 def new_log(path: str | Path, *, overwrite: bool) -> Path:
@@ -185,6 +185,6 @@ def _batches(events: Decoded | Iterable[Event | Decoded]) -> Iterator[Decoded]:
     else:
         for is_batch, some in groupby(events, key=lambda one: isinstance(one, Decoded)):
             if is_batch:
-                yield from some  # type: ignore[misc]  # told apart by the key, which mypy does not see
+                yield from some  # type: ignore[misc]  # the key separates them, which mypy does not see
             else:
                 yield from change.decoded(some)  # type: ignore[arg-type]

@@ -38,7 +38,7 @@ class Pipeline:
     session that is handed over is used and left running; without one, a session is started and stopped again.
 
     Attributes:
-        definition: what the YAML file says, checked; immutable.
+        definition: the content of the YAML file, checked; immutable.
     """
 
     def __init__(self, definition: Definition) -> None:
@@ -87,7 +87,7 @@ class Pipeline:
         return CheckReport(tuple(checks(self.definition, records)))
 
     def explain(self, records: int = 10_000) -> Explanation:
-        """Tells what a run would do: tables with keys and types, what is not kept, policies. Nothing is changed.
+        """Explains what a run would do: tables with keys and types, what is not kept, policies. Nothing is changed.
 
         Args:
             records: how many records of the source to look at.
@@ -134,7 +134,7 @@ class Pipeline:
         self._stop.clear()
         point = None if until is None else moment_of(until)
 
-        def told(state: Any) -> None:
+        def report(state: Any) -> None:
             if progress is not None:
                 progress(Progress.of(self.definition, state))
 
@@ -145,7 +145,7 @@ class Pipeline:
 
             began = time.monotonic()
             done = run(
-                self.definition, session, once=once, until=point, progress=told, stopping=stops, retrying=retrying
+                self.definition, session, once=once, until=point, progress=report, stopping=stops, retrying=retrying
             )
             return Summary.of(self.definition, done, time.monotonic() - began, stopped=stops())
 
@@ -154,7 +154,7 @@ class Pipeline:
         self._stop.set()
 
     def status(self, cuts: int | None = NEWEST) -> Status:
-        """How far the pipeline is, from its ledger.
+        """Reads the pipeline's state from its ledger: positions, cuts and counts.
 
         Args:
             cuts: how many of the newest cuts; None for all.
@@ -190,11 +190,11 @@ class Pipeline:
         """
         from changefeed.pipeline.operations.replay import look, replay
 
-        found = asked(self.definition, lambda: look(self.definition, positions))
-        if not dry_run and (found.letters or found.released or found.unfinished):
+        result = asked(self.definition, lambda: look(self.definition, positions))
+        if not dry_run and (result.letters or result.released or result.unfinished):
             with session_for(self.definition, spark) as session, through(self.definition, session):
-                found = replay(self.definition, session, positions).found
-        return found
+                result = replay(self.definition, session, positions).found
+        return result
 
     def repair(
         self,
@@ -241,9 +241,9 @@ class Pipeline:
         return expire(self.definition, older_than, dry_run=dry_run)
 
     def missing(self) -> str | None:
-        """What the source lacks before it can be read, as a pattern that matches no file yet; None for nothing."""
-        found = source(self.definition.source).missing()
-        return None if found is None else found.what
+        """The reason why the source cannot be read yet, as a pattern that matches no file; None if it can be."""
+        missing = source(self.definition.source).missing()
+        return None if missing is None else missing.what
 
     @contextmanager
     def _interrupts(self, stopping: Callable[[], bool] | None) -> Iterator[Callable[[], bool]]:

@@ -1,4 +1,4 @@
-"""What a run reports, while it goes on and at its end."""
+"""The reports of a run, while it goes on and at its end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a pipeline is after a step.
+    """The state of a pipeline after a step.
 
     Attributes:
         commit_ts: the barrier, up to which all tables have been applied; None before the first cut, and with consistency
@@ -54,7 +54,7 @@ class Progress:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As `changefeed run --json` prints it."""
+        """The output of `changefeed run --json`."""
         reached = _reached(self.commit_ts, self.counts, self.quarantined)
         return {**reached, "tables": self.tables, "waits_for": list(self.waits_for)}
 
@@ -80,7 +80,7 @@ class TableVersion:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a run did.
+    """The result of a run.
 
     Attributes:
         pipeline: its name.
@@ -136,7 +136,7 @@ class Summary:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As `changefeed run --json` prints it."""
+        """The output of `changefeed run --json`."""
         return {
             "pipeline": self.pipeline,
             "epoch": self.epoch,

@@ -44,7 +44,7 @@ def stop_on_signals() -> Iterator[Stop]:
 def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
     """Takes SIGINT until the end of the block, where it becomes a KeyboardInterrupt; the second one ends the process.
 
-    What it gives tells whether SIGINT came. In other threads than the main one, which get no signals, it never does.
+    The function that it gives returns whether SIGINT came: never in another thread than the main one, which gets no signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False

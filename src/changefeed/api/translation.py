@@ -66,8 +66,7 @@ class Translation:
         events = Events(paths, self._source.name, self._source_options)
         encoder = Encoder(self._target.name, self._target_options)
         written = write_batches(self._translated(events, on_dead_letter, progress), path, encoder)
-        found = self.loss
-        return Transcoded(path, written.records, events.dead_letters, found.keys, found.needed)
+        return Transcoded(path, written.records, events.dead_letters, self.loss.keys, self.loss.needed)
 
     def _translated(self, events: Events, on_dead_letter: OnDeadLetter, progress: Count | None) -> Iterator[Decoded]:
         defined, before = definitions(self._source, self._reads, self._target.name), 0
