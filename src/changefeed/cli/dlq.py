@@ -17,7 +17,7 @@ from changefeed.cli.output import Output, many
 from changefeed.errors import ConfigError
 
 if TYPE_CHECKING:
-    from changefeed.pipeline.operations.replay import Found
+    from changefeed.pipeline.operations.replay import Outcome
 
 _ID_LETTERS = 12
 _LINES = 6  # of a dump, before and after the offending byte
@@ -103,15 +103,15 @@ def replay(output: Output, path: Path, positions: tuple[str, ...], dry_run: bool
     from changefeed.pipeline.operations.replay import replay as replay_letters
 
     definition = load(path)
-    found = asked(definition, lambda: look(definition, positions))
-    if not dry_run and (found.letters or found.released or found.unfinished):
+    outcome = asked(definition, lambda: look(definition, positions))
+    if not dry_run and (outcome.letters or outcome.released or outcome.unfinished):
         with output.status("starting Spark"), spark_for(definition) as spark, through(definition, spark):
-            found = replay_letters(definition, spark, positions).found
+            outcome = replay_letters(definition, spark, positions).outcome
     if output.json:
-        output.document(_result(found, dry_run))
+        output.document(_result(outcome, dry_run))
     else:
-        output.lines(_summary(found, dry_run))
-    return 3 if found.dead else 0
+        output.lines(_summary(outcome, dry_run))
+    return 3 if outcome.dead else 0
 
 
 def _table(letter: dict[str, Any]) -> str | None:
@@ -175,36 +175,36 @@ def _for_people(letter: dict[str, Any], around: int | None) -> Iterator[str]:
     yield ""
 
 
-def _result(found: Found, dry_run: bool) -> dict[str, Any]:
+def _result(outcome: Outcome, dry_run: bool) -> dict[str, Any]:
     return {
         "dry_run": dry_run,
-        "replayed": found.letters,
-        "rows": found.rows,
-        "late": found.late,
-        "late_schema_changes": found.late_schema_changes,
-        "released": sorted(found.released),
-        "unread": found.unread,
-        "dead": [{"position": str(one.place), "reason": one.reason, "error": one.error} for one in found.dead],
+        "replayed": outcome.letters,
+        "rows": outcome.rows,
+        "late": outcome.late,
+        "late_schema_changes": outcome.late_schema_changes,
+        "released": sorted(outcome.released),
+        "unread": outcome.unread,
+        "dead": [{"position": str(one.place), "reason": one.reason, "error": one.error} for one in outcome.dead],
     }
 
 
-def _summary(found: Found, dry_run: bool) -> Iterator[str]:
+def _summary(outcome: Outcome, dry_run: bool) -> Iterator[str]:
     would = "would be " if dry_run else ""
-    if not (found.letters or found.dead or found.unread or found.released or found.unfinished):
+    if not (outcome.letters or outcome.dead or outcome.unread or outcome.released or outcome.unfinished):
         yield "no dead letters"
         return
-    yield f"{many(len(found.letters), 'dead letter')} {would}replayed: {many(found.rows, 'row')} to apply"
-    for table in sorted(found.released):
+    yield f"{many(len(outcome.letters), 'dead letter')} {would}replayed: {many(outcome.rows, 'row')} to apply"
+    for table in sorted(outcome.released):
         yield f"{table} {would}released from quarantine"
-    for table, rows in sorted(found.late.items()):
+    for table, rows in sorted(outcome.late.items()):
         yield (
             f"{rows:,} rows of {table} are not applied: they are at or below the barrier and could overwrite newer rows. "
             "The table differs from the upstream until a new snapshot. To hold tables back instead, set "
             "`dead-letters: quarantine`"
         )
-    if found.late_schema_changes:
-        yield f"{found.late_schema_changes:,} schema changes at or below the barrier were skipped"
-    if found.unread:
-        yield f"{found.unread:,} dead letters have not been read again yet: `changefeed run` reads their records"
-    for letter in found.dead:
+    if outcome.late_schema_changes:
+        yield f"{outcome.late_schema_changes:,} schema changes at or below the barrier were skipped"
+    if outcome.unread:
+        yield f"{outcome.unread:,} dead letters have not been read again yet: `changefeed run` reads their records"
+    for letter in outcome.dead:
         yield f"still dead: {letter.error}"

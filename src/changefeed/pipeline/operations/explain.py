@@ -1,4 +1,4 @@
-"""What a pipeline would do, before anything runs: `changefeed explain`.
+"""Explains a pipeline without running it: `changefeed explain`.
 
 The first records of the source are decoded and planned, as a run would, but nothing is written. So it shows the tables
 that a run would start with, not those whose first change comes later.
@@ -75,10 +75,10 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
     tables = planned.tables | state.tables  # what a run has reached counts more than how the source begins
     notes = list(planned.notes)
     seen = absorbed(State(), chunks, ("", FolderSum(0, 0, "")), "", 0, quarantine=False)
-    told_by = opened.capabilities.cuts
+    cuts = opened.capabilities.cuts
     has_ends = bool(seen.resolved) or any(is_waiting(chunk, -1) for chunk in chunks)
     if behaviour.consistency == "transaction" and seen.counts.records and not has_ends:
-        what, remedy = TELLING[told_by]
+        what, remedy = TELLING[cuts]
         _, _, noun = what.partition(" ")
         notes.append(
             f"no {noun} in the first {seen.counts.records} records: with consistency `transaction` nothing is applied "
@@ -94,7 +94,7 @@ def explain(definition: Definition, limit: int = 10_000) -> dict[str, Any]:
         "schema_changes": _SCHEMA[behaviour.schema_change_behavior],
         "guarantee": f"{opened.title} sends at least once; "
         + ("what it sends again is applied again" if behaviour.consistency == "key" else "each change is applied once"),
-        "tables": [_table(definition, target, name, here) for name, here in sorted(tables.items())],
+        "tables": [_table(definition, target, name, table) for name, table in sorted(tables.items())],
         "notes": notes,
     }
 
@@ -112,21 +112,26 @@ def _chunks(opened: Source, limit: int) -> Iterator[ChunkInfo]:
             yield chunk_info("", row)
 
 
-def _table(definition: Definition, target: TableSink, name: str, here: TableState) -> dict[str, Any]:
+def _table(definition: Definition, target: TableSink, name: str, state: TableState) -> dict[str, Any]:
     columns = []
-    for column in here.table.columns:
+    for column in state.table.columns:
         downstream = target.types.sink_type(column.type)
-        said = {"name": column.name, "upstream": str(column.type), "sink": downstream.sql, "lossy": downstream.lossy}
-        columns.append(said)
-    keyed = "merge by key" if here.table.keys else "append only: no handle key"
-    if not here.table.keys and definition.pipeline.keyless == "refuse":
+        document = {
+            "name": column.name,
+            "upstream": str(column.type),
+            "sink": downstream.sql,
+            "lossy": downstream.lossy,
+        }
+        columns.append(document)
+    keyed = "merge by key" if state.table.keys else "append only: no handle key"
+    if not state.table.keys and definition.pipeline.keyless == "refuse":
         keyed = "refused: no handle key"
-    slower = target.fallback(here.path)
+    slower = target.fallback(state.path)
     return {
         "table": name,
-        "path": target.location(here.path),
-        "keys": list(here.table.keys),
+        "path": target.location(state.path),
+        "keys": list(state.table.keys),
         "apply": f"{keyed} in SQL ({slower})" if slower else keyed,
-        "types_from": "DDL" if here.declared else "rows",
+        "types_from": "DDL" if state.declared else "rows",
         "columns": columns,
     }

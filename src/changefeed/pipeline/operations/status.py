@@ -1,4 +1,4 @@
-"""What a pipeline has done so far, read from its ledger: `changefeed status`."""
+"""The progress of a pipeline, read from its ledger: `changefeed status`."""
 
 from __future__ import annotations
 
