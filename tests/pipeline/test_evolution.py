@@ -11,7 +11,7 @@ from changefeed.model.types import ColumnType
 from changefeed.mysql import ddl
 from changefeed.mysql.ddl.apply import Altered
 from changefeed.mysql.ddl.statements import AlterTable, CreateTable
-from changefeed.pipeline.planning.evolution import altered, irregular_defaults, learn, passable, rewritten, widened
+from changefeed.pipeline.planning.evolution import altered, inferred, irregular_defaults, passable, rewritten, widened
 from changefeed.sinks.base import Expression, Rewrite, Texts
 from changefeed.sinks.sql import SparkTypes, rewrite_sql
 
@@ -65,9 +65,9 @@ def wider_in_sql(before: Table, now: Table) -> dict[str, str] | None:
 
 
 def test_a_learned_table_widens_with_its_rows() -> None:
-    table = learn(None, [shape("*id int", "n int", "d decimal", "e enum")], declared=False)
+    table = inferred(None, [shape("*id int", "n int", "d decimal", "e enum")], declared=False)
     assert (types(table), table.keys) == ({"id": "int", "n": "int", "d": "decimal", "e": "enum"}, ("id",))
-    wider = learn(
+    wider = inferred(
         table, [shape("*id bigint", "n bigint unsigned"), shape("*id int", "n int", "x date")], declared=False
     )
     assert types(wider) == {"id": "bigint", "n": "decimal(20,0)", "d": "decimal", "e": "enum", "x": "date"}
@@ -82,29 +82,29 @@ def test_a_learned_table_widens_with_its_rows() -> None:
 
 def test_a_declared_table_keeps_its_types_and_takes_new_columns() -> None:
     table = declared("id INT PRIMARY KEY, e ENUM('a','b'), d DECIMAL(10,2)")
-    found = learn(table, [shape("*id bigint", "e enum", "d decimal", "new varchar")], declared=True)
+    found = inferred(table, [shape("*id bigint", "e enum", "d decimal", "new varchar")], declared=True)
     assert types(found) == {"id": "int", "e": "enum('a','b')", "d": "decimal(10,2)", "new": "varchar"}
     assert wider_in_sql(table, found) is None
 
 
 def test_what_ddl_told_of_a_learned_table_stays_when_rows_tell_less() -> None:
-    table = learn(None, [shape("*id int")], declared=False)
+    table = inferred(None, [shape("*id int")], declared=False)
     table = change(table, "ADD d DECIMAL(10,2), ADD e ENUM('a','b'), ADD f BIT(5), ADD t DATETIME").table
-    found = learn(table, [shape("*id int", "d decimal", "e enum", "f bit", "t datetime(3)")], declared=False)
+    found = inferred(table, [shape("*id int", "d decimal", "e enum", "f bit", "t datetime(3)")], declared=False)
     assert types(found) == {
         "id": "int", "d": "decimal(10,2)", "e": "enum('a','b')", "f": "bit(5)", "t": "datetime(3)"
     }  # fmt: skip
 
 
 def test_names_that_differ_in_case_are_one_column() -> None:
-    table = learn(declared("Id INT PRIMARY KEY, Name TEXT"), [shape("*ID int", "NAME text")], declared=True)
+    table = inferred(declared("Id INT PRIMARY KEY, Name TEXT"), [shape("*ID int", "NAME text")], declared=True)
     assert (types(table), table.keys) == ({"Id": "int", "Name": "text"}, ("Id",))
 
 
 def test_a_key_that_comes_later_is_the_key() -> None:
-    table = learn(None, [shape("id int")], declared=False)
+    table = inferred(None, [shape("id int")], declared=False)
     assert table.keys == ()
-    assert learn(table, [shape("*id int")], declared=False).keys == ("id",)
+    assert inferred(table, [shape("*id int")], declared=False).keys == ("id",)
 
 
 @pytest.mark.parametrize(
@@ -120,15 +120,15 @@ def test_a_key_that_comes_later_is_the_key() -> None:
     ],
 )
 def test_rows_that_widen_a_type_far_take_the_old_values_along(old: str, new: str, sql: str) -> None:
-    before = learn(None, [shape("*id int", f"c {old}")], declared=False)
-    expressions = wider_in_sql(before, learn(before, [shape("*id int", f"c {new}")], declared=False))
+    before = inferred(None, [shape("*id int", f"c {old}")], declared=False)
+    expressions = wider_in_sql(before, inferred(before, [shape("*id int", f"c {new}")], declared=False))
     assert expressions == {"id": "`id`", "c": sql}
 
 
 def test_old_values_that_cannot_be_followed_are_an_error() -> None:
-    before = learn(None, [shape("*id int", "c datetime(3)")], declared=False)
+    before = inferred(None, [shape("*id int", "c datetime(3)")], declared=False)
     with pytest.raises(SchemaError) as error:
-        wider_in_sql(before, learn(before, [shape("*id int", "c varchar")], declared=False))
+        wider_in_sql(before, inferred(before, [shape("*id int", "c varchar")], declared=False))
     assert str(error.value) == ("column c was datetime(3) and now needs longtext, which its values cannot be taken to")
 
 
@@ -223,7 +223,7 @@ def test_irregular_texts_follow_their_columns() -> None:
 
 
 def test_parts_that_name_what_no_row_has_named_are_skipped_in_a_learned_table() -> None:
-    table = learn(None, [shape("*id int", "a int")], declared=False)
+    table = inferred(None, [shape("*id int", "a int")], declared=False)
     found = change(
         table, "DROP gone, MODIFY gone2 INT, RENAME COLUMN g TO h, ADD b INT AFTER gone, ADD A BIGINT, "
         "ADD UNIQUE KEY (nowhere), ALTER COLUMN gone SET DEFAULT 3, DROP COLUMN a", known=False,

@@ -101,11 +101,11 @@ class Killed(BaseException):
 def _differences(pipeline: Definition, wanted: dict[str, list[dict[str, Any]]]) -> list[str]:
     """What the newest cut has other than `wanted`, table by table."""
     state = published(pipeline)[-1].state
-    found = []
+    outcome = []
     for here in state.tables.values():
         lies = rows(f"{pipeline.sink.path}/{here.path}", here.version, here.table)
-        found.append(same_rows(lies, wanted[here.table.name]))
-    return [said for said in found if said]
+        outcome.append(same_rows(lies, wanted[here.table.name]))
+    return [said for said in outcome if said]
 
 
 def _letters(pipeline: Definition) -> list[tuple[str, bool]]:
@@ -123,9 +123,13 @@ def test_a_table_in_quarantine_is_whole_again_after_a_replay(spark: SparkSession
     first = next(p for p in look(seeing).letters if p.count(":") == 3)  # a message beside others, which were read
     assert look(seeing, [first]).released == frozenset()
     done = replay(seeing, spark, [first])
-    assert (done.found.letters, done.found.released, list(done.state.held)) == ([first], frozenset(), ["app.orders"])
+    assert (done.outcome.letters, done.outcome.released, list(done.state.held)) == (
+        [first],
+        frozenset(),
+        ["app.orders"],
+    )
     done = replay(seeing, spark)
-    assert (len(done.found.letters), done.found.late, done.found.released) == (4, {}, frozenset({"app.orders"}))
+    assert (len(done.outcome.letters), done.outcome.late, done.outcome.released) == (4, {}, frozenset({"app.orders"}))
     assert (done.state.barrier, done.state.held, done.state.replayed) == (logs.marks[-1], {}, ())
     assert _differences(seeing, logs.history.at(logs.marks[-1])) == []
     counts = done.state.counts
@@ -133,7 +137,7 @@ def test_a_table_in_quarantine_is_whole_again_after_a_replay(spark: SparkSession
     assert _letters(seeing) == [("app.orders", True)] * 5
     assert status(seeing).to_dict()["dead_letters"] == 0
     again = replay(seeing, spark)
-    assert (again.found.letters, again.state) == ([], done.state)
+    assert (again.outcome.letters, again.state) == ([], done.state)
 
 
 def test_a_replay_that_ends_anywhere_is_finished_by_the_next(
@@ -148,7 +152,7 @@ def test_a_replay_that_ends_anywhere_is_finished_by_the_next(
         with pytest.raises(Killed):
             replay(seeing, spark)
     done = replay(seeing, spark)
-    assert (done.found.letters, done.state.held, done.state.replayed) == ([], {}, ())
+    assert (done.outcome.letters, done.state.held, done.state.replayed) == ([], {}, ())
     assert _differences(seeing, logs.history.at(logs.marks[-1])) == []
     counts = done.state.counts
     assert (counts.dead, counts.repeated, counts.pending, counts.applied) == (0, 0, 1, counts.rows - 1)
@@ -163,7 +167,7 @@ def test_what_comes_too_late_for_a_table_that_went_on_is_told_and_not_applied(
     assert (before.held, before.counts.dead, before.counts.pending) == ({}, 5, 0)
     seeing = logs.pipeline(tmp_path, "continue", store=True)
     done = replay(seeing, spark)
-    assert (len(done.found.letters), done.found.rows, done.found.late) == (5, 1, {"app.orders": 4})
+    assert (len(done.outcome.letters), done.outcome.rows, done.outcome.late) == (5, 1, {"app.orders": 4})
     counts = done.state.counts
     assert (counts.dead, counts.repeated, counts.pending) == (0, 4, 1)
     assert (counts.rows, counts.applied) == (before.counts.rows + 5, before.counts.applied)
@@ -179,8 +183,8 @@ def test_letters_of_a_run_that_stopped_are_settled_by_the_next_run(
     with pytest.raises(ProtocolError, match=r'set option "claim-check-storage-uri" to read it'):
         run(blind, spark, once=True)
     waiting = len(_letters(blind))
-    found = look(seeing)
-    assert (found.unread, found.letters) == (waiting, [])
+    outcome = look(seeing)
+    assert (outcome.unread, outcome.letters) == (waiting, [])
     with pytest.raises(ProtocolError):
         run(blind, spark, once=True)
     assert _letters(blind) == [("app.orders", False)] * waiting

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from changefeed.pipeline.operations.expire import Expiry
     from changefeed.pipeline.operations.repair import Repaired
-    from changefeed.pipeline.operations.replay import Found
+    from changefeed.pipeline.operations.replay import Outcome
     from changefeed.pipeline.retry import Retry
 
 
@@ -176,7 +176,7 @@ class Pipeline:
 
     def replay(
         self, positions: Sequence[str] = (), *, dry_run: bool = False, spark: SparkSession | None = None
-    ) -> Found:
+    ) -> Outcome:
         """Decodes dead letters again, with the options that the pipeline has now, and applies what they hold.
 
         Args:
@@ -193,7 +193,7 @@ class Pipeline:
         result = asked(self.definition, lambda: look(self.definition, positions))
         if not dry_run and (result.letters or result.released or result.unfinished):
             with session_for(self.definition, spark) as session, through(self.definition, session):
-                result = replay(self.definition, session, positions).found
+                result = replay(self.definition, session, positions).outcome
         return result
 
     def repair(

@@ -15,7 +15,7 @@ from changefeed.errors import ConfigError
 
 if TYPE_CHECKING:
     from changefeed.api.dead_letters import KeptDeadLetter
-    from changefeed.pipeline.operations.replay import Found
+    from changefeed.pipeline.operations.replay import Outcome
 
 _LINES = 6  # of a dump, before and after the offending byte
 
@@ -94,12 +94,12 @@ def replay(output: Output, path: Path, positions: tuple[str, ...], dry_run: bool
     from changefeed.api.pipeline import Pipeline
 
     with output.status("replay"):
-        found = Pipeline.load(path).replay(positions, dry_run=dry_run)
+        outcome = Pipeline.load(path).replay(positions, dry_run=dry_run)
     if output.json:
-        output.document({"dry_run": dry_run, **found.to_dict()})
+        output.document({"dry_run": dry_run, **outcome.to_dict()})
     else:
-        output.lines(_summary(found, dry_run))
-    return 3 if found.dead else 0
+        output.lines(_summary(outcome, dry_run))
+    return 3 if outcome.dead else 0
 
 
 def _for_people(letter: KeptDeadLetter, around: int | None) -> Iterator[str]:
@@ -121,23 +121,23 @@ def _for_people(letter: KeptDeadLetter, around: int | None) -> Iterator[str]:
     yield ""
 
 
-def _summary(found: Found, dry_run: bool) -> Iterator[str]:
+def _summary(outcome: Outcome, dry_run: bool) -> Iterator[str]:
     would = "would be " if dry_run else ""
-    if not (found.letters or found.dead or found.unread or found.released or found.unfinished):
+    if not (outcome.letters or outcome.dead or outcome.unread or outcome.released or outcome.unfinished):
         yield "no dead letters"
         return
-    yield f"{many(len(found.letters), 'dead letter')} {would}replayed: {many(found.rows, 'row')} to apply"
-    for table in sorted(found.released):
+    yield f"{many(len(outcome.letters), 'dead letter')} {would}replayed: {many(outcome.rows, 'row')} to apply"
+    for table in sorted(outcome.released):
         yield f"{table} {would}released from quarantine"
-    for table, rows in sorted(found.late.items()):
+    for table, rows in sorted(outcome.late.items()):
         yield (
             f"{rows:,} rows of {table} are not applied: they are at or below the barrier and could overwrite newer rows. "
             "The table differs from the upstream until a new snapshot. To hold tables back instead, set "
             "`dead-letters: quarantine`"
         )
-    if found.late_schema_changes:
-        yield f"{found.late_schema_changes:,} schema changes at or below the barrier were skipped"
-    if found.unread:
-        yield f"{found.unread:,} dead letters have not been read again yet: `changefeed run` reads their records"
-    for letter in found.dead:
+    if outcome.late_schema_changes:
+        yield f"{outcome.late_schema_changes:,} schema changes at or below the barrier were skipped"
+    if outcome.unread:
+        yield f"{outcome.unread:,} dead letters have not been read again yet: `changefeed run` reads their records"
+    for letter in outcome.dead:
         yield f"still dead: {letter.error}"

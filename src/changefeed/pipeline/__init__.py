@@ -1,1 +1,1 @@
-"""A pipeline: what the user wrote, the flow of it, and what has been applied. The only place that knows the whole."""
+"""Pipelines: configuration, the data flow, and the record of what has been applied."""

@@ -1,4 +1,4 @@
-"""The state after a batch was read, before any of it is applied; and without topics that the source no longer has."""
+"""The state after a batch has been read and before it is applied; and the state without topics that were removed."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def absorbed(
     *,
     quarantine: bool,
 ) -> State:
-    """The state after reading a batch and before applying any of it; with `quarantine`, dead letters hold their table.
+    """The state after reading a batch and before applying any of it; with `quarantine`, dead letters quarantine their table.
 
     Args:
         state: before the batch.
         fresh: the batch's chunks.
-        staged: the folder with them, and what it holds.
-        source_offset: where the source goes on.
-        repeated: how many of its rows have been applied before.
+        staged: name of the batch's folder in the pending store, and its sum.
+        source_offset: where the source continues.
+        repeated: number of its rows that have been applied before.
     """
     folder, total = staged
     counts = state.counts
@@ -63,9 +63,9 @@ def absorbed(
 
 
 def without(state: State, topics: Collection[str], source_offset: str) -> State:
-    """The state of a source that goes on at `source_offset` and no longer has these topics: their marks hold nothing back.
+    """The state of a source that continues at `source_offset` without these topics, which no longer block the barrier.
 
-    Changes of theirs that are pending stay, and are applied when the marks of the others cover them.
+    Their pending changes stay, and are applied when the resolved events of the other topics cover them.
     """
 
     def left(known: Positions) -> Positions:
@@ -85,10 +85,10 @@ def _sum(chunks: list[ChunkInfo], kind: str) -> int:
     return sum(c.rows for c in chunks if c.kind == kind)
 
 
-def _highest(known: Positions, found: Iterable[tuple[str, int, int | None]]) -> Positions:
+def _highest(known: Positions, seen: Iterable[tuple[str, int, int | None]]) -> Positions:
     merged = {topic: dict(offsets) for topic, offsets in known.items()}
-    for topic, partition, value in found:
+    for topic, partition, value in seen:
         if value is not None:
-            here = merged.setdefault(topic, {})
-            here[partition] = max(value, here.get(partition, value))
+            offsets = merged.setdefault(topic, {})
+            offsets[partition] = max(value, offsets.get(partition, value))
     return merged

@@ -1,6 +1,6 @@
-"""What a step needs of the pipeline's own storage beside the ledger (`store/base.py`): pending store and dead letters.
+"""Contracts of the pipeline's own storage beside the ledger (`store/base.py`): pending store and dead letters.
 
-On Spark they are `pending/store.py` and `dead_letters.py`; in memory, for tests, `pending/memory.py` and the tests' own.
+Implementations: `pending/store.py` and `dead_letters.py` on Spark, `pending/memory.py` and the tests' own in memory.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ if TYPE_CHECKING:
 
 
 class CountedChanges(Changes, Protocol):
-    """Changes that count what a write has read of them."""
+    """Changes that count the rows that a write has read."""
 
     @property
     def least(self) -> int:
-        """The fewest row changes that there can be; `rows` is the most."""
+        """The minimum number of row changes; `rows` is the maximum."""
         ...
 
     @property
     def read(self) -> int:
-        """How many were read, once they are applied."""
+        """The number of row changes read, after they have been applied."""
         ...
 
 
 class Pending(Protocol):
-    """The pending store: decoded changes, in folders that are written once, until a frontier covers them."""
+    """The pending store: decoded changes, in folders that are written once, kept until a frontier covers them."""
 
     def stage(self, chunks: Any, epoch: int) -> tuple[str, FolderSum]:
-        """Writes chunks to a folder of their own; returns its name, which begins with the epoch, and its sum."""
+        """Writes chunks to a new folder; returns its name, which begins with the epoch, and its sum."""
         ...
 
     def check(self, folders: Iterable[str], sums: Mapping[str, FolderSum]) -> None:
         """Compares folders with their sums.
 
         Raises:
-            SinkError: something is missing, or has been changed.
+            SinkError: a file is missing or has changed.
         """
         ...
 
@@ -54,7 +54,7 @@ class Pending(Protocol):
         ...
 
     def waiting(self, folder: str) -> Any:
-        """The incomplete fragments of a folder, in the form that a batch takes them."""
+        """The incomplete fragments of a folder, in the form that a batch takes."""
         ...
 
     def changes(self, plan: Plan, selection: Selection, table: Table, options: Options) -> CountedChanges:
@@ -62,11 +62,11 @@ class Pending(Protocol):
         ...
 
     def across(self, wanted: Across) -> Counter[str]:
-        """Counts rows of chunks that lie across a bound, see `counting.py`."""
+        """Counts rows of chunks that span a bound, see `counting.py`."""
         ...
 
     def delete_all_but(self, folders: Iterable[str], epoch: int) -> None:
-        """Deletes every folder that is not named and not of a newer epoch."""
+        """Deletes every folder that is not listed and does not belong to a newer epoch."""
         ...
 
 
@@ -74,17 +74,17 @@ class Letters(Protocol):
     """The dead letters of a pipeline."""
 
     def take(self, pending: Any, folder: str, fresh: list[ChunkInfo]) -> None:
-        """Writes down the dead letters of a batch.
+        """Stores the dead letters of a batch.
 
         Raises:
-            ProtocolError: there are some, and the policy is to stop.
+            ProtocolError: there are dead letters, and the policy is to stop.
         """
         ...
 
     def mark(self, places: Iterable[str]) -> None:
-        """Notes that the letters at these positions have been replayed."""
+        """Marks the dead letters at these positions as replayed."""
         ...
 
     def settle(self, positions: Positions) -> None:
-        """Marks the letters of records that have not been passed yet: the run reads them again."""
+        """Marks the dead letters of records that have not been passed yet as replayed: the run reads these records again."""
         ...

@@ -1,8 +1,8 @@
-"""Dead letters: every record, or message of one, that could not be decoded, in a table of the pipeline's own.
+"""Dead letters: records, or messages in a record, that could not be decoded, in a table of the pipeline.
 
-A letter is written once, by its position, before the step that follows it: a step that is repeated finds it there. What
-happens then is the policy's: `stop` ends the run, and the records stay unread; `continue` and `quarantine` go on.
-`replayed` is NULL while a letter waits; `replay.py` feeds letters back.
+A dead letter is written once, by its position, before the step that follows it; a repeated step finds it there. Then the policy
+decides: `stop` ends the run, and the records stay unread; `continue` and `quarantine` go on. `replayed` is NULL until the dead
+letter has been replayed (`replay.py`).
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ _SAID = (
 
 
 def letters(definition: Definition, *, replayed: bool = False) -> list[dict[str, Any]]:
-    """The letters that wait, see `LetterTable.rows`; with `replayed`, the others too.
+    """The dead letters that have not been replayed, see `LetterTable.rows`; with `replayed`, all of them.
 
     Needs no Spark.
 
     Raises:
-        ConfigError: the ledger beside them is another pipeline's.
-        SinkError: they cannot be read.
+        ConfigError: the ledger belongs to another pipeline.
+        SinkError: the table cannot be read.
     """
     owner(definition)
     return table_of(definition).rows(replayed=replayed)
 
 
 def table_of(definition: Definition, session: SparkSession | None = None) -> LetterTable:
-    """Where the pipeline keeps its dead letters."""
+    """The table of the pipeline's dead letters."""
     return letter_table(definition.sink, f"{own_folder(definition)}/dead_letters", session)
 
 
 def position(letter: dict[str, Any]) -> str:
-    """Where the message of a letter lies, as text."""
+    """The position of a dead letter, as text."""
     return str(Place(letter["topic"], letter["partition"], letter["offset"], letter["index"]))
 
 
@@ -59,9 +59,9 @@ class DeadLetters:
     """The dead letters of one pipeline.
 
     Attributes:
-        table: where they are kept.
-        policy: what happens after one: `stop`, `quarantine` or `continue`.
-        pipeline: its name.
+        table: the table that stores them.
+        policy: what to do after a dead letter: `stop`, `quarantine` or `continue`.
+        pipeline: name of the pipeline.
     """
 
     spark: SparkSession
@@ -70,13 +70,13 @@ class DeadLetters:
     pipeline: str
 
     def take(self, pending: PendingStore, folder: str, fresh: list[ChunkInfo]) -> None:
-        """Writes down the dead letters of a batch.
+        """Stores the dead letters of a batch.
 
         Raises:
-            ProtocolError: there are some, and the policy is to stop.
+            ProtocolError: there are dead letters, and the policy is to stop.
         """
-        found = sum(c.rows for c in fresh if c.kind == "dead")
-        if not found:
+        count = sum(c.rows for c in fresh if c.kind == "dead")
+        if not count:
             return
         failpoint("letters.before")
         letters = self._letters(pending.read([folder]))
@@ -86,17 +86,17 @@ class DeadLetters:
         if self.policy == "stop" or (self.policy == "quarantine" and nameless):
             chosen = letters if self.policy == "stop" else letters.where("table IS NULL")
             first = chosen.orderBy("topic", "partition", "offset", "index").first()
-            said = first["error"] if first is not None else ""
+            error = first["error"] if first is not None else ""
             which = "" if self.policy == "stop" else " and names no table that could be quarantined"
             raise ProtocolError(
-                f"{found:,} record{'s' if found > 1 else ''} could not be decoded, the first{which}: "
-                f"{said}{'' if said.endswith('?') else '.'} They are kept: changefeed dlq list. Correct the protocol or its "
+                f"{count:,} record{'s' if count > 1 else ''} could not be decoded, the first{which}: "
+                f"{error}{'' if error.endswith('?') else '.'} They are kept: changefeed dlq list. Correct the protocol or its "
                 "options and run again, or set pipeline.dead-letters to `continue`",
                 reason="dead-letters",
             )
 
     def mark(self, places: Iterable[str]) -> None:
-        """Notes that the letters at these positions have been replayed."""
+        """Marks the dead letters at these positions as replayed."""
         parsed = [Place.parse(text) for text in places]
         rows = [(place.topic, place.partition, place.offset, place.index) for place in parsed]
         failpoint("letters.before")
@@ -104,9 +104,9 @@ class DeadLetters:
         failpoint("letters.after")
 
     def settle(self, positions: Positions) -> None:
-        """Marks the letters of records that have not been passed yet, for a run that reads them again.
+        """Marks the dead letters of records that have not been passed yet as replayed, for a run that reads them again.
 
-        Policy `stop` leaves such letters. Those that cannot be decoded again are written again.
+        Policy `stop` leaves such dead letters. Those that still cannot be decoded are written again.
         """
         if not self.table.exists():
             return
@@ -116,18 +116,23 @@ class DeadLetters:
     def _letters(self, chunks: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F
 
-        dead = chunks.where("kind = 'dead'").withColumn("said", F.from_json(F.col("payload").cast("string"), _SAID))
-        headers = F.transform("said.headers", lambda h: F.struct(h[0].alias("key"), F.unbase64(h[1]).alias("value")))
+        dead = chunks.where("kind = 'dead'").withColumn(
+            "dead_letter", F.from_json(F.col("payload").cast("string"), _SAID)
+        )
+        headers = F.transform(
+            "dead_letter.headers", lambda h: F.struct(h[0].alias("key"), F.unbase64(h[1]).alias("value"))
+        )
         columns: list[Any] = [
             F.current_timestamp().alias("at"),
             F.lit(self.pipeline).alias("pipeline"),
-            "said.reason", "said.error", "said.protocol", "topic", "partition",
+            "dead_letter.reason", "dead_letter.error", "dead_letter.protocol", "topic", "partition",
             F.col("first_offset").alias("offset"),
-            "said.index", "said.byte", "said.schema_id",
-            F.sha2(F.concat(*(F.coalesce(F.unbase64(f"said.{c}"), F.lit(b"")) for c in ("key", "value"))), 256).alias("sha256"),
+            "dead_letter.index", "dead_letter.byte", "dead_letter.schema_id",
+            F.sha2(F.concat(*(F.coalesce(F.unbase64(f"dead_letter.{c}"), F.lit(b"")) for c in ("key", "value"))),
+            256).alias("sha256"),
             "database", "table",
-            F.unbase64("said.key").alias("key"),
-            F.unbase64("said.value").alias("value"),
+            F.unbase64("dead_letter.key").alias("key"),
+            F.unbase64("dead_letter.value").alias("value"),
             headers.alias("headers"),
             F.lit(None).cast("timestamp").alias("replayed"),
         ]  # fmt: skip

@@ -1,10 +1,10 @@
-"""Where foreign errors become ours.
+"""Translates foreign errors to the errors of changefeed.
 
-Spark carries an error of a Python worker as the text of its traceback, and one of `foreachBatch` inside a Java error. Ours name
-their type in that text: they are taken out again, so that the exit code and the message are right.
+Spark carries an error of a Python worker as the text of its traceback, and one of `foreachBatch` inside a Java error. Errors of
+changefeed contain their type in that text: they are restored, so that exit code and message are right.
 
-Of the errors of Spark, Delta, Hadoop, Kafka and the system, those whose cause lies outside of changefeed are known by their
-text (`_OUTSIDE`): a full disk, a damaged file, a machine that is overloaded. What is left is a defect.
+Errors of Spark, Delta, Hadoop, Kafka and the system that have a cause outside of changefeed are recognized by their text
+(`_OUTSIDE`): a full disk, a damaged file, an overloaded machine. Every other error is a defect.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ _LASTING = (
     "Authentication",
     "Authorization",
     "UnsupportedVersion",
-)  # whatever else is wrong may pass
+)  # all other errors are transient
 _OURS = re.compile(r"changefeed\.errors\.(\w+Error): (.*?)(?=\n\S|\n\n|\n\tat |\Z)", re.DOTALL)
 
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|not enough space on the disk")
-_ALMOST_NOTHING = 16 * 2**20  # bytes; a disk with less is taken to be the full one
+_ALMOST_NOTHING = 16 * 2**20  # bytes; a disk with less free space is taken for the full one
 _FULL_CODES = (errno.ENOSPC, errno.EDQUOT)
 
 _DAMAGED = (
     "a file of this pipeline is missing or damaged. Restore the sink's folder as a whole, `_changefeed` and tables together, "
     "from a backup; or rebuild the tables from the source: changefeed repair --rebuild --all"
 )
-# What Spark and Delta say of files: by their names of errors, and by what the exceptions of Hadoop and Parquet say.
+# Errors about files: Spark's and Delta's error names, and texts of exceptions of Hadoop and Parquet.
 _CONDITION = re.compile(r"\[(PATH_NOT_FOUND|FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|DELTA_\w+)(?:\.\w+)*\] (.*)")
 _DAMAGE = re.compile(
     r"PATH_|FAILED_READ|CANNOT_READ|DELTA_\w*(NOT_CONTIGUOUS|TRUNCATED|RECOVER|NOT_FOUND|MISSING|CHECKPOINT|INTEGRITY|ABSENT"
@@ -73,17 +73,17 @@ _WORKER_ENDED = re.compile(
 
 @contextmanager
 def as_ours(*folders: str) -> Iterator[None]:
-    """Turns an error of Spark's that carries one of ours into that one, and one with a cause outside into words.
+    """Replaces errors of Spark: by the error of changefeed that they carry, or by one that describes a cause outside.
 
     Args:
-        folders: where this work writes, beside the temporary folder; if a disk is full, that of one of these.
+        folders: where this work writes, besides the temporary folder; one of them may be on a full disk.
     """
     from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
     from pyspark.errors import PySparkException
 
     try:
         yield
-    except SinkError as error:  # of a file that was written here, or by delta-rs
+    except SinkError as error:  # raised for a file written by this process or by delta-rs
         if _FULL.search(str(error)):
             raise _full("", folders) from error
         raise
@@ -92,11 +92,11 @@ def as_ours(*folders: str) -> Iterator[None]:
     except (Py4JNetworkError, ConnectionError) as error:
         raise _jvm_ended() from error
     except (Py4JJavaError, PySparkException) as error:
-        found = translated(str(error), folders)
-        if found is None:
+        translation = translated(str(error), folders)
+        if translation is None:
             raise
-        raise found from error
-    except Py4JError as error:  # half an answer: the JVM went while it gave it
+        raise translation from error
+    except Py4JError as error:  # half an answer: the JVM ended while it sent it
         if "Answer from Java side is empty" in str(error) or "network connection" in str(error):
             raise _jvm_ended() from error
         raise
@@ -111,7 +111,7 @@ def as_ours(*folders: str) -> Iterator[None]:
 
 
 def translated(text: str, folders: Iterable[str] = ()) -> ChangefeedError | None:
-    """The error of ours that the text of a traceback ends with, or that says what is wrong outside; None for neither."""
+    """The error of changefeed at the end of a traceback's text, or the one for a cause outside; None if there is neither."""
     matches = list(_OURS.finditer(text))
     if matches:
         name, message = matches[-1].groups()
@@ -186,13 +186,13 @@ def _of_the_machine(text: str, folders: Iterable[str]) -> ChangefeedError | None
 
 
 def _of_files(text: str) -> ChangefeedError | None:
-    """Storage that is away, and files or columns that are not as they were written."""
+    """The error for unavailable storage, and for files or columns that have changed since they were written."""
     if away := _AWAY.search(text):
         return SinkError(f"the storage does not answer: {_line(text, away)}. Run again", transient=True)
     for name, message in _CONDITION.findall(text):
         if _DAMAGE.match(name):
-            said = re.sub(r"\s*SQLSTATE: \w+.*", "", message).rstrip(". ")
-            return SinkError(f"{said} ({name}): {_DAMAGED}")
+            reason = re.sub(r"\s*SQLSTATE: \w+.*", "", message).rstrip(". ")
+            return SinkError(f"{reason} ({name}): {_DAMAGED}")
     if file := _FILES.search(text):
         return SinkError(f"{_line(text, file)}: {_DAMAGED}")
     if _COLUMNS.search(text):
@@ -203,10 +203,10 @@ def _of_files(text: str) -> ChangefeedError | None:
     return None
 
 
-def _line(text: str, found: re.Match[str]) -> str:
-    """The line of the text in which something was found, without the names of Java's exceptions before it."""
-    start = text.rfind("\n", 0, found.start()) + 1
-    end = text.find("\n", found.end())
+def _line(text: str, match: re.Match[str]) -> str:
+    """The line of the text around a match, without the names of Java exceptions before it."""
+    start = text.rfind("\n", 0, match.start()) + 1
+    end = text.find("\n", match.end())
     line = text[start : end if end >= 0 else len(text)].strip()
     return re.sub(r"^(?:: |Caused by: )?(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): ", "", line)[:400].rstrip(".")
 
@@ -225,7 +225,7 @@ def _memory(what: str) -> ResourceError:
 
 
 def _full(path: str, folders: Iterable[str]) -> ResourceError:
-    """The error for a disk that is full; it names the folders there, as Java does not."""
+    """The error for a full disk; it names the folders on it, which Java does not."""
     places = [path] if path else [folder for folder in (*folders, tempfile.gettempdir()) if _is_full(folder)]
     where = f" ({', '.join(places)})" if places else ""
     return ResourceError(

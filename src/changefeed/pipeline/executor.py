@@ -1,13 +1,13 @@
-"""Carries out a begun step: every write of its plan, each once, and what lies in the tables after them.
+"""Carries out a begun step: every write of its plan, each once, and the table versions after them.
 
-Rule 1. What the plan reads is compared first with what was written to it: folders of the pending store with their sums,
-tables with the ledger (`guard.py`).
-Rule 2. A run that finishes a step which another run began first touches each of its tables: a commit with a write id of its
-own epoch, which changes nothing. From then on nothing that the older run still writes gets into them. Then it looks which
-writes are there. All others follow, those of one table in their order, tables side by side.
-Rule 3. What a write has read is counted, and compared with what the plan says that there is to read.
-Rule 4. Writes of rows that can be made next are prepared together: a sink may write the files of all tables in one piece of
-work. Each is a commit of its own all the same.
+Rule 1. The plan's input is checked first: folders of the pending store against their sums, tables against the ledger
+(`guard.py`).
+Rule 2. A run that finishes a step of another run first touches each of its tables: a commit with a write id of its own epoch
+that changes nothing. From then on the older run can no longer write to them. Then it looks up which writes have been made. The
+others follow: those of one table in order, different tables in parallel.
+Rule 3. The rows that a write has read are counted, and compared with the number in the plan.
+Rule 4. Row writes that are ready at the same time are prepared together: a sink may write the files of all tables in one job.
+Each is still a commit of its own.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from changefeed.pipeline.state import State, Written
 from changefeed.pipeline.store.base import StateStore
 from changefeed.sinks.base import Append, Copy, Create, Job, Load, TableSink, Touch, Upsert, Write, WriteId
 
-_LOOKING = 8  # tables looked at at the same time when a run begins
+_LOOKING = 8  # number of tables checked in parallel when a run begins
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """A write that can be made next, and what it applies: the job's changes, which count what is read of them."""
+    """A write that is ready, and its changes: those of the job, which count the rows that are read."""
 
     job: Job
     changes: CountedChanges | None
@@ -49,7 +49,7 @@ class Executor:
     """Carries out the steps of one run.
 
     Attributes:
-        here: path -> what lay there before this step.
+        before: path -> its state before this step.
     """
 
     definition: Definition
@@ -57,17 +57,17 @@ class Executor:
     pending: Pending
     sink: TableSink
     options: Options
-    here: dict[str, Here] = field(default_factory=dict)
+    before: dict[str, Here] = field(default_factory=dict)
 
     def take_name(self) -> None:
-        """Writes as the ledger's owner from here on, once it is claimed."""
+        """Lets the sink write in the name of the ledger's owner; called after the ledger is claimed."""
         self.sink = self.sink.owned_by(self.ledger.owner)
 
     def begin(self) -> None:
-        """Looks at every table of the ledger's last cut, once it is claimed.
+        """Checks every table of the ledger's last cut; called after the ledger is claimed.
 
         Raises:
-            SinkError: a table is not what the ledger says, or lacks data files.
+            SinkError: a table differs from the ledger, or lacks data files.
         """
         self.take_name()
         plan, guard = self.ledger.unfinished, self._guard()
@@ -75,8 +75,8 @@ class Executor:
         excluded = self.definition.pipeline.excludes
         tables = [t for name, t in self.ledger.state.tables.items() if t.path not in busy and not excluded(name)]
         with ThreadPoolExecutor(_LOOKING, thread_name_prefix="tables") as pool:
-            for found in [pool.submit(self._look, guard, t.path, t.written) for t in tables if t.written]:
-                found.result()
+            for looked in [pool.submit(self._look, guard, t.path, t.written) for t in tables if t.written]:
+                looked.result()
 
     def _look(self, guard: Guard, path: str, written: Written) -> None:
         version = written.version
@@ -91,44 +91,44 @@ class Executor:
             )
 
     def columns(self, path: str) -> tuple[str, ...] | None:
-        """The columns of the table at a path; None when there is none."""
-        found = self.sink.snapshot(path)
-        return found.columns if found else None
+        """The columns of the table at a path; None if there is no table."""
+        snapshot = self.sink.snapshot(path)
+        return snapshot.columns if snapshot else None
 
     def carry_out(self, plan: Plan) -> State:
-        """Does what a begun step still lacks; returns the state after it, with the tables' versions.
+        """Makes the missing writes of a begun step; returns the state after it, with the tables' versions.
 
         Raises:
             ConfigError: a table that the pipeline has not written is in the way.
             FencedError: a newer run has taken over.
-            SinkError: a folder or a table is damaged, or is not what the ledger says.
+            SinkError: a folder or a table is damaged, or differs from the ledger.
         """
         plan = without(plan, self.definition.pipeline.excludes)
         if self.ledger.begun_by:
             self.pending.check(plan.folders, plan.sums)
         guard = self._guard()
         paths = _paths(plan.actions)
-        self.here = {path: guard.check(path, made) for path, made in paths.items()}
-        if self.ledger.begun_by:  # `begin` has looked at the other tables
+        self.before = {path: guard.check(path, made) for path, made in paths.items()}
+        if self.ledger.begun_by:  # `begin` has checked the other tables
             self._fence(paths)
-            self.here = {path: guard.check(path, made) for path, made in paths.items()}
-            for path, here in self.here.items():
-                if here.version >= 0:
-                    self._check_files(path, here.version)
+            self.before = {path: guard.check(path, made) for path, made in paths.items()}
+            for path, before in self.before.items():
+                if before.version >= 0:
+                    self._check_files(path, before.version)
             self._restart_sources(plan)
         done = self._write_all(plan)
         changed = paths if self.ledger.begun_by else {action.path for action in plan.actions}
-        written = {path: guard.check_after(path, self.here[path], done[path]) for path in changed}
+        written = {path: guard.check_after(path, self.before[path], done[path]) for path in changed}
         known = self.ledger.state.known() | written
-        tables = {name: replace(here, written=known.get(here.path)) for name, here in plan.state.tables.items()}
-        used = {here.path for here in tables.values()}
+        tables = {name: replace(before, written=known.get(before.path)) for name, before in plan.state.tables.items()}
+        used = {before.path for before in tables.values()}
         return replace(plan.state, tables=tables, left={p: w for p, w in known.items() if p not in used})
 
     def _fence(self, paths: Mapping[str, Table | None]) -> None:
-        """Keeps what older runs still write out of the tables at these paths: see rule 2."""
+        """Prevents older runs from writing to the tables at these paths: see Rule 2."""
         write_id = WriteId(self.ledger.epoch, self.ledger.step + 1, 0)
         for path, made in paths.items():
-            if self.here[path].version >= 0:
+            if self.before[path].version >= 0:
                 failpoint("fence.before")
                 touch = Touch(path=path, number=0, table=made or Table("", "", (), ()))
                 self.sink.apply(touch, None, write_id, self._note(self.ledger.state, write_id))
@@ -151,15 +151,15 @@ class Executor:
                 raise SinkError(
                     f"{at}: it is to be a copy of {of}, which another run of the pipeline has written to meanwhile. {WAY_OUT}"
                 )
-            self.here[copy.source] = replace(self.here[copy.source], done=first.number - 1)
+            self.before[copy.source] = replace(self.before[copy.source], done=first.number - 1)
 
     def _copy_of_later_rows(self, plan: Plan) -> Copy | None:
         """A copy that is still to be made and whose source has had writes that the plan makes after the copy."""
         last = Counter[str]()  # path -> number of the plan's last write to it so far
         for action in plan.actions:
             write = action.write
-            if isinstance(write, Copy) and self.here[write.path].done < write.number:
-                source = self.here.get(write.source)
+            if isinstance(write, Copy) and self.before[write.path].done < write.number:
+                source = self.before.get(write.source)
                 if source is not None and source.done > last[write.source]:
                     return write
             last[write.path] = write.number
@@ -169,7 +169,7 @@ class Executor:
         state = self.ledger.state
         return Guard(
             self.sink,
-            {here.path: here.written for here in state.tables.values() if here.written},
+            {before.path: before.written for before in state.tables.values() if before.written},
             state.left,
             self.ledger.epoch,
             self.ledger.step + 1,
@@ -178,11 +178,13 @@ class Executor:
         )
 
     def _write_all(self, plan: Plan) -> Counter[str]:
-        """Every write that is not there yet; returns how many were made at each path."""
-        groups = [deque(a for a in group if a.write.number > self.here[a.path].done) for group in chains(plan.actions)]
+        """Makes every missing write; returns the number of writes made at each path."""
+        groups = [
+            deque(a for a in group if a.write.number > self.before[a.path].done) for group in chains(plan.actions)
+        ]
         made = Counter[str]()
         while any(groups):
-            # each group up to its first write of rows; these are prepared together
+            # each group up to its first write of rows; these writes are prepared together
             leading = [list(_without_rows(group)) for group in groups]
             self._side_by_side(lambda actions: self._write_each(actions, plan), leading)
             ready = [self._work(group.popleft(), plan) for group in groups if group]
@@ -197,7 +199,7 @@ class Executor:
             self._write(self._work(action, plan))
 
     def _side_by_side(self, work: Callable[[_T], object], items: Iterable[_T]) -> None:
-        """Does the work for all items, with so many threads as the definition says."""
+        """Calls `work` for all items, in as many threads as the definition allows."""
         waiting = [item for item in items if item]
         threads = min(self.definition.pipeline.parallelism, len(waiting))
         if threads < 2:
@@ -210,14 +212,17 @@ class Executor:
             one.result()
 
     def _work(self, action: Action, plan: Plan) -> _Work:
-        here, write_id = self.here[action.path], WriteId(self.ledger.epoch, self.ledger.step + 1, action.write.number)
-        write = _adopting(action.write) if here.adopted else action.write
-        self.here[action.path] = replace(here, adopted=False)
+        before, write_id = (
+            self.before[action.path],
+            WriteId(self.ledger.epoch, self.ledger.step + 1, action.write.number),
+        )
+        write = _adopting(action.write) if before.adopted else action.write
+        self.before[action.path] = replace(before, adopted=False)
         changes = self.pending.changes(plan, action.changes, write.table, self.options) if action.changes else None
         return _Work(Job(write, changes, write_id, self._note(plan.state, write_id)), changes)
 
     def _write(self, work: _Work) -> None:
-        """Makes one write, and compares what it has read with what there is."""
+        """Makes one write, and compares the number of rows it has read with the plan."""
         job = work.job
         kind = type(job.write).__name__.lower()
         failpoint(f"{kind}.before")
@@ -236,25 +241,25 @@ class Executor:
             )
 
     def _note(self, state: State, write_id: WriteId) -> str:
-        """What a table's commit says of itself: who wrote it, and up to where it brings the table."""
-        said = {
+        """The note in a table's commit: the writer, and the commit_ts that the table reaches."""
+        note = {
             "changefeed": self.definition.pipeline.name,
             "epoch": write_id.epoch,
             "step": write_id.step,
             "commit_ts": state.barrier,
             "positions": state.positions,
         }
-        return msgspec.json.encode(said).decode()
+        return msgspec.json.encode(note).decode()
 
 
 def _without_rows(actions: deque[Action]) -> Iterator[Action]:
-    """Takes the actions from the front up to the first one that applies changes."""
+    """Takes actions from the front up to the first one that applies changes."""
     while actions and actions[0].changes is None:
         yield actions.popleft()
 
 
 def _adopting(write: PlannedWrite) -> Write:
-    """The write for a table of somebody else that the definition adopts: its rows stay."""
+    """The write for a foreign table that the definition adopts: its rows stay."""
     path, number, table = write.path, write.number, write.table
     match write:
         case Create():
@@ -267,11 +272,11 @@ def _adopting(write: PlannedWrite) -> Write:
 
 
 def _paths(actions: list[Action]) -> dict[str, Table | None]:
-    """Path -> the table that its first write makes there, None where that write needs one; of copies, the source too."""
-    found: dict[str, Table | None] = {}
+    """Path -> the table that its first write creates, None if that write needs an existing one; including sources of copies."""
+    paths: dict[str, Table | None] = {}
     for action in actions:
-        # rows may be merged into a table that is there, and that the definition adopts
+        # rows may be merged into an existing table that the definition adopts
         made = action.write.table if isinstance(action.write, (Create, Load, Upsert, Append)) else None
         for path in sorted(touched(action)):
-            found.setdefault(path, made if path == action.path else None)
-    return found
+            paths.setdefault(path, made if path == action.path else None)
+    return paths

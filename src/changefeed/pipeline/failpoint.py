@@ -1,8 +1,7 @@
-"""Failpoints: places where a test ends the process to prove that the next run finishes what this one began.
+"""Failpoints: places where a test ends the process, to prove that the next run finishes what this one began.
 
-`CHANGEFEED_FAILPOINT=name` kills at the first pass, `name:3` at the third. Killing is `SIGKILL`: no handler, no flush,
-as when the machine goes. A test in the same process puts its own function in `on_pass`. Otherwise a failpoint does
-nothing.
+`CHANGEFEED_FAILPOINT=name` kills at the first pass, `name:3` at the third, with SIGKILL: no handler and no flush, as if the
+machine had failed. A test in the same process sets `on_pass` to its own function. Otherwise a failpoint does nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _passed: Counter[str] = Counter()
 
 
 def failpoint(name: str) -> None:
-    """Marks a place; ends the process when a test wants it to."""
+    """Marks a place where a test may end the process."""
     if on_pass is not None:
         on_pass(name)
     wanted = os.environ.get("CHANGEFEED_FAILPOINT")

@@ -1,10 +1,10 @@
-"""One step from top to bottom, and the only place that knows its order.
+"""One step from start to end: the only module that contains the order of its parts.
 
 records ──▶ chunks ──▶ pending store ──▶ frontier ──▶ plan ──▶ writes ──▶ ledger
               └──▶ dead letters
 
-It knows the outside by contracts alone: a sink (`sinks.base`), a ledger, a pending store and dead letters. With those in
-memory it runs without Spark; the tests drive it so, and so do `replay` and recovery.
+It uses contracts only: a sink (`sinks.base`), a ledger, a pending store and dead letters. With these in memory it runs without
+Spark, as in tests; `replay` and recovery use it, too.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a source has read.
+    """The result of reading a source once.
 
     Attributes:
         chunks: the highest commit_ts of each partition before, and the fragments that the batch before left (in the pending
             store's form; None for none) -> the batch's chunks, in the form that the pending store takes.
-        offset: where the source goes on.
-        partitions: those that the source knows.
+        offset: where the source continues.
+        partitions: the partitions of the source.
         caught_up: the source had nothing more to read when the batch began.
     """
 
@@ -57,10 +57,10 @@ class Batch:
 
 @dataclass(slots=True)
 class Flow:
-    """The parts of one run, wired.
+    """The parts of one run, connected.
 
     Attributes:
-        wait_for_paths: called with a begun plan and the state before it; returns when nobody deletes the plan's paths.
+        wait_for_paths: called with a begun plan and the state before it; returns when no `expire` deletes the plan's paths.
     """
 
     definition: Definition
@@ -81,13 +81,13 @@ class Flow:
         self.ledger.claim()
         self.executor.begin()
         check_consistency(self.definition, self.ledger.state)
-        here = next((t for t in self.ledger.state.tables.values() if t.written), None)
-        columns = self.executor.columns(here.path) if here is not None else None
-        if here is not None and columns is not None:  # one table shows it for all
-            check_columns(here, columns, self.executor.sink.metadata_columns)
+        table = next((t for t in self.ledger.state.tables.values() if t.written), None)
+        columns = self.executor.columns(table.path) if table is not None else None
+        if table is not None and columns is not None:  # one table shows it for all
+            check_columns(table, columns, self.executor.sink.metadata_columns)
 
     def recover(self) -> bool:
-        """Finishes the step that an earlier run began, and drops folders that nobody names; tells if there was one."""
+        """Finishes the step that an earlier run began, and deletes unused folders; returns whether there was such a step."""
         plan = self.ledger.unfinished
         named = [*self.ledger.state.pending, *(plan.folders if plan else ())]
         self.pending.delete_all_but(named, self.ledger.epoch)
@@ -114,7 +114,7 @@ class Flow:
 
         Args:
             state: with everything that was read, of which some is not applied.
-            partitions: those that the source knows.
+            partitions: the partitions of the source.
             until: how far at most.
             caught_up: the source had nothing more to read when the last batch began.
             idle: nothing has come since.
@@ -164,7 +164,7 @@ class Flow:
         return replace(state, resent=resent, marks=last)
 
     def _counted(self, frontier: Frontier, planned: Planned, chunks: list[ChunkInfo]) -> State:
-        """The state after the writes, once the rows that they apply and those that wait are all that was read."""
+        """The state after the writes, after checking that applied, repeated and pending rows add up to all rows read."""
         reached = frontier.reached(planned, chunks)
 
         def left(chunk: ChunkInfo) -> Iterator[Window]:
@@ -178,28 +178,28 @@ class Flow:
         return replace(reached.trimmed(), resent=still_needed(reached.resent, pending))
 
     def _carry_out(self, plan: Plan) -> None:
-        """Makes the writes of a begun step that are not there yet, and publishes its cut."""
+        """Makes the missing writes of a begun step, and publishes its cut."""
         with self._fenced_first():
             self.wait_for_paths(plan, self.ledger.state)
             state = self.executor.carry_out(plan)
         self.ledger.finish(state)
         for note in plan.notes:
             _log.log(logging.INFO if note.startswith(SKIPPED) else logging.WARNING, "%s", note)
-        # what the cut covers is no longer pending
+        # folders that the cut covers are no longer pending
         failpoint("cleanup.before")
         self.pending.delete_all_but(plan.state.pending, self.ledger.epoch)
         failpoint("cleanup.after")
 
     @contextmanager
     def _fenced_first(self) -> Iterator[None]:
-        """Raises `FencedError` in place of any error of a run that was fenced: a newer run has moved things under its hands."""
+        """Raises `FencedError` in place of any error of a fenced run, whose files a newer run may have moved."""
         try:
             yield
         except FencedError:
             raise
         except Exception as error:
             fenced = False
-            with suppress(Exception):  # whatever asking meets, the error at hand came first
+            with suppress(Exception):  # if this check fails, the original error is raised
                 fenced = self.ledger.is_fenced()
             if fenced:
                 raise FencedError(
@@ -209,5 +209,5 @@ class Flow:
             raise
 
     def is_reached(self, until: Until) -> bool:
-        """Whether the tables are at `until`, or beyond."""
+        """Whether the tables have reached `until` or passed it."""
         return until is not None and self.strategy.is_reached(self.ledger.state, until)

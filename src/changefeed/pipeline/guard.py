@@ -1,15 +1,15 @@
 """Compares the sink's tables with the ledger before the pipeline writes them.
 
-Rule 1. A table that the ledger knows has the version and the write id that the ledger has. While a begun step is being
-finished, it may have those of that step instead.
-Rule 2. Other commits since then may be there if they leave rows, columns and table features as they are: OPTIMIZE, VACUUM,
-table properties. After anything else (RESTORE, rows or columns of other writers, missing commits) the pipeline stops.
-Rule 3. At a path that the ledger does not know lies nothing, or a table that the definition adopts.
+Rule 1. A table in the ledger has the version and the write id that the ledger has. While a begun step is being finished, it may
+have those of that step instead.
+Rule 2. Later commits are allowed if they do not change rows, columns or table features: OPTIMIZE, VACUUM, table properties.
+After any other commit (RESTORE, rows or columns of other writers, missing commits) the pipeline stops.
+Rule 3. A path that is not in the ledger is empty, or has a table that the definition adopts.
 Rule 4. A write id of a newer epoch means that this run has been fenced.
-Rule 5. A table that `changefeed repair` has written since the ledger's last step is what the ledger says; see `repair.py`.
+Rule 5. A table that `changefeed repair` has written since the ledger's last step counts as the ledger's; see `repair.py`.
 
-Without this a ledger that was restored from a backup would skip steps, as the tables say that these are done, and a table
-that lost its last commit would be written on as if nothing were missing.
+Without these rules, a ledger restored from a backup would skip steps that the tables already have, and a table that lost its
+last commit would be continued as if nothing were missing.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ REPAIRED = 2**12 - 1  # the number in the write ids of `changefeed repair`
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """A path before a run writes it in a step.
+    """A path before a step writes it.
 
     Attributes:
-        version: of the table there; -1 for none.
-        adopted: somebody else has made the table, and the step's first write takes it over.
-        done: number of the step's last write there, made by an older run that began the step; 0 for none.
+        version: version of the table at the path; -1 if there is none.
+        adopted: the table was made by another program, and the step's first write adopts it.
+        done: number of the step's last write to it by an older run that began the step; 0 for none.
     """
 
     version: int
@@ -47,16 +47,16 @@ class Here:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What one step may find at the paths that it writes.
+    """The tables that one step expects at the paths that it writes.
 
     Attributes:
         sink: the tables, as the pipeline's owner.
         tables: path below the root -> the last write that the ledger has, of tables in use.
-        left: the same of paths that no table uses any more.
-        epoch: of this run.
-        step: that is about to be carried out.
-        epochs: those that may have written in this very step before; empty unless it is being finished.
-        adopts: whether a table of somebody else, by `database.table`, may be taken over.
+        left: path -> the last write, for paths that no table uses any more.
+        epoch: epoch of this run.
+        step: number of the step that is about to be carried out.
+        epochs: epochs that may have written in this step before; empty unless the step is being finished.
+        adopts: whether a foreign table, by `database.table`, may be adopted.
     """
 
     sink: TableSink
@@ -71,42 +71,42 @@ class Guard:
         """Compares the table at a path with the ledger.
 
         Args:
-            path: below the root.
-            table: the table that the step makes there, if it makes one: it may be one to adopt.
+            path: path below the sink's root.
+            table: the table that the step creates there, if it creates one: an existing one may be adopted.
 
         Raises:
-            ConfigError: a table that the pipeline has not written lies there.
+            ConfigError: the path has a table that the pipeline has not written.
             FencedError: a newer run writes the table.
-            SinkError: the table is not what the ledger says.
+            SinkError: the table differs from the ledger.
         """
         at = self.sink.location(path)
-        found = self.sink.snapshot(path)
-        if found is None:
+        snapshot = self.sink.snapshot(path)
+        if snapshot is None:
             self._check_nothing(at, path)
             return Here(-1)
-        if found.write_id is not None:
-            return self._check_ours(path, found, found.write_id, table)
-        if path in self.left and self.left[path].epoch == 0:  # `changefeed repair` has given it to this ledger
-            return Here(found.version)
+        if snapshot.write_id is not None:
+            return self._check_ours(path, snapshot, snapshot.write_id, table)
+        if path in self.left and self.left[path].epoch == 0:  # `changefeed repair` has assigned it to this ledger
+            return Here(snapshot.version)
         if path in self.tables:
             raise SinkError(f"{at}: another table lies here than the one that the pipeline wrote. {WAY_OUT}")
-        self._check_foreign(path, found, table)
-        return Here(found.version, adopted=True)
+        self._check_foreign(path, snapshot, table)
+        return Here(snapshot.version, adopted=True)
 
     def check_after(self, path: str, before: Here, writes: int) -> Written:
         """Compares a table with what this step has written to it.
 
         Raises:
-            FencedError, SinkError: somebody else has written to it meanwhile.
+            FencedError, SinkError: another program has written to it meanwhile.
         """
         at = self.sink.location(path)
-        found = self.sink.snapshot(path)
-        if found is None or found.write_id is None:
+        snapshot = self.sink.snapshot(path)
+        if snapshot is None or snapshot.write_id is None:
             raise SinkError(f"{at}: the table is gone since it was written. {WAY_OUT}")
-        self._check_epoch(at, found.write_id)
-        if found.version != before.version + writes:
-            self._check_commits(path, before.version, found.version, {*self.epochs, self.epoch})
-        return Written(found.version, found.write_id.epoch, found.write_id.step, found.write_id.number)
+        self._check_epoch(at, snapshot.write_id)
+        if snapshot.version != before.version + writes:
+            self._check_commits(path, before.version, snapshot.version, {*self.epochs, self.epoch})
+        return Written(snapshot.version, snapshot.write_id.epoch, snapshot.write_id.step, snapshot.write_id.number)
 
     def _check_nothing(self, at: str, path: str) -> None:
         if path in self.tables:
@@ -116,15 +116,15 @@ class Guard:
                 f"{at} holds files and no Delta table: give the pipeline another sink.path, or move the folder away"
             )
 
-    def _check_ours(self, path: str, found: TableSnapshot, write_id: WriteId, table: Table | None) -> Here:
+    def _check_ours(self, path: str, snapshot: TableSnapshot, write_id: WriteId, table: Table | None) -> Here:
         """Compares a table that the pipeline has written before."""
-        at, version = self.sink.location(path), found.version
+        at, version = self.sink.location(path), snapshot.version
         self._check_epoch(at, write_id)
         known = self.tables.get(path) or self.left.get(path)
-        if known is not None and known.epoch == 0:  # `changefeed repair` has given it to this ledger
+        if known is not None and known.epoch == 0:  # `changefeed repair` has assigned it to this ledger
             return Here(version, done=self._done(path, version)[0])
         if known and self._is_repair(write_id, known):
-            self._check_commits(path, self._version_of(path, found, write_id), version, self.epochs)
+            self._check_commits(path, self._version_of(path, snapshot, write_id), version, self.epochs)
             return Here(version)
         if not self._is_of_step(write_id, self.epochs):
             if known is None or write_id > WriteId(known.epoch, known.step, known.action):
@@ -134,7 +134,7 @@ class Guard:
             if write_id < WriteId(known.epoch, known.step, known.action):
                 raise self._missing(path)
         done, before = self._done(path, version)
-        if known is None:  # the step has made it, or has begun to adopt it
+        if known is None:  # the step has created it, or has begun to adopt it
             if before >= 0 and not (table and self.adopts(f"{table.database}.{table.name}")):
                 self._check_commits(path, before - 1, before, self.epochs)
             return Here(version, adopted=before >= 0 and not done, done=done)
@@ -144,7 +144,7 @@ class Guard:
         return Here(version, done=done)
 
     def _repaired(self, path: str, known: Written, version: int) -> int | None:
-        """The version, if `changefeed repair` has made it since the ledger's last write."""
+        """The version, if `changefeed repair` has written it since the ledger's last write."""
         if version <= known.version:
             return None
         write_id = next(iter(self.sink.commits(path, version - 1, version))).write_id
@@ -156,7 +156,7 @@ class Guard:
     def _done(self, path: str, version: int) -> tuple[int, int]:
         """Number of the newest write of this step up to a version, and the version before its first write.
 
-        Runs that finish a step begin with a `Touch`, number 0, which is no write of the plan.
+        Runs that finish a step begin with a `Touch`, number 0, which is not a write of the plan.
         """
         done = 0
         while version >= 0 and self.epochs:
@@ -171,9 +171,9 @@ class Guard:
     def _is_of_step(self, write_id: WriteId, epochs: Collection[int]) -> bool:
         return write_id.step == self.step and write_id.epoch in epochs
 
-    def _version_of(self, path: str, found: TableSnapshot, write_id: WriteId) -> int:
-        """The version that the write with this write id has made."""
-        for version in range(found.version, -1, -1):
+    def _version_of(self, path: str, snapshot: TableSnapshot, write_id: WriteId) -> int:
+        """The version of the commit with this write id."""
+        for version in range(snapshot.version, -1, -1):
             commit = next(iter(self.sink.commits(path, version - 1, version)))
             if commit.write_id == write_id:
                 return version
@@ -204,10 +204,10 @@ class Guard:
             return not commit.changes_table
         return self._is_of_step(commit.write_id, epochs)
 
-    def _check_foreign(self, path: str, found: TableSnapshot, table: Table | None) -> None:
+    def _check_foreign(self, path: str, snapshot: TableSnapshot, table: Table | None) -> None:
         at = self.sink.location(path)
         if table is None or not self.adopts(f"{table.database}.{table.name}"):
-            by = next((name.split(":")[1] for name in sorted(found.owners) if name.startswith("changefeed:")), None)
+            by = next((name.split(":")[1] for name in sorted(snapshot.owners) if name.startswith("changefeed:")), None)
             whose = (
                 f" Pipeline {by} wrote it under another ledger: see `changefeed repair` if that was lost." if by else ""
             )

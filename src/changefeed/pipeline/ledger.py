@@ -1,6 +1,6 @@
-"""The ledger of a pipeline: where it lies, for a run and for commands.
+"""The location of a pipeline's ledger, for runs and for commands.
 
-What it holds and promises is in `store/base.py`, how it does so in `store/files.py`.
+Its contract is in `store/base.py`, its implementation in `store/files.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def open_ledger(definition: Definition, spark: SparkSession) -> StateStore:
-    """The ledger for a run, not claimed yet."""
+    """The ledger for a run, before the run claims it."""
     folder = folder_of_session(spark, ledger_folder(definition))
     return FileStore(folder, definition.pipeline.name, definition.pipeline.kept)
 
@@ -36,10 +36,10 @@ def read_ledger(definition: Definition) -> Reading:
 
 
 def owner(definition: Definition) -> str | None:
-    """What the sink's commits call this pipeline; None when it has no ledger yet.
+    """The pipeline's name in the sink's commits; None if it has no ledger yet.
 
     Raises:
-        ConfigError: the ledger is another pipeline's, or too new.
+        ConfigError: the ledger belongs to another pipeline, or is too new.
         SinkError: it cannot be read.
     """
     latest = read_ledger(definition).latest()
@@ -47,11 +47,11 @@ def owner(definition: Definition) -> str | None:
 
 
 def strangers(definition: Definition, tables: Mapping[str, str]) -> list[str]:
-    """Those of the tables that lie in the sink, have not been written by this pipeline and are not to be adopted.
+    """The existing tables that this pipeline has neither written nor is to adopt.
 
     Args:
         definition: the pipeline.
-        tables: `database.table` -> path below the sink's, of tables that the pipeline is going to write.
+        tables: `database.table` -> path below the sink's path, of tables that the pipeline is going to write.
 
     Raises:
         ConfigError, SinkError: as `owner`.

@@ -1,4 +1,4 @@
-"""Where a pipeline keeps what is its own: below the sink's path, in `_changefeed/`."""
+"""Folders of a pipeline below the sink's path."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from changefeed.pipeline.config.definition import Definition
 
 
 def tables_folder(definition: Definition) -> str:
-    """The folder of the tables, `<sink path>`."""
+    """The folder with all tables, `<sink path>`."""
     return definition.sink.path.rstrip("/")
 
 
 def own_folder(definition: Definition) -> str:
-    """The pipeline's own folder: `ledger`, `pending`, `dead_letters`."""
+    """`_changefeed`, with the folders `ledger`, `pending` and `dead_letters`."""
     return f"{tables_folder(definition)}/_changefeed"
 
 
 def ledger_folder(definition: Definition) -> str:
-    """The folder of the ledger."""
+    """`_changefeed/ledger`."""
     return f"{own_folder(definition)}/ledger"

@@ -1,7 +1,7 @@
-"""Trying again after an error that may pass.
+"""Retries after a transient error.
 
-A new try takes the next epoch and goes on from the ledger, as a new run would; so it does not matter where the last one ended.
-The wait doubles from try to try, up to a minute. A step that is done begins the count again.
+A retry takes the next epoch and continues from the ledger, as a new run would; so it does not matter where the last try ended.
+The wait doubles with each retry, up to a minute. A completed step resets the count.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _UNITS = {"millisecond": 0.001, "second": 1.0, "minute": 60.0, "hour": 3600.0, "
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """The next try: its number, of how many, after how many seconds, and the error before it."""
+    """The next retry: its number, the limit, the wait in seconds, and the error before it."""
 
     error: ChangefeedError
     number: int
@@ -27,21 +27,21 @@ class Retry:
 
 
 def seconds(interval: str) -> float:
-    """`5 minutes` as seconds."""
+    """An interval such as `5 minutes`, in seconds."""
     count, unit = interval.split()
     return int(count) * _UNITS[unit.removesuffix("s")]
 
 
 @dataclass(slots=True)
 class Retries:
-    """The tries of one run.
+    """The retries of one run.
 
     Attributes:
-        limit: how many without a step between them.
-        backoff: seconds before the first.
+        limit: maximum number of retries without a completed step in between.
+        backoff: wait before the first retry, in seconds.
         tell: called before each wait.
-        stopping: ends a wait.
-        sleep: waits for some seconds.
+        stopping: returns whether to end a wait.
+        sleep: waits for a number of seconds.
     """
 
     limit: int
@@ -53,7 +53,7 @@ class Retries:
     _number: int = field(default=0)
 
     def wait(self, error: ChangefeedError, step: int) -> bool:
-        """Whether to try again, after the wait for it; `step` is the last that was done."""
+        """Waits, and returns whether to try again; `step` is the last completed step."""
         if step > self._step:
             self._step, self._number = step, 0
         if not getattr(error, "transient", False) or self._number >= self.limit:

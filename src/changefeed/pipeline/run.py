@@ -1,8 +1,8 @@
 """Running a pipeline: `run` is `changefeed run`.
 
-A run takes the next epoch, finishes the step that the last one began, and follows the source from where the ledger
-says. Spark's checkpoint is scratch: made new by every run, deleted at its end, never read by another. Inside the run it
-serves for what Spark knows best, the offsets of each batch.
+A run takes the next epoch, finishes the step that the last run began, and follows the source from the ledger's source offset.
+Spark's checkpoint is temporary: created by every run, deleted at its end, never read by another run. It only serves Spark itself,
+for the offsets of each batch.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 
 Progress = Callable[[State], None]
 
-Begun = tuple[int, State]  # the step that was done when a run began, and the state after it
+Begun = tuple[int, State]  # the last completed step when a run began, and the state after it
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a run did: from `before` to `state`; `reached` tells whether `until` was, None when none was given."""
+    """The result of a run: from `before` to `state`; `reached` is whether `until` was reached, None if it was not set."""
 
     epoch: int
     steps: int
@@ -69,23 +69,23 @@ def run(
     stopping: Callable[[], bool] | None = None,
     retrying: Callable[[Retry], None] | None = None,
 ) -> Summary:
-    """Applies what the source has: all of it with `once`, else for ever, and in either case up to `until` at most.
+    """Applies the changes of the source: all that it has with `once`, else without end; with `until`, only up to that point.
 
     Args:
         definition: the pipeline.
-        spark: a session with Delta, on one machine or a cluster; where its settings would change what SQL means, the run takes
-            a session of its own beside it.
-        once: stop after what is there now.
-        until: a commit_ts, or the upstream's name of a transaction or mark; every table ends at exactly this point.
-        progress: called after every step with the state it reached.
-        stopping: asked every second; once it says so, the run ends with the step that it is at.
-        retrying: called before the wait for another try, after an error that may pass.
+        spark: a session with Delta, on one machine or a cluster. If its settings change the meaning of SQL, the run uses a second
+            session.
+        once: stop after what the source has now.
+        until: a commit_ts, or the upstream's name of a transaction or resolved event; every table ends at exactly this point.
+        progress: called after every step with the state after it.
+        stopping: called every second; once it returns True, the run ends after the current step.
+        retrying: called before the wait for a retry, after a transient error.
 
     Raises:
-        ConfigError: `until` lies before what has been applied, the tables have no common point to stop at, or the session
-            or a worker lacks something.
+        ConfigError: `until` is before what has been applied, the tables have no common point to stop at, or the session or a
+            worker lacks something.
         ProtocolError: a record could not be decoded and the policy is to stop.
-        FencedError: another run of the pipeline took over.
+        FencedError: another run of the pipeline has taken over.
     """
     if until is not None and definition.pipeline.consistency == "key":
         raise ConfigError(
@@ -112,7 +112,7 @@ def run(
 
 
 def open_flow(definition: Definition, spark: SparkSession, opened: Source | None = None) -> Flow:
-    """The parts of one run, wired; its ledger is not claimed yet."""
+    """The parts of one run, connected; its ledger is not claimed yet."""
     opened, spark = opened or source(definition.source), suited(spark)
     own, behaviour = own_folder(definition), definition.pipeline
     ledger = open_ledger(definition, spark)
@@ -142,15 +142,15 @@ class _Runner:
         self.source: Source = source(definition.source)
         self.flow = open_flow(definition, spark, self.source)
         self.ledger = self.flow.ledger
-        self.settled: State | None = None  # nothing came since it was settled
+        self.last_settled: State | None = None  # the state when it was last settled; None if something was read since
         self.error: BaseException | None = None
         self.ended = False
-        self.joined: set[str] = set()  # topics without a record before, whose changes may lie below the cut
-        self.at_work = threading.Lock()  # held during a step; who ends the query waits for it
-        self.stepped = threading.Event()  # a batch has come to its end since `_wait` looked
+        self.joined: set[str] = set()  # topics without earlier records, whose changes may be below the cut
+        self.at_work = threading.Lock()  # locked during a step; ending the query waits for it
+        self.stepped = threading.Event()  # a batch has ended since `_wait` checked
 
     def run(self) -> Summary:
-        """Takes the pipeline over, and follows the source until it is done."""
+        """Takes the pipeline over, and follows the source to the end of the run."""
         try:
             self._run()
         finally:
@@ -158,7 +158,7 @@ class _Runner:
         return self.summary()
 
     def summary(self) -> Summary:
-        """What was done since the first try began."""
+        """The work done since the first try began."""
         assert self.begun is not None
         first, before = self.begun
         reached = None if self.until is None else self.flow.is_reached(self.until)
@@ -176,7 +176,7 @@ class _Runner:
             self._settle()
 
     def _recover(self) -> None:
-        """Leaves no step half done, and no change pending that the marks already cover."""
+        """Finishes a begun step, and applies pending changes that the resolved events already cover."""
         if self.flow.recover():
             self._tell()
         state = self.ledger.state
@@ -189,32 +189,32 @@ class _Runner:
         self._step(idle=False)
 
     def _compare(self) -> None:
-        """Leaves out topics that the source no longer has, where the definition allows it."""
+        """Removes topics that the source no longer has, if the definition allows it."""
         state = self.ledger.state
         if state.source is None:
             return
-        found = self.source.compared(self.spark, state.source)
-        if found.removed:
+        compared = self.source.compared(self.spark, state.source)
+        if compared.removed:
             chunks = self.flow.pending.index(state.pending, state.sums)
-            waits = sum(chunk.rows for chunk in chunks if chunk.kind == "rows" and chunk.topic in found.removed)
-            for note in found.notes:
+            waits = sum(chunk.rows for chunk in chunks if chunk.kind == "rows" and chunk.topic in compared.removed)
+            for note in compared.notes:
                 _log.warning("%s", note)
             if waits:
                 _log.warning(
                     "%s row changes of removed topics may be pending; they are applied with the next cuts", waits
                 )
-            self.ledger.finish(without(state, found.removed, found.source_offset))
+            self.ledger.finish(without(state, compared.removed, compared.source_offset))
 
     def _settle(self) -> None:
-        """Takes in what had to wait only as long as there was more to read."""
+        """Applies what had to wait while there was more to read."""
         if self._may_settle():
             self._step(idle=True)
-            self.settled = self.ledger.state
+            self.last_settled = self.ledger.state
 
     def _may_settle(self) -> bool:
-        """Whether something may wait only as long as there is more to read, and did not when it was settled last."""
+        """Whether changes may wait for an idle source, and were not settled already."""
         state = self.ledger.state
-        return self.flow.strategy.waits(state) and state is not self.settled
+        return self.flow.strategy.waits(state) and state is not self.last_settled
 
     def _step(self, *, idle: bool) -> None:
         state, before = self.ledger.state, self.ledger.step
@@ -243,7 +243,7 @@ class _Runner:
                     return
                 try:
                     self._batch(batch, number, checkpoint, end)
-                except BaseException as error:  # told by `_wait`: an answer that never comes would hold Spark for ever
+                except BaseException as error:  # raised by `_wait`: without an answer Spark would wait forever
                     self.error = error
                 self.stepped.set()
 
@@ -269,7 +269,7 @@ class _Runner:
         self.ended = end is not None and source_offset == offset_text(end)
 
     def _warn_of_late(self, before: State) -> None:
-        """Says that a topic which joined late has changes that the tables have passed: they are not in them."""
+        """Warns that a topic that joined late has changes below the cut: they are not in the tables."""
         after = self.ledger.state
         if before.barrier is not None:
             self.joined |= after.positions.keys() - before.positions.keys()
@@ -284,7 +284,7 @@ class _Runner:
             self.joined = set()
 
     def _wait(self, query: StreamingQuery) -> None:
-        """Until the query ends by itself, or we have what we came for."""
+        """Waits until the query ends, or the run has reached its end."""
         try:
             while query.isActive and self.error is None and not self.ended and not self._done():
                 if self._ends_by_itself:
@@ -306,29 +306,29 @@ class _Runner:
             raise failed
 
     def _ask_why(self, failed: BaseException) -> None:
-        """Lets the source name what has become of it: Spark does not say which topic is gone.
+        """Asks the source for the cause of an error: Spark does not name the topic that is gone.
 
         Raises:
-            ChangefeedError: it was deleted, or created again, or has lost records.
+            ChangefeedError: a topic was deleted or created again, or has lost records.
         """
         if self.ledger.state.source is None:
             return
         try:
             with as_ours():
-                found = self.source.compared(self.spark, self.ledger.state.source)
+                compared = self.source.compared(self.spark, self.ledger.state.source)
         except ChangefeedError as error:
             if getattr(error, "transient", False):
-                return  # the brokers are away: Spark's error is the one to tell
+                return  # the brokers are unavailable: Spark's error is raised
             raise error from failed
-        if found.removed:
+        if compared.removed:
             raise SourceError(
-                f"topics were removed while the run was reading: {', '.join(sorted(found.removed))}", transient=True
+                f"topics were removed while the run was reading: {', '.join(sorted(compared.removed))}", transient=True
             )
 
     def _settle_if_idle(self, query: StreamingQuery) -> None:
-        """Settles when the last trigger looked, and found nothing new."""
+        """Settles if the last trigger found nothing new."""
         if not self._may_settle():
-            return  # Spark is asked over a socket, every second
+            return  # each question to Spark is a call over a socket
         with self.at_work:
             status, looked = query.status, query.lastProgress
             at_rest = not (status["isDataAvailable"] or status["isTriggerActive"])
@@ -346,9 +346,9 @@ class _Runner:
 
 
 def batch_offset(checkpoint: str, number: int) -> str:
-    """Where a batch ends, in the source's words, from the offset log that Spark writes before it runs the batch.
+    """The source offset at the end of a batch, from the offset log that Spark writes before it runs the batch.
 
-    The checkpoint lies on the driver's own disk, whatever the cluster's file system is. The log is one file a batch: a version,
+    The checkpoint is on the driver's own disk, whatever the cluster's file system is. The log has one file per batch: a version,
     metadata, then a line for each source; the pipeline has one source.
     """
     with open(f"{checkpoint}/offsets/{number}") as file:
@@ -358,5 +358,5 @@ def batch_offset(checkpoint: str, number: int) -> str:
 
 
 def offset_text(source_offset: str) -> str:
-    """A source's source offset in one canonical form, so that equal ones compare equal."""
+    """A source offset in canonical form, so that equal ones compare equal."""
     return json.dumps(json.loads(source_offset), sort_keys=True, separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""What has been applied, as the ledger keeps it: one value, replaced as a whole by every step."""
+"""The state that the ledger stores: everything applied so far, one value, replaced as a whole by every step."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import msgspec
 from changefeed.model.definition import Table
 
 Positions = dict[str, dict[int, int]]
-# topic -> partition -> offsets at which the producer begins to send again
+# topic -> partition -> offsets at which the producer began to send again
 Sendings = dict[str, dict[int, tuple[int, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What the pipeline's last write left at a path: the Delta version, and the write id in its commit."""
+    """The result of the last write at a path: the Delta version, and the write id in its commit."""
 
     version: int
     epoch: int
@@ -25,13 +25,13 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A table downstream.
+    """A table in the sink.
 
     Attributes:
         table: its columns and keys upstream, as of the barrier.
-        path: where it lies, below the sink's path.
-        declared: a DDL statement told the columns; else they were learned from rows and may widen.
-        written: the last write; None while there is no table. Its version is the one that the barrier's cut pins.
+        path: path below the sink's path.
+        declared: the columns come from DDL; otherwise they are inferred from rows and may widen.
+        written: the last write; None if there is no table yet. Its version belongs to the barrier's cut.
     """
 
     table: Table
@@ -41,13 +41,13 @@ class TableState:
 
     @property
     def version(self) -> int | None:
-        """The Delta version that the barrier's cut pins; None while there is no table."""
+        """The Delta version in the barrier's cut; None if there is no table yet."""
         return self.written.version if self.written else None
 
 
 @dataclass(frozen=True, slots=True)
 class FolderSum:
-    """What a folder of the pending store holds: its files, their bytes, and an MD5 over names, lengths and contents."""
+    """Checksum of a folder in the pending store: its files, their bytes, and an MD5 over names, lengths and contents."""
 
     files: int
     bytes: int
@@ -56,12 +56,12 @@ class FolderSum:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A table of which nothing above `after` is applied yet: it is in quarantine, or came late.
+    """A held table: no change above `after` is applied yet. It is quarantined, or late.
 
     Attributes:
-        after: the barrier when it was held; None when all of it waits.
-        released: the next step applies what has waited: its dead letters have been replayed, or its topic has caught up.
-        late: it is not in quarantine; it came by a topic that joined late, see `late.py`.
+        after: the barrier when the table was held; None if no change has been applied.
+        released: the next step applies the held changes: the dead letters have been replayed, or the topic has caught up.
+        late: not quarantined; its topic joined late, see `late.py`.
     """
 
     after: int | None
@@ -71,7 +71,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """The last schema change that took effect, of a table or a database: its commit_ts, and the statements of that."""
+    """The last schema change of a table or a database that took effect: its commit_ts, and all statements with that commit_ts."""
 
     commit_ts: int
     texts: tuple[str, ...]
@@ -79,15 +79,15 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Where everything that was read has gone: rows = applied + repeated + pending.
+    """Counts of everything read: rows = applied + repeated + pending.
 
     Attributes:
         records: records read.
         rows: row changes in them that could be decoded.
-        applied: row changes that are in the tables.
-        repeated: row changes sent again that had been applied before.
-        schema_changes: DDL statements taken, each once.
-        dead: dead letters, records or single messages of a record, that have not been replayed.
+        applied: row changes applied to the tables.
+        repeated: row changes that were sent again after they had been applied.
+        schema_changes: DDL statements, each counted once.
+        dead: dead letters (records, or messages in a record) that have not been replayed.
     """
 
     records: int = 0
@@ -99,37 +99,38 @@ class Counts:
 
     @property
     def pending(self) -> int:
-        """Row changes that wait above the barrier, or for their table to be released."""
+        """Row changes above the barrier, or of held tables."""
         return self.rows - self.applied - self.repeated
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Everything a step needs to know of the steps before it.
+    """The state after a step: everything the next step needs.
 
     Attributes:
         barrier: commit_ts up to which all tables have been applied; None before the first cut.
-        mark: the upstream's name for the barrier: of its last transaction, or of a mark that has a name.
-        reached: who counts transactions -> the number of the last one below the barrier, where no marks are sent.
+        mark: the upstream's name of the barrier: of its last transaction, or of a resolved event with a name.
+        reached: server UUID or GTID domain -> last transaction number at or below the barrier. Only without resolved events.
         ended: offset of the last end of a transaction below the barrier.
-        snapshots: places of the last snapshots below the barrier, where transactions are counted.
-        time: the latest commit time below the barrier, in milliseconds since 1970, where transactions are counted.
-        resolved: topic -> partition -> the highest mark seen there.
-        marks: topic -> partition -> the last mark of what the producer sends there now; after a restart it goes back.
-        resent: where the producer has begun to send again, of partitions with pending rows; see `resent.py`.
-        latest: topic -> partition -> the highest commit_ts seen there, of rows, schema changes and marks.
+        snapshots: positions of the last snapshots below the barrier. Only without resolved events.
+        time: latest commit time below the barrier, in milliseconds since 1970. Only without resolved events.
+        resolved: topic -> partition -> highest resolved commit_ts.
+        marks: topic -> partition -> last resolved commit_ts that the producer sent; it goes back when the producer restarts.
+        resent: offsets at which the producer began to send again, of partitions with pending rows; see `resent.py`.
+        latest: topic -> partition -> highest commit_ts of rows, schema changes and resolved events.
         positions: topic -> partition -> offset of the next record to read.
-        source: where the source goes on, in its own words; None before the first batch.
-        tables: `database.table` -> what lies downstream.
-        left: path -> the last write to it, of tables that were dropped or renamed: a table may come there again.
-        waiting: folder of the pending store with the records whose remainder was not read yet, if there are any.
-        pending: folders of the pending store that still hold changes above the barrier, oldest first.
-        sums: folder -> what it holds, of those in `pending`.
-        partly: of these, where there is no barrier: folder -> table -> commit_ts up to which its rows are applied. Of a table
-            that is not named all are, of a folder that is not named none.
-        changed: where there is no barrier: `database.table`, or `database.` -> the last schema change that took effect.
-        held: tables in quarantine, and those that came late.
-        replayed: positions of dead letters whose changes are in this state, while the letters do not say so yet.
+        source: source offset at which the source continues; None before the first batch.
+        tables: `database.table` -> its table in the sink.
+        left: path -> last write to it, for tables that were dropped or renamed: the path may be used again.
+        waiting: folder of the pending store with the incomplete fragments, if there are any.
+        pending: folders of the pending store that still contain changes above the barrier, oldest first.
+        sums: folder -> checksum, for the folders in `pending`.
+        partly: `consistency: key` only. Folder in `pending` -> table -> last applied commit_ts. A missing table is fully
+        applied; for a
+            missing folder nothing is applied.
+        changed: `consistency: key` only. `database.table`, or `database.` -> last schema change that took effect.
+        held: tables that are quarantined or late.
+        replayed: positions of dead letters whose changes are in this state, but which are not marked as replayed yet.
     """
 
     barrier: int | None = None
@@ -156,36 +157,36 @@ class State:
     counts: Counts = field(default_factory=Counts)
 
     def versions(self) -> dict[str, int]:
-        """The cut: every table and the version that a reader pins. A table that is held belongs to no cut."""
+        """The cut: version of every table. A held table is in no cut."""
         return {n: t.written.version for n, t in self.tables.items() if t.written and n not in self.held}
 
     def partitions(self) -> set[tuple[str, int]]:
-        """Every (topic, partition) of which something was read."""
+        """Every (topic, partition) from which something was read."""
         return {(topic, p) for topic, offsets in self.positions.items() for p in offsets}
 
     def quarantined(self) -> list[str]:
-        """The tables in quarantine, by name, that are not released."""
+        """Names of the quarantined tables that are not released."""
         return sorted(name for name, hold in self.held.items() if not (hold.late or hold.released))
 
     def trimmed(self) -> State:
-        """The state without the sums of folders that are not pending any more."""
+        """The state without the sums of folders that are no longer pending."""
         return replace(self, sums={folder: self.sums[folder] for folder in self.pending})
 
     def known(self) -> dict[str, Written]:
-        """Path -> the last write to it, of every path that the pipeline has written."""
+        """Path -> last write, for every path that the pipeline has written."""
         return self.left | {t.path: t.written for t in self.tables.values() if t.written}
 
 
 def counted(state: State, *, applied: int) -> State:
-    """The state with so many row changes more in the tables."""
+    """A copy of the state with `applied` added to the count of applied rows."""
     return replace(state, counts=replace(state.counts, applied=state.counts.applied + applied))
 
 
 def write_state(state: State) -> str:
-    """The state as JSON text."""
+    """The state as JSON."""
     return msgspec.json.encode(state).decode()
 
 
 def read_state(text: str) -> State:
-    """The state that `write_state` wrote."""
+    """Reads what `write_state` wrote."""
     return msgspec.json.decode(text, type=State)

@@ -1,1 +1,1 @@
-"""What a user writes, and what is wrong with it."""
+"""The pipeline's definition: reading it, and reporting its problems."""

@@ -1,8 +1,8 @@
-"""What a definition must leave as it was once its pipeline has begun.
+"""Checks of options that must not change once a pipeline has begun.
 
-Metadata columns: tables have those of their first write, and a MERGE that knows of others fails or leaves them behind.
-The consistency: with `key` nobody knows up to where everything was applied, so no cut could follow; with `transaction`
-what waits was partly applied already, and a table without a key would get it twice.
+Metadata columns are fixed by the first write of a table: changing them later would make MERGE fail, or leave NULLs.
+The consistency is fixed by the first change: after `key` there is no commit_ts up to which everything is applied, so there could
+be no cut; after `transaction`, pending changes may be partly applied, and a table without a key would get them twice.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _WAY_OUT = "put that back, or start a new pipeline in an empty folder"
 
 
 def check_consistency(definition: Definition, state: State) -> None:
-    """Refuses another consistency than the one by which `state` was reached; before the first change any will do.
+    """Refuses another consistency than that of `state`; before the first change any is allowed.
 
     Raises:
-        ConfigError: it is another one.
+        ConfigError: the consistency has changed.
     """
     if state.barrier is None and not state.counts.applied:
         return
@@ -30,13 +30,13 @@ def check_consistency(definition: Definition, state: State) -> None:
         raise ConfigError(f"pipeline.consistency: changes have been applied with `{begun}`: {_WAY_OUT}")
 
 
-def check_columns(here: TableState, columns: Sequence[str], wanted: Sequence[str]) -> None:
-    """Refuses other metadata columns than those among the `columns` of a table that is there.
+def check_columns(table: TableState, columns: Sequence[str], wanted: Sequence[str]) -> None:
+    """Refuses metadata columns that differ from those among the `columns` of an existing table.
 
     Raises:
-        ConfigError: `metadata-columns` or `irregular` is another one; the message has both.
+        ConfigError: `metadata-columns` or `irregular` has changed; the message has both values.
     """
-    upstream = {column.name for column in here.table.columns}
+    upstream = {column.name for column in table.table.columns}
     begun = [name for name in METADATA_COLUMNS if name in columns and name not in upstream]
     wanted = [name for name in METADATA_COLUMNS if name in wanted]
     if begun != wanted:

@@ -1,4 +1,4 @@
-"""What a user writes: the pipeline's definition, checked. Sources and sinks declare their own sections."""
+"""The definition of a pipeline, validated. Sources and sinks declare their own sections."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
     from changefeed.sources.section import SourceSection
 
 
-def _expanded(said: Any) -> Any:
-    """The section that a shorthand of a source stands for; every other one as it is."""
+def _expanded(written: Any) -> Any:
+    """The section with a source's shorthand replaced by the options it stands for."""
     for section in source_sections().values():
-        said = section.expanded(said) if isinstance(said, dict) else said
-    return said
+        written = section.expanded(written) if isinstance(written, dict) else written
+    return written
 
 
 def _one_of(sections: Iterable[Any]) -> Any:
-    """The type of a section that is any of these, told apart by `type`."""
+    """The union type of these sections, distinguished by `type`."""
     known = tuple(sections)
     return Annotated[Union[known], Field(discriminator="type")] if len(known) > 1 else known[0]  # noqa: UP007  # a tuple
 
 
 class Behaviour(Section):
-    """How the pipeline applies changes."""
+    """The section `pipeline`: how changes are applied."""
 
     name: str = Field(
         default="changefeed",
@@ -86,7 +86,7 @@ class Behaviour(Section):
 
     @property
     def kept(self) -> Keep:
-        """Which cuts the ledger keeps."""
+        """The cuts that the ledger keeps."""
         number, _, unit = self.keep_cuts.partition(" ")
         if self.keep_cuts == "all":
             return Keep()
@@ -95,7 +95,7 @@ class Behaviour(Section):
     @field_validator("keep_cuts", mode="before", json_schema_input_type=str | int)
     @classmethod
     def _cuts(cls, value: Any) -> Any:
-        """A number as YAML has it, too."""
+        """Accepts a number, as YAML has it."""
         return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
     @field_validator("keep_cuts")
@@ -137,7 +137,7 @@ else:
 
 
 class Definition(Section):
-    """A whole pipeline."""
+    """The whole definition of a pipeline."""
 
     source: AnySource
     sink: AnySink
@@ -147,7 +147,7 @@ class Definition(Section):
     @field_validator("spark", mode="before", json_schema_input_type=dict[str, str | int | float | bool])
     @classmethod
     def _texts(cls, value: Any) -> Any:
-        """Numbers and booleans of YAML as Spark has them: `4`, `true`."""
+        """Converts numbers and booleans of YAML to Spark's texts: `4`, `true`."""
         if not isinstance(value, dict):
             return value
         plain = (bool, int, float)

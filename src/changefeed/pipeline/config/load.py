@@ -1,4 +1,4 @@
-"""From a YAML file to a `Definition`: environment, relative paths, and all errors at once."""
+"""Reads a `Definition` from a YAML file: environment variables, relative paths, and all errors at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from changefeed.pipeline.config.problems import Problem
 from changefeed.protocols import protocol
 from changefeed.redaction import remember
 
-# Of source and sink, and of protocols: a text with `://` is no path.
+# Options of source, sink and protocols that are paths; a text with `://` is not a path.
 _PATHS = (
     "path", "schema-registry", "claim-check-storage-uri", "ssl.ca.location", "ssl.certificate.location", "ssl.key.location"
 )  # fmt: skip
@@ -25,62 +25,62 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def load(path: str | Path) -> Definition:
-    """The definition in a YAML file; `${NAME}` in its values is taken from the environment.
+    """The definition in a YAML file; `${NAME}` in its values is replaced from the environment.
 
     Raises:
-        ConfigError: the file cannot be read, is not YAML, or says something that cannot work; it lists all of that.
+        ConfigError: the file cannot be read, is not YAML, or has values that cannot work; it lists all problems.
     """
     file = Path(path)
-    said, lines = yaml_file.read(file)
-    if not isinstance(said, dict):
+    written, lines = yaml_file.read(file)
+    if not isinstance(written, dict):
         raise ConfigError(f"{file}: expected the sections source, sink and pipeline")
     missing = list[Problem]()
-    filled = _filled(said, (), missing)
+    filled = _filled(written, (), missing)
     return _read(filled, file.parent, str(file), lines, missing)
 
 
-def read(said: dict[str, Any], *, base: Path | None = None, where: str = "definition") -> Definition:
-    """The definition that `said` describes; relative paths are taken from `base`.
+def read(written: dict[str, Any], *, base: Path | None = None, where: str = "definition") -> Definition:
+    """The definition described by `written`; relative paths are relative to `base`.
 
     Raises:
         ConfigError: it cannot work as written.
     """
-    return _read(said, base, where, {}, [])
+    return _read(written, base, where, {}, [])
 
 
 def _read(
-    said: dict[str, Any], base: Path | None, where: str, lines: Mapping[tuple[str, ...], int], found: list[Problem]
+    written: dict[str, Any], base: Path | None, where: str, lines: Mapping[tuple[str, ...], int], known: list[Problem]
 ) -> Definition:
-    for section in said.values():
+    for section in written.values():
         remember("", section)
-    anchored = _anchored(said, base)
+    anchored = _anchored(written, base)
     definition, more = _validated(anchored)
-    found = [*found, *more, *problems.of_names(said), *_of_protocol(_choice(definition, anchored))]
-    if definition is None or found:
-        raise problems.told(found, where, lines)
+    known = [*known, *more, *problems.of_names(written), *_of_protocol(_choice(definition, anchored))]
+    if definition is None or known:
+        raise problems.config_error(known, where, lines)
     return definition
 
 
-def _validated(said: dict[str, Any]) -> tuple[Definition | None, list[Problem]]:
+def _validated(written: dict[str, Any]) -> tuple[Definition | None, list[Problem]]:
     try:
-        return Definition.model_validate(said), []
+        return Definition.model_validate(written), []
     except ValidationError as error:
         return None, list(problems.of_validation(error))
-    except ConfigError as error:  # of the source's URI: what else there is, is in the other sections
-        others = _validated({name: section for name, section in said.items() if name != "source"})[1]
+    except ConfigError as error:  # an error in the source's URI; the other sections may have more
+        others = _validated({name: section for name, section in written.items() if name != "source"})[1]
         return None, [Problem(("source", "uri"), str(error)), *(one for one in others if one.path[0] != "source")]
 
 
-def _choice(definition: Definition | None, said: Mapping[str, Any]) -> Any:
-    """The protocol and its options, from the definition or from what should have been one."""
+def _choice(definition: Definition | None, written: Mapping[str, Any]) -> Any:
+    """The protocol and its options, from the definition, or from the document if the definition is not valid."""
     if definition is not None:
         return definition.source.protocol.model_dump()
-    source = said.get("source")
+    source = written.get("source")
     return source.get("protocol") if isinstance(source, dict) else None
 
 
 def _of_protocol(choice: Any) -> Iterator[Problem]:
-    """What is wrong with the protocol and its options, each by itself where that tells."""
+    """Problems of the protocol and its options, each by itself if possible."""
     name = choice.get("name") if isinstance(choice, dict) else choice
     if not isinstance(name, str):
         return
@@ -119,29 +119,31 @@ def _filled(value: Any, path: tuple[str, ...], missing: list[Problem]) -> Any:
     if not isinstance(value, str):
         return value
 
-    def variable(found: re.Match[str]) -> str:
-        if found[1] not in os.environ:
-            missing.append(Problem(path, f"the environment has no {found[1]}, which ${{{found[1]}}} stands for"))
+    def variable(match: re.Match[str]) -> str:
+        if match[1] not in os.environ:
+            missing.append(Problem(path, f"the environment has no {match[1]}, which ${{{match[1]}}} stands for"))
             return ""
-        remember(found[1], os.environ[found[1]])
-        return os.environ[found[1]]
+        remember(match[1], os.environ[match[1]])
+        return os.environ[match[1]]
 
     return _VARIABLE.sub(variable, value)
 
 
-def _anchored(said: dict[str, Any], base: Path | None) -> dict[str, Any]:
-    """Relative paths belong to the definition's folder, not to wherever the command was started."""
+def _anchored(written: dict[str, Any], base: Path | None) -> dict[str, Any]:
+    """Resolves relative paths against the definition's folder instead of the current folder."""
     if base is None:
-        return said
-    sections = dict(said)
+        return written
+    sections = dict(written)
     for name in ("source", "sink"):
-        if isinstance(section := said.get(name), dict):
+        if isinstance(section := written.get(name), dict):
             sections[name] = _absolute(section, base)
             if isinstance(choice := section.get("protocol"), dict):
                 sections[name]["protocol"] = _absolute(choice, base)
     return sections
 
 
-def _absolute(said: dict[str, Any], base: Path) -> dict[str, Any]:
-    paths = {name: said[name] for name in _PATHS if isinstance(said.get(name), str) and "://" not in said[name]}
-    return {**said, **{name: str((base / path).absolute()) for name, path in paths.items()}}
+def _absolute(written: dict[str, Any], base: Path) -> dict[str, Any]:
+    paths = {
+        name: written[name] for name in _PATHS if isinstance(written.get(name), str) and "://" not in written[name]
+    }
+    return {**written, **{name: str((base / path).absolute()) for name, path in paths.items()}}

@@ -1,9 +1,9 @@
-"""Everything that is wrong with a definition, at once, in words that show the fix.
+"""All problems of a definition at once, each with its fix.
 
     pipeline.yaml:2: unknown name in source "server". Did you mean "servers"? Known: …
     pipeline.yaml:9: pipeline.parallelism: expected at most 64, got 99
 
-Rule 1. A name that is missing is not told when an unknown one is close to it: that is the one misspelled.
+Rule 1. A missing name is not reported if an unknown name is close to it: that one is the misspelling.
 Rule 2. A value is shown only where it cannot be a secret: `protocols.option_values.may_be_shown`.
 """
 
@@ -38,11 +38,11 @@ _LIMITS = {"greater_than_equal": ("at least", "ge"), "less_than_equal": ("at mos
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong, and the names that lead to it; the last one is empty where it is about a whole section.
+    """One problem, and the path of names to it; the last name is empty if the problem is about a whole section.
 
     Attributes:
-        close_to: the known name that an unknown one was probably meant to be.
-        answered_by: known names that this problem asks for.
+        close_to: the known name that an unknown name probably means.
+        answered_by: the known names that would solve this problem.
     """
 
     path: tuple[str, ...]
@@ -51,24 +51,24 @@ class Problem:
     answered_by: tuple[str, ...] = ()
 
 
-def told(problems: Iterable[Problem], where: str, lines: Mapping[tuple[str, ...], int]) -> ConfigError:
-    """The one error for all problems, in the order of the file."""
-    found = list(dict.fromkeys(problems))
-    meant = {(problem.path[:-1], problem.close_to) for problem in found if problem.close_to}
-    kept = [p for p in found if not any((p.path[:-1], name) in meant for name in p.answered_by)]
+def config_error(problems: Iterable[Problem], where: str, lines: Mapping[tuple[str, ...], int]) -> ConfigError:
+    """One error for all problems, in the order of the file."""
+    distinct = list(dict.fromkeys(problems))
+    meant = {(problem.path[:-1], problem.close_to) for problem in distinct if problem.close_to}
+    kept = [p for p in distinct if not any((p.path[:-1], name) in meant for name in p.answered_by)]
     placed = sorted(((_line(problem.path, lines), problem.message) for problem in kept), key=lambda one: one[0])
     return ConfigError("\n".join(redact(f"{where}{f':{line}' if line else ''}: {text}") for line, text in placed))
 
 
 def of_validation(error: ValidationError) -> Iterator[Problem]:
-    """The problems that the models have found."""
+    """The problems found by the models."""
     for detail in error.errors():
         yield _problem(detail)
 
 
-def of_names(said: Mapping[str, Any]) -> Iterator[Problem]:
-    """Names of a source that takes more than its model declares, as properties for a client."""
-    source = said.get("source")
+def of_names(written: Mapping[str, Any]) -> Iterator[Problem]:
+    """Unknown names in a source that takes more names than its model declares, such as properties of a client."""
+    source = written.get("source")
     if not isinstance(source, Mapping):
         return
     for section in source_sections().values():
@@ -79,7 +79,7 @@ def of_names(said: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _line(path: tuple[str, ...], lines: Mapping[tuple[str, ...], int]) -> int:
-    """The line of the innermost name on the path that is there."""
+    """The line of the innermost name of the path that the file has."""
     return next((lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in lines), 0)
 
 
@@ -108,13 +108,13 @@ def _problem(detail: ErrorDetails) -> Problem:
 
 
 def _path(loc: tuple[int | str, ...]) -> tuple[str, ...]:
-    """The names that lead to a value, without the tag that says which model of a source or a sink it is."""
+    """The path of names to a value, without the tag for the model of a source or sink."""
     tagged = loc[1:2] and loc[1] in _models(loc[0])
     return tuple(map(str, (*loc[:1], *loc[2:]) if tagged else loc))
 
 
 def _models(section: int | str) -> Mapping[str, type[BaseModel]]:
-    """Type -> model, of a section that has several."""
+    """Type -> model, for a section with several models."""
     if section == "source":
         return source_sections()
     return sink_sections() if section == "sink" else {}
@@ -122,7 +122,7 @@ def _models(section: int | str) -> Mapping[str, type[BaseModel]]:
 
 def _shown(kind: str, value: Any) -> bool:
     if kind == "string_pattern_mismatch":
-        return True  # of the pipeline's name alone
+        return True  # only the pipeline's name has a pattern
     return isinstance(value, str | int | float) and may_be_shown(value)
 
 

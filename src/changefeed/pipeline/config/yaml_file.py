@@ -1,8 +1,8 @@
-"""A definition's YAML: plain values, and the line of each name.
+"""YAML of a definition: plain values, and the line of each name.
 
-Rule 1. There are no tags, and a name that is set twice is an error: one of the two would not count.
-Rule 2. A file is at most 1 MiB, and at most 10 000 values in 100 levels once its aliases are written out.
-Rule 3. No message repeats the file's text, which may be a password.
+Rule 1. Tags are not allowed, and a name must not be set twice in a section.
+Rule 2. A file has at most 1 MiB, and at most 10 000 values in 100 levels after aliases are expanded.
+Rule 3. No message quotes the file, which may contain passwords.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def read(file: Path) -> tuple[Any, dict[Path_, int]]:
     """The values of the file, and the line of each name: `("sink", "path")` -> 7.
 
     Raises:
-        ConfigError: the file cannot be read, is not YAML, or has more in it than a definition.
+        ConfigError: the file cannot be read, is not YAML, or is too large for a definition.
     """
     try:
         with file.open("rb") as opened:
@@ -43,7 +43,7 @@ def read(file: Path) -> tuple[Any, dict[Path_, int]]:
         _check_size(file, node)
         return loader.construct_document(node), _lines(node)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file}: not YAML: {_place(error)}") from None  # it shows the line, and what stands in it
+        raise ConfigError(f"{file}: not YAML: {_place(error)}") from None  # the original error would quote the line
     except RecursionError:
         raise ConfigError(f"{file}: has more than {_MAX_DEPTH} levels: it is not a definition") from None
 
@@ -61,7 +61,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def _check_size(file: Path, root: yaml.Node) -> None:
-    """Refuses what grows too large, or without end, where aliases stand for what they name."""
+    """Refuses a file whose aliases expand to too many values, or without end."""
     waiting, values = [(root, 1)], 0
     while waiting:
         node, depth = waiting.pop()
@@ -79,18 +79,20 @@ def _check_size(file: Path, root: yaml.Node) -> None:
 def _lines(node: yaml.Node, path: Path_ = ()) -> dict[Path_, int]:
     if not isinstance(node, yaml.MappingNode):
         return {}
-    found = {}
+    lines = {}
     for name, value in node.value:
         if isinstance(name, yaml.ScalarNode):
-            found[*path, name.value] = name.start_mark.line + 1
-            found |= _lines(value, (*path, name.value))
-    return found
+            lines[*path, name.value] = name.start_mark.line + 1
+            lines |= _lines(value, (*path, name.value))
+    return lines
 
 
 def _place(error: Exception) -> str:
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return str(error).splitlines()[0]
     problem = str(error.problem)
-    if "alias" in problem or "tag" in problem:  # they repeat what may be a password that begins with `*` or `!`
+    if (
+        "alias" in problem or "tag" in problem
+    ):  # their texts quote the file, perhaps a password that begins with `*` or `!`
         problem = f"{_QUOTES.sub('', problem)}: a text that begins with `*`, `&` or `!` needs quotes,"
     return f"{problem} at line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}"

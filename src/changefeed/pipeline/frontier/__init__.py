@@ -1,8 +1,8 @@
-"""How far each table may advance in a step: one strategy a pipeline, chosen once.
+"""Frontiers: the commit_ts to which each table may advance in a step, by one of three strategies.
 
-marks          all tables together, to the smallest resolved mark over all partitions
-transactions   all tables together, behind whole transactions
-by_key         each table by itself, as far as the schema changes allow (`consistency: key`)
+marks          all tables together, to the smallest resolved commit_ts of all partitions
+transactions   all tables together, to the end of complete transactions
+by_key         each table by itself, as far as schema changes allow (`consistency: key`)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Frontier", "FrontierStrategy", "Until", "strategy"]
 
 
 def strategy(consistency: str, capabilities: Capabilities, rules: Rules) -> FrontierStrategy:
-    """The strategy for a pipeline's consistency, and for what its source can do."""
+    """The strategy for a pipeline's consistency and its source's capabilities."""
     if consistency == "key":
         return ByKey(capabilities)
     return Transactions() if capabilities.cuts == "transactions" else Marks(rules.excluded)

@@ -13,27 +13,27 @@ if TYPE_CHECKING:
     from changefeed.pipeline.frontier.by_key import TableFrontier
     from changefeed.pipeline.planning.plan import Planned
 
-# Where to stop: a commit_ts, or the upstream's name of a transaction or of a mark.
+# The point to stop at: a commit_ts, or the upstream's name of a transaction or of a resolved event.
 Until = int | str | None
 Partition = tuple[str, int]
 
 
 class Frontier(Protocol):
-    """How far each table may advance in one step."""
+    """The windows of changes that one step applies, for each table."""
 
     @property
     def state(self) -> State:
-        """Before the step's writes; it has the barrier that the step reaches."""
+        """The state before the step's writes, with the barrier that the step reaches."""
         ...
 
     @property
     def after(self) -> int | None:
-        """The step applies changes with after < commit_ts; None from the beginning, or where there is no barrier."""
+        """The step applies changes with after < commit_ts; None from the beginning, or without barrier."""
         ...
 
     @property
     def through(self) -> int | None:
-        """The step applies changes with commit_ts <= through; None where there is no barrier."""
+        """The step applies changes with commit_ts <= through; None without barrier."""
         ...
 
     @property
@@ -43,16 +43,16 @@ class Frontier(Protocol):
 
     @property
     def table_frontier(self) -> TableFrontier | None:
-        """How far each table goes by itself, where there is no barrier; else None."""
+        """The frontier of each table, with `consistency: key`; otherwise None."""
         ...
 
     @property
     def moves(self) -> bool:
-        """Whether there may be anything to apply."""
+        """Whether there may be changes to apply."""
         ...
 
     def reached(self, planned: Planned, chunks: list[ChunkInfo]) -> State:
-        """The state after the step's writes, but for counts and versions."""
+        """The state after the step's writes, except counts and versions."""
         ...
 
     def applied(self, chunk: ChunkInfo, planned: Planned) -> Iterable[Window]:
@@ -60,19 +60,19 @@ class Frontier(Protocol):
         ...
 
     def pending(self, chunk: ChunkInfo, planned: Planned, reached: State) -> Iterable[Window]:
-        """The windows of a chunk whose rows wait after the step; `reached` still names its folder."""
+        """The windows of a chunk whose rows are still pending after the step; `reached` still names its folder."""
         ...
 
 
 class FrontierStrategy(Protocol):
-    """Decides how far the tables advance, from what has been read."""
+    """Decides how far the tables advance, given what has been read."""
 
     def arrived(self, state: State, fresh: list[ChunkInfo]) -> State:
-        """The state before a batch is counted in: with a hold on tables that must wait because of it."""
+        """The state with tables held that must wait because of a new batch, before the batch is counted."""
         ...
 
     def repeated(self, state: State, chunk: ChunkInfo) -> list[Window]:
-        """The windows of a chunk whose rows have been applied before the batch: they were sent again."""
+        """The windows of a chunk whose rows were applied before the batch, because they were sent again."""
         ...
 
     def advance(
@@ -86,28 +86,28 @@ class FrontierStrategy(Protocol):
         caught_up: bool,
         idle: bool,
     ) -> Frontier:
-        """How far the tables advance.
+        """The frontier of the next step.
 
         Args:
-            state: with the batch counted in, and nothing of it applied.
-            chunks: all that is pending.
-            fresh: those of them that the ledger does not know yet.
-            partitions: those that the source knows.
-            until: how far at most.
+            state: with the batch counted, but not applied.
+            chunks: all pending chunks.
+            fresh: the chunks among them that are not in the ledger yet.
+            partitions: the partitions of the source.
+            until: the point to stop at.
             caught_up: the source had nothing more to read when the last batch began.
-            idle: nothing has come since.
+            idle: nothing has been read since.
         """
         ...
 
     def is_reached(self, state: State, until: Until) -> bool:
-        """Whether the tables are at `until`, or beyond."""
+        """Whether the tables have reached `until` or passed it."""
         ...
 
     def waits(self, state: State) -> bool:
-        """Whether something may wait only as long as the source has more to read."""
+        """Whether changes may wait for the source to have nothing more to read."""
         ...
 
     @property
     def drops_resent(self) -> bool:
-        """Whether each change is applied once, though the producer sends it again."""
+        """Whether each change is applied once even if the producer sends it again."""
         ...

@@ -1,23 +1,24 @@
-"""The schema barrier: what may go into the tables where each batch is applied at once (`consistency: key`).
+"""The schema barrier: which changes may be applied with `consistency: key`, where each batch is applied at once.
 
 A schema change waits for the rows before it, and later rows of its tables wait for the schema change:
 
     partition 0   row 3   row 5   TRUNCATE 6   row 8     8 waits: partition 1 may still bring rows up to 6
     partition 1   row 4   row 5   TRUNCATE 6             now it will not: TRUNCATE, then row 8
 
-Rule 1. A schema change takes effect when every partition has passed it: has shown it, or a mark at or above it. What a
-partition without any mark still has is known when the source had nothing more to read (*idle*).
-Rule 2. Schema changes take effect in their order. Rows of a table up to its first one that has not are applied, the rest
-wait; other tables do not wait with it.
-Rule 3. Where tables have topics of their own, a table may get its name by a schema change in another topic. Rows of a table
-that is not known wait until every partition has passed them. Rows without commit_ts have no order to wait in.
-Rule 4. Where a schema change is not sent everywhere (a topic or a partition of its own), each partition is in order: it
-has passed what lies at or below the last that it has shown. Rows wait until every partition has passed them, as any may
-bring a schema change that lies before them. Settled, all have.
-Rule 5. Where it is, what lies at or below the last schema change of its table was applied before it: it is sent again, and
-skipped. Elsewhere it is applied, as anything that is sent again: another binlog may have begun.
-Rule 6. The schema changes of a snapshot wait until it is known whether rows follow: one of its rows has been read, or its
-last schema change, which is marked where none do.
+Rule 1. A schema change takes effect when every partition has passed it: has sent it, or a resolved event at or above it. The
+remaining changes of a partition without resolved events are known when the source has nothing more to read (*idle*).
+Rule 2. Schema changes take effect in order. Rows of a table up to its first pending schema change are applied, the rest wait;
+other tables do not wait.
+Rule 3. Where tables have separate topics, a table may get its name by a schema change in another topic. Rows of an unknown table
+wait until every partition has passed them. Rows without commit_ts have no order to wait in.
+Rule 4. Where a schema change is not sent to every partition, each partition is in order: it has passed everything at or below
+the last change that it has sent. Rows wait until every partition has passed them, because any partition may still send a schema
+change before them. When the source is idle, all have passed.
+Rule 5. Where a schema change is sent to every partition, rows at or below the last schema change of their table were applied
+before it: they were sent again, and are skipped. Otherwise they are applied like everything that is sent again: another binlog
+may have begun.
+Rule 6. The schema changes of a snapshot wait until it is known whether rows follow: until one of its rows has been read, or
+its last schema change, which is marked if no rows follow.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ from changefeed.stages.changes import Window
 if TYPE_CHECKING:
     from changefeed.pipeline.planning.plan import Planned
 
-_NOTHING, _END = -1, 2**63 - 1  # before every commit_ts, and behind
+_NOTHING, _END = -1, 2**63 - 1  # below and above every commit_ts
 _Partition = tuple[str, int]
 _Identity = tuple[int | None, str | None, str | None, str | None]
-# What of a table a step applies: rows in (after, upto] from these folders.
+# Rows of a table that a step applies: those in (after, upto] from these folders.
 Part = tuple[int | None, int | None, tuple[str, ...]]
 
 
@@ -58,11 +59,11 @@ class ByKey:
     drops_resent = False
 
     def arrived(self, state: State, fresh: list[ChunkInfo]) -> State:
-        """As it is."""
+        """The state, unchanged."""
         return state
 
     def repeated(self, state: State, chunk: ChunkInfo) -> list[Window]:
-        """See rule 5."""
+        """See Rule 5."""
         bound = floor(state, chunk.name, self.capabilities)
         return [] if bound is None else [Window(None, bound)]
 
@@ -91,7 +92,7 @@ class ByKey:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Each table has a frontier of its own; see `Frontier`."""
+    """A frontier for each table; see `Frontier`."""
 
     state: State
     table_frontier: TableFrontier
@@ -128,15 +129,15 @@ class Tables:
 
 @dataclass(frozen=True, slots=True)
 class TableFrontier:
-    """How far one step goes.
+    """The frontier of each table in one step.
 
     Attributes:
         state: before the step.
-        changes: the schema changes that take effect, in their order.
-        waiting: those that do not yet.
-        bounds: name -> commit_ts of the first of these that concerns it.
-        horizon: up to where no schema change is missing, see rule 4; None for no bound.
-        covered: up to where every partition was passed, see rule 3; None for no bound.
+        changes: schema changes that take effect, in order.
+        waiting: schema changes that do not take effect yet.
+        bounds: name -> commit_ts of the first waiting schema change that concerns it.
+        schema_frontier: commit_ts up to which no schema change is missing, see Rule 4; None for no bound.
+        covered: commit_ts that every partition has passed, see Rule 3; None for no bound.
         undated: tables with rows that have no commit_ts.
     """
 
@@ -144,23 +145,23 @@ class TableFrontier:
     changes: list[SchemaChange]
     waiting: list[SchemaChange]
     bounds: dict[str, int]
-    horizon: int | None
+    schema_frontier: int | None
     covered: int | None
     undated: frozenset[str]
     capabilities: Capabilities
 
     def upto(self, name: str, *, known: bool) -> int | None:
-        """The commit_ts above which rows of the table wait; None for none."""
+        """The commit_ts above which rows of the table wait; None if none wait."""
         if name in self.undated:
             return None
         bounds = [self.bounds.get(key) for key in _keys(name, self.capabilities)]
-        bounds += [self.horizon, None if known else self.covered]
+        bounds += [self.schema_frontier, None if known else self.covered]
         return min((bound for bound in bounds if bound is not None), default=None)
 
     def parts(self, name: str, after: int | None, upto: int | None, *, known: bool) -> list[Part]:
-        """What of the table's rows in (after, upto] was not applied yet, in the order in which to apply it.
+        """The rows of a table in (after, upto] that have not been applied yet, in the order in which to apply them.
 
-        Of a folder that was read before, the rows up to where they waited are in the tables.
+        From folders that were read before, rows up to the commit_ts where they waited are in the tables already.
         """
         done_before = floor(self.state, name, self.capabilities)
         low, bound = max(_below(after), _below(done_before)), self.upto(name, known=known)
@@ -169,26 +170,26 @@ class TableFrontier:
             return []
         done = {folder: self._done(folder, name) for folder in self.state.pending}
         cuts = sorted({ts for ts in done.values() if ts is not None and ts > low and (high is None or ts < high)})
-        found: list[Part] = []
+        parts: list[Part] = []
         for start, end in pairwise([low, *cuts, high]):
             folders = tuple(f for f, ts in done.items() if ts is not None and ts <= _below(start))
             if folders:
-                found.append((None if start == _NOTHING else start, end, folders))
-        return found
+                parts.append((None if start == _NOTHING else start, end, folders))
+        return parts
 
     def made(self, name: str) -> int | None:
-        """The commit_ts of the DDL that made a table in an earlier step, where it was its last."""
+        """The commit_ts of the DDL that created a table in an earlier step, if it was the table's last DDL."""
         last = self.state.changed.get(_keys(name, self.capabilities)[0])
         return (
             last.commit_ts if last is not None and any("CREATE" in text[:20].upper() for text in last.texts) else None
         )
 
     def _done(self, folder: str, name: str) -> int | None:
-        """Up to where the rows of a table in a folder are applied; None for all of them."""
+        """The commit_ts up to which rows of a table in a folder are applied; None if all are."""
         return self.state.partly.get(folder, {name: _NOTHING}).get(name)
 
     def left(self, chunks: Iterable[ChunkInfo], unknown: Container[str]) -> State:
-        """The state after the step: what waits, and what took effect; see `Planned.unknown`."""
+        """The state after the step: pending folders, and the schema changes that took effect; see `Planned.unknown`."""
         partly: dict[str, dict[str, int]] = {}
         kept = {self.state.waiting}
         applied = set(self.state.partly)
@@ -216,12 +217,12 @@ class TableFrontier:
 def table_frontier(
     state: State, chunks: list[ChunkInfo], partitions: Iterable[_Partition], capabilities: Capabilities, *, idle: bool
 ) -> TableFrontier:
-    """How far the tables can go with all that is pending.
+    """The frontier of each table, given everything that is pending.
 
     Args:
         state: before the step; `pending` names the folders of `chunks`.
-        partitions: those that the source knows.
-        capabilities: what the protocol says of schema changes.
+        partitions: the partitions of the source.
+        capabilities: where the source sends schema changes.
         idle: the source had nothing more to read.
     """
     known = state.partitions().union(partitions)
@@ -233,29 +234,29 @@ def table_frontier(
     new = [e for e in distinct_changes(chunks, None, None) if not _is_repeated(e, state, capabilities)]
     through = [_through(e, shown[_identity(e)], chunks, capabilities) for e in new]
     passed = [
-        _is_told(e, new, state)
+        _is_decided(e, new, state)
         and all(at in seen or _has_passed(at, e.commit_ts or 0, state, capabilities, idle) for at in known)
         for e, seen in zip(new, through, strict=True)
     ]
     ready = passed.index(False) if False in passed else len(new)
     bounds = {name: e.commit_ts or 0 for e in reversed(new[ready:]) for name in concerned(e, capabilities)}
-    horizon = covered = None
+    schema_frontier = covered = None
     if not idle and not capabilities.everywhere:
-        horizon = min((_last(at, state) for at in known), default=None)
+        schema_frontier = min((_last(at, state) for at in known), default=None)
     elif not idle and len({topic for topic, _ in known}) > 1 and not _has_no_schema_changes(state, shown, capabilities):
         covered = _covered(state, known, new[:ready])
     undated = frozenset(c.name for c in chunks if c.kind == "rows" and c.min_ts is None)
-    return TableFrontier(state, new[:ready], new[ready:], bounds, horizon, covered, undated, capabilities)
+    return TableFrontier(state, new[:ready], new[ready:], bounds, schema_frontier, covered, undated, capabilities)
 
 
 def floor(state: State, name: str, capabilities: Capabilities) -> int | None:
-    """The commit_ts up to which a table's rows were surely applied before its last schema change took effect: rule 5."""
+    """The commit_ts up to which a table's rows were certainly applied before its last schema change: Rule 5."""
     known = [state.changed.get(key) for key in _keys(name, capabilities)] if capabilities.everywhere else []
     return max((one.commit_ts for one in known if one is not None), default=None)
 
 
 def concerned(event: SchemaChange, capabilities: Capabilities) -> set[str]:
-    """The names that a schema change gives another meaning: `database.table`, or `database.` for all in it."""
+    """The names whose meaning a schema change alters: `database.table`, or `database.` for all tables in it."""
     own = f"{event.database or ''}.{event.table or ''}"
     try:
         statements = ddl.statements_of(event, restored=capabilities.restored_ddl)
@@ -281,7 +282,7 @@ def _names(statement: said.Statement) -> list[str]:
 
 
 def _keys(name: str, capabilities: Capabilities) -> tuple[str, str]:
-    """The table's name and its database's, as `concerned` has them."""
+    """The names of the table and of its database, in the form of `concerned`."""
     name = name.lower() if capabilities.restored_ddl else name
     return name, f"{name.partition('.')[0]}."
 
@@ -300,32 +301,32 @@ def _is_repeated(event: SchemaChange, state: State, capabilities: Capabilities) 
 
 
 def _changed(state: State, events: Iterable[SchemaChange], capabilities: Capabilities) -> Mapping[str, Changed]:
-    found: dict[str, Changed] = {}
+    changed: dict[str, Changed] = {}
     for event in events:
         for name in concerned(event, capabilities):
-            ts, last = event.commit_ts or 0, found.get(name, state.changed.get(name))
+            ts, last = event.commit_ts or 0, changed.get(name, state.changed.get(name))
             if last is None or last.commit_ts < ts:
-                found[name] = Changed(ts, (event.ddl or "",))
+                changed[name] = Changed(ts, (event.ddl or "",))
             elif last.commit_ts == ts:
-                found[name] = Changed(ts, (*last.texts, event.ddl or ""))
-    return found
+                changed[name] = Changed(ts, (*last.texts, event.ddl or ""))
+    return changed
 
 
 def _through(
     event: SchemaChange, shown: Mapping[_Partition, int], chunks: Iterable[ChunkInfo], capabilities: Capabilities
 ) -> set[_Partition]:
-    """The partitions that have shown the event behind all rows before it: behind some, the producer is sending again."""
-    names, found, ts = concerned(event, capabilities), set(shown), event.commit_ts or 0
+    """The partitions that sent the event after all rows before it: if it comes earlier, the producer is sending again."""
+    names, seen, ts = concerned(event, capabilities), set(shown), event.commit_ts or 0
     for chunk in chunks if capabilities.everywhere else ():
         at = (chunk.topic, chunk.partition)
-        again = chunk.kind == "rows" and at in found and chunk.last > shown[at] and (chunk.max_ts or 0) <= ts
+        again = chunk.kind == "rows" and at in seen and chunk.last > shown[at] and (chunk.max_ts or 0) <= ts
         if again and not names.isdisjoint(_keys(chunk.name, capabilities)):
-            found.discard(at)
-    return found
+            seen.discard(at)
+    return seen
 
 
-def _is_told(event: SchemaChange, events: Iterable[SchemaChange], state: State) -> bool:
-    """Whether it is known if rows follow a snapshot's schema change: see rule 6."""
+def _is_decided(event: SchemaChange, events: Iterable[SchemaChange], state: State) -> bool:
+    """Whether it is known if rows follow a snapshot's schema change: see Rule 6."""
     if snapshot_mark(event) is None:
         return True
     ts = event.commit_ts or 0
@@ -334,7 +335,7 @@ def _is_told(event: SchemaChange, events: Iterable[SchemaChange], state: State) 
 
 
 def _has_passed(at: _Partition, ts: int, state: State, capabilities: Capabilities, idle: bool) -> bool:
-    """Whether nothing at or below `ts` is on its way in a partition, as far as others than the event itself tell."""
+    """Whether nothing at or below `ts` can follow in a partition, judging by other events than the schema change itself."""
     if not capabilities.everywhere:
         return idle or _last(at, state) >= ts
     mark = state.resolved.get(at[0], {}).get(at[1])
@@ -342,15 +343,15 @@ def _has_passed(at: _Partition, ts: int, state: State, capabilities: Capabilitie
 
 
 def _last(at: _Partition, state: State) -> int:
-    """The last that a partition has shown, where each is in order."""
+    """The last commit_ts that a partition has sent, where each partition is in order."""
     topic, partition = at
     if topic in state.positions and topic not in state.latest:
-        return _END  # it tells of transactions, or that the producer lives
+        return _END  # transaction metadata or a heartbeat: no row data
     return state.latest.get(topic, {}).get(partition, _NOTHING)
 
 
 def _has_no_schema_changes(state: State, shown: Mapping[_Identity, object], capabilities: Capabilities) -> bool:
-    """Whether none will come: TiCDC's Avro, which leaves deletes undated, has schema changes only where it has marks."""
+    """Whether none will come: TiCDC's Avro has deletes without commit_ts, and schema changes only with resolved events."""
     return capabilities.undated and not (state.resolved or state.changed or shown)
 
 

@@ -56,16 +56,16 @@ class Cut:
 
 
 def repeated(state: State, chunk: ChunkInfo) -> list[Window]:
-    """The window of what lies at or below the barrier, or below where the chunk's table is held."""
+    """The window at or below the barrier, or at or below the point where the chunk's table is held."""
     applied = state.held[chunk.name].after if chunk.name in state.held else state.barrier
     return [] if applied is None else [Window(None, applied)]
 
 
 def still_pending(state: State, chunks: list[ChunkInfo], held: Mapping[str, Hold]) -> tuple[str, ...]:
-    """The folders that hold changes, named marks or ends above the barrier, what waits, or what a held table will need.
+    """The folders with changes, named resolved events or ends above the barrier, incomplete fragments, or changes of held tables.
 
-    A schema change may concern a table that its event does not name (RENAME, DROP DATABASE): with any table in
-    quarantine all of them are kept.
+    A schema change may concern a table that its event does not name (RENAME, DROP DATABASE): while any table is held, all schema
+    changes are kept.
     """
     waiting = {
         c.folder

@@ -8,7 +8,7 @@ from changefeed.pipeline.pending.store import ChunkInfo
 
 
 def is_waiting(chunk: ChunkInfo, ended: int) -> bool:
-    """Whether the chunk knows an end of a transaction that the barrier has not passed."""
+    """Whether the chunk has an end of a transaction that the barrier has not passed."""
     if chunk.transactions is None:
         return False
     last = pc.max(chunk.transactions.column("mark")).as_py()

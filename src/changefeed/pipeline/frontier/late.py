@@ -1,8 +1,8 @@
-"""Tables that come by a topic or a partition that joined when the barrier had passed.
+"""Tables of a topic or partition that joined after the barrier had moved.
 
-A partition is behind as long as its own mark has not reached the barrier. Changes at or below the barrier that it brings
-of tables that the pipeline has, or had, count as sent again. A table that the pipeline has never had is held from its
-first change on, until no partition is behind; the next cut then takes it in whole.
+A partition is behind as long as its own resolved commit_ts is below the barrier. If it sends changes at or below the barrier, for
+tables that the pipeline has or had, they count as sent again. A table that is new to the pipeline is held from its first change
+until no partition is behind; the next cut then includes all of it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from changefeed.pipeline.state import Hold, State
 
 
 def with_new_tables(state: State, fresh: Iterable[ChunkInfo], excluded: Callable[[str], bool]) -> State:
-    """The state with a hold on each table that a partition which is behind brings for the first time.
+    """The state with a hold on each new table from a partition that is behind.
 
     Args:
         state: before the batch.
@@ -38,7 +38,7 @@ def with_new_tables(state: State, fresh: Iterable[ChunkInfo], excluded: Callable
 
 
 def released(state: State, partitions: Collection[tuple[str, int]]) -> State:
-    """The state with the late tables released, once none of the partitions is behind."""
+    """The state with the late tables released, if none of the partitions is behind."""
     if not any(hold.late for hold in state.held.values()):
         return state
     if any(_is_behind(state, partition) for partition in state.partitions().union(partitions)):

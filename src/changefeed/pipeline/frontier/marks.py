@@ -1,8 +1,9 @@
-"""The barrier by marks: up to where all tables may move together.
+"""The barrier from resolved events: the commit_ts to which all tables may move together.
 
-It is the smallest resolved mark over all partitions. A partition without a mark holds it: nobody knows what is still on
-its way there. Marks that go back after a restart of the producer are ignored, and so is what was sent again below the
-barrier: it has been applied. Rows between the barrier and their own partition's mark wait; they are never dropped.
+It is the smallest resolved commit_ts of all partitions. A partition without a resolved event blocks it, because earlier changes
+may still follow there. Resolved events that go back after a restart of the producer are ignored. So are changes that are sent
+again below the barrier: they have been applied. Rows between the barrier and their partition's resolved commit_ts wait; they
+are never dropped.
 """
 
 from __future__ import annotations

@@ -1,21 +1,22 @@
-"""The barrier where no mark says what is still to come: whole transactions, in the order in which they ended.
+"""The barrier without resolved events: the end of complete transactions, in the order in which they ended.
 
-The producer tells of every transaction in a topic of its own: that it ended, and how many events it had. Its events
-come by the tables' topics, each with the transaction's name and its number in it.
+The producer reports the end of every transaction, and its number of events, in a separate topic. The events are in the tables'
+topics, each with the transaction's name and its number in the transaction.
 
-Rule 1. A transaction is whole when it has ended and each of its events was read. A schema change is whole by itself.
-Rule 2. The barrier stands behind the longest row of whole transactions, in the order of the binlog.
-Rule 3. That none is missing among them is known where their names count up one by one. Elsewhere a schema change may be
-        on its way, as its topic is another: the barrier then waits until the source had nothing more to read (*idle*).
-Rule 4. What was sent again lies at or below the barrier and is skipped. A transaction that lies there by its place
-        in the binlog, but not by its name or its commit time, comes from another binlog: it has no order with the rest.
-Rule 5. Rows of a snapshot belong to no transaction. All have the place up to which it was taken, and the last record of
-        all is marked. The barrier waits before that place until the mark was read, or something that was streamed behind
-        it, and the source had nothing more to read: then all tables take in the snapshot in one step.
-Rule 6. Rows that are read again while the binlog goes on (incremental and blocking snapshots) have the place of the event
-        that came last, which the transaction around it does not count. The signal for them lies in a table: a transaction
-        with such a signal is passed when the source had nothing more to read. Where the signal came another way, the place
-        may be the barrier's own: what is read there is taken in all the same, see `reads_at`.
+Rule 1. A transaction is complete when it has ended and each of its events was read. A schema change is complete by itself.
+Rule 2. The barrier is at the end of the longest sequence of complete transactions, in the order of the binlog.
+Rule 3. The sequence has no gap if the transactions' names count up one by one. Otherwise a schema change may still follow,
+because
+        it is in another topic: the barrier then waits until the source had nothing more to read (*idle*).
+Rule 4. Changes that are sent again are at or below the barrier and are skipped. A transaction that is there by its position in
+        the binlog, but not by its name or its commit time, comes from another binlog: it has no order with the rest.
+Rule 5. Rows of a snapshot belong to no transaction. All have the position at which it was taken, and its last record is marked.
+        The barrier waits before that position until the mark, or a change streamed after it, has been read, and the source had
+        nothing more to read: then one step applies the snapshot to all tables.
+Rule 6. Rows that are read again while the binlog goes on (incremental and blocking snapshots) have the position of the last
+        event, and its transaction does not count them. The signal for them is in a table: a transaction with such a signal is
+        passed when the source had nothing more to read. If the signal came another way, the position may be the barrier's own:
+        rows at the barrier are applied all the same, see `reads_at`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from changefeed.stages.changes import Window
 _log = logging.getLogger(__name__)
 
 _INCREMENTAL = "incremental"
-_KNOWN_SNAPSHOTS = 64  # which are remembered, to know them when they are sent again
+_KNOWN_SNAPSHOTS = 64  # remembered, to recognize snapshots that are sent again
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class Transactions:
         return until is not None and is_reached(state, until)
 
     def waits(self, state: State) -> bool:
-        """Whether a snapshot or a schema change may be complete once the source has nothing more."""
+        """Whether a snapshot or a schema change may be complete once the source has nothing more to read."""
         return True
 
 
@@ -94,12 +95,12 @@ class _Item:
     """A transaction, a schema change or a snapshot.
 
     Attributes:
-        first, last: its place in the order, as far as known.
-        whole: nothing of it is missing.
-        mark: offset of its end, -1 for none.
-        signal: it has a signal for a snapshot: rows that it does not count may lie at its place.
-        rows: of a snapshot: how many rows it has; None for all else.
-        time: its latest commit time in milliseconds, None where nobody said.
+        first, last: its first and last position, as far as known.
+        whole: it is complete.
+        mark: offset of its end, -1 if there is none.
+        signal: it has a signal for a snapshot: rows that it does not count may have its position.
+        rows: number of rows of a snapshot; None for everything else.
+        time: latest commit time in milliseconds, None if unknown.
     """
 
     name: gtid.Name | None
@@ -113,16 +114,16 @@ class _Item:
 
 
 def barrier(state: State, chunks: Iterable[ChunkInfo], until: int | str | None, *, idle: bool) -> State:
-    """`state` with the barrier behind the last transaction that all tables can take in, and its name in `reached`.
+    """`state` with the barrier after the last transaction that all tables can apply, and its name in `reached`.
 
     Args:
-        state: it has the barrier of the step before.
-        chunks: all that is pending.
-        until: name of the last transaction to take in, or a place in the order.
+        state: with the barrier of the step before.
+        chunks: all pending chunks.
+        until: name of the last transaction to apply, or a position.
         idle: the source had nothing more to read.
 
     Raises:
-        UnsupportedError: a transaction comes from another binlog, see rule 4.
+        UnsupportedError: a transaction comes from another binlog, see Rule 4.
     """
     known = _lines(chunks)
     if not len(known):
@@ -153,7 +154,7 @@ def barrier(state: State, chunks: Iterable[ChunkInfo], until: int | str | None, 
 
 
 def reads_at(chunks: Iterable[ChunkInfo], barrier: int | None) -> bool:
-    """Whether rows that a snapshot has read lie at the barrier itself, see rule 6."""
+    """Whether rows of a snapshot have the position of the barrier itself, see Rule 6."""
     if barrier is None:
         return False
     lines = _lines(chunks)
@@ -161,7 +162,7 @@ def reads_at(chunks: Iterable[ChunkInfo], barrier: int | None) -> bool:
 
 
 def reads_below(chunks: Iterable[ChunkInfo], barrier: int | None) -> int:
-    """How many rows that an incremental snapshot has read lie below the barrier: they are sent again, or come too late."""
+    """Number of rows of an incremental snapshot below the barrier: they were sent again, or come too late."""
     if barrier is None:
         return 0
     lines = _lines(chunks)
@@ -172,7 +173,7 @@ def reads_below(chunks: Iterable[ChunkInfo], barrier: int | None) -> int:
 
 
 def _lines(chunks: Iterable[ChunkInfo]) -> pa.Table:
-    """All lines of the `transactions` chunks; those of an earlier version have no column `snapshot`."""
+    """All lines of the `transactions` chunks; chunks of an earlier version have no column `snapshot`."""
     parts = [pa.Table.from_batches([chunk.transactions]) for chunk in chunks if chunk.transactions is not None]
     return pa.concat_tables([TRANSACTIONS.empty_table(), *parts], promote_options="default")
 
@@ -184,21 +185,21 @@ def is_reached(state: State, until: str) -> bool:
 
 
 def _items(known: pa.Table, ended: int) -> Iterator[_Item]:
-    """What is pending, in the order of the binlog. Transactions that have ended are in the order of their ends."""
+    """The pending items in the order of the binlog. Transactions that have ended are in the order of their ends."""
     rows = known.filter(pc.is_valid(known.column("order"))).group_by("id")
-    found = rows.aggregate(
+    aggregated = rows.aggregate(
         [("order", "count_distinct"), ("commit_ts", "min"), ("commit_ts", "max"), ("time", "max")]
     ).to_pylist()
     events = {
         row["id"]: (row["order_count_distinct"], row["commit_ts_min"], row["commit_ts_max"], row["time_max"])
-        for row in found
+        for row in aggregated
     }
     ends = known.filter(pc.greater(known.column("mark"), ended)).sort_by("mark").to_pylist()
     keyed: list[tuple[int, _Item]] = []
     key = 0
     signals = set(known.filter(pc.equal(known.column("snapshot"), SIGNAL)).column("id").to_pylist())
     most: dict[str, int] = {}
-    for end in ends:  # a connector that starts in the middle of a transaction ends it again, with fewer events
+    for end in ends:  # a connector that restarts within a transaction ends it again, with fewer events
         most[end["id"]] = max(end["events"], most.get(end["id"], 0))
     for name, end in {end["id"]: end for end in ends}.items():
         seen, first, last, time = events.pop(name, (0, None, None, None))
@@ -217,7 +218,7 @@ def _items(known: pa.Table, ended: int) -> Iterator[_Item]:
 
 
 def _snapshots(known: pa.Table) -> Iterator[_Item]:
-    """The snapshots, see rule 5; their schema changes stand right before their place."""
+    """The snapshots, see Rule 5; their schema changes come immediately before their position."""
     mark = known.column("snapshot")
     of_one = pc.fill_null(pc.invert(pc.is_in(mark, value_set=pa.array([SIGNAL, _INCREMENTAL]))), False)
     of_one = pc.and_(of_one, pc.is_valid(mark))
@@ -243,7 +244,7 @@ def _snapshots(known: pa.Table) -> Iterator[_Item]:
 
 
 def _is_read(lines: pa.Table) -> pa.ChunkedArray:
-    """Which lines are rows that a snapshot has read."""
+    """For each line, whether it is a row that a snapshot has read."""
     mark = lines.column("snapshot")
     return pc.and_(
         pc.and_(pc.is_valid(mark), pc.fill_null(pc.not_equal(mark, SIGNAL), False)), pc.is_null(lines.column("events"))
@@ -251,15 +252,15 @@ def _is_read(lines: pa.Table) -> pa.ChunkedArray:
 
 
 def _loose(known: pa.Table) -> pa.ChunkedArray:
-    """The places of rows that belong to no transaction and to no snapshot that was taken at once."""
+    """The positions of rows that belong to no transaction and to no snapshot taken at one position."""
     mark = known.column("snapshot")
     alone = pc.and_(pc.is_null(known.column("id")), pc.is_null(known.column("events")))
     streamed = pc.or_(pc.is_null(mark), pc.fill_null(pc.is_in(mark, value_set=pa.array([SIGNAL, _INCREMENTAL])), False))
     return known.filter(pc.and_(alone, streamed)).column("commit_ts")
 
 
-def _change(said: dict[str, Any]) -> _Item:
-    return _Item(gtid.parse(said["id"] or ""), said["commit_ts"], said["commit_ts"], True)
+def _change(line: dict[str, Any]) -> _Item:
+    return _Item(gtid.parse(line["id"] or ""), line["commit_ts"], line["commit_ts"], True)
 
 
 def _is_repeated(item: _Item, state: State, *, idle: bool) -> bool:
@@ -292,7 +293,7 @@ def _is_repeated(item: _Item, state: State, *, idle: bool) -> bool:
 
 
 def _follows(name: gtid.Name | None, reached: dict[str, int]) -> bool:
-    """Whether nothing can be missing between what is reached and this name."""
+    """Whether no transaction can be missing between `reached` and this name."""
     return name is not None and name.counted and reached.get(name.source, -1) + 1 == name.number
 
 

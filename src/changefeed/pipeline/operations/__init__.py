@@ -1,1 +1,1 @@
-"""What users do with a pipeline beside running it: look, check, repair, replay, expire, translate."""
+"""Operations on a pipeline besides running it: check, explain, status, repair, replay, expire, transcode."""

@@ -1,6 +1,6 @@
 """Whether a pipeline can run here: `changefeed check`.
 
-One function a check, in the order in which a run would meet the trouble. A check that fails says what to do; those that
+One function a check, in the order in which a run would meet the trouble. A failed check names what to do; those that
 stand on it are left out. Nothing is left behind, and no Spark is started.
 """
 
@@ -46,7 +46,7 @@ _FILE_SYSTEMS = {
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What one check found; `fix` says what to do about it."""
+    """The result of one check; `fix` is what to do about it."""
 
     name: str
     status: str
@@ -70,7 +70,7 @@ class CheckReport:
         return all(check.status != FAIL for check in self.checks)
 
     def to_dict(self) -> dict[str, Any]:
-        """As `changefeed check --json` prints it."""
+        """The JSON document of `changefeed check --json`."""
         return {"ok": self.ok, "checks": [asdict(check) for check in self.checks]}
 
     def __str__(self) -> str:
@@ -116,8 +116,8 @@ def _spark() -> Iterator[Check]:
     from changefeed.spark_runtime import jars, java
 
     def found_java() -> str:
-        found = java.find()
-        return f"{found.version} in {found.home}"
+        java_found = java.find()
+        return f"{java_found.version} in {java_found.home}"
 
     def found_jars() -> str:
         return f"{len(jars.paths('delta', 'kafka'))} jars of Delta and Kafka are here"
@@ -134,13 +134,13 @@ def _tried(name: str, attempt: Callable[[], str], fix: str) -> Check:
 
 
 def _source(definition: Definition, limit: int) -> Iterator[Check]:
-    found = record_source(definition.source)
-    missing = found.missing()
+    opened = record_source(definition.source)
+    missing = opened.missing()
     if missing is not None:
         yield Check("source", FAIL, missing.what, missing.fix)
         return
     try:
-        batches = list(found.sample(limit))
+        batches = list(opened.sample(limit))
     except MissingExtraError as error:
         yield Check(
             "source", WARN, f"not checked: {error}", "the message has the command; Spark itself does not need it"
@@ -171,9 +171,9 @@ def _records(definition: Definition, batches: list[pa.RecordBatch]) -> Check:
     good = Counter[str](rows=sum(len(table) for one in decoded for table in one.tables))
     good["schema changes"] = sum(isinstance(event, SchemaChange) for one in decoded for event in one.control)
     good["resolved marks"] = sum(isinstance(event, Resolved) for one in decoded for event in one.control)
-    said = ", ".join(f"{count:,} {name}" for name, count in good.items())
+    counts = ", ".join(f"{count:,} {name}" for name, count in good.items())
     if dead:
-        message = f"{len(dead):,} dead letters beside {said}; the first: {dead[0].error}"
+        message = f"{len(dead):,} dead letters beside {counts}; the first: {dead[0].error}"
         return _undecodable(definition, batches, message, any_change=bool(good["rows"] or good["schema changes"]))
     has_ends = good["resolved marks"] or any(
         isinstance(event, TransactionMark) for one in decoded for event in one.control
@@ -183,10 +183,10 @@ def _records(definition: Definition, batches: list[pa.RecordBatch]) -> Check:
         return Check(
             "records",
             WARN,
-            f"{said}: nothing is applied without {what}",
+            f"{counts}: nothing is applied without {what}",
             f"{remedy}, or set pipeline.consistency to `key`",
         )
-    return Check("records", OK, f"all decode as {choice.name}: {said}")
+    return Check("records", OK, f"all decode as {choice.name}: {counts}")
 
 
 def _tables(definition: Definition, batches: list[pa.RecordBatch]) -> Iterator[Check]:
@@ -196,11 +196,11 @@ def _tables(definition: Definition, batches: list[pa.RecordBatch]) -> Iterator[C
         read = Reader(choice.name, choice.options)
         shapes = [table.shape for batch in batches for table in read(batch).tables]
         paths = {f"{s.database}.{s.table}": table_path(s.database, s.table) for s in shapes}
-        found = strangers(definition, paths)
+        unknown_tables = strangers(definition, paths)
     except ChangefeedError:
         return  # the checks of the records, the sink and the ledger have it
-    if found:
-        what = f"{', '.join(found)}: a Delta table that this pipeline has not written"
+    if unknown_tables:
+        what = f"{', '.join(unknown_tables)}: a Delta table that this pipeline has not written"
         fix = (
             "give the pipeline another sink.path, move the table away, or name it in sink.adopt to go on with its rows"
         )
@@ -232,7 +232,7 @@ def _undecodable(definition: Definition, batches: list[pa.RecordBatch], message:
 
 
 def _stranger(topics: list[DetectedTopic]) -> str | None:
-    """What the records are where no protocol recognizes any of them."""
+    """The error for records that no change decodes from: the protocols that they fit, if any."""
     return None if any(topic.fits for topic in topics) else next((t.stranger for t in topics if t.stranger), None)
 
 
@@ -255,7 +255,7 @@ def _sink(folder: str, definition: Definition) -> Check:
 
 
 def _url(url: str, scheme: str, definition: Definition) -> Check:
-    """A sink at a URL: Spark needs a jar that knows it, and Python a package to look there."""
+    """Checks a sink at a URL: Spark needs a jar for its file system, and this process a package to reach it."""
     if scheme not in _IN_SPARK and not any(name in definition.spark for name in _JARS):
         what = f"Spark has no file system for {scheme}:// among its jars"
         return Check("sink", FAIL, what, _FILE_SYSTEMS.get(scheme, "name its jar in `spark: {spark.jars.packages: …}`"))
@@ -269,10 +269,10 @@ def _url(url: str, scheme: str, definition: Definition) -> Check:
         return Check(
             "sink", WARN, f"{url} not checked: {error}", "install it to have this checked; a run does not need it"
         )
-    except Exception as error:  # of whichever package knows the scheme
-        said = " ".join(str(error).split()) or type(error).__name__
+    except Exception as error:  # raised by the package for the scheme
+        reason = " ".join(str(error).split()) or type(error).__name__
         fix = "correct sink.path, or see that it can be reached with the credentials that this user has"
-        return Check("sink", FAIL, f"{url} cannot be written: {said:.300}", fix)
+        return Check("sink", FAIL, f"{url} cannot be written: {reason:.300}", fix)
     return Check("sink", OK, f"{url} can be written")
 
 
@@ -315,7 +315,7 @@ def _ledger(definition: Definition) -> Check:
         latest = ledger.latest()
     except ConfigError as error:
         if str(error) != str(foreign(path)):
-            return Check("ledger", FAIL, str(error), "the message says what is needed")
+            return Check("ledger", FAIL, str(error), "the message names what is needed")
         fix = f"give each pipeline a sink.path of its own, or set pipeline.name to the one that began {path}"
         return Check("ledger", FAIL, f"{path} belongs to another pipeline than {name}", fix)
     except SinkError as error:

@@ -1,11 +1,9 @@
-"""Which protocol records are in, and why: a look at each, then an attempt to decode them.
+"""Detects the protocol of records: looks at each record, then tries to decode them.
 
-Rule 1. A protocol that recognizes a record proves nothing; that it decodes does. Of several the one counts that decodes
-        most.
-Rule 2. Decoding is tried with the defaults, what the bytes tell, and what is given; options that a protocol does not have
-        are not for it.
-Rule 3. A protocol that cannot be tried, as it asks for an option or a schema registry, is said to fit as far as one can
-        see.
+Rule 1. Recognizing a record proves nothing; decoding it does. If several protocols fit, the one that decodes most is chosen.
+Rule 2. Decoding is tried with the defaults, the options that the records show, and the user's options, as far as the protocol
+        has them.
+Rule 3. A protocol that cannot be tried, because it needs an option or a schema registry, is reported as a possible fit.
 """
 
 from __future__ import annotations
@@ -59,14 +57,14 @@ class ProtocolFit:
 
     @property
     def line(self) -> str:
-        """The line of a pipeline's `source` section; secrets are references to the environment."""
+        """The line of a pipeline's `source` section, with references to the environment in place of secrets."""
         if not self.options:
             return f"protocol: {self.protocol}"
         pairs = [f"{name}: {_scalar(value)}" for name, value in self.shown.items()]
         return f"protocol: {{{', '.join([f'name: {self.protocol}', *pairs])}}}"
 
     def to_dict(self) -> dict[str, Any]:
-        """As `changefeed detect --json` prints it; secrets are references to the environment."""
+        """The JSON document of `changefeed detect --json`, with references to the environment in place of secrets."""
         return {
             "protocol": self.protocol,
             "why": self.why,
@@ -80,7 +78,7 @@ class ProtocolFit:
 
 @dataclass(frozen=True, slots=True)
 class DetectedTopic:
-    """What was found in the records of a topic.
+    """The findings for the records of a topic.
 
     Attributes:
         sample: how many were looked at.
@@ -99,7 +97,7 @@ class DetectedTopic:
         return next((fit for fit in self.fits if fit.decoded != 0), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """As `changefeed detect --json` prints it."""
+        """The JSON document of `changefeed detect --json`."""
         best = self.best.protocol if self.best else None
         return {
             "topic": self.name,
@@ -110,37 +108,37 @@ class DetectedTopic:
         }
 
 
-def detect(batches: Iterable[pa.RecordBatch], given: Mapping[str, str]) -> list[DetectedTopic]:
-    """What the first records of each topic are in.
+def detect(batches: Iterable[pa.RecordBatch], options: Mapping[str, str]) -> list[DetectedTopic]:
+    """The protocol of the first records of each topic.
 
     Args:
         batches: records with the columns of `model.batch.RECORDS`.
-        given: options for those protocols that have them, as `schema-registry`.
+        options: options for those protocols that have them, as `schema-registry`.
 
     Raises:
         ConfigError: no protocol has an option of that name.
     """
     known = sorted({f.encode_name for name in PROTOCOLS for f in msgspec.structs.fields(protocol(name).options)})
-    for name in given:
+    for name in options:
         if name not in known:
             raise unknown_name("option", name, known)
-    return [_topic(name, sample, given) for name, sample in _samples(batches).items()]
+    return [_topic(name, sample, options) for name, sample in _samples(batches).items()]
 
 
 def _samples(batches: Iterable[pa.RecordBatch]) -> dict[str, pa.RecordBatch]:
-    found: dict[str, pa.RecordBatch] = {}
+    samples: dict[str, pa.RecordBatch] = {}
     for batch in batches:
         topics = batch.column("topic").to_pylist()
         for topic in dict.fromkeys(topics):
             some = batch.take([row for row, name in enumerate(topics) if name == topic][:PER_TOPIC])
-            parts = [found[topic], some] if topic in found else [some]
-            found[topic] = pa.concat_batches(parts).slice(0, PER_TOPIC)
-    return found
+            parts = [samples[topic], some] if topic in samples else [some]
+            samples[topic] = pa.concat_batches(parts).slice(0, PER_TOPIC)
+    return samples
 
 
-def _topic(name: str, sample: pa.RecordBatch, given: Mapping[str, str]) -> DetectedTopic:
+def _topic(name: str, sample: pa.RecordBatch, user_options: Mapping[str, str]) -> DetectedTopic:
     records = [_record(row) for row in sample.to_pylist()]
-    fits = [fit for known in PROTOCOLS if (fit := _fit(protocol(known), sample, records, given)) is not None]
+    fits = [fit for known in PROTOCOLS if (fit := _fit(protocol(known), sample, records, user_options)) is not None]
     fits.sort(key=lambda fit: (fit.decoded == 0, -(fit.decoded or 0), -fit.recognized))
     return DetectedTopic(name, len(records), fits, next(filter(None, map(strangers.name, records)), None))
 
@@ -151,7 +149,7 @@ def _record(row: Mapping[str, object]) -> Record:
 
 
 def _fit(
-    known: Protocol, sample: pa.RecordBatch, records: list[Record], given: Mapping[str, str]
+    known: Protocol, sample: pa.RecordBatch, records: list[Record], user_options: Mapping[str, str]
 ) -> ProtocolFit | None:
     if known.recognize is None:
         return None
@@ -159,39 +157,39 @@ def _fit(
     if not looks:
         return None
     names = {f.encode_name for f in msgspec.structs.fields(known.options)}
-    shown = _told(known, [record for record, _ in looks])
-    options = shown | {n: v for n, v in given.items() if n in names}
+    shown = _shown_options(known, [record for record, _ in looks])
+    options = shown | {n: v for n, v in user_options.items() if n in names}
     try:
-        found = _decode(known, sample, options)
+        decoded = _decode(known, sample, options)
     except ChangefeedError as error:
         tried = None if isinstance(error, (ConfigError, SchemaRegistryError)) else 0
-        if isinstance(error, ConfigError):  # what is given cannot be right: it is not for a pipeline
+        if isinstance(error, ConfigError):  # options that the protocol refuses are not for a pipeline
             options = shown
         return ProtocolFit(known.name, looks[0][1], len(looks), tried, redact(str(error)), options)
-    trouble = found.dead[0].error if found.dead else None
+    trouble = decoded.dead[0].error if decoded.dead else None
     return ProtocolFit(
         known.name,
         looks[0][1],
         len(looks),
-        None if _untold(found, options) else _count(found, len(records)),
+        None if _needs_registry(decoded, options) else _count(decoded, len(records)),
         trouble,
-        {**options, **_carried(known, options, found)},
+        {**options, **_carried(known, options, decoded)},
     )
 
 
-def _untold(found: Decoded, options: Mapping[str, str]) -> bool:
-    """Whether nothing but a schema registry could have told what the records are."""
-    asked = bool(found.dead) and all(letter.reason == "unknown-schema" for letter in found.dead)
-    return asked and not found.tables and "schema-registry" not in options
+def _needs_registry(decoded: Decoded, options: Mapping[str, str]) -> bool:
+    """Whether the protocol can only be confirmed with a schema registry."""
+    asked = bool(decoded.dead) and all(letter.reason == "unknown-schema" for letter in decoded.dead)
+    return asked and not decoded.tables and "schema-registry" not in options
 
 
 def _count(found: Decoded, records: int) -> int:
-    """How many records were decoded; those that say nothing, as tombstones, prove nothing."""
+    """Number of records decoded; records without content, such as tombstones, prove nothing."""
     return records - len({letter.place.record for letter in found.dead}) if found.tables or found.control else 0
 
 
-def _told(known: Protocol, records: list[Record]) -> dict[str, str]:
-    """What most of the records tell of each option."""
+def _shown_options(known: Protocol, records: list[Record]) -> dict[str, str]:
+    """The value of each option that most of the records show."""
     votes: dict[str, Counter[str]] = {}
     for name, value in chain.from_iterable(known.likely(r).items() for r in records) if known.likely else ():
         votes.setdefault(name, Counter())[value] += 1
@@ -227,6 +225,6 @@ def _seen(found: Decoded) -> Iterator[str]:
 
 
 def _scalar(value: str) -> str:
-    """As YAML has it: in quotes where it would be no text without; the numbers and `true` of options are read either way."""
+    """The value in YAML: quoted if it would not be a text otherwise; numbers and `true` are accepted either way."""
     plain = value[:1].isalpha() and value.replace("-", "").replace("_", "").replace(".", "").isalnum()
     return value if plain and value.lower() not in _NO_TEXT else msgspec.json.encode(value).decode()

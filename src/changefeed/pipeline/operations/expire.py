@@ -1,19 +1,19 @@
-"""Deleting the folders of tables that only old cuts pin: `changefeed expire`.
+"""Deletes folders of tables that only old cuts use: `changefeed expire`.
 
-A renamed table starts at a new path, a dropped one stays where it was: the cuts before pin their versions. Here such
-folders go when the cuts that pin them are old.
+A renamed table starts at a new path and a dropped one stays at its path, for the cuts before. `expire` deletes such folders when
+these cuts are old.
 
-Rule 1. Only paths that the newest state knows as written and left are candidates. Nothing else in the sink is touched, nor a
+Rule 1. Only paths that the newest state has as written and left are candidates. Nothing else in the sink is touched, nor a
         folder whose own log does not name the pipeline.
-Rule 2. A folder may go when the newest cut does not use it, no plan under way names it, and the first cut that did not
-        pin it any more has the age asked for. Until that cut, the last one that does was the newest there was. So only cuts
-        younger than that age are read; all of them, where folders go, to count those that cannot be read any more.
-Rule 3. What goes is written down as open before (`expired.py`), and then the ledger is asked once more. A run writes its
-        plan into the ledger, and then looks for open notes; it waits for them if it needs a path that its tables do
-        not use (`wait_for_expiry`). Both write before they look, so one of the two sees the other.
-Rule 4. What is gone stays written down: cuts up to that step that pin it cannot be read, even if a new table lies there
-        one day. What an expiry that died has begun, the next one finishes first; of folders that were being deleted it
-        does not ask the ledger again, for whoever needed one since has waited.
+Rule 2. A folder may be deleted if the newest cut does not use it, no begun plan names it, and the first cut that no longer used
+        it has the required age. So only cuts younger than that age are read; all of them, if folders are deleted, to count the
+        cuts that cannot be read any more.
+Rule 3. Before a folder is deleted, an open note is written (`expired.py`), and the ledger is read once more. A run writes its
+        plan to the ledger, then looks for open notes, and waits for them if it needs a path that its tables do not use
+        (`wait_for_expiry`). Both write before they look, so one of the two sees the other.
+Rule 4. Notes of deleted folders are kept: cuts up to that step that use the folder cannot be read, even if a new table is
+        written there later. An interrupted expiry is finished by the next one; for folders that were being deleted it
+        need not re-read the ledger: a run that needs one of these paths is blocked until this is finished.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from changefeed.sinks import sink
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """What came of it.
+    """The result of an expiry.
 
     Attributes:
         deleted: the paths that are gone now, or would be, below the sink's path.
@@ -51,7 +51,7 @@ class Expiry:
 
 
 def expire(definition: Definition, age: timedelta, *, dry_run: bool = False) -> Expiry:
-    """Deletes the folders that only cuts older than `age` pin; `dry_run` tells what it would do.
+    """Deletes the folders that only cuts older than `age` pin; with `dry_run`, only returns what it would delete.
 
     Raises:
         ConfigError: the pipeline has done no step, or another expiry is at work.
@@ -98,7 +98,7 @@ def _pinned(latest: Latest) -> set[str]:
 
 
 def _is_gone(path: str, written: Written, known: Iterable[Gone]) -> bool:
-    """Whether what was written there is what is gone; of a path that a repair has given to the ledger nobody knows."""
+    """Whether the pipeline wrote the deleted folder; unknown for a path that a repair has assigned to the ledger."""
     return any(path == one.path and written.epoch > 0 and written.step <= one.step for one in known)
 
 

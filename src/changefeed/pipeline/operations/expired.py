@@ -1,4 +1,4 @@
-"""What expires, and what has: notes beside the ledger.
+"""Notes of expiries beside the ledger: folders that are being deleted, and folders that were.
 
     _changefeed/expiring/<name>.json   what one expiry is about to delete; a run that needs one of the folders waits
     _changefeed/expired/<name>.json    folders that are gone; cuts up to `step` that pin one cannot be read
@@ -53,7 +53,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     step: int
     paths: tuple[str, ...]
-    settled: bool = False
+    settled: bool = False  # prose: stored under this name
 
     def died(self) -> bool:
         """Whether nobody is at work on it any more."""
@@ -123,19 +123,19 @@ class Notes:
     own: str
 
     def left_behind(self) -> list[Note]:
-        """What was begun by an expiry that died.
+        """Finishes what an interrupted expiry began.
 
         Raises:
             ConfigError: one is still at work.
         """
-        found = list(self._open())
-        for note in found:
+        notes = list(self._open())
+        for note in notes:
             if not note.died():
                 raise ConfigError(
                     f"another `changefeed expire` has been at work since {note.at:%Y-%m-%d %H:%M:%S}Z (process {note.pid} "
                     f"on {note.host}): wait for it. One on another machine that died is taken over after an hour"
                 )
-        return found
+        return notes
 
     def begin(self, step: int, paths: tuple[str, ...]) -> Note:
         """Writes down what will go."""
@@ -204,22 +204,22 @@ def _files(folder: str, kind: type[_T]) -> dict[str, _T]:
     """
     above, _, below = folder.rpartition("/")
     there = folder_to_read(above)
-    found = dict[str, _T]()
+    values = dict[str, _T]()
     while True:
         names = {name for name in there.names(below) if name.endswith(".json")}
-        found = {name: one for name, one in found.items() if name in names}
-        for name in sorted(names - found.keys()):
+        values = {name: one for name, one in values.items() if name in names}
+        for name in sorted(names - values.keys()):
             data = there.read(f"{below}/{name}")
             if data is None:
-                break  # an expiry has just ended; what it knew is in another file now
+                break  # an expiry has just ended; its notes are in another file now
             try:
-                found[name] = msgspec.json.decode(data, type=kind)
+                values[name] = msgspec.json.decode(data, type=kind)
             except msgspec.DecodeError as error:
                 raise SinkError(
                     f"{folder}/{name} was damaged: {error}. Restore it from a copy of the folder"
                 ) from error
         else:
-            return found
+            return values
 
 
 def _system(url: str) -> tuple[Any, str]:

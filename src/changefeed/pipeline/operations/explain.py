@@ -1,4 +1,4 @@
-"""What a pipeline would do, before anything runs: `changefeed explain`.
+"""Explains a pipeline without running it: `changefeed explain`.
 
 The first records of the source are decoded and planned, as a run would, but nothing is written. So it shows the tables
 that a run would start with, not those whose first change comes later.
@@ -55,12 +55,12 @@ _SCHEMA = {
 
 @dataclass(frozen=True, slots=True)
 class ExplainedColumn:
-    """A column upstream, and what it becomes.
+    """A column of the upstream and its type in the sink.
 
     Attributes:
         upstream: its MySQL type.
         sink: its type in the sink.
-        lossy: what that type does not keep; None for nothing.
+        lossy: what that type does not keep; None if it keeps everything.
     """
 
     name: str
@@ -94,7 +94,7 @@ class ExplainedTable:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a run would do.
+    """The plan of a run: its guarantees, and what each table becomes.
 
     Attributes:
         pipeline: its name.
@@ -119,7 +119,7 @@ class Explanation:
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """As `changefeed explain --json` prints it."""
+        """The JSON document of `changefeed explain --json`."""
         return msgspec.json.decode(msgspec.json.encode(self))  # type: ignore[no-any-return]
 
 
@@ -148,10 +148,10 @@ def explain(definition: Definition, limit: int = 10_000) -> Explanation:
     tables = planned.tables | state.tables  # what a run has reached counts more than how the source begins
     notes = list(planned.notes)
     seen = absorbed(State(), chunks, ("", FolderSum(0, 0, "")), "", 0, quarantine=False)
-    told_by = opened.capabilities.cuts
+    cuts = opened.capabilities.cuts
     has_ends = bool(seen.resolved) or any(is_waiting(chunk, -1) for chunk in chunks)
     if behaviour.consistency == "transaction" and seen.counts.records and not has_ends:
-        what, remedy = TELLING[told_by]
+        what, remedy = TELLING[cuts]
         _, _, noun = what.partition(" ")
         notes.append(
             f"no {noun} in the first {seen.counts.records} records: with consistency `transaction` nothing is applied "
@@ -167,7 +167,7 @@ def explain(definition: Definition, limit: int = 10_000) -> Explanation:
         schema_changes=_SCHEMA[behaviour.schema_change_behavior],
         guarantee=f"{opened.title} sends at least once; "
         + ("what it sends again is applied again" if behaviour.consistency == "key" else "each change is applied once"),
-        tables=tuple(_table(definition, target, name, here) for name, here in sorted(tables.items())),
+        tables=tuple(_table(definition, target, name, table) for name, table in sorted(tables.items())),
         notes=tuple(notes),
     )
 
@@ -185,22 +185,22 @@ def _chunks(opened: Source, limit: int) -> Iterator[ChunkInfo]:
             yield chunk_info("", row)
 
 
-def _table(definition: Definition, target: TableSink, name: str, here: TableState) -> ExplainedTable:
+def _table(definition: Definition, target: TableSink, name: str, state: TableState) -> ExplainedTable:
     columns = []
-    for column in here.table.columns:
+    for column in state.table.columns:
         downstream = target.types.sink_type(column.type)
         columns.append(ExplainedColumn(column.name, str(column.type), downstream.sql, downstream.lossy))
-    keyed = "merge by key" if here.table.keys else "append only: no handle key"
-    if not here.table.keys and definition.pipeline.keyless == "refuse":
+    keyed = "merge by key" if state.table.keys else "append only: no handle key"
+    if not state.table.keys and definition.pipeline.keyless == "refuse":
         keyed = "refused: no handle key"
-    slower, mode = target.fallback(here.path), target.write_mode(here.path) if here.table.keys else ""
+    slower, mode = target.fallback(state.path), target.write_mode(state.path) if state.table.keys else ""
     apply = f"{keyed} in SQL ({slower})" if slower else keyed
     return ExplainedTable(
         table=name,
-        path=target.location(here.path),
-        keys=here.table.keys,
+        path=target.location(state.path),
+        keys=state.table.keys,
         apply=f"{apply}, {mode}" if mode not in ("", "copy-on-write") else apply,
         write_mode=mode or None,
-        types_from="DDL" if here.declared else "rows",
+        types_from="DDL" if state.declared else "rows",
         columns=tuple(columns),
     )

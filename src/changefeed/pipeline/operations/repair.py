@@ -2,11 +2,11 @@
 
 Rule 1. A repair takes the next epoch, as a run does, so a run that is going on stops.
 Rule 2. One table: its rows become those of the ledger's version (`restore`), stay as they are (`accept`), or are read again
-from the source up to the barrier (`rebuild`). The repair's commit carries a write id of its own, by which the guard knows
-that the table is again what the ledger says. A step that was begun is then finished as ever.
+from the source up to the barrier (`rebuild`). The repair's commit has a write id of its own, which shows the guard that the table
+is as in the ledger again. A begun step is finished afterwards, as usual.
 Rule 3. All tables: the ledger's state becomes that of a pipeline that has read nothing, which may replace whatever it wrote
 before. The next run reads the source from its beginning.
-Rule 4. A table is not rebuilt from a source that has lost records: as many row changes as the ledger says must be there.
+Rule 4. A table is not rebuilt from a source that has lost records: it must have as many row changes as the ledger has counted.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _NOTE = "changefeed repair"
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """What a repair did: the tables, by `database.table`, and whether the next run reads the source from its beginning."""
+    """The result of a repair: the tables, by `database.table`, and whether the next run reads the source from its beginning."""
 
     tables: tuple[str, ...]
     starts_over: bool
 
 
 def repair(definition: Definition, spark: SparkSession, tables: Sequence[str], how: How) -> Repaired:
-    """Makes tables what the ledger says, or the ledger what the tables are.
+    """Changes tables to match the ledger, or the ledger to match the tables.
 
     Args:
         definition: the pipeline.
@@ -102,16 +102,16 @@ def _restore(flow: Flow, table: TableState) -> None:
 
 def _accept(flow: Flow, table: TableState) -> None:
     sink = flow.executor.sink
-    at, found = sink.location(table.path), sink.snapshot(table.path)
-    if found is None:
+    at, snapshot = sink.location(table.path), sink.snapshot(table.path)
+    if snapshot is None:
         raise ConfigError(f"{at}: there is no table to accept: rebuild it")
     wanted = [*(column.name for column in table.table.columns), *sink.metadata_columns]
-    if sorted(found.columns) != sorted(wanted):
+    if sorted(snapshot.columns) != sorted(wanted):
         raise ConfigError(
-            f"{at}: the table has the columns {', '.join(found.columns)}, upstream it has {', '.join(wanted)}: restore or "
+            f"{at}: the table has the columns {', '.join(snapshot.columns)}, upstream it has {', '.join(wanted)}: restore or "
             "rebuild it"
         )
-    if damaged := sink.damaged_files(table.path, found.version):
+    if damaged := sink.damaged_files(table.path, snapshot.version):
         raise ConfigError(f"{at}: {len(damaged)} data files are gone or damaged, the first {damaged[0]}: rebuild it")
     _apply(flow, Touch(path=table.path, number=REPAIRED, table=table.table))
 
@@ -135,8 +135,8 @@ def _rebuild(flow: Flow, spark: SparkSession, tables: Sequence[str]) -> None:
                 "all tables from it"
             )
         for name in tables:
-            source, here = f"{folder}/{built.tables[name].path}", state.tables[name]
-            _apply(flow, Import(path=here.path, number=REPAIRED, table=here.table, source=source))
+            source, target = f"{folder}/{built.tables[name].path}", state.tables[name]
+            _apply(flow, Import(path=target.path, number=REPAIRED, table=target.table, source=source))
     finally:
         _delete(spark, folder)
 
@@ -149,5 +149,5 @@ def _delete(spark: SparkSession, folder: str) -> None:
 def _written_by(flow: Flow) -> list[str]:
     """The paths in the sink where a pipeline of this name has written a table, under whatever ledger."""
     mine, sink = f"changefeed:{flow.ledger.pipeline}:", flow.executor.sink
-    found = ((path, sink.snapshot(path)) for path in sink.tables())
-    return [path for path, table in found if table and any(owner.startswith(mine) for owner in table.owners)]
+    snapshots = ((path, sink.snapshot(path)) for path in sink.tables())
+    return [path for path, table in snapshots if table and any(owner.startswith(mine) for owner in table.owners)]

@@ -1,4 +1,4 @@
-"""Replay: dead letters decoded again, with the protocol options of today, and what they hold applied.
+"""Replay: decodes dead letters again with the current options of the protocol, and applies their changes.
 
 Theory of operation:
 
@@ -7,7 +7,7 @@ the record were read when the record was, and are left out.
 Rule 2. A table in quarantine waits where it was held, so everything above that is applied, in order. It is released
 when none of its letters is left.
 Rule 3. Other tables went on without the letters. What lies at or below the barrier comes too late for them: it could
-overwrite newer rows. It counts as repeated, is not applied, and the user is told. The rest waits for the barrier.
+overwrite newer rows. It counts as repeated, is not applied, and is reported. The rest waits for the barrier.
 Rule 4. One row of the ledger takes the changes, the counts, the releases and the letters' positions. Killed before it,
 nothing has happened; after it, the next replay marks those letters before it looks for others.
 Rule 5. A letter of a record that has not been passed (policy `stop`) is not replayed: the next run reads the record.
@@ -46,8 +46,8 @@ _AT_ONCE = 1000  # records decoded at a time
 
 
 @dataclass(slots=True)
-class Found:
-    """What the letters hold, decoded with the options of today.
+class Outcome:
+    """The content of dead letters, decoded with the current options.
 
     Attributes:
         letters: positions of those that can be decoded now.
@@ -72,7 +72,7 @@ class Found:
     chunks: list[pa.RecordBatch] = field(default_factory=list, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """As `changefeed dlq replay --json` prints it."""
+        """The JSON document of `changefeed dlq replay --json`."""
         return {
             "replayed": self.letters,
             "rows": self.rows,
@@ -86,13 +86,13 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What a replay did, and the state it reached."""
+    """The result of a replay, and the state it reached."""
 
-    found: Found
+    outcome: Outcome
     state: State
 
 
-def look(definition: Definition, positions: Sequence[str] = (), state: State | None = None) -> Found:
+def look(definition: Definition, positions: Sequence[str] = (), state: State | None = None) -> Outcome:
     """Decodes the letters that wait, and changes nothing. Needs no Spark.
 
     Args:
@@ -111,17 +111,17 @@ def look(definition: Definition, positions: Sequence[str] = (), state: State | N
     waiting = [letter for letter in letters(definition) if position(letter) not in done]
     chosen = _chosen(waiting, positions)
     passed = [letter for letter in chosen if _passed(letter, state)]
-    found = Found(unread=len(chosen) - len(passed), unfinished=bool(state.replayed))
+    outcome = Outcome(unread=len(chosen) - len(passed), unfinished=bool(state.replayed))
     read = Reader(definition.source.protocol.name, definition.source.protocol.options)
-    late = _Late(state, definition.pipeline.consistency, found)
+    late = _Late(state, definition.pipeline.consistency, outcome)
     for records, at in _records(passed):
         decoded = read(records)
-        good = _decodable(at, decoded.dead, found)
+        good = _decodable(at, decoded.dead, outcome)
         kept = late.split(_only(decoded, good))
-        found.rows += sum(len(table) for table in kept.tables)
-        found.chunks.append(read.pack(kept, records, records.slice(0, 0)))
-    found.released = _released(definition, waiting, state, set(found.letters))
-    return found
+        outcome.rows += sum(len(table) for table in kept.tables)
+        outcome.chunks.append(read.pack(kept, records, records.slice(0, 0)))
+    outcome.released = _released(definition, waiting, state, set(outcome.letters))
+    return outcome
 
 
 def replay(definition: Definition, spark: SparkSession, positions: Sequence[str] = ()) -> Replayed:
@@ -145,22 +145,22 @@ def replay(definition: Definition, spark: SparkSession, positions: Sequence[str]
         flow.recover()
         if flow.ledger.state.replayed:
             flow.letters.mark(flow.ledger.state.replayed)
-        found = look(definition, positions, flow.ledger.state)
-        if found.letters or found.released or found.unfinished:
-            flow.ledger.finish(_taken(flow, spark, found))
-        if found.letters:
-            flow.letters.mark(found.letters)
+        outcome = look(definition, positions, flow.ledger.state)
+        if outcome.letters or outcome.released or outcome.unfinished:
+            flow.ledger.finish(_taken(flow, spark, outcome))
+        if outcome.letters:
+            flow.letters.mark(outcome.letters)
         state = replace(flow.ledger.state, replayed=())
         if state.source is not None and (state != flow.ledger.state or any(h.released for h in state.held.values())):
             flow.step(state, source(definition.source).partitions(state.source))
-    return Replayed(found, flow.ledger.state)
+    return Replayed(outcome, flow.ledger.state)
 
 
-def _taken(flow: Flow, spark: SparkSession, found: Found) -> State:
+def _taken(flow: Flow, spark: SparkSession, outcome: Outcome) -> State:
     """The state that has the letters' changes, none of them applied yet."""
-    state, after, late = flow.ledger.state, flow.ledger.state, sum(found.late.values())
-    if any(chunks.num_rows for chunks in found.chunks):
-        chunks = spark.createDataFrame(pa.Table.from_batches(found.chunks, CHUNKS))
+    state, after, late = flow.ledger.state, flow.ledger.state, sum(outcome.late.values())
+    if any(chunks.num_rows for chunks in outcome.chunks):
+        chunks = spark.createDataFrame(pa.Table.from_batches(outcome.chunks, CHUNKS))
         failpoint("stage.before")
         folder, total = flow.pending.stage(chunks, flow.ledger.epoch)
         failpoint("stage.after")
@@ -168,11 +168,11 @@ def _taken(flow: Flow, spark: SparkSession, found: Found) -> State:
         after = absorbed(state, fresh, (folder, total), state.source or "", 0, quarantine=False)
     counts = after.counts
     counts = replace(
-        counts, rows=counts.rows + late, repeated=counts.repeated + late, dead=counts.dead - len(found.letters)
+        counts, rows=counts.rows + late, repeated=counts.repeated + late, dead=counts.dead - len(outcome.letters)
     )
-    held = {name: replace(h, released=h.released or name in found.released) for name, h in after.held.items()}
+    held = {name: replace(h, released=h.released or name in outcome.released) for name, h in after.held.items()}
     return replace(
-        after, source=state.source, waiting=state.waiting, counts=counts, held=held, replayed=tuple(found.letters)
+        after, source=state.source, waiting=state.waiting, counts=counts, held=held, replayed=tuple(outcome.letters)
     )
 
 
@@ -193,8 +193,8 @@ def _chosen(waiting: list[dict[str, Any]], positions: Sequence[str]) -> list[dic
 
 
 def _at(letter: dict[str, Any], place: Place) -> bool:
-    here = (letter["topic"], letter["partition"], letter["offset"])
-    return here == (place.topic, place.partition, place.offset) and place.index in (None, letter["index"])
+    record = (letter["topic"], letter["partition"], letter["offset"])
+    return record == (place.topic, place.partition, place.offset) and place.index in (None, letter["index"])
 
 
 _Record = tuple[str, int, int]
@@ -214,8 +214,8 @@ def _records(passed: list[dict[str, Any]]) -> Iterator[tuple[pa.RecordBatch, dic
         yield record_batch(bodies[p] for p in some), {p: messages[p] for p in some}
 
 
-def _decodable(at: dict[_Record, list[int | None]], dead: list[DeadLetter], found: Found) -> set[Place]:
-    """The letters that nothing of what is still dead belongs to; notes both kinds in `found`."""
+def _decodable(at: dict[_Record, list[int | None]], dead: list[DeadLetter], outcome: Outcome) -> set[Place]:
+    """The letters that nothing of what is still dead belongs to; notes both kinds in `outcome`."""
     still: dict[_Record, list[DeadLetter]] = {}
     for letter in dead:
         still.setdefault((letter.place.topic, letter.place.partition, letter.place.offset), []).append(letter)
@@ -225,15 +225,15 @@ def _decodable(at: dict[_Record, list[int | None]], dead: list[DeadLetter], foun
         for index in indexes:
             own = [letter for i, letter in failed.items() if None in (i, index) or i == index]
             if own:
-                found.dead.append(own[0])
+                outcome.dead.append(own[0])
             else:
                 good.add(Place(*record, index))
-    found.letters.extend(sorted(map(str, good)))
+    outcome.letters.extend(sorted(map(str, good)))
     return good
 
 
 def _only(decoded: Decoded, letters: set[Place]) -> Decoded:
-    """What comes from these letters."""
+    """The decoded content of these dead letters."""
 
     def belongs(topic: str, partition: int, offset: int, index: int | None) -> bool:
         return Place(topic, partition, offset, index) in letters or Place(topic, partition, offset) in letters
@@ -252,14 +252,14 @@ _NOTHING_PASSES = 2**64 - 1
 
 @dataclass(slots=True)
 class _Late:
-    """Tells what comes too late for its table, and notes it."""
+    """Counts changes that come too late for their table, for the report."""
 
     state: State
     consistency: str
-    found: Found
+    outcome: Outcome
 
     def split(self, decoded: Decoded) -> Decoded:
-        """What does not."""
+        """The changes that are not too late."""
         tables = [self._rows(table) for table in decoded.tables]
         return Decoded([t for t in tables if len(t)], [e for e in decoded.control if self._in_time(e)])
 
@@ -277,7 +277,7 @@ class _Late:
         above = pc.fill_null(pc.greater(table.rows.column("commit_ts"), pa.scalar(floor, pa.uint64())), False)
         kept = TableBatch(table.shape, table.rows.filter(above))
         if len(kept) < len(table):
-            self.found.late[name] = self.found.late.get(name, 0) + len(table) - len(kept)
+            self.outcome.late[name] = self.outcome.late.get(name, 0) + len(table) - len(kept)
         return kept
 
     def _in_time(self, event: Control) -> bool:
@@ -286,7 +286,7 @@ class _Late:
         floor = self._floor(f"{event.database}.{event.table}")
         if floor is None or (event.commit_ts is not None and event.commit_ts > floor):
             return True
-        self.found.late_schema_changes += 1
+        self.outcome.late_schema_changes += 1
         return False
 
 

@@ -1,4 +1,4 @@
-"""What a pipeline has done so far, read from its ledger: `changefeed status`."""
+"""The progress of a pipeline, read from its ledger: `changefeed status`."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class PublishedCut:
     tables: dict[str, int]
 
     def to_dict(self) -> dict[str, Any]:
-        """As `changefeed status --json` prints it."""
+        """The JSON document of `changefeed status --json`."""
         return {"commit_ts": self.commit_ts, **({"name": self.name} if self.name else {}), "tables": self.tables}
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How far a pipeline is.
+    """The state of a pipeline: its positions, its cuts and what waits.
 
     Attributes:
         pipeline: its name.
@@ -68,7 +68,7 @@ class Status:
         return self.cuts[-1] if self.cuts else None
 
     def to_dict(self) -> dict[str, Any]:
-        """As `changefeed status --json` prints it; `older_cuts` is there only if true."""
+        """The JSON document of `changefeed status --json`; `older_cuts` only if true."""
         return {
             "pipeline": self.pipeline,
             "epoch": self.epoch,

@@ -63,8 +63,8 @@ def transcode(spark: SparkSession, logs: Sequence[Path], source: Language, targe
         unfinished.replace(out)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-    found: Dead = letters.value
-    return found
+    total: Dead = letters.value
+    return total
 
 
 def _records(spark: SparkSession, logs: Sequence[Path]) -> DataFrame:

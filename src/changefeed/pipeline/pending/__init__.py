@@ -1,1 +1,1 @@
-"""The pending store: decoded changes that wait, and the reading of them."""
+"""The pending store: decoded changes that are not applied yet."""

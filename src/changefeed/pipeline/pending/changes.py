@@ -1,4 +1,4 @@
-"""The changes that a write applies: from the pending store to typed rows, the last one of each key."""
+"""The changes of a write: read from the pending store, typed, and reduced to the last change of each key."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How changes become rows of the sink's tables.
+    """Options for turning changes into rows of the sink's tables.
 
     Attributes:
         irregular: the sink's policy for values that a column cannot hold: `null`, `fail` or `keep`.
-        inserts: of a table without a key, inserts alone.
+        inserts: apply only the inserts of a table without a key.
         redefinition: conversion of the values to the types that DDL declares.
     """
 
@@ -45,9 +45,9 @@ class SparkChanges:
     """The changes of one write as a DataFrame; see `sinks.base.Changes`.
 
     Attributes:
-        least, rows: how many rows the pending store has for the write, as far as its chunks' plain columns tell.
-        bytes: of the payloads of its chunks.
-        tally: how many were read.
+        least, rows: minimum and maximum number of rows for the write, from the plain columns of its chunks.
+        bytes: size of its chunks' payloads.
+        tally: counts the rows that are read.
     """
 
     store: PendingStore
@@ -63,7 +63,7 @@ class SparkChanges:
 
     @classmethod
     def of(cls, store: PendingStore, plan: Plan, selection: Selection, table: Table, options: Options) -> SparkChanges:
-        """The changes that a selection of a plan names, for a table."""
+        """The changes of a plan's selection, for a table."""
         folders = selection.folders or plan.folders
         chunks = store.index(folders, plan.sums)
         least, most = rows_between(chunks, selection.name, Window(selection.after, selection.through))
@@ -78,12 +78,12 @@ class SparkChanges:
 
     @property
     def read(self) -> int:
-        """How many row changes the write has read."""
+        """Number of row changes that the write has read."""
         return self.tally.rows
 
     @property
     def chunked(self) -> Chunked | None:
-        """See `Changes`; rows of a table without a key that were sent again are counted by Spark alone."""
+        """See `Changes`; rows of a table without a key that were sent again are counted only by Spark."""
         if self.resent and not self.table.keys:
             return None
         chosen, options = self.selection, self.options
@@ -93,10 +93,10 @@ class SparkChanges:
         )  # fmt: skip
         last_reading = not self.table.keys and chosen.reads != NO_READS
         path = self.store.path
-        here = (
+        chunk_rows = (
             tuple(f"{path}/{folder}" for folder in self.folders) if "://" not in path and ":" not in path[:6] else None
         )
-        return Chunked(self.folders, self._chunks, chosen.source, reading, last_reading, self.bytes, here)
+        return Chunked(self.folders, self._chunks, chosen.source, reading, last_reading, self.bytes, chunk_rows)
 
     def _chunks(self, spark: SparkSession) -> DataFrame:
         return self.store.read(self.folders, spark)
@@ -107,7 +107,7 @@ class SparkChanges:
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """See `Changes`."""
-        # chunks -> typed changes of this table -> the last one of every key
+        # chunks -> typed changes of this table -> the last change of every key
         chosen, options = self.selection, self.options
         chunks = self.store.table(spark, self.folders, chosen.source, chosen.after, chosen.through)
         typed = changes(

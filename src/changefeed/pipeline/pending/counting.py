@@ -1,7 +1,7 @@
-"""Counts rows of the pending store that lie in windows: where everything that was read has gone.
+"""Counts rows of the pending store in windows of commit_ts, to account for every row that was read.
 
-Chunks that lie wholly in a window, or wholly outside, are counted by their plain columns. Those across a bound are counted
-row by row, all of them in one Spark job.
+Chunks that are wholly inside or outside a window are counted by their plain columns. Chunks that span a bound are counted row
+by row, all of them in one Spark job.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from changefeed.pipeline.contracts import Pending
     from changefeed.pipeline.pending.store import PendingStore
 
-# Of a chunk, the windows in which its rows count; they do not overlap.
+# The windows of a chunk in which its rows count; they do not overlap.
 Windows = Callable[[ChunkInfo], Iterable[Window]]
-# (folder, database, table) -> the windows in which rows of chunks that lie across a bound are to be counted, by name
+# (folder, database, table) -> the windows in which rows of chunks that span a bound are to be counted, by name
 Across = Mapping[tuple[str, str | None, str | None], Iterable[tuple[str, Window]]]
 
 
 def rows_within(store: Pending, chunks: Iterable[ChunkInfo], **windows: Windows) -> dict[str, int]:
-    """How many rows of the chunks lie in windows, for each name that is given."""
+    """Number of rows of the chunks in their windows, for each name."""
     totals = Counter[str](dict.fromkeys(windows, 0))
     # chunks of one table and folder share their windows
     across: dict[tuple[str, str | None, str | None], dict[tuple[str, Window], None]] = {}
@@ -47,7 +47,7 @@ def rows_within(store: Pending, chunks: Iterable[ChunkInfo], **windows: Windows)
 
 
 def rows_between(chunks: Iterable[ChunkInfo], name: str, window: Window) -> tuple[int, int]:
-    """The least and the most rows of a table that its chunks may have in a window; equal where no chunk lies across."""
+    """Minimum and maximum number of rows of a table in a window; equal if no chunk spans a bound."""
     least = most = 0
     for chunk in chunks:
         if chunk.kind == "rows" and chunk.name == name:
@@ -58,10 +58,10 @@ def rows_between(chunks: Iterable[ChunkInfo], name: str, window: Window) -> tupl
 
 
 def check_counts(counts: Counts, pending: int) -> None:
-    """Holds the ledger's counts against the rows that are still in the pending store.
+    """Checks the ledger's counts against the rows that are still in the pending store.
 
     Raises:
-        SinkError: some rows are neither applied, nor repeated, nor pending, or are so twice.
+        SinkError: some rows are neither applied, repeated nor pending, or are counted twice.
     """
     if counts.pending != pending:
         raise SinkError(
@@ -73,7 +73,7 @@ def check_counts(counts: Counts, pending: int) -> None:
 
 
 def _place(low: int | None, high: int | None, window: Window) -> tuple[bool, bool]:
-    """Whether all of the rows from `low` to `high` lie in the window, and whether none does."""
+    """Whether all rows from `low` to `high` are in the window, and whether none is."""
     after, upto = window.after, window.upto
     if low is None or high is None:  # rows without commit_ts are pending or applied together with their chunk
         return True, False
@@ -82,7 +82,7 @@ def _place(low: int | None, high: int | None, window: Window) -> tuple[bool, boo
 
 
 def across_in_spark(store: PendingStore, wanted: Across) -> Counter[str]:
-    """Counts rows of chunks that lie across a bound, in one Spark job."""
+    """Counts rows of chunks that span a bound, in one Spark job."""
     from pyspark.sql import functions as F
 
     bounds = {b for windows in wanted.values() for _, w in windows for b in (w.after, w.upto) if b is not None}
@@ -92,11 +92,11 @@ def across_in_spark(store: PendingStore, wanted: Across) -> Counter[str]:
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            found = Counter[str]()
+            counts = Counter[str]()
             for row in batch.to_pylist():
                 for name, rows in count_across(row, wanted.get((row["folder"], row["database"], row["table"]), ())):
-                    found[name] += rows
-            yield pa.RecordBatch.from_pydict({"name": list(found), "rows": list(found.values())}, _COUNTED)
+                    counts[name] += rows
+            yield pa.RecordBatch.from_pydict({"name": list(counts), "rows": list(counts.values())}, _COUNTED)
 
     folder = F.element_at(F.split(F.col("_metadata.file_path"), "/"), -2).alias("folder")
     chunks = store.read(sorted({folder for folder, _, _ in wanted})).where((F.col("kind") == "rows") & crosses)
@@ -109,7 +109,7 @@ _COUNTED = pa.schema([("name", pa.string()), ("rows", pa.int64())])
 
 
 def count_across(row: Mapping[str, Any], windows: Iterable[tuple[str, Window]]) -> Iterator[tuple[str, int]]:
-    """The rows that a chunk has in those windows of which it lies across a bound."""
+    """Number of rows of a chunk in those windows of which it spans a bound."""
     crossed = [(n, w) for n, w in windows if _place(row["min_commit_ts"], row["max_commit_ts"], w) == (False, False)]
     if crossed:
         table = unpack(row["payload"])

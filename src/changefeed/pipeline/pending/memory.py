@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class MemoryPending:
-    """Folder -> its chunks, as Arrow batches. Runs of one pipeline share it."""
+    """Folder -> its chunks, as Arrow batches; shared by the runs of one pipeline."""
 
     folders: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
 
@@ -74,13 +74,13 @@ class MemoryPending:
 
     def across(self, wanted: Across) -> Counter[str]:
         """See `PendingStore`."""
-        found = Counter[str]()
+        counts = Counter[str]()
         for folder in {folder for folder, _, _ in wanted}:
             for row in self._rows([folder]):
                 if row["kind"] == "rows":
                     for name, rows in count_across(row, wanted.get((folder, row["database"], row["table"]), ())):
-                        found[name] += rows
-        return found
+                        counts[name] += rows
+        return counts
 
     def delete_all_but(self, folders: Iterable[str], epoch: int) -> None:
         """See `PendingStore`."""
@@ -114,7 +114,7 @@ class MemoryChanges:
 
     @property
     def chunked(self) -> None:
-        """See `Changes`: the rows are at hand."""
+        """See `Changes`: the rows are in memory."""
         return None
 
     def applied(self, read: int) -> None:
@@ -122,7 +122,7 @@ class MemoryChanges:
         self.read = read
 
     def frame(self, spark: Any) -> Any:
-        """Not in memory."""
+        """Not available in memory."""
         raise NotImplementedError("changes in memory have no DataFrame")
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -138,7 +138,7 @@ class MemoryChanges:
         yield pa.RecordBatch.from_pylist(rows, schema(self.table))
 
     def _last(self, typed: list[Row]) -> list[Row]:
-        """One row a key: the last change, column by column where some are partial."""
+        """One row per key: the last change, column by column where images are partial."""
         keys = [f"c{i}" for i, c in enumerate(self.table.columns) if c.name in self.table.keys]
         names = {f"c{i}": c.name for i, c in enumerate(self.table.columns)}
         last: dict[Any, Row] = {}
@@ -151,7 +151,7 @@ class MemoryChanges:
         return list(last.values())
 
     def _once(self, typed: list[Row]) -> list[Row]:
-        """Each change as often as it stands in the sending that has it most often: see `resent.py`."""
+        """Each change as often as in the sending that contains it most often: see `resent.py`."""
         if not self.resent:
             return typed
         seen, kept = defaultdict[Any, Counter[int]](Counter), []
@@ -168,7 +168,7 @@ class MemoryChanges:
         return kept
 
     def _last_reading(self, typed: list[Row]) -> list[Row]:
-        """Each row that a snapshot has read once: see `stages.latest.last_reading`."""
+        """Each row that a snapshot has read, once: see `stages.latest.last_reading`."""
         if self.selection.reads == NO_READS:
             return typed
         reads = defaultdict[Any, list[Any]](list)
@@ -180,7 +180,7 @@ class MemoryChanges:
 
 
 def _merged(before: Row, change: Row, names: Mapping[str, str]) -> Row:
-    """A partial change on top of the one before it; after a delete every column is known, NULL where none is carried."""
+    """A partial change merged into the one before it; after a delete, columns that it does not contain are NULL."""
     n = len(names)
     base = dict.fromkeys(names) if before["_deleted"] else before
     known = [True] * n if before["_deleted"] or before["_has"] is None else before["_has"]
@@ -194,7 +194,7 @@ def _merged(before: Row, change: Row, names: Mapping[str, str]) -> Row:
 
 
 def _order(change: Row) -> tuple[Any, ...]:
-    """As `stages.latest` orders changes."""
+    """The sort key of `stages.latest`."""
     place = (change["_topic"], change["_partition"], change["_offset"], change["_index"] or 0, change["_half"])
     if change["_ts"] is None:
         return (-1, False, 0, *place)

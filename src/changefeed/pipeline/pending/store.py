@@ -1,11 +1,11 @@
-"""The pending store: decoded changes on disk until a barrier covers them.
+"""The pending store: decoded changes on disk, until a barrier covers them.
 
 Every batch is decoded into one folder of Parquet files below `_changefeed/pending/` before anything else happens, so a
 step can be repeated without the source, and a transaction of any size waits on disk, not in memory.
 
-Rule 1. A folder is written once, by one run, whose epoch its name begins with. The ledger names those that count.
-Rule 2. What a folder holds is summed when it is written. State and plan carry the sums, and a folder is compared with its
-sum before it is read: files that are missing or damaged do not pass for no changes.
+Rule 1. A folder is written once, by one run; its name begins with that run's epoch. The ledger names the valid folders.
+Rule 2. The checksum of a folder is computed when it is written, and is stored in state and plan. It is compared before the folder
+is read: missing or damaged files are not taken for missing changes.
 Rule 3. A run deletes folders of its own epoch and of earlier ones, which are fenced; never one of a newer run.
 """
 
@@ -96,7 +96,7 @@ class PendingStore:
         return folder, total
 
     def sum(self, folder: str) -> FolderSum:
-        """What a folder holds, read file by file."""
+        """The checksum of a folder, computed file by file."""
         jvm: Any = self.spark._jvm
         root, files = file_system(self.spark, f"{self.path}/{folder}")
         there = (
@@ -127,14 +127,14 @@ class PendingStore:
         for folder in folders:
             wanted = sums[folder]
             try:
-                found = self.sum(folder)
+                now = self.sum(folder)
             except Py4JJavaError as error:
                 raise self._damaged(folder, first_line(error)) from error
-            if found != wanted:
+            if now != wanted:
                 raise self._damaged(
                     folder,
-                    f"it has {found.files} files of {found.bytes:,} bytes, {wanted.files} of {wanted.bytes:,} bytes were written"
-                    if (found.files, found.bytes) != (wanted.files, wanted.bytes)
+                    f"it has {now.files} files of {now.bytes:,} bytes, {wanted.files} of {wanted.bytes:,} bytes were written"
+                    if (now.files, now.bytes) != (wanted.files, wanted.bytes)
                     else "the contents of its files have changed",
                 )
 
@@ -152,7 +152,7 @@ class PendingStore:
         Raises:
             SinkError: files are missing, or have been changed.
         """
-        found: list[ChunkInfo] = []
+        infos: list[ChunkInfo] = []
         for folder in folders:
             if folder not in self._indexes:
                 self.check([folder] if folder not in self._staged else [], sums)
@@ -162,8 +162,8 @@ class PendingStore:
                     "CASE WHEN kind NOT IN ('rows', 'dead', 'waiting') THEN payload END AS payload", "length(payload) AS bytes",
                 )  # fmt: skip
                 self._indexes[folder] = [chunk_info(folder, row, row["bytes"] or 0) for row in rows.collect()]
-            found.extend(self._indexes[folder])
-        return found
+            infos.extend(self._indexes[folder])
+        return infos
 
     def read(self, folders: Iterable[str], spark: SparkSession | None = None) -> DataFrame:
         """The chunks of the folders, in the store's session or another one."""
@@ -181,12 +181,12 @@ class PendingStore:
         """The rows chunks of one table that may hold changes in (after, upto]."""
         from pyspark.sql import functions as F
 
-        found = self.read(folders, spark).where(
+        chunks_read = self.read(folders, spark).where(
             (F.col("kind") == "rows") & (F.col("database") == name[0]) & (F.col("table") == name[1])
         )
         if after is not None:
-            found = found.where(F.col("max_commit_ts") > after)
-        return found if upto is None else found.where(F.col("min_commit_ts") <= upto)
+            chunks_read = chunks_read.where(F.col("max_commit_ts") > after)
+        return chunks_read if upto is None else chunks_read.where(F.col("min_commit_ts") <= upto)
 
     def across(self, wanted: Across) -> Counter[str]:
         """Counts rows of chunks that lie across a bound, see `counting.py`."""
@@ -214,15 +214,15 @@ class PendingStore:
 
 def chunk_info(folder: str, row: Any, payload_bytes: int = 0) -> ChunkInfo:
     """A chunk's plain columns and what planning needs of its payload; `row` has the columns of `frames.chunks` by name."""
-    said: dict[str, Any] = {"bytes": payload_bytes}
+    columns: dict[str, Any] = {"bytes": payload_bytes}
     match row["kind"]:
         case "schema":
-            said["event"] = schema_from_dict(json.loads(row["payload"]))
+            columns["event"] = schema_from_dict(json.loads(row["payload"]))
         case "resolved":
-            said["mark"] = json.loads(row["payload"])["name"]
+            columns["mark"] = json.loads(row["payload"])["name"]
         case "transactions":
-            said["transactions"] = unpack_records(row["payload"])
+            columns["transactions"] = unpack_records(row["payload"])
     return ChunkInfo(
         folder, row["kind"], row["database"], row["table"], row["shape"], row["rows"], row["min_commit_ts"],
-        row["max_commit_ts"], row["topic"], row["partition"], row["first_offset"], row["last_offset"], **said,
+        row["max_commit_ts"], row["topic"], row["partition"], row["first_offset"], row["last_offset"], **columns,
     )  # fmt: skip

@@ -1,1 +1,1 @@
-"""Which writes bring the tables from one state to the next."""
+"""Plans the writes that bring the tables from one state to the next."""

@@ -1,4 +1,4 @@
-"""The writes of a step, as values: planned by `plan.py`, kept in the ledger, carried out by `executor.py`."""
+"""The writes of a step, as values: planned by `plan.py`, stored in the ledger, carried out by `executor.py`."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """The changes of an upstream table with after < commit_ts <= through, in the pending store.
 
     Attributes:
-        source: database and table, as the rows name them.
-        folders: of the pending store; empty for all that the step reads.
+        source: database and table, as named in the rows.
+        folders: folders of the pending store; empty for all folders of the step.
         partial: some row images lack columns.
         declared: the table's types come from DDL.
-        reads: the commit_ts at which a snapshot's rows may lie, see `stages.changes`; for a table without a key.
+        reads: the commit_ts that rows of a snapshot may have, see `stages.changes`; for a table without a key.
     """
 
     source: tuple[str, str]
@@ -55,16 +55,16 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def path(self) -> str:
-        """Of the table, below the sink's root."""
+        """Path of the table, below the sink's root."""
         return self.write.path
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """A step: the writes in their order, the folders they read, and the state after, but for the tables' new versions.
+    """A step: its writes in order, the folders they read, and the state after it, without the tables' new versions.
 
     Attributes:
-        sums: folder -> what it holds, of `folders`.
-        resent: where in them the producer has begun to send again.
+        sums: folder -> checksum, for `folders`.
+        resent: offsets in them at which the producer began to send again.
     """
 
     actions: list[Action]
@@ -76,19 +76,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_plan(plan: Plan) -> str:
-    """The plan as JSON text."""
+    """The plan as JSON."""
     return msgspec.json.encode(plan).decode()
 
 
 def read_plan(text: str) -> Plan:
-    """The plan that `write_plan` wrote."""
+    """Reads what `write_plan` wrote."""
     return msgspec.json.decode(text, type=Plan)
 
 
 def fused(actions: list[Action]) -> list[Action]:
-    """The same writes, with a `Create` that is followed by rows made one `Load`.
+    """The same writes, with each `Create` and the rows that follow it combined into one `Load`.
 
-    Nothing touches the path between the two, so the rows may come as early as the `Create`: they lie in the pending store.
+    No write touches the path between the two, so the rows can be written with the `Create`: they are in the pending store.
     """
     out: list[Action] = []
     last: dict[str, int] = {}  # path -> the newest write of `out` that reads or writes it
@@ -104,7 +104,7 @@ def fused(actions: list[Action]) -> list[Action]:
 
 
 def without(plan: Plan, excluded: Callable[[str], bool]) -> Plan:
-    """The plan without the tables, by `database.table`, that are skipped by now."""
+    """The plan without tables, by `database.table`, that are excluded by now."""
     actions = [a for a in plan.actions if not excluded(f"{a.write.table.database}.{a.write.table.name}")]
     tables = {name: table for name, table in plan.state.tables.items() if not excluded(name)}
     return msgspec.structs.replace(plan, actions=actions, state=dataclasses.replace(plan.state, tables=tables))
@@ -116,7 +116,7 @@ def touched(action: Action) -> set[str]:
 
 
 def paths_of(plan: Plan) -> set[str]:
-    """The paths that a step reads or writes, or ends with."""
+    """The paths that a step reads, writes, or has in its state."""
     return {path for action in plan.actions for path in touched(action)} | {t.path for t in plan.state.tables.values()}
 
 

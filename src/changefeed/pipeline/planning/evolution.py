@@ -1,6 +1,6 @@
-"""How a table's columns change: by DDL or by what its rows say, and what that means for the rows that are there.
+"""Changes of a table's columns by DDL and by rows, and their effect on existing rows.
 
-Names of columns are compared without regard to case; the spelling that counts is the table's.
+Column names are compared case-insensitively; the spelling of the table is kept.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from changefeed.mysql.ddl.statements import (
 )
 from changefeed.sinks.base import Constant, Converted, Expression, Null, Texts, TypeMap
 
-# Types whose bare name says that rows do not tell the rest: what DDL told of them stays.
+# Types of which rows contain only the bare name: the details come from DDL, and are kept.
 _BARE = frozenset({"decimal", "bit", "enum", "set"})
 
 
-# What rows say.
+# Columns from rows.
 
 
-def learn(here: Table | None, shapes: Iterable[TableShape], *, declared: bool) -> Table:
-    """The table that holds rows of these shapes.
+def inferred(table: Table | None, shapes: Iterable[TableShape], *, declared: bool) -> Table:
+    """The table for rows of these shapes.
 
-    A declared table keeps the types that its DDL gave; a learned one widens. Either gains the columns it lacks.
+    A declared table keeps the types of its DDL; an inferred one widens. Missing columns are added to either.
     """
-    columns: dict[str, Column] = {c.name.lower(): c for c in here.columns} if here else {}
-    keys = here.keys if here else ()
-    database, name = (here.database, here.name) if here else ("", "")
+    columns: dict[str, Column] = {c.name.lower(): c for c in table.columns} if table else {}
+    keys = table.keys if table else ()
+    database, name = (table.database, table.name) if table else ("", "")
     for shape in shapes:
         database, name = database or shape.database, name or shape.table
         keys = keys or shape.keys
@@ -51,15 +51,15 @@ def learn(here: Table | None, shapes: Iterable[TableShape], *, declared: bool) -
             if not declared:
                 columns[column.name.lower()] = replace(known, type=_both(known.type, column.type))
     keys = tuple(columns[key.lower()].name for key in keys)
-    found = tuple(replace(c, key=c.name in keys) for c in columns.values())
-    if here is not None:
-        return replace(here, columns=found, keys=keys)
-    return Table(database, name, found, keys)
+    columns_with_keys = tuple(replace(c, key=c.name in keys) for c in columns.values())
+    if table is not None:
+        return replace(table, columns=columns_with_keys, keys=keys)
+    return Table(database, name, columns_with_keys, keys)
 
 
-def _both(known: ColumnType, said: ColumnType) -> ColumnType:
-    bare = said.name == known.name and said.name in _BARE and said.length is None and said.members is None
-    return known if bare else widen(known, said)
+def _both(known: ColumnType, other: ColumnType) -> ColumnType:
+    bare = other.name == known.name and other.name in _BARE and other.length is None and other.members is None
+    return known if bare else widen(known, other)
 
 
 def columns_added(old: Table, new: Table) -> bool:
@@ -68,7 +68,7 @@ def columns_added(old: Table, new: Table) -> bool:
 
 
 def widened(old: Table, new: Table, types: TypeMap) -> tuple[Expression, ...] | None:
-    """The values of the new columns if rows have widened a type so that the sink's type or values change; else None.
+    """The values of the new columns, if rows have widened a type so that the sink's type or values change; otherwise None.
 
     Raises:
         SchemaError: the sink cannot convert the old values to the new type.
@@ -91,36 +91,36 @@ def widened(old: Table, new: Table, types: TypeMap) -> tuple[Expression, ...] | 
     )
 
 
-# What DDL says.
+# Columns from DDL.
 
 
-def altered(here: Table, change: AlterTable, *, declared: bool, lenient: bool) -> Altered:
-    """The table after an ALTER; with `lenient`, columns that it drops stay, and one that comes back is the one that stayed.
+def altered(table: Table, change: AlterTable, *, declared: bool, lenient: bool) -> Altered:
+    """The table after an ALTER; with `lenient`, dropped columns stay, and a column that is added again is the one that stayed.
 
-    Of a table that was learned from rows, parts that name what no row has named are skipped: its rows will tell.
+    For a table inferred from rows, parts that name unknown columns are skipped: its rows will show its columns.
 
     Raises:
-        SchemaError: a declared table has not what the change names; the message names it.
+        SchemaError: a declared table lacks what the change names; the message names it.
     """
     parts = change.changes
     if not declared:
-        parts = tuple(p for p in (_known(here, p) for p in parts) if p is not None)
+        parts = tuple(p for p in (_known(table, p) for p in parts) if p is not None)
     if lenient:
-        parts = tuple(_again(here, parts, p) for p in parts)
-    found = alter(here, replace(change, changes=parts))
+        parts = tuple(_again(table, parts, p) for p in parts)
+    after = alter(table, replace(change, changes=parts))
     if not lenient:
-        return found
-    sources = {p.source.name for p in found.rows if p.source is not None}
-    taken = {c.name.lower() for c in found.table.columns}
-    left = [c for c in here.columns if c.name not in sources and c.name.lower() not in taken]
+        return after
+    sources = {p.source.name for p in after.rows if p.source is not None}
+    taken = {c.name.lower() for c in after.table.columns}
+    left = [c for c in table.columns if c.name not in sources and c.name.lower() not in taken]
     stay = tuple(Projection(replace(c, nullable=True, key=False), c) for c in left)
-    columns = found.table.columns + tuple(p.column for p in stay)
-    return Altered(replace(found.table, columns=columns), found.rows + stay)
+    columns = after.table.columns + tuple(p.column for p in stay)
+    return Altered(replace(after.table, columns=columns), after.rows + stay)
 
 
-def _known(here: Table, part: ColumnChange) -> ColumnChange | None:
+def _known(table: Table, part: ColumnChange) -> ColumnChange | None:
     def has(name: str) -> bool:
-        return here.column(name) is not None or any(name.lower() == v.lower() for _, v in here.virtual)
+        return table.column(name) is not None or any(name.lower() == v.lower() for _, v in table.virtual)
 
     match part:
         case AddColumn(column=column) if has(column.name):
@@ -136,9 +136,9 @@ def _known(here: Table, part: ColumnChange) -> ColumnChange | None:
     return part
 
 
-def _again(here: Table, parts: tuple[ColumnChange, ...], part: ColumnChange) -> ColumnChange:
-    """A column that is added although it is there was dropped upstream and has stayed."""
-    if not isinstance(part, AddColumn) or here.column(part.column.name) is None:
+def _again(table: Table, parts: tuple[ColumnChange, ...], part: ColumnChange) -> ColumnChange:
+    """Handles a column that is added although it exists: it was dropped upstream, and has stayed."""
+    if not isinstance(part, AddColumn) or table.column(part.column.name) is None:
         return part
     name = part.column.name
     if any(isinstance(p, (DropColumn, RenameColumn, ModifyColumn)) and p.name.lower() == name.lower() for p in parts):
@@ -149,13 +149,14 @@ def _again(here: Table, parts: tuple[ColumnChange, ...], part: ColumnChange) -> 
 def rewritten(
     old: Table, change: Altered, types: TypeMap, irregular: str = "null"
 ) -> tuple[tuple[Expression, ...], Texts | None] | None:
-    """The values of the new columns, and what becomes of irregular texts, if rows that exist change; else None.
+    """The values of the new columns, and the changes of irregular texts, if existing rows change; otherwise None.
 
-    None also when only columns are added that are NULL in every row: that is no work for the rows. There are texts only
-    where `irregular` is `keep`.
+    None also if only columns are added that are NULL in every row: then no row has to be rewritten. Irregular texts exist
+    only with
+    `irregular: keep`.
 
     Raises:
-        SchemaError: what the upstream made of the rows cannot be told from the statement, or is irregular and `irregular`
+        SchemaError: the new values cannot be derived from the statement, or are irregular and `irregular`
             is `fail`.
     """
     expressions = tuple(_expression(p, types, irregular) for p in change.rows)
@@ -172,19 +173,19 @@ def rewritten(
 
 
 def _stays(p: Projection, expression: Expression, types: TypeMap) -> bool:
-    """Whether the column is as it was, or new and NULL in every row."""
+    """Whether the column is unchanged, or new and NULL in every row."""
     if p.source is None:
         return isinstance(expression, Null)
     return p.source.name == p.column.name and types.conversion(p.source.type, p.column.type) == "none"
 
 
 def irregular_defaults(change: Altered) -> list[tuple[str, str]]:
-    """The new columns in which rows that exist hold what their type cannot: name and text."""
+    """New columns whose default their type cannot hold: name and text."""
     return [(p.column.name, p.default.irregular) for p in change.rows if p.default.irregular is not None]
 
 
 def passable(change: Altered, types: TypeMap) -> Altered:
-    """The same change as far as it can be followed: NULL for what only the upstream knows, types as they were."""
+    """The same change as far as it can be applied: NULL for values only the upstream has, types unchanged."""
     rows = tuple(_passable(p, types) for p in change.rows)
     return Altered(replace(change.table, columns=tuple(p.column for p in rows)), rows)
 
@@ -217,5 +218,5 @@ def _expression(p: Projection, types: TypeMap, irregular: str) -> Expression:
 
 
 def _constant(value: Any) -> Constant:
-    """A canonical value."""
+    """A value in canonical form."""
     return Constant(value=value if isinstance(value, dict) else str(value))

@@ -1,18 +1,18 @@
-"""Planning: which writes bring all tables from one barrier to the next. No Spark, no clock: values in, values out.
+"""Plans the writes that bring all tables from one barrier to the next. No Spark and no clock: values in, values out.
 
 Theory of operation:
 
-Rule 1. Schema changes and rows are ordered by commit_ts. A table's rows up to a schema change are merged before it, the
-rest after it. Rows of other tables do not wait for it. Where commit_ts is a place in a binlog, schema changes stand right
+Rule 1. Schema changes and rows are ordered by commit_ts. A table's rows up to a schema change are merged before it, the rest
+after it; rows of other tables do not wait for it. Where commit_ts is a binlog position, schema changes have the position right
 before theirs (`stages.decode.ordered`): the rows of a snapshot come after its CREATE TABLE.
-Rule 2. A schema change is sent to every partition: it counts once, by commit_ts, names and text. Where there is no
-barrier, `by_key.py` tells which take effect.
-Rule 3. A table whose DDL was seen has the columns that the DDL says. A table that was not, or whose DDL was skipped,
-is learned from its rows, and widens when later rows need it.
-Rule 4. A table in quarantine is skipped, its DDL too. Released, it starts where it was held, not at the barrier. Those
-that trade names with one in quarantine wait with it.
+Rule 2. A schema change is sent to every partition and counts once, by commit_ts, names and text. With `consistency: key`,
+`by_key.py` decides which take effect.
+Rule 3. A table whose DDL was read has the columns of its DDL. The columns of other tables are inferred from rows, and widen
+when later rows need it.
+Rule 4. A quarantined table is skipped, with its DDL. When it is released, it starts where it was held, not at the barrier.
+Tables that swap names with it are held with it.
 
-What schema changes do to tables is in `schema_changes.py`, what rows do in `writes.py`.
+Schema changes are planned in `schema_changes.py`, rows in `writes.py`.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Planned:
     """The writes of a step, the tables and the quarantine after them, and notes for people.
 
     Attributes:
-        schema_changes: those of the step, each once.
-        unknown: tables that were not known before their last rows came.
+        schema_changes: number of schema changes in the step, each counted once.
+        unknown: tables that were not known before their last rows were read.
     """
 
     actions: list[Action]
@@ -52,7 +52,7 @@ class Planned:
     unknown: set[str]
 
     def reached(self, state: State) -> State:
-        """`state` with what the step makes of tables, quarantine and schema changes."""
+        """`state` after the step: its tables, quarantine and schema changes."""
         counts = replace(state.counts, schema_changes=state.counts.schema_changes + len(self.schema_changes))
         return replace(state, tables=self.tables, held=self.held, counts=counts)
 

@@ -1,4 +1,4 @@
-"""What a definition says about applying."""
+"""The options of a definition that planning needs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from changefeed.protocols.base import Capabilities
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How rows and schema changes are applied.
+    """Rules for applying rows and schema changes.
 
     Attributes:
         keyless: tables without a handle key: `append`, `inserts` or `refuse`.
         excluded: whether a table, by `database.table`, is skipped with its schema changes.
-        behavior: what a schema change does, as in Flink CDC; new tables are created whatever it says:
+        behavior: how a schema change is applied, as in Flink CDC; new tables are created in every case:
             `evolve`      it is applied; one that cannot be stops the pipeline
             `try_evolve`  it is applied; one that cannot be is noted, and the table follows its rows from there
             `lenient`     as `try_evolve`, and nothing is lost: drops and truncations are noted, columns dropped stay
@@ -34,7 +34,7 @@ class Rules:
 
 
 def rules_of(definition: Definition, capabilities: Capabilities) -> Rules:
-    """What the definition says about applying, for a source with these capabilities."""
+    """The rules of a definition, for a source with these capabilities."""
     behaviour = definition.pipeline
     return Rules(
         behaviour.keyless,

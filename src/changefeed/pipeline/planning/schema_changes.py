@@ -1,11 +1,11 @@
-"""Planning of schema changes: what DDL does to the tables of a step.
+"""Plans schema changes: the effect of DDL on the tables of a step.
 
-Rule 1. A table in quarantine is skipped. Those that trade names with one wait with it, from before any of it.
-Rule 2. A table that is renamed is copied to its new path; the old one stays for the cuts before. A dropped one stays too.
-Rule 3. TiDB compares names of tables without regard to case, and its DDL spells them as the user did. Rows and events
-spell them as they are: that counts.
-Rule 4. A snapshot of Debezium drops and creates each table, and its rows follow. One that has no rows at all (modes
-`no_data` and `recovery`) marks its last schema change: then tables that are there keep their rows, for no others will come.
+Rule 1. Quarantined tables are skipped. Tables that swap names with one are held with it, from before the first rename.
+Rule 2. A renamed table is copied to its new path; the old one stays for earlier cuts. So does the path of a dropped table.
+Rule 3. TiDB compares table names case-insensitively, and its DDL has the user's spelling. The spelling in rows and events is the
+right one.
+Rule 4. A snapshot of Debezium drops and creates each table, and its rows follow. A snapshot without rows (modes `no_data` and
+`recovery`) marks its last schema change: then existing tables keep their rows, because no others will come.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from changefeed.pipeline.planning.writes import Writes
 from changefeed.pipeline.state import Hold
 from changefeed.protocols.origin import LAST, snapshot_mark
 
-SKIPPED = "skipped"  # begins the note of a statement that no table downstream has anything of
+SKIPPED = "skipped"  # first word of the note on a statement without effect in the sink
 _Name = tuple[str, str]  # database and table
 
 
 @dataclass(slots=True)
 class SchemaChanges:
-    """Plans schema changes, one after the other."""
+    """Plans schema changes, one after another."""
 
     writes: Writes
     notes: list[str] = field(default_factory=list)
 
     @property
     def rules(self) -> Rules:
-        """What the definition says about applying."""
+        """The rules of the definition."""
         return self.writes.rules
 
     def apply(self, ts: int | None, events: Iterable[SchemaChange]) -> None:
-        """Plans the DDL statements of one commit_ts as the rules say."""
+        """Plans the DDL statements of one commit_ts according to the rules."""
         events = list(events)
         parsed = [(statement, event) for event in events for statement in self._parsed(event)]
         if ts is None:
@@ -68,7 +68,7 @@ class SchemaChanges:
             return []
 
     def _hold_together(self, renames: list[tuple[_Name, _Name]], ts: int) -> None:
-        """Holds the tables that are renamed to and fro with one in quarantine, from before any of it, see rule 1."""
+        """Holds tables that swap names with a quarantined one, from before the first rename: see Rule 1."""
         writes = self.writes
         groups: list[set[_Name]] = []
         for pair in renames:
@@ -103,31 +103,31 @@ class SchemaChanges:
                 self.notes.append(f"{SKIPPED}: {event.ddl}")
 
     def _without_rows(self, parsed: list[tuple[said.Statement, SchemaChange]], ts: int) -> None:
-        """Plans the DDL of a snapshot that has no rows: see rule 4."""
+        """Plans the DDL of a snapshot without rows: see Rule 4."""
         for statement, event in parsed:
             if snapshot_mark(event) is None or not isinstance(statement, said.CreateTable):
                 continue
             name = ".".join(self._spelled(statement.database, statement.table, event))
-            here = self.writes.tables.get(name)
-            if here is None:
+            table = self.writes.tables.get(name)
+            if table is None:
                 self._create(statement, event, ts)
             elif self._turn(name, ts):
-                self.writes.flush(here.table.database, here.table.name, ts)
+                self.writes.flush(table.table.database, table.table.name, ts)
                 self.notes.append(
                     f"{name} keeps its rows: the snapshot that defines it at {event.place} has none at all"
                 )
-                self.writes.learn(
-                    name, [TableShape(here.table.database, here.table.name, statement.definition.columns)]
+                self.writes.extend(
+                    name, [TableShape(table.table.database, table.table.name, statement.definition.columns)]
                 )
 
     def _turn(self, name: str, ts: int) -> bool:
-        """Whether a table's schema change is for now: not when it is held, had it before others were released, or is excluded."""
+        """Whether a schema change of a table is applied now: not if the table is held, excluded, or had it before."""
         if self.writes.is_held(name) or self.rules.excluded(name):
             return False
         return within(ts, self.writes.start(name), None)
 
     def _spelled(self, database: str, table: str, event: SchemaChange) -> _Name:
-        """The name of a table as it is, see rule 3."""
+        """The name of a table in its right spelling, see Rule 3."""
         known = self.writes.names()
         if not self.rules.restored_ddl or (database, table) in known:
             return database, table
@@ -148,7 +148,7 @@ class SchemaChanges:
         if statement.like is not None:
             model = self._spelled(*statement.like, event)
             like = None
-            if self._turn(".".join(model), ts):  # else it may have other columns by now, or none of them yet
+            if self._turn(".".join(model), ts):  # otherwise its columns may differ from those at this point
                 writes.flush(*model, ts)
                 like = writes.tables.get(".".join(model))
             if like is not None:
@@ -157,12 +157,12 @@ class SchemaChanges:
         if there and behavior == "lenient":
             writes.flush(database, table, ts)
             self.notes.append(f"not applied, `lenient` keeps the rows that are there: {event.ddl}")
-            writes.learn(name, [TableShape(database, table, definition.columns)])
+            writes.extend(name, [TableShape(database, table, definition.columns)])
             return
-        writes.flushed[name] = ts  # rows before belong to a table of this name that is gone
+        writes.flushed[name] = ts  # earlier rows belong to a dropped table of this name
         if definition.columns:
             writes.create(definition, declared=declared, at=ts)
-        else:  # like a table of which nothing is known: it is learned from its rows
+        else:  # as for an unknown table, its columns are inferred from its rows
             writes.tables.pop(name, None)
 
     def _drop(self, tables: list[_Name], event: SchemaChange, ts: int) -> None:
@@ -174,7 +174,7 @@ class SchemaChanges:
             if kept:
                 self.writes.flush(*names, ts)
             else:
-                self.writes.flushed[".".join(names)] = ts  # its rows need no merging any more
+                self.writes.flushed[".".join(names)] = ts  # its rows need not be merged any more
                 self.writes.tables.pop(".".join(names), None)
 
     def _truncate(self, database: str, table: str, event: SchemaChange, ts: int) -> None:
@@ -189,10 +189,10 @@ class SchemaChanges:
             self.writes.empty(name, ts)
 
     def _names(self, statement: said.RenameTable, event: SchemaChange) -> tuple[_Name, _Name]:
-        """The old name and the new one."""
+        """The old and the new name."""
         new = (statement.to_database, statement.to_table)
-        said_so = self.rules.restored_ddl and _same(_named(event), new)
-        return self._spelled(statement.database, statement.table, event), _named(event) if said_so else new
+        is_new_name_in_event = self.rules.restored_ddl and _same(_named(event), new)
+        return self._spelled(statement.database, statement.table, event), _named(event) if is_new_name_in_event else new
 
     def _rename(self, statement: said.RenameTable, event: SchemaChange, ts: int) -> None:
         old, new = self._names(statement, event)
@@ -213,25 +213,25 @@ class SchemaChanges:
         if not self._turn(name, ts) or self._forbidden(event):
             return
         self.writes.flush(database, table, ts)
-        here = self.writes.tables.get(name)
-        if here is None:
-            return  # never seen: its rows will tell what it has now
+        current = self.writes.tables.get(name)
+        if current is None:
+            return  # unknown table: its columns will be inferred from its rows
         lenient, irregular = self.rules.behavior == "lenient", self.rules.irregular
-        declared, types = here.declared, self.writes.sink.types
+        declared, types = current.declared, self.writes.sink.types
         try:
-            change = altered(here.table, statement, declared=declared, lenient=lenient)
+            change = altered(current.table, statement, declared=declared, lenient=lenient)
         except SchemaError as error:
             self._refuse(event, str(error), error)
-            self.writes.change(name, here.table, None, declared=False)
+            self.writes.change(name, current.table, None, declared=False)
             return
         try:
-            rewrite = rewritten(here.table, change, types, irregular)
+            rewrite = rewritten(current.table, change, types, irregular)
         except SchemaError as error:
             self._refuse(event, str(error), error)
             change, declared = passable(change, types), False
             try:
-                rewrite = rewritten(here.table, change, types, irregular)
-            except SchemaError:  # irregular, and the sink's policy is to stop
+                rewrite = rewritten(current.table, change, types, irregular)
+            except SchemaError:  # irregular, and the policy is to stop
                 self._stop(event, str(error), error)
         if irregular == "null":
             texts = irregular_defaults(change)
@@ -239,7 +239,7 @@ class SchemaChanges:
         self.writes.change(name, change.table, rewrite, declared=declared)
 
     def _forbidden(self, event: SchemaChange) -> bool:
-        """Whether the rules keep tables that are there from changing."""
+        """Whether the rules forbid changes of existing tables."""
         if self.rules.behavior == "exception":
             raise UnsupportedError(f"schema.change.behavior is `exception`, and at {event.place} came: {event.ddl}")
         if self.rules.behavior == "ignore":

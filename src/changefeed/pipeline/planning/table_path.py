@@ -1,11 +1,12 @@
-r"""Where a table lies below the sink's path: `<database>/<table>`, with names that every reader takes for a folder.
+r"""Paths of tables below the sink's path: `<database>/<table>`, with names that every reader takes for a folder.
 
-An ordinary name is its own folder. In others `~XX` stands for a byte of UTF-8, as `~2F` for `/`: a `%2F` would be taken
-for one by readers to which every path is a URL. Escaped are
+An ordinary name is used as it is. In others `~XX` stands for a byte of UTF-8, as `~2F` for `/`: `%2F` would be decoded by
+readers that take every path for a URL. These characters are escaped:
 
-    anywhere            / \ % ~ : * ? # " < > | ` ^ what URLs and file systems read as something else
-                        [ ] { } = and spaces        patterns, and folders of partitions (`day=1`)
-                        what is not printable ASCII     control characters; letters that polars asks for by their URL
+        anywhere            / \ % ~ : * ? # " < > | ` ^ special in URLs and file systems
+                                                [ ] { } = and spaces        patterns, and folders of partitions (`day=1`)
+                                                all but printable ASCII     control characters; letters that polars requests
+                                                by their URL
     at the beginning    .                           hidden files
     at the end          .                           dropped by some file systems
     in certain names    the `_` at the beginning    `_delta_log` and other folders that Delta, Spark or Hadoop have

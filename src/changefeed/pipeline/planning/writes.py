@@ -1,7 +1,7 @@
-"""The tables while a step is planned: what lies where at this point of the order, and which writes lead there.
+"""Planner state: the tables at the current point in commit order, and the writes planned so far.
 
-Whoever plans moves through the schema changes in their order and flushes a table's rows before it touches the table;
-every write sees the columns that the table has there.
+The planner processes schema changes in commit order. Before it alters a table it flushes that table's pending rows, so that
+every write has the columns that the table has at that point.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from changefeed.model.definition import Table
 from changefeed.model.table import TableShape
 from changefeed.pipeline.pending.store import ChunkInfo
 from changefeed.pipeline.planning.actions import Action, PlannedWrite, Selection
-from changefeed.pipeline.planning.evolution import columns_added, learn, widened
+from changefeed.pipeline.planning.evolution import columns_added, inferred, widened
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.table_path import table_path
 from changefeed.pipeline.state import Hold, TableState
@@ -35,12 +35,12 @@ class Writes:
     """The tables of a step in (after, upto], and the writes planned so far.
 
     Attributes:
-        sink: its types, and the names of columns that it refuses.
-        table_frontier: how far each table goes, where there is no barrier.
-        again: rows at `after` itself are taken in too, of tables with keys, and of tables that are not known.
-        flushed: up to where a table's rows are in the writes planned, or no longer matter.
+        sink: its types, and the column names that it refuses.
+        table_frontier: the frontier of each table, with `consistency: key`.
+        again: rows at `after` itself are applied, too: of tables with keys, and of unknown tables.
+        flushed: table -> commit_ts up to which its rows are in the planned writes, or no longer matter.
         unknown: tables that were not known before their last rows came.
-        made: `database.table` -> commit_ts of the schema change that made or emptied it in this step; None where its rows did.
+        made: `database.table` -> commit_ts of the schema change that created or emptied it in this step; None if its rows did.
     """
 
     tables: dict[str, TableState]
@@ -59,22 +59,22 @@ class Writes:
     numbers: Counter[str] = field(default_factory=Counter)
 
     def is_held(self, name: str) -> bool:
-        """Whether the table is in quarantine and stays there."""
+        """Whether the table is held and stays held."""
         return name in self.held and not self.held[name].released
 
     def start(self, name: str) -> int | None:
-        """From where a table's changes are for this step: the barrier, or where it was held."""
+        """The commit_ts after which a table's changes belong to this step: the barrier, or where the table was held."""
         return self.held[name].after if name in self.held else self.after
 
     def _first(self, name: str) -> int | None:
-        """From where a table's rows are for this step."""
+        """The commit_ts after which a table's rows belong to this step."""
         after, known = self.start(name), self.tables.get(name)
         if self.again and after is not None and after == self.after and (known is None or known.table.keys):
             return after - 1
         return after
 
     def _reads(self, name: str) -> int | None:
-        """Where rows that a snapshot has read may lie: those of a table that holds them already would double it."""
+        """The commit_ts that rows of a snapshot may have: a table that has them already must not get them twice."""
         if self.tables[name].table.keys:
             return None
         if name in self.made:
@@ -93,12 +93,12 @@ class Writes:
         return known | {(database, table) for database, _, table in held}
 
     def flush_all(self) -> None:
-        """Plans all rows that are left."""
+        """Plans all remaining rows."""
         for chunks in list(self.chunks.values()):
             self.flush(str(chunks[0].database), str(chunks[0].table), self.upto)
 
     def flush(self, database: str, table: str, upto: int | None) -> None:
-        """Plans the rows of a table up to here, with the columns that it has here."""
+        """Plans the rows of a table up to this point, with the columns that it has here."""
         name = f"{database}.{table}"
         if self.is_held(name) or self.rules.excluded(name):
             return
@@ -118,41 +118,41 @@ class Writes:
         ]
         if not rows:
             return
-        # a chunk that begins before and ends behind may have no row inside: it tells nothing of a table that is known
-        telling = [c for c in rows if name not in self.tables or not _spans(c, after, upto)]
-        if telling:
-            self.learn(name, _shapes(telling))
-        here, shapes = self.tables[name], _shapes(rows)
-        if not here.table.keys and self.rules.keyless == "refuse":
+        # a chunk that spans the window may have no row inside it, so it does not prove that the table has changed
+        conclusive = [c for c in rows if name not in self.tables or not _spans(c, after, upto)]
+        if conclusive:
+            self.extend(name, _shapes(conclusive))
+        current, shapes = self.tables[name], _shapes(rows)
+        if not current.table.keys and self.rules.keyless == "refuse":
             raise UnsupportedError(
                 f"{name} has no handle key and `keyless: refuse` is set: give it a primary key upstream, name it in "
                 "pipeline.exclude, or set `keyless` to `append` or `inserts`"
             )
-        columns = {c.name.lower() for c in here.table.columns}
+        columns = {c.name.lower() for c in current.table.columns}
         partial = any(columns - {c.name.lower() for c in s.after_columns} for s in shapes)
         changes = Selection(
-            source=(database, table), after=after, through=upto, folders=folders, partial=partial and bool(here.table.keys),
-            declared=here.declared, reads=self._reads(name),
+            source=(database, table), after=after, through=upto, folders=folders, partial=partial and bool(current.table.keys),
+            declared=current.declared, reads=self._reads(name),
         )  # fmt: skip
-        kind = Upsert if here.table.keys else Append
-        self.add(kind(path=here.path, number=0, table=here.table), changes)
+        kind = Upsert if current.table.keys else Append
+        self.add(kind(path=current.path, number=0, table=current.table), changes)
 
-    def learn(self, name: str, shapes: Iterable[TableShape]) -> None:
-        """Gives the table what rows of these shapes need: itself, new columns, or wider ones."""
-        here = self.tables.get(name)
-        learned = learn(here.table if here else None, shapes, declared=bool(here and here.declared))
-        if here is None:
-            self.create(learned, declared=False)
+    def extend(self, name: str, shapes: Iterable[TableShape]) -> None:
+        """Extends the table for rows of these shapes: creates it, adds columns, or widens them."""
+        current = self.tables.get(name)
+        extended = inferred(current.table if current else None, shapes, declared=bool(current and current.declared))
+        if current is None:
+            self.create(extended, declared=False)
             return
-        if learned == here.table:
+        if extended == current.table:
             return
         try:
-            expressions = widened(here.table, learned, self.sink.types)
+            expressions = widened(current.table, extended, self.sink.types)
         except SchemaError as error:
             raise UnsupportedError(
                 f"{name}: {error}. Its DDL is not in what was read: start from a snapshot, or from a log that has it"
             ) from error
-        self.change(name, learned, None if expressions is None else (expressions, None))
+        self.change(name, extended, None if expressions is None else (expressions, None))
 
     def change(
         self,
@@ -162,18 +162,18 @@ class Writes:
         *,
         declared: bool | None = None,
     ) -> None:
-        """Gives a table other columns; `rewrite` says what becomes of the rows that exist, None where they stay as they are."""
-        here = self.tables[name]
+        """Changes a table's columns; `rewrite` has the new values of existing rows, None if they stay as they are."""
+        current = self.tables[name]
         self._check(table)
-        self.tables[name] = replace(here, table=table, declared=here.declared if declared is None else declared)
+        self.tables[name] = replace(current, table=table, declared=current.declared if declared is None else declared)
         if rewrite is not None:
             expressions, texts = rewrite
-            self.add(Rewrite(path=here.path, number=0, table=table, expressions=expressions, texts=texts))
-        elif columns_added(here.table, table):
-            self.add(AddColumns(path=here.path, number=0, table=table))
+            self.add(Rewrite(path=current.path, number=0, table=table, expressions=expressions, texts=texts))
+        elif columns_added(current.table, table):
+            self.add(AddColumns(path=current.path, number=0, table=table))
 
     def create(self, table: Table, *, declared: bool, at: int | None = None) -> None:
-        """A new, empty table in the place of whatever had its name; `at` is the commit_ts of the DDL that makes it."""
+        """Plans a new, empty table in place of an existing one of its name; `at` is the commit_ts of its DDL."""
         path = table_path(table.database, table.name)
         self._check(table)
         self.tables[f"{table.database}.{table.name}"] = TableState(table, path, declared)
@@ -186,13 +186,13 @@ class Writes:
             raise UnsupportedError(f"{table.database}.{table.name}: {why}")
 
     def empty(self, name: str, at: int) -> None:
-        """The table without its rows, from the commit_ts `at` on."""
-        here = self.tables[name]
+        """Plans the removal of all rows at commit_ts `at`."""
+        current = self.tables[name]
         self.made[name] = at
-        self.add(Create(path=here.path, number=0, table=here.table))
+        self.add(Create(path=current.path, number=0, table=current.table))
 
     def move(self, name: str, database: str, table: str) -> None:
-        """The table under another name, if it is known."""
+        """Plans the new name of a table, if the table is known."""
         old = self.tables.pop(name, None)
         if old is None:
             self.tables.pop(f"{database}.{table}", None)
@@ -206,7 +206,7 @@ class Writes:
         self.add(Copy(path=path, number=0, table=moved, source=old.path))
 
     def add(self, write: PlannedWrite, changes: Selection | None = None) -> None:
-        """Plans one write more."""
+        """Adds one write to the plan."""
         self.numbers[write.path] += 1
         numbered = msgspec.structs.replace(write, number=self.numbers[write.path])
         self.actions.append(Action(write=numbered, changes=changes))
@@ -218,15 +218,15 @@ def _shapes(rows: Iterable[ChunkInfo]) -> list[TableShape]:
 
 def by_table(chunks: Iterable[ChunkInfo]) -> dict[str, list[ChunkInfo]]:
     """The rows chunks of each table."""
-    found: defaultdict[str, list[ChunkInfo]] = defaultdict(list)
+    chunks_by_name: defaultdict[str, list[ChunkInfo]] = defaultdict(list)
     for chunk in chunks:
         if chunk.kind == "rows":
-            found[chunk.name].append(chunk)
-    return dict(found)
+            chunks_by_name[chunk.name].append(chunk)
+    return dict(chunks_by_name)
 
 
 def overlaps(chunk: ChunkInfo, after: int | None, upto: int | None) -> bool:
-    """Whether the chunk may hold changes in (after, upto]."""
+    """Whether the chunk may have changes in (after, upto]."""
     low, high = chunk.min_ts, chunk.max_ts
     if low is None or high is None:
         return after is None and upto is None
@@ -234,6 +234,6 @@ def overlaps(chunk: ChunkInfo, after: int | None, upto: int | None) -> bool:
 
 
 def _spans(chunk: ChunkInfo, after: int | None, upto: int | None) -> bool:
-    """Whether the chunk's first change lies at or below `after`, and its last above `upto`."""
+    """Whether the chunk's first change is at or below `after`, and its last one above `upto`."""
     low, high = chunk.min_ts, chunk.max_ts
     return None not in (after, upto, low, high) and low <= after and high > upto  # type: ignore[operator]

@@ -63,7 +63,7 @@ class Cut:
     """One step that was done: versions of all tables that belong together.
 
     Attributes:
-        at: when it was published; never before the cut before it, whatever the clock says.
+        at: time when it was published; never before the time of the cut before it, whatever the clock shows.
         commit_ts: the barrier; None before the first one, and without barriers.
         mark: the upstream's name for the barrier, if it has one.
         tables: `database.table` -> where it lies.
@@ -118,14 +118,14 @@ class Latest:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Which cuts a store keeps, at least: so many of the newest, or those of so long; None of both: all."""
+    """The cuts that a store keeps at least: a number of the newest, or those of a period; None of both: all."""
 
     cuts: int | None = None
     age: timedelta | None = None
 
 
 class Reading(ABC):
-    """What anybody may read of a store, beside a run."""
+    """The readable part of a store, usable beside a run."""
 
     @abstractmethod
     def latest(self) -> Latest | None:
@@ -170,7 +170,9 @@ class StateStore(Reading):
 
     @abstractmethod
     def claim(self) -> None:
-        """Takes the next epoch, and reads what was applied. Passes `epoch.before` when it knows the epoch, `epoch.after`.
+        """Takes the next epoch, and reads the state.
+
+        Passes the failpoints `epoch.before`, when the epoch is known, and `epoch.after`.
 
         Raises:
             ConfigError: the store is another pipeline's, or too new.
@@ -200,7 +202,7 @@ class StateStore(Reading):
 
 
 def owner_of(pipeline: str, id: str) -> str:
-    """What identifies the writes of a pipeline: the application in Delta's transaction identifiers."""
+    """The name of a pipeline in its writes: the application id in Delta's transaction identifiers."""
     return f"changefeed:{pipeline}:{id}"
 
 

@@ -2,7 +2,7 @@
 
     {"format": 1, "version": "0.1.0", "sum": "<SHA-256 of format, version and body>", "body": …}
 
-Every file is one such line. The envelope stays as it is in all formats, so damage is told from a newer format.
+Every file is one such line. The envelope stays the same in all formats, so that damage is distinguished from a newer format.
 
 A table's definition is long and rarely changes. So a state and a plan name it by its place in a file of definitions, which
 is written before the first entry that names it, and again only when a step needs a definition that it lacks.
@@ -70,7 +70,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     step: int
     at: datetime
-    token: str
+    token: str  # prose: a random text, stored under this name
     before: str
     pipeline: str
     id: str
@@ -166,7 +166,7 @@ class Definitions:
         return all(text in self.places for text in texts)
 
     def body(self) -> bytes:
-        """What the file holds."""
+        """The content of the file."""
         return b"[" + b",".join(self.places) + b"]"
 
 
@@ -176,8 +176,8 @@ def definitions_of(epoch: int, texts: Iterable[bytes]) -> Definitions:
     A run deletes only files of its own epoch and of earlier ones, so never one that a newer run has just written.
     """
     places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-    found = Definitions("", places)
-    return Definitions(f"{epoch:08d}-{hashlib.sha256(found.body()).hexdigest()[:32]}.json", places)
+    definitions = Definitions("", places)
+    return Definitions(f"{epoch:08d}-{hashlib.sha256(definitions.body()).hexdigest()[:32]}.json", places)
 
 
 # States and plans.
@@ -235,11 +235,11 @@ def unpack_state(packed: PackedState, tables: list[Table]) -> State:
     Raises:
         IndexError: it names a definition that is not there.
     """
-    found = {
+    unpacked = {
         name: TableState(tables[t.definition], t.path, t.declared, _unpacked(t.written))
         for name, t in packed.tables.items()
     }
-    return dataclasses.replace(packed.state, tables=found)
+    return dataclasses.replace(packed.state, tables=unpacked)
 
 
 def _unpacked(written: _Written | None) -> Written | None:
@@ -251,7 +251,7 @@ def unpack_plan(data: bytes | msgspec.Raw, tables: list[Table], ledger: str, nam
 
     Raises:
         IndexError: it names a definition that is not there.
-        SinkError: it is no plan.
+        SinkError: it is not a plan.
     """
     packed = decoded(data, _PackedPlan, ledger, name)
     try:

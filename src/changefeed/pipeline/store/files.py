@@ -6,7 +6,7 @@
 
 Theory of operation:
 
-Rule 1. An entry is made by put-if-absent and never written again. A run appends entry n + 1 when it knows all up to n.
+Rule 1. An entry is made by put-if-absent and never written again. A run appends entry n + 1 when it has read all up to n.
         If n + 1 is there, another run has written it. After its first entry, a claim, that can only be a newer claim or
         what came behind one: the run is fenced. Only a claim may find an older run's entry in its way; it reads that and
         tries the next number.
@@ -97,12 +97,12 @@ class FileStore(StateStore):
         now: Callable[[], datetime] = _now,
     ) -> None:
         self.folder, self.pipeline, self.path = folder, pipeline, folder.path
-        self.keep, self.now, self.token = keep or Keep(), now, uuid.uuid4().hex
+        self.keep, self.now, self.token = keep or Keep(), now, uuid.uuid4().hex  # prose: stored as `token`
         self.reader = FileReader(folder, pipeline)
         self.owner, self.epoch, self.step, self.state = "", 0, 0, State()
         self.unfinished: Plan | None = None
         self.begun_by = range(0)
-        self._head: Sealed  # the newest entry that this run knows
+        self._head: Sealed  # the newest entry that this run has read
         self._done: Ref | None = None
         self._begun: Ref | None = None
         self._cuts: list[tuple[int, Cut]] = []  # of steps that are not packed: number of the entry, cut
@@ -256,7 +256,7 @@ class FileStore(StateStore):
         self._follow(entry)
 
     def _give_way(self, other: Entry) -> None:
-        """Says what another entry in our place means."""
+        """Raises the error for an entry of another run in place of this one's, or returns to try the next number."""
         if other.pipeline != self.pipeline or other.number != self._head[0].number + 1:
             raise damaged(
                 self.path, f"{entry_name(self._head[0].number + 1)} is not what a run of this pipeline writes"
@@ -277,7 +277,7 @@ class FileStore(StateStore):
         return taken_over(self.path, self.pipeline, head[0].epoch, self.epoch)
 
     def _follow(self, entry: Entry) -> None:
-        """Remembers what the newest entry says."""
+        """Takes over the newest entry."""
         ref = Ref(entry.number, self._head[1])
         if entry.status == "done":
             self._done, self._begun = ref, None
@@ -309,13 +309,13 @@ class FileStore(StateStore):
         return made
 
     def _place(self, table: Table) -> int:
-        """Where the definition of a table stands in the file that is named."""
+        """The place of a table's definition in the current definitions file."""
         return self._definitions.places[self._texts(table)]
 
     # Pages.
 
     def _pack(self) -> dict[str, Any]:
-        """Writes pages of the oldest steps, when there are enough; what the next entry says of it."""
+        """Writes pages of the oldest steps when there are enough; returns the fields of the next entry about them."""
         newest, id = self._head[0], self._head[0].id
         if len(self._cuts) < _PAGE:
             return {}

@@ -30,7 +30,7 @@ class Folder(Protocol):
 
     @property
     def path(self) -> str:
-        """Where the folder lies, as the user named it; for messages."""
+        """The path of the folder, as the user named it; for messages."""
 
     def names(self, below: str) -> list[str]:
         """The names of the files in a folder below, without those that begin with a dot; none when there is no folder.
@@ -66,7 +66,7 @@ class LocalFolder:
 
     def names(self, below: str) -> list[str]:
         """See `Folder`."""
-        with _told(f"{self.path}/{below}"):
+        with _named_errors(f"{self.path}/{below}"):
             try:
                 return [name for name in os.listdir(f"{self.path}/{below}") if not name.startswith(".")]
             except (FileNotFoundError, NotADirectoryError):
@@ -74,7 +74,7 @@ class LocalFolder:
 
     def read(self, name: str) -> bytes | None:
         """See `Folder`."""
-        with _told(f"{self.path}/{name}"):
+        with _named_errors(f"{self.path}/{name}"):
             try:
                 with open(f"{self.path}/{name}", "rb") as file:
                     return file.read()
@@ -85,7 +85,7 @@ class LocalFolder:
         """See `WritableFolder`."""
         path = f"{self.path}/{name}"
         unfinished = f"{self.path}/{_UNFINISHED}/{uuid.uuid4().hex}"
-        with _told(path):
+        with _named_errors(path):
             make_folder(os.path.dirname(path))
             make_folder(os.path.dirname(unfinished))
             try:
@@ -100,13 +100,13 @@ class LocalFolder:
 
     def delete(self, name: str) -> None:
         """See `WritableFolder`."""
-        with _told(f"{self.path}/{name}"), suppress(FileNotFoundError):
+        with _named_errors(f"{self.path}/{name}"), suppress(FileNotFoundError):
             os.unlink(f"{self.path}/{name}")
 
     def tidy(self) -> None:
         """See `WritableFolder`."""
         folder = f"{self.path}/{_UNFINISHED}"
-        with _told(folder), suppress(FileNotFoundError):
+        with _named_errors(folder), suppress(FileNotFoundError):
             for name in os.listdir(folder):
                 with suppress(FileNotFoundError):
                     if os.stat(f"{folder}/{name}").st_mtime < time.time() - _STALE:
@@ -114,8 +114,8 @@ class LocalFolder:
 
 
 @contextmanager
-def _told(path: str) -> Iterator[None]:
-    """An error of the system as one that names the file; of a full disk `edge.py` tells."""
+def _named_errors(path: str) -> Iterator[None]:
+    """Translates an OSError to one that names the file; a full disk is handled by `edge.py`."""
     try:
         yield
     except OSError as error:

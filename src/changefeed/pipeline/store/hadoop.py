@@ -1,6 +1,6 @@
 """A folder on any file system that Spark can write to, through the session's JVM.
 
-Files are made by Delta's `LogStore`, which knows for each file system how a commit of a table's log is made so that of two
+Files are made by Delta's `LogStore`, which commits to a table's log, on each file system, so that of two
 at once only one succeeds: by rename on HDFS and Azure, by conditional writes or its own rules on S3.
 """
 
@@ -86,9 +86,9 @@ def names_of(spark: SparkSession, statuses: Any) -> list[str]:
 
 def folder_of_session(spark: SparkSession, path: str) -> WritableFolder:
     """The folder at a path, as Spark understands it: without a scheme it lies on Spark's default file system."""
-    found, files = file_system(spark, path)
+    resolved, files = file_system(spark, path)
     if str(files.getUri().getScheme()) == "file":
-        return LocalFolder(local_path(path) or str(found.toUri().getPath()))
+        return LocalFolder(local_path(path) or str(resolved.toUri().getPath()))
     return HadoopFolder(spark, path)
 
 

@@ -33,7 +33,7 @@ def _now() -> datetime:
 
 @dataclass(slots=True)
 class Memory:
-    """What the stores of several runs share.
+    """The store shared by several runs.
 
     Attributes:
         token: of the run that took the epoch.
@@ -45,7 +45,7 @@ class Memory:
     format: int = FORMAT
     version: str = __version__
     epoch: int = 0
-    token: str = ""
+    token: str = ""  # prose: as in stored entries
     state: str = field(default_factory=lambda: write_state(State()))
     plan: tuple[str, int] | None = None
     step: int = 0
@@ -136,7 +136,7 @@ class MemoryStore(StateStore):
         return (self.memory.epoch, self.memory.token) != (self.epoch, self.token)
 
     def _old(self) -> int:
-        """How many of the oldest cuts need not be kept."""
+        """Number of the oldest cuts that need not be kept."""
         cuts, keep = self.memory.cuts, self.keep
         if keep.cuts is None and keep.age is None:
             return 0

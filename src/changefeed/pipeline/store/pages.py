@@ -3,7 +3,7 @@
     history/<first step>-<last step>.json      body: {"ledger": id, "before": checksum, "cuts": base64(gzip(JSON))}
 
 A cut in a page has only what differs from the cut before it in the same page; the first is whole. A page is made from
-entries that never change, so whoever makes it makes the same. It has the checksum of the page before it, and the log's newest
+entries that never change, so every writer makes the same page. It has the checksum of the page before it, and the log's newest
 entry that of the newest page: a page from another time is noticed.
 """
 
@@ -37,14 +37,14 @@ class Page:
 
     @property
     def name(self) -> str:
-        """Of its file, below the ledger's folder."""
+        """Name of the page's file, below the ledger's folder."""
         return f"{HISTORY}/{self.first:012d}-{self.last:012d}.json"
 
 
 def pages_of(names: Sequence[str]) -> list[Page]:
     """The pages among the files of the folder, oldest first."""
-    found = [match for name in names if (match := _NAME.fullmatch(name))]
-    return sorted(Page(int(match[1]), int(match[2])) for match in found)
+    matches = [match for name in names if (match := _NAME.fullmatch(name))]
+    return sorted(Page(int(match[1]), int(match[2])) for match in matches)
 
 
 class _Table(msgspec.Struct, frozen=True, array_like=True):
@@ -73,7 +73,7 @@ class _Body(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a page's file holds: the cuts, oldest first, its checksum, and that of the page before it."""
+    """The content of a page's file: the cuts, oldest first, its checksum, and that of the page before it."""
 
     cuts: list[Cut]
     sum: str
@@ -81,14 +81,14 @@ class Content:
 
 
 def page_file(id: str, before: str, cuts: Sequence[Cut]) -> bytes:
-    """The file of a page."""
+    """The bytes of a page's file."""
     text = msgspec.json.encode(list(_differences(cuts)))
     packed = base64.b64encode(gzip.compress(text, 6, mtime=0)).decode()
     return sealed(msgspec.json.encode(_Body(id, before, packed)))
 
 
 def content_of(data: bytes, id: str, page: Page, ledger: str) -> Content:
-    """What is in a page's file.
+    """Reads a page's file.
 
     Raises:
         ConfigError: it is in a newer format.

@@ -91,7 +91,7 @@ class FileReader(Reading):
     # What `files.py` reads by, too.
 
     def steady(self, read: Callable[[], _T]) -> _T:
-        """What `read` returns at a moment when nothing that it needs is packed under its hands."""
+        """The result of `read`, repeated if an entry was packed meanwhile."""
         failed: tuple[int, str] | None = None
         while True:
             try:
@@ -124,18 +124,18 @@ class FileReader(Reading):
         """The entries that are not packed, oldest first, each compared with the one behind it."""
         newest = head[0]
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="ledger") as pool:  # each read may be a request
-            found = [*pool.map(self.entry, range(newest.base + 1, newest.number)), head]
-        for (entry, sum), (behind, _) in pairwise(found):
+            entries = [*pool.map(self.entry, range(newest.base + 1, newest.number)), head]
+        for (entry, sum), (behind, _) in pairwise(entries):
             self._check_sum(entry.number, sum, behind.before)
-        return found
+        return entries
 
     def before(self, head: Sealed) -> Iterator[Sealed]:
         """The entries before the newest that are not packed, newest first."""
         entry = head[0]
         for number in range(entry.number - 1, head[0].base, -1):
-            found = self.entry(number, entry.before)
-            yield found
-            entry = found[0]
+            reached = self.entry(number, entry.before)
+            yield reached
+            entry = reached[0]
 
     def entry(self, number: int, sum: str | None = None) -> Sealed:
         """An entry; `sum` is the checksum that another entry has for it.
@@ -228,7 +228,7 @@ class FileReader(Reading):
         yield from (cut for cut in live if cut.step > after)
 
     def _checked(self, newest: Entry, pages: list[Page]) -> Iterator[Content]:
-        """The pages, each when the one behind it is read and says that it is the right one."""
+        """The pages, newest first, each checked against the checksum in the page or entry after it."""
         read: Content | None = None
         for page in pages:
             before, read = read, self.page(page, newest.id, newest.page if page is pages[-1] else None)
@@ -258,14 +258,14 @@ class FileReader(Reading):
 
     def _needed(self, newest: Entry, after: int) -> list[Page]:
         """The pages with the steps above `after`, oldest first; none of them is missing."""
-        step, found = max(newest.first, after + 1), list[Page]()
+        step, pages_needed = max(newest.first, after + 1), list[Page]()
         for page in self.pages():
             if page.first <= step <= page.last:
-                found.append(page)
+                pages_needed.append(page)
                 step = page.last + 1
         if step <= newest.packed:
             raise MissingError(f"the page of step {step} in {HISTORY}")
-        return [page for page in found if page.first <= newest.packed]
+        return [page for page in pages_needed if page.first <= newest.packed]
 
     def _tables(self, name: str | None) -> list[Table]:
         return decoded(self.texts(name), list[Table], self.folder.path, f"{DEFINITIONS}/{name}") if name else []
@@ -283,7 +283,7 @@ class FileReader(Reading):
         return data
 
     def _again(self, error: MissingError, failed: tuple[int, str] | None, head: Sealed | None) -> tuple[int, str]:
-        """What was missing in which ledger; if it was so before, the ledger is damaged."""
+        """The missing file of the ledger; if it was missing before, the ledger is damaged."""
         newest = head[0].number if head else max(self.numbers(), default=0)
         if failed == (newest, str(error)):
             raise damaged(self.folder.path, f"{error} is missing") from error
