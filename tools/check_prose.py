@@ -3,7 +3,7 @@
 
 Rule 1. Pages, docstrings, comments, messages and names of tests contain none of PHRASES.
 Rule 2. The first line of a docstring has a verb or a noun: it does not open with one of OPENINGS and does not repeat the name.
-Rule 3. A name is not one of NAMES, and no part of it is one of PARTS.
+Rule 3. A name is not one of NAMES, and no part of it is one of PARTS. TERMS lists folders in which a name is the usual term.
 Rule 4. docs/glossary.md lists the same names.
 Rule 5. UNCLEAN names the folders that are not clean yet. It only shrinks: a clean folder is taken off.
 
@@ -64,7 +64,6 @@ UNCLEAN: dict[str, tuple[str, ...]] = {
         "src/changefeed/sinks/kafka",
         "src/changefeed/spark",
         "src/changefeed/spark_runtime",
-        "src/changefeed/stages",
         "src/changefeed/ticdc",
         "src/changefeed/ticdc/dispatch",
         "src/changefeed/wire",
@@ -142,7 +141,6 @@ UNCLEAN: dict[str, tuple[str, ...]] = {
         "src/changefeed/sources/kafka",
         "src/changefeed/spark",
         "src/changefeed/spark_runtime",
-        "src/changefeed/stages",
         "src/changefeed/ticdc",
         "src/changefeed/ticdc/dispatch",
         "src/changefeed/wire",
@@ -236,6 +234,9 @@ NAMES: dict[str, str] = {
     "spoken": "`capabilities`",
 }
 PARTS = ("said", "told", "taught", "lane", "elsewhere")
+TERMS: dict[str, tuple[str, ...]] = {
+    "src/changefeed/mysql/ddl": ("token",),  # of a lexer
+}
 
 _PHRASES = [(re.compile(pattern, re.IGNORECASE), advice) for pattern, advice in PHRASES.items()]
 _ANY_PHRASE = re.compile("|".join(PHRASES), re.IGNORECASE)
@@ -306,7 +307,8 @@ def findings_in(name: str, text: str) -> Iterator[Finding]:
         yield from (
             ("text", _line(text, test.start()), message) for _, _, message in phrases(test[1].replace("_", " "), 0)
         )
-    yield from names(text)
+    terms = TERMS.get(name.rpartition("/")[0], ())
+    yield from (finding for finding in names(text) if finding[2].split()[1] not in terms)
 
 
 def phrases(text: str, start: int, end: int = 1 << 30) -> Iterator[Finding]:
