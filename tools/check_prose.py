@@ -3,7 +3,7 @@
 
 Rule 1. Pages, docstrings, comments, messages and names of tests contain none of PHRASES.
 Rule 2. The first line of a docstring has a verb or a noun: it does not open with one of OPENINGS and does not repeat the name.
-Rule 3. A name is not one of NAMES, and no part of it is one of PARTS.
+Rule 3. A name is not one of NAMES, and no part of it is one of PARTS. TERMS lists folders in which a name is the usual term.
 Rule 4. docs/glossary.md lists the same names.
 Rule 5. UNCLEAN names the folders that are not clean yet. It only shrinks: a clean folder is taken off.
 
@@ -34,14 +34,10 @@ UNCLEAN: dict[str, tuple[str, ...]] = {
         "docs/reference",
         "src/changefeed/bench",
         "src/changefeed/codec",
-        "src/changefeed/columnar",
-        "src/changefeed/connect",
         "src/changefeed/frames",
         "src/changefeed/frames/reshape",
         "src/changefeed/model",
         "src/changefeed/model/text",
-        "src/changefeed/mysql",
-        "src/changefeed/mysql/ddl",
         "src/changefeed/protocols",
         "src/changefeed/protocols/canal_json",
         "src/changefeed/protocols/debezium_mysql",
@@ -57,11 +53,6 @@ UNCLEAN: dict[str, tuple[str, ...]] = {
         "src/changefeed/sinks/kafka",
         "src/changefeed/spark",
         "src/changefeed/spark_runtime",
-        "src/changefeed/stages",
-        "src/changefeed/ticdc",
-        "src/changefeed/ticdc/dispatch",
-        "src/changefeed/wire",
-        "src/changefeed/wire/avro",
         "tests",
         "tests/bench",
         "tests/cli",
@@ -102,13 +93,9 @@ UNCLEAN: dict[str, tuple[str, ...]] = {
         "bench",
         "src/changefeed/bench",
         "src/changefeed/codec",
-        "src/changefeed/columnar",
-        "src/changefeed/connect",
         "src/changefeed/frames",
         "src/changefeed/model",
         "src/changefeed/model/text",
-        "src/changefeed/mysql",
-        "src/changefeed/mysql/ddl",
         "src/changefeed/pipeline/operations",
         "src/changefeed/pipeline/store",
         "src/changefeed/protocols",
@@ -129,11 +116,6 @@ UNCLEAN: dict[str, tuple[str, ...]] = {
         "src/changefeed/sources/kafka",
         "src/changefeed/spark",
         "src/changefeed/spark_runtime",
-        "src/changefeed/stages",
-        "src/changefeed/ticdc",
-        "src/changefeed/ticdc/dispatch",
-        "src/changefeed/wire",
-        "src/changefeed/wire/avro",
         "tests/bench",
         "tests/cli",
         "tests/cluster",
@@ -223,6 +205,9 @@ NAMES: dict[str, str] = {
     "spoken": "`capabilities`",
 }
 PARTS = ("said", "told", "taught", "lane", "elsewhere")
+TERMS: dict[str, tuple[str, ...]] = {
+    "src/changefeed/mysql/ddl": ("token",),  # of a lexer
+}
 
 _PHRASES = [(re.compile(pattern, re.IGNORECASE), advice) for pattern, advice in PHRASES.items()]
 _ANY_PHRASE = re.compile("|".join(PHRASES), re.IGNORECASE)
@@ -293,7 +278,8 @@ def findings_in(name: str, text: str) -> Iterator[Finding]:
         yield from (
             ("text", _line(text, test.start()), message) for _, _, message in phrases(test[1].replace("_", " "), 0)
         )
-    yield from names(text)
+    terms = TERMS.get(name.rpartition("/")[0], ())
+    yield from (finding for finding in names(text) if finding[2].split()[1] not in terms)
 
 
 def phrases(text: str, start: int, end: int = 1 << 30) -> Iterator[Finding]:

@@ -154,7 +154,7 @@ def test_letters_are_listed_and_shown(ran: Ran) -> None:
 def test_letters_are_replayed(ran: Ran) -> None:
     done = invoke("dlq", "replay", ran.path)
     assert done.return_value == 3
-    assert "still dead: ticdc-open: row lies in the claim-check file" in done.stdout
+    assert "still dead: ticdc-open: row is in the claim-check file" in done.stdout
     _define(ran.path.parent, **{"claim-check-storage-uri": str(ran.path.parent / "store")})
     [would] = _said("dlq", "replay", ran.path, "--dry-run")
     assert (would["dry_run"], len(would["replayed"]), would["late"]) == (True, 1, {"app.orders": 1})

@@ -165,7 +165,7 @@ def test_drop_rename_and_retype_are_one_rewrite() -> None:
     "said, message",
     [
         ("ADD x DATETIME DEFAULT CURRENT_TIMESTAMP",
-         "column x: only the upstream knows what DEFAULT CURRENT_TIMESTAMP gave to the rows there were"),
+         "column x: only the upstream has the values that DEFAULT CURRENT_TIMESTAMP gave to existing rows"),
         ("MODIFY t DATETIME",
          "column t: what the upstream made of its values cannot be derived from a change of datetime(3) to datetime"),
         ("MODIFY a YEAR", "column a: what the upstream made of its values cannot be derived from a change of int to year"),

@@ -212,8 +212,8 @@ def test_irregular_fail_names_table_column_text_and_position() -> None:
             table("a int"),
             (shape("a int"), 1, "delete", {"a": 1}, None),
             UnsupportedError,
-            "app.t has no handle key, so the delete at t:0:0 cannot be applied: it names no row. Set "
-            "pipeline.keyless to `inserts` to skip what is not an insert, or name the table in pipeline.exclude to skip "
+            "app.t has no handle key, so the delete at t:0:0 cannot be applied: it does not identify a row. Set "
+            "pipeline.keyless to `inserts` to skip updates and deletes, or name the table in pipeline.exclude to skip "
             "all of it; then run again",
         ),
         (
@@ -246,8 +246,8 @@ def test_irregular_fail_names_table_column_text_and_position() -> None:
             table("*id int", "a int"),
             (shape("*id int", "a int", after=("id",)), 1, "update", {"id": 1, "a": 1}, {"id": 2}),
             UnsupportedError,
-            "app.t: the update at t:0:0 changes the key and does not carry a: what the row held there is under the old key. "
-            "Let the producer send whole rows, or name the table in pipeline.exclude to skip it; then run again",
+            "app.t: the update at t:0:0 changes the key and does not carry a, so these values of the row would be lost. "
+            "Configure the producer to send whole rows, or name the table in pipeline.exclude to skip it; then run again",
         ),
     ],
     ids=["no key", "key not carried", "zero date in the key", "key out of range", "wrong type", "partial key change"],

@@ -33,7 +33,7 @@ def test_topics_are_named_as_the_producer_names_them(case: dict[str, Any]) -> No
 RULES = [
     (
         {"partition": "ts", "dispatcher": "ts"},
-        "dispatchers: rule of a.*, b.*: `dispatcher` is the old name of `partition`, give one of them",
+        "dispatchers: rule of a.*, b.*: `dispatcher` is the old name of `partition`, set only one of them",
     ),
     ({"topic": "é"}, "invalid topic expression: é; expected letters, digits, . _ - and {schema} before {table}"),
     (
@@ -73,7 +73,7 @@ def test_partitions_are_the_producers(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", [c for c in DATA["partitions"] if "error" in c], ids=lambda c: c["error"])
 def test_what_the_producer_cannot_dispatch_is_refused(case: dict[str, Any]) -> None:
-    """An index, or a virtual generated column, is nothing that a change tells of."""
+    """Changes carry neither indexes nor virtual generated columns."""
     shape = table("test", "t1", [["col1", ""], ["col2", ""]])
     index, columns = case.get("index", ""), tuple(case.get("columns", ()))
 

@@ -55,7 +55,7 @@ def test_case_counts_only_when_told(pattern: str) -> None:
     assert not TableFilter([pattern], case_sensitive=True).matches(schema, "orders")
 
 
-HINT = "; a name with other characters than letters, digits, $ and _ is quoted"
+HINT = "; quote a name with characters other than letters, digits, $ and _"
 WRONG = [
     ("shop", "expected a dot and the table at character 4"),
     ("shop.", "expected a name at character 5"),
@@ -70,9 +70,9 @@ WRONG = [
     ("`db.*", "a quote is not closed '`db.*' at character 0"),
     ("/db.*", "a regular expression is not closed '/db.*' at character 0"),
     ("/a(/.*", "missing ), unterminated subpattern"),
-    ("/^t(?!x)/.*", "(?! is nothing that Go's regular expressions have, in '/^t(?!x)/.*' at character 0"),
-    ("/[[:alpha:]]/.*", "[[: is nothing that is read here, in '/[[:alpha:]]/.*' at character 0"),
-    ("@tables.txt", "patterns in a file are not read; put them here"),
+    ("/^t(?!x)/.*", "(?! is not supported in Go's regular expressions, in '/^t(?!x)/.*' at character 0"),
+    ("/[[:alpha:]]/.*", "[[: is not supported by changefeed, in '/[[:alpha:]]/.*' at character 0"),
+    ("@tables.txt", "patterns in a file are not read; write them into the option"),
 ]
 
 

@@ -51,8 +51,8 @@ def test_the_escaped_replacement_character_is_marked() -> None:
     [
         (b"", "row is not JSON: expecting value", 0),
         (b"{} {}", "row is not JSON: extra data", 3),
-        (b'{"v":NaN}', "row is not JSON: NaN is not a number", 0),
-        (b"[-Infinity]", "row is not JSON: -Infinity is not a number", 0),
+        (b'{"v":NaN}', "row is not JSON: NaN is not allowed", 0),
+        (b"[-Infinity]", "row is not JSON: -Infinity is not allowed", 0),
         (b'["\xc3\xa9" 1]', "row is not JSON: expecting ',' delimiter", 6),
         (b'["\xff" 1]', "row is not JSON: expecting ',' delimiter", 5),
         (rb'["\ufffd" 1]', "row is not JSON: expecting ',' delimiter", 10),

@@ -1,5 +1,5 @@
-"""Arrow batches as decoders and encoders handle them: rows and records one by one, and whole columns where that is exact.
+"""Arrow batches for decoders and encoders: single rows and records, and operations on whole columns.
 
-Here belongs what any protocol needs to go between batches and single rows: records of a batch, rows in commit order, families
-of shapes, templates by which the kernel writes rows, conversions of whole columns. It knows neither a producer nor a database.
+Any protocol uses these to convert between batches and single rows: records of a batch, rows in commit order, families of
+shapes, templates for the kernel's writer, conversions of whole columns. Nothing here depends on a producer or a database.
 """

@@ -1,7 +1,7 @@
-"""Changes of values that whole columns can go through at once, where an Arrow kernel says exactly what the change says.
+"""Conversions of whole columns, if Arrow computes exactly the same as the conversion of single values.
 
-A change is a function of one ready value (see `model.values`). A column that holds a single value of which the kernel
-would say something else, or fail, is not taken: it goes value by value, which tells what is wrong with it.
+A conversion is a function of one ready value (see `model.values`). If Arrow would fail or give another result for any
+value of a column, the column is converted value by value instead, so that the error names the value.
 """
 
 from __future__ import annotations
@@ -13,36 +13,36 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# What Arrow and `model.values.read_datetime` read alike, but for days that no month has.
+# Texts that Arrow and `model.values.read_datetime` read alike, except invalid days of a month.
 _INSTANT = r"^(?:[1-9]\d{3}|0[1-9]\d\d|00[1-9]\d|000[1-9])-\d\d-\d\dT[0-2]\d:[0-5]\d:[0-5]\d(?:\.\d{1,6})?Z$"
 Column = Callable[[pa.Array], pa.Array | None]
 
 
 @dataclass(frozen=True, slots=True)
 class ByColumn:
-    """A change, and the same for a whole column: the new column, or None for one that has to go value by value."""
+    """A conversion of one value, and of a whole column: None if the column must be converted value by value."""
 
     value: Callable[[Any], Any]
     column: Column
 
     def __call__(self, value: Any) -> Any:
-        """The changed value."""
+        """Converts one value."""
         return self.value(value)
 
 
 def wrapped(column: pa.Array) -> pa.Array:
-    """Signed 64 bits as unsigned ones: -1 is 2^64 - 1."""
+    """Reinterprets signed 64-bit integers as unsigned: -1 is 2^64 - 1."""
     return column.view(pa.uint64())
 
 
 def counted(kind: pa.DataType, low: int, high: int, *, times: int = 1, per: int = 1, step: int = 1) -> Column:
-    """Numbers that count days or time, as dates or timestamps of type `kind`.
+    """Returns the conversion of numbers of days or time units to dates or timestamps.
 
     Args:
         kind: the Arrow type of the result.
-        low, high: the first and the last result there is.
-        times, per: a number stands for `times / per` of what `kind` counts, and never for a fraction.
-        step: results are multiples of it.
+        low, high: the smallest and the largest valid result, in units of `kind`.
+        times, per: one unit of the number is `times / per` units of `kind`; fractions are not converted.
+        step: results must be multiples of it.
     """
 
     def column(array: pa.Array) -> pa.Array | None:
@@ -51,29 +51,29 @@ def counted(kind: pa.DataType, low: int, high: int, *, times: int = 1, per: int 
             return pa.nulls(len(array), kind)
         if bounds["min"] * times < low * per or bounds["max"] * times > high * per:
             return None
-        found = pc.multiply(array, times)
+        numbers = pc.multiply(array, times)
         if per > 1:
-            if not _multiples(found, per):
+            if not _multiples(numbers, per):
                 return None
-            found = pc.divide(found, per)
-        if not _multiples(found, step):
+            numbers = pc.divide(numbers, per)
+        if not _multiples(numbers, step):
             return None
-        return found.cast(pa.int32()).cast(kind) if kind.bit_width == 32 else found.cast(kind)
+        return numbers.cast(pa.int32()).cast(kind) if kind.bit_width == 32 else numbers.cast(kind)
 
     return column
 
 
 def instants(step: int = 1) -> Column:
-    """ISO texts as timestamps; `step` as for `counted`, in microseconds."""
+    """Returns the conversion of ISO texts to timestamps; `step` as for `counted`, in microseconds."""
 
     def column(array: pa.Array) -> pa.Array | None:
         if pc.any(pc.invert(pc.match_substring_regex(array, _INSTANT))).as_py():
             return None
         try:
-            found = array.cast(pa.timestamp("us", tz="UTC"))
-        except pa.ArrowInvalid:  # no day of the calendar, or no hour of a day
+            times = array.cast(pa.timestamp("us", tz="UTC"))
+        except pa.ArrowInvalid:  # an invalid day or hour
             return None
-        return found if _multiples(found.cast(pa.int64()), step) else None
+        return times if _multiples(times.cast(pa.int64()), step) else None
 
     return column
 

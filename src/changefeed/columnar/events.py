@@ -1,6 +1,6 @@
-"""Changes in the order in which they happened, one by one, for encoders.
+"""Single change events in commit order, for encoders.
 
-A table batch holds a column per field and a batch per shape; an encoder writes message after message. Dates are days,
+Table batches contain columns, and one batch per shape; an encoder writes one message after another. Dates are days,
 timestamps microseconds, as `model.values` has them.
 """
 
@@ -28,10 +28,10 @@ class Row:
     """One row of a table batch.
 
     Attributes:
-        commit_time: None where nobody said.
-        transaction: what is known of `id`, `order` and `table_order`, or None.
-        before, after: ready values by column name; None for no image.
-        irregular: as in the batch: names of the before image carry `before.` when both images are there.
+        commit_time: None if it was not sent.
+        transaction: `id`, `order` and `table_order` as far as known, or None.
+        before, after: ready values by column name; None if there is no image.
+        irregular: column -> bytes; names of the before image have the prefix `before.` if there are both images.
     """
 
     shape: TableShape
@@ -51,19 +51,19 @@ class Row:
         return None if self.commit_time is None else self.commit_time.us // 1000
 
     def __str__(self) -> str:
-        """The row as errors name it."""
+        """The row's op, table and position, for errors."""
         return f"{self.op} of {self.shape.database}.{self.shape.table} at {self.place}"
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Rows that are written already, next to each other in the order of events; see `protocols.by_columns`."""
+    """Consecutive rows that are already encoded; see `protocols.by_columns`."""
 
     batch: pa.RecordBatch
 
 
 def in_order(changes: Decoded) -> list[Row | Control]:
-    """Rows and control events of all tables by (record, index)."""
+    """Returns rows and control events of all tables, sorted by (record, index)."""
     events: list[Row | Control] = [row for batch in changes.tables for row in rows(batch)]
     events += changes.control
     events.sort(key=lambda event: (event.place.record, event.place.index or 0))
@@ -72,7 +72,7 @@ def in_order(changes: Decoded) -> list[Row | Control]:
 
 @contextmanager
 def naming(event: Row | Control) -> Iterator[None]:
-    """What a protocol has no words for is told with the event that it was about."""
+    """Adds the event to the message of an UnsupportedError, unless it contains the position already."""
     try:
         yield
     except UnsupportedError as error:
@@ -82,7 +82,7 @@ def naming(event: Row | Control) -> Iterator[None]:
 
 
 def rows(batch: TableBatch) -> Iterator[Row]:
-    """The rows of one table batch."""
+    """Yields the rows of one table batch."""
     table = batch.rows
     unit = table.schema.field("commit_time").type.unit
     digits = _DIGITS[unit]
@@ -116,7 +116,7 @@ def _image(structs: pa.StructArray) -> Iterator[dict[str, Any] | None]:
 
 
 def ready(column: pa.Array) -> list[Any]:
-    """The ready values of a column of an image."""
+    """Returns the ready values of a column of an image."""
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())
     elif pa.types.is_date32(column.type):

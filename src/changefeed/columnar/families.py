@@ -1,11 +1,11 @@
-"""Families: rows that are described in the same way, and the shapes that their values have made so far.
+"""Families: rows with the same description, and the shapes that have been inferred from their values so far.
 
-Rule 1. Which shape a row joins depends on the shapes before it, so a family that has made one is kept until all are forgotten:
-        which family is dropped must not depend on which rows were decoded lately.
-Rule 2. A family that has made no shape, because its rows were refused, changes nothing and may be dropped.
-Rule 3. A family keeps the first shapes that it makes. A row that agrees with none of them gets a shape of its own each time.
-Rule 4. Its shapes differ in what only values show, such as fraction digits. A NULL shows nothing: a row joins the first shape
-        that agrees where the row is not NULL.
+Rule 1. The shape of a row depends on the shapes before it, so a family with a shape is kept until all are forgotten: whether
+        a family is dropped must not depend on which rows were decoded recently.
+Rule 2. A family without shapes, because its rows were refused, has no effect and may be dropped.
+Rule 3. A family keeps its first `LIMIT` shapes. After that, a row that matches none of them gets a shape of its own each time.
+Rule 4. Shapes of a family differ in properties that only values show, such as fraction digits. A NULL shows nothing: a row
+        joins the first shape that matches in the columns that are not NULL.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Generic, Protocol, TypeVar
 
 from changefeed.model.table import TableShape
 
-LIMIT = 256  # shapes of one family; the kernel has the same number in `rows.rs`
+LIMIT = 256  # shapes of one family; the kernel has the same limit in `rows.rs`
 _FEW = 1024
 
 
 class _Family(Protocol):
     @property
     def is_bare(self) -> bool:
-        """Whether it has made no shape."""
+        """Whether the family has no shape."""
         ...
 
 
@@ -31,7 +31,7 @@ _V = TypeVar("_V")
 
 
 class Families(Generic[_F]):
-    """Families by what describes their rows."""
+    """Families by the description of their rows."""
 
     __slots__ = ("_families", "_many")
 
@@ -39,7 +39,7 @@ class Families(Generic[_F]):
         self.forget()
 
     def of(self, described: Hashable, make: Callable[[], _F]) -> _F:
-        """Returns the family that is described like this; `make` makes it, and may refuse to."""
+        """Returns the family of a description; a new one is built by `make`, which may raise."""
         family = self._families.get(described)
         if family is None:
             if len(self._families) >= self._many:
@@ -58,15 +58,15 @@ class Families(Generic[_F]):
 
 
 class ShapeFamily(Generic[_V]):
-    """The shapes of one family, each with what the values of its rows show: one entry a column, in the order of the family."""
+    """The shapes of one family, each with the properties of its values: one entry per column, in the family's order."""
 
     __slots__ = ("_make", "_shapes")
 
     def __init__(self, make: Callable[[Sequence[_V | None]], tuple[Sequence[_V | None], TableShape]]) -> None:
-        """No shapes yet.
+        """Builds a family without shapes.
 
         Args:
-            make: what a row shows, None for NULL -> the same completed for the columns that are NULL, and the shape.
+            make: the properties of a row, None for NULL -> the properties with NULLs completed, and the shape.
         """
         self._make = make
         self._shapes: list[tuple[Sequence[_V | None], TableShape]] = []
@@ -75,18 +75,18 @@ class ShapeFamily(Generic[_V]):
         return len(self._shapes)
 
     def find(self, shown: Sequence[_V | None]) -> TableShape | None:
-        """The first shape that agrees; None if there is none."""
+        """Returns the first shape that matches; None if there is none."""
         for known, shape in self._shapes:
             if all(new is None or new == old for new, old in zip(shown, known, strict=True)):
                 return shape
         return None
 
     def shape(self, shown: Sequence[_V | None], *, keep: bool = True) -> TableShape:
-        """The shape of a row, which is made if no other agrees.
+        """Returns the shape of a row; a new one if none matches.
 
         Args:
-            shown: what its values show, None for NULL.
-            keep: later rows may join a new shape, so not before the row is known to be good.
+            shown: the properties of its values, None for NULL.
+            keep: later rows may join a new shape; set it only if the row is known to be valid.
         """
         shape = self.find(shown)
         if shape is None:

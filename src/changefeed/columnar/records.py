@@ -1,4 +1,4 @@
-"""Records one by one, and the dead letters they become."""
+"""Single records of a batch, and dead letters for them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 def each_record(records: pa.RecordBatch) -> Iterator[tuple[Place, bytes | None, bytes | None, Headers]]:
-    """Place, key, value and headers of each record; `records` has the columns of `model.batch.RECORDS`."""
+    """Yields position, key, value and headers of each record; `records` has the columns of `model.batch.RECORDS`."""
     columns = [records.column(name).to_pylist() for name in ("topic", "partition", "offset", "key", "value", "headers")]
     for row, (topic, partition, offset, key, value, headers) in enumerate(zip(*columns, strict=True)):
-        found = tuple((header["key"], header["value"]) for header in headers or ())
-        yield Place(topic, partition, offset, None, row), key, value, found
+        pairs = tuple((header["key"], header["value"]) for header in headers or ())
+        yield Place(topic, partition, offset, None, row), key, value, pairs
 
 
 def dead_letter(
@@ -31,11 +31,11 @@ def dead_letter(
     hint: str = "",
     within: str = "",
 ) -> DeadLetter:
-    """The letter of a record that contradicts its protocol.
+    """Builds the dead letter of a record that violates its protocol.
 
     Args:
-        hint: a sentence behind the error, as a question worth asking.
-        within: which message of the record it is about, as ` in message 2 of 3`.
+        hint: a sentence after the error, such as a question about the configuration.
+        within: the message of the record that has the error, such as ` in message 2 of 3`.
     """
     at = "" if error.byte is None else f" at byte {error.byte}"
     where = f"{place.topic}:{place.partition}:{place.offset}"

@@ -1,14 +1,15 @@
-r"""Templates: what stands around the values of a shape's rows, and what each value is written as.
+r"""Templates: the literal text around the values of a shape's rows, and the form in which each value is written.
 
-    {"framed": …, "most": …,            each text behind its length; bytes that a row may take
-     "heads": ["ts"],                   columns beside the images: numbers, or text that is written as it is
+    {"framed": …, "most": …,            each text follows its length; maximum number of bytes of a row
+     "heads": ["ts"],                   columns besides the images: numbers, or text that is written verbatim
      "before": [{"form": "integer", "null": "null"}, …], "after": […],       the columns of both images
      "cases": [{"ops": ["insert"], "before": false, "after": true,           a kind of row
                 "key":   [{"literal": "{\"ts\":"}, {"head": 0}, {"literal": ",\"scm\":…}"}],
                 "value": [{"literal": "{\"u\":{\"id\":{\"t\":8,\"v\":"}, {"after": 0}, …]}]}
 
-Rule 1. A template says no more than an encoder would write: whoever makes one takes literals from where the encoder does.
-Rule 2. What no form can say is left to the encoder, row by row: forms refuse values, heads are NULL, cases are left out.
+Rule 1. A template writes exactly the same as the encoder: both take their literals from the same place.
+Rule 2. Rows that no form supports are left to the encoder, row by row: forms refuse values, heads are NULL, cases are
+        omitted.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import pyarrow.compute as pc
 
 from changefeed.model.table import TableShape
 
-# The name of a form, or one with what it needs to know; `kernel/src/encode/templates.rs` lists them.
+# The name of a form, or its name with arguments; `kernel/src/encode/template.rs` lists them.
 Form = str | dict[str, Any]
 Writer = str  # of strings and numbers: html, raw, java
 
@@ -33,14 +34,14 @@ INTEGER: Form = "integer"
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A column beside the images, by its name."""
+    """A column besides the images, by its name."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A column of the image `before` or `after`, by its place there."""
+    """A column of the image `before` or `after`, by its number in the image."""
 
     image: str
     place: int
@@ -51,12 +52,13 @@ Part = str | Head | Value
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A kind of row and how it is written.
+    """The template of one kind of row.
 
     Attributes:
-        ops: None for all.
-        before, after: whether it has the image.
-        key: None for none.
+        before, after: whether the row has the image.
+        key: the parts of the key; None for no key.
+        value: the parts of the value.
+        ops: the ops to which it applies; None for all.
     """
 
     before: bool
@@ -68,14 +70,14 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A column's form, and what NULL is."""
+    """The form of a column, and its text for NULL."""
 
     form: Form
     null: str = "null"
 
 
 def places(shape: TableShape) -> dict[str, dict[str, int]]:
-    """Where the columns of each image are, by name."""
+    """Returns image -> column name -> number of the column in the image."""
     sides = {"before": shape.before_columns, "after": shape.after_columns}
     return {side: {c.name: at for at, c in enumerate(columns)} for side, columns in sides.items()}
 
@@ -88,7 +90,7 @@ def text(
     framed: bool = False,
     most: int | None = None,
 ) -> str:
-    """The template as the kernel reads it."""
+    """Returns the template as JSON for the kernel."""
     heads: dict[str, int] = {}
     listed = [
         {
@@ -126,17 +128,17 @@ def _parts(parts: Iterable[Part], heads: dict[str, int]) -> Iterator[dict[str, A
 
 
 def moment(digits: int, *, ahead: int = 0, separator: str = " ", suffix: str = "", start: int = -(2**63)) -> Form:
-    """A date and time between quotes, of values from `start` on, on a clock that is `ahead` µs of theirs."""
+    """The form of a quoted date and time, for values from `start` on; `ahead` µs are added to each value."""
     return {"moment": {"digits": digits, "ahead": ahead, "separator": separator, "suffix": suffix, "from": start}}
 
 
 def count(times: int = 1, by: int = 1, *, first: int = -(2**63), last: int = 2**63 - 1) -> Form:
-    """Days or microseconds as a number: from `first` to `last`, multiplied and divided, down to the next integer."""
+    """The form of days or microseconds from `first` to `last` as a number: `times / by` of it, rounded down."""
     return {"count": _numbered(times, by, first, last)}
 
 
 def time(times: int = 1, by: int = 1, *, most: int = 2**62) -> Form:
-    """A TIME as a number, as `count` has it for its microseconds, in either direction up to `most`."""
+    """The form of a TIME as a number: as `count` for its microseconds, between `-most` and `most`."""
     return {"time": _numbered(times, by, -most, most)}
 
 
@@ -145,5 +147,5 @@ def _numbered(times: int, by: int, first: int, last: int) -> dict[str, int]:
 
 
 def silent(origin: pa.Array, names: str) -> pa.Array:
-    r"""Whether an origin, or none, surely has no member of these names (`a|b`); what is escaped may be anything."""
+    r"""Whether an origin certainly has no member of these names (`a|b`); an escaped name may be any of them."""
     return pc.invert(pc.coalesce(pc.match_substring_regex(origin, rf'"(?:{names})"|\\u'), False))

@@ -1,4 +1,4 @@
-"""Kafka Connect's converters: Connect schemas, and data of such a schema as JSON or Avro.
+"""Kafka Connect's converters: Connect schemas, and data with such a schema as JSON or Avro.
 
-Here belongs what every connector of Kafka Connect has in common. Debezium's envelope stays in the protocol's folder.
+Only rules that all connectors of Kafka Connect share belong here; Debezium's envelope is in the protocol's folder.
 """

@@ -10,8 +10,9 @@
     name, version, parameters, doc     connect.name, connect.version, connect.parameters, connect.doc
     Decimal, Date, Time, Timestamp     a logicalType beside connect.name
 
-Rule 1. A datum becomes the tree that the JSON converter would have written, and a tree a datum: all else is the same.
-Rule 2. A type's Connect schema is read off its attributes, as the schema of the same table in JSON says it.
+Rule 1. A datum is converted to the tree that the JSON converter would have written, and back; the rest of the code handles
+        trees only.
+Rule 2. A type's Connect schema is derived from its attributes, and equals the JSON schema of the same table.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _UNNAMED = "io.confluent.connect.avro.ConnectDefault"
 
 
 def node(t: Type, field: str = "", default: Any = None) -> Node:
-    """The Connect schema of an Avro type; `field` and `default` are those of a field.
+    """Returns the Connect schema of an Avro type; `field` and `default` are the name and default of its field.
 
     Raises:
         SchemaError: Connect has no such type.
@@ -54,7 +55,7 @@ def node(t: Type, field: str = "", default: Any = None) -> Node:
     inner = t.other
     base = _BASES.get(inner.kind)
     if base is None:
-        raise SchemaError(f"Avro type {inner.kind} is none of Connect's", reason="bad-schema")
+        raise SchemaError(f"Avro type {inner.kind} is not supported by Connect", reason="bad-schema")
     small = inner.attributes.get("connect.type")
     name = inner.attributes.get("connect.name", "")
     if inner.kind == "record" and not name and inner.name != _UNNAMED:
@@ -72,23 +73,23 @@ def node(t: Type, field: str = "", default: Any = None) -> Node:
 
 
 def _default(value: Any, t: Type) -> Any:
-    """The tree of a field's default; one of bytes is a string of characters below 256."""
+    """Returns the tree of a field's default; Avro writes bytes as a string of characters below 256."""
     if t.kind == "bytes" and type(value) is str:
         return base64_text.write(value.encode("latin-1", "replace"))
     return value
 
 
 def _parameters(t: Type) -> Mapping[str, str]:
-    found = t.attributes.get("connect.parameters")
-    if isinstance(found, dict):
-        return {name: str(value) for name, value in found.items()}
+    parameters = t.attributes.get("connect.parameters")
+    if isinstance(parameters, dict):
+        return {name: str(value) for name, value in parameters.items()}
     if t.attributes.get("connect.name") == DECIMAL and "scale" in t.attributes:
         return {"scale": str(t.attributes["scale"])}
     return {}
 
 
 def tree(value: Any, t: Type) -> Any:
-    """The JSON tree of a datum's value.
+    """Converts a datum to a JSON tree.
 
     Raises:
         SchemaError: a string is not UTF-8.
@@ -124,10 +125,10 @@ def _utf8(text: str) -> str:
 
 
 def datum(value: Any, t: Type) -> Any:
-    """The way back.
+    """Converts a JSON tree to a datum.
 
     Raises:
-        UnsupportedError: the tree is not of the type.
+        UnsupportedError: the tree is not a value of the type.
     """
     inner = t.other
     if value is None:
@@ -149,5 +150,5 @@ def datum(value: Any, t: Type) -> Any:
             case "map":
                 return {name: datum(item, inner.items or inner) for name, item in value.items()}
     except (TypeError, ValueError, AttributeError, ProtocolError) as error:
-        raise UnsupportedError(f"{value!r:.60} does not fit Avro's {inner.kind}") from error
+        raise UnsupportedError(f"{value!r:.60} is not a value of the Avro type {inner.kind}") from error
     return value

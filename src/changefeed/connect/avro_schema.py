@@ -1,13 +1,13 @@
-"""The text of an Avro schema from the text of a Connect schema, as Confluent's AvroConverter derives it.
+"""Derives the text of an Avro schema from the text of a Connect schema, as Confluent's AvroConverter does.
 
     {"type":"struct","fields":[{"type":"int32","optional":false,"field":"id"}],"optional":false,"name":"p.d.t.Key"}
     {"type":"record","name":"Key","namespace":"p.d.t","fields":[{"name":"id","type":"int"}],"connect.name":"p.d.t.Key"}
 
-Rule 1. Members of a type in this order: type, (name, namespace, fields | items | values), scale, precision, then
+Rule 1. The members of a type have this order: type, (name, namespace, fields | items | values), scale, precision, then
         connect.doc, connect.version, connect.parameters, connect.default, connect.name, connect.type, logicalType.
-Rule 2. A struct that was seen before is its name; a namespace equal to the one around it is left out.
-Rule 3. An optional type is ["null",T] with the default null, or [T,"null"] when it has a default of its own.
-Rule 4. A float has its default in its own digits in the type, and in those of a double in the field.
+Rule 2. A struct that occurred before is written as its name; a namespace equal to the enclosing one is omitted.
+Rule 3. An optional type is ["null",T] with the default null, or [T,"null"] if it has a default of its own.
+Rule 4. The default of a float has the digits of a float in the type, and those of a double in the field.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Tree = dict[str, Any]
 
 
 def text(connect: str) -> str:
-    """The Avro schema of the Connect schema whose text this is."""
+    """Returns the Avro schema of a Connect schema; both are JSON texts."""
     return java_json.write(_Deriver().type(java_json.read(connect.encode(), "schema"), ""))
 
 
@@ -42,7 +42,7 @@ class _Deriver:
         self._seen: set[str] = set()
 
     def type(self, schema: Tree, namespace: str) -> Any:
-        """The type, in a union where it is optional."""
+        """Returns the type, in a union if it is optional."""
         made = self._plain(schema, namespace)
         if not schema.get("optional"):
             return made
@@ -84,7 +84,7 @@ class _Deriver:
 
 
 def _more(schema: Tree) -> Tree:
-    """What a type has behind its structure."""
+    """Returns the members of a type after those of its structure."""
     name, parameters = schema.get("name"), schema.get("parameters", {})
     made: Tree = {}
     if name == _C + "Decimal":

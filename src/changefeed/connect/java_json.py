@@ -1,12 +1,12 @@
-r"""JSON as Kafka Connect's converter prints it, text in and text out.
+r"""JSON as Kafka Connect's converter reads and prints it.
 
     string       \" \\ \b \t \n \f \r; other characters below 0x20 \u00XX; above U+FFFF as a surrogate pair \uD83D\uDC1F
-                 (upper-case digits); all else as it is
+                 (upper-case digits); all other characters unchanged
     float        Float.toString and Double.toString: 0.001 to 1e7 plain with a fraction digit, else 1.5E-7
     white space  none
 
-A value is a *tree*: dict, list, str, bool, None, and `Number` for the text of a number, so that 18446744073709551615,
-0E-30 and 1.0E100 go out as they came in.
+A value is a *tree*: dict, list, str, bool, None, and `Number` with the text of a number, so that 18446744073709551615,
+0E-30 and 1.0E100 are written as they were read.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _NEEDS = re.compile('[\x00-\x1f"\\\\\U00010000-\U0010ffff]')
 
 
 def read(data: bytes, what: str) -> Any:
-    """The tree that `data` holds.
+    """Reads a tree.
 
     Raises:
-        ProtocolError: reason `bad-json`; it is not JSON, not UTF-8, or nested too deeply.
+        ProtocolError: reason `bad-json`: the bytes are not JSON, not UTF-8, or nested too deeply.
     """
     try:
         data.decode()
@@ -52,7 +52,7 @@ def _check_depth(tree: Any, what: str, depth: int) -> None:
 
 
 def _unmarked(tree: Any) -> Any:
-    r"""The tree without the mark that `strict_json` puts for Go's sake: here `\ufffd` is U+FFFD."""
+    r"""Returns the tree with U+FFFD for `REPLACED`, by which `strict_json` marks the escape `\ufffd` of Go's writer."""
     if type(tree) is str:
         return tree.replace(REPLACED, "\ufffd")
     if isinstance(tree, dict):
@@ -61,7 +61,7 @@ def _unmarked(tree: Any) -> Any:
 
 
 def write(tree: Any) -> str:
-    """The text of a tree."""
+    """Formats a tree."""
     kind = type(tree)
     if kind is Number:
         return str(tree)
@@ -79,12 +79,12 @@ def write(tree: Any) -> str:
 
 
 def string(text: str) -> str:
-    """The JSON string, with its quotes."""
+    """Formats a JSON string, with its quotes."""
     return '"' + _NEEDS.sub(_escape, text) + '"'
 
 
-def _escape(found: re.Match[str]) -> str:
-    char = found[0]
+def _escape(match: re.Match[str]) -> str:
+    char = match[0]
     if char in _ESCAPED:
         return _ESCAPED[char]
     high, low = divmod(ord(char) - 0x10000, 0x400)
@@ -92,7 +92,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def number(value: float, bits: int) -> Number | str:
-    """The JSON of a float32 or float64: a number, or a string for what JSON has no number for."""
+    """Formats a float32 or float64: a number, or a string for NaN and Infinity, which JSON lacks."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -110,7 +110,7 @@ def number(value: float, bits: int) -> Number | str:
 
 
 def _digits(value: float, bits: int) -> tuple[str, int]:
-    """The shortest digits; of two digits the nearest where one would do: 4.9E-324, not 5.0E-324."""
+    """Returns the shortest digits and the exponent; at least two digits, the nearest ones: 4.9E-324, not 5.0E-324."""
     digits, exponent = shortest(value, bits)
     if len(digits) > 1:
         return digits, exponent

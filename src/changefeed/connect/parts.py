@@ -1,11 +1,11 @@
-"""Keys, values and headers: each is a payload, with its schema in front, behind an id, or without one.
+"""Keys, values and headers: a payload with its schema before it, with a schema id, or without a schema.
 
-    {"schema":{…},"payload":{…}}      JSON, schemas.enable=true: the schema's bytes are cut out, and read by themselves
+    {"schema":{…},"payload":{…}}      JSON, schemas.enable=true: the schema's bytes are cut out and parsed separately
     {…}                               JSON, schemas.enable=false
     00 │ 00 00 00 07 │ datum          Avro: the schema is in the schema registry under its id
 
-No JSON begins with 00. A payload that happens to have members `schema` and `payload` is told by its `schema`, which is
-no schema then.
+JSON never begins with 00. A payload that happens to have the members `schema` and `payload` is recognised because its
+`schema` is not a schema.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _unwrap = msgspec.json.Decoder(_Wrapped).decode
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """How a part tells its schema.
+    """The format of a part, and its schema.
 
     Attributes:
-        text: of the Connect schema in front of JSON, or of the Avro schema; "" without a schema.
+        text: the Connect schema of JSON, or the Avro schema; "" without a schema.
         avro: the part is Avro.
-        id: under which the Avro schema was found, or None.
+        id: the id of the Avro schema in the schema registry, or None.
     """
 
     text: str = ""
@@ -55,7 +55,7 @@ PLAIN = Block()
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A key or a value: its tree, and what its schema says, None without one."""
+    """A key or a value: its tree, its parsed schema (None without one), and its format."""
 
     payload: Any
     schema: Node | None = None
@@ -63,18 +63,18 @@ class Part:
 
 
 class Reader:
-    """Reads parts; remembers schemas. `get_schema`: id -> text, or None without a schema registry."""
+    """Reads parts, and caches schemas. `get_schema`: id -> text, or None without a schema registry."""
 
     def __init__(self, get_schema: GetSchema | None) -> None:
         self._get = get_schema
-        self._understood = lru_cache(_SCHEMAS)(self._understand)
+        self._compiled = lru_cache(_SCHEMAS)(self._compile)
 
     def read(self, data: bytes, what: str) -> Part:
-        """The part that `data` holds.
+        """Reads a part.
 
         Raises:
-            ProtocolError: it is none, or payload and schema do not fit.
-            SchemaRegistryError: the schema registry cannot be asked.
+            ProtocolError: the bytes are not a part, or payload and schema contradict each other.
+            SchemaRegistryError: the schema registry cannot be reached.
         """
         if data[:1] == b"\0":
             return self._datum(data, what)
@@ -82,7 +82,7 @@ class Reader:
             try:
                 wrapped = _unwrap(data)
             except (msgspec.DecodeError, RecursionError, UnicodeError):
-                pass  # no such object; or no JSON, and then the error is found below
+                pass  # not such an object; if it is not JSON either, the reader below reports the error
             else:
                 block = bytes(wrapped.schema)
                 if block.startswith(b'{"'):
@@ -94,16 +94,16 @@ class Reader:
 
     def _datum(self, data: bytes, what: str) -> Part:
         schema_id, cursor = confluent.open_datum(data, what)
-        found = self._understood(schema_id)
-        if isinstance(found, ProtocolError):
-            raise SchemaError(str(found), reason=found.reason)
-        t, node, text, read = found
+        compiled = self._compiled(schema_id)
+        if isinstance(compiled, ProtocolError):
+            raise SchemaError(str(compiled), reason=compiled.reason)
+        t, node, text, read = compiled
         tree = avro_form.tree(read(cursor), t)
         cursor.finish()
         return Part(tree, node, Block(text, True, schema_id))
 
-    def _understand(self, schema_id: int) -> tuple[avro.Type, Node, str, avro.Read] | ProtocolError:
-        """The schema and its reader, or why it is none: that is remembered too, an unknown id is not."""
+    def _compile(self, schema_id: int) -> tuple[avro.Type, Node, str, avro.Read] | ProtocolError:
+        """Returns the schema and its reader, or the error if it is invalid. The error is cached too; an unknown id is not."""
         if self._get is None:
             return SchemaError(NO_REGISTRY, reason="unknown-schema")
         try:
@@ -126,37 +126,37 @@ def _wrapped(block: bytes, payload: bytes, data: bytes, what: str) -> Part:
     if node.type == "struct":
         check_struct(tree, node, what)
     text = block.decode()
-    if "\n" in text or "\r" in text:  # a shape's wire text has one line
+    if "\n" in text or "\r" in text:  # the wire text of a shape is a single line
         text = java_json.write(java_json.read(block, "schema"))
         node = schema.read(text.encode())
     return Part(tree, node, Block(text))
 
 
 def check_struct(tree: Any, node: Node, path: str) -> None:
-    """Checks that a tree has the members of a struct, of the first level.
+    """Checks that a tree has exactly the members of a struct, at the first level only.
 
     Raises:
-        SchemaError: it has others.
+        SchemaError: a member is missing or unknown.
     """
     if tree is None and node.optional:
         return
     if not isinstance(tree, dict):
         raise SchemaError(f"{path} is not an object")
     if tree.keys() != node.by_name.keys():
-        odd = sorted(tree.keys() ^ node.by_name.keys())[0]
-        where = "schema" if odd in node.by_name else "payload"
-        raise SchemaError(f"{path} has {odd!r:.60} in its {where} only")
+        name = sorted(tree.keys() ^ node.by_name.keys())[0]
+        where = "schema" if name in node.by_name else "payload"
+        raise SchemaError(f"{path} has {name!r:.60} in its {where} only")
 
 
 def schema_id(value: bytes | None) -> int | None:
-    """The id of the schema of a value in Avro."""
+    """The schema id of a value in Avro; None for any other value."""
     if value is None or value[:1] != b"\0" or len(value) < confluent.HEADER:
         return None
     return confluent.open_datum(value, "value")[0]
 
 
 def node_of(block: Block) -> Node:
-    """What the schema of a block with text says."""
+    """Parses the schema of a block, which must have one."""
     return avro_form.node(avro.parse(block.text)) if block.avro else schema.read(block.text.encode())
 
 
@@ -165,7 +165,7 @@ Write = Callable[[Any, Block, str], bytes]
 
 
 class Writer:
-    """Writes parts of a `protocol`, which its errors name."""
+    """Writes parts; `protocol` is the prefix of errors."""
 
     def __init__(self, protocol: str, get_schema: GetSchema | None, register_schema: RegisterSchema | None) -> None:
         self._protocol = protocol
@@ -173,11 +173,12 @@ class Writer:
         self._compiled = lru_cache(_SCHEMAS)(_compiled)
 
     def write(self, tree: Any, block: Block, subject: str) -> bytes:
-        """The bytes of a part; `subject` is where a schema is registered that is not known.
+        """Encodes a part; an unknown schema is registered under `subject`.
 
         Raises:
-            UnsupportedError: the tree is not of the schema.
-            SchemaRegistryError: the schema registry refuses a schema or cannot be asked.
+            ConfigError: the block is Avro, and there is no schema registry.
+            UnsupportedError: the tree does not match the schema.
+            SchemaRegistryError: the schema registry refuses a schema or cannot be reached.
         """
         if block.avro:
             t, write = self._compiled(block.text)

@@ -1,12 +1,12 @@
-"""Connect schemas: the text of a schema block -> a tree of nodes, computed from its bytes alone.
+"""Connect schemas: the text of a schema block -> a tree of nodes.
 
     {"type":"struct","fields":[{"type":"int32","optional":false,"field":"id"}, …],"optional":false,"name":"srv1.inv.t.Key"}
 
-    members, in the order written:
+    members, in the order in which they are written:
     type  (fields | items | keys values)  optional  name  version  doc  parameters  default  field
 
-Rule 1. A block says the same whenever it says the same bytes: it is read once, and looked up from then on.
-Rule 2. Members that nobody knows are passed over; the text itself is kept, and written again as it came.
+Rule 1. The tree depends only on the bytes of the block, so each block is parsed once and then cached.
+Rule 2. Unknown members are ignored; the text is kept, and written again verbatim.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Node:
     Attributes:
         type: one of `BASES`.
         name: the semantic name, or "".
-        default: what the converter may write for NULL, a tree; None for none.
-        field: the name under which the node stands in its struct, or "".
-        fields: of a struct.
-        items: of an array.
+        default: the value that the converter may write for NULL, as a tree; None if there is none.
+        field: the node's field name in its struct, or "".
+        fields: the fields of a struct.
+        items: the items of an array.
     """
 
     type: str
@@ -52,18 +52,18 @@ class Node:
     items: Node | None = None
 
     def number(self, name: str, most: int) -> int | None:
-        """A parameter that is a natural number up to `most`; None for any other."""
+        """A parameter as a natural number up to `most`; None if it is missing or another value."""
         value = self.parameters.get(name, "")
         return int(value) if value.isdecimal() and len(value) <= 9 and int(value) <= most else None
 
     @cached_property
     def scale(self) -> int | None:
-        """Digits behind the point, of a Decimal; None for anything else."""
+        """The scale of a Decimal; None for any other schema."""
         return self.number("scale", 65) if (self.type, self.name) == ("bytes", DECIMAL) else None
 
     @cached_property
     def bits(self) -> int | None:
-        """The length of a BIT column; None for anything else."""
+        """The length of a BIT column; None for any other schema."""
         return (self.number("length", 64) or None) if (self.type, self.name) == ("bytes", BITS) else None
 
     @cached_property
@@ -72,38 +72,38 @@ class Node:
         return tuple(node.field for node in self.fields)
 
     @cached_property
-    def said(self) -> tuple[Any, ...]:
-        """All that tells two schemas apart but their places."""
-        below = tuple((node.field, node.said) for node in self.fields)
-        inside = None if self.items is None else self.items.said
-        return self.type, self.optional, self.name, tuple(self.parameters.items()), below, inside
+    def identity(self) -> tuple[Any, ...]:
+        """A key that is equal for equal schemas, apart from their own field names and defaults."""
+        fields = tuple((node.field, node.identity) for node in self.fields)
+        items = None if self.items is None else self.items.identity
+        return self.type, self.optional, self.name, tuple(self.parameters.items()), fields, items
 
     @cached_property
     def row(self) -> Node:
-        """The struct of the images, of the schema of a row.
+        """The struct of the images in the schema of a row.
 
         Raises:
-            SchemaError: the schema is not that of a row, or its images differ.
+            SchemaError: the schema is not the schema of a row, or its images differ.
         """
         images = [self.by_name[side] for side in ("after", "before") if side in self.by_name]
         source = self.by_name.get("source")
         if not images or source is None or any(node.type != "struct" for node in (*images, source)):
-            raise SchemaError("schema is not that of a row")
-        if any(node.said != images[0].said for node in images):
-            raise SchemaError("schema has other columns before than after")
+            raise SchemaError("schema is not the schema of a row")
+        if any(node.identity != images[0].identity for node in images):
+            raise SchemaError("schema has different columns in `before` and `after`")
         return images[0]
 
     @cached_property
     def by_name(self) -> dict[str, Node]:
-        """A struct's fields by their names."""
+        """The fields of a struct by name."""
         return {node.field: node for node in self.fields}
 
 
 def read(text: bytes) -> Node:
-    """The schema that a block describes.
+    """Parses a schema block.
 
     Raises:
-        ProtocolError: it is not JSON, or not a schema.
+        ProtocolError: the block is not JSON, or not a schema.
     """
     return _cached(text) if len(text) <= _CACHED_BYTES else _read(text)
 
@@ -143,7 +143,7 @@ def _fields(tree: Any, path: str, depth: int) -> tuple[Node, ...]:
         raise SchemaError(f"struct has no list of fields - at `{path}`")
     fields = tuple(_node(item, f"{path}.fields[{i}]", depth + 1) for i, item in enumerate(tree))
     if len({node.field for node in fields}) != len(fields):
-        raise SchemaError(f"a field stands twice, or without a name - at `{path}`")
+        raise SchemaError(f"a field occurs twice, or has no name - at `{path}`")
     return fields
 
 

@@ -1,4 +1,4 @@
-"""MySQL, MariaDB and TiDB themselves, whichever protocol carries their changes: type codes, charsets, GTIDs, DDL.
+"""MySQL, MariaDB and TiDB, independent of any protocol: type codes, character sets, GTIDs, DDL.
 
-Here belongs what the database's own manual says. A protocol's envelope does not, nor what a producer makes of a value.
+Only rules from the databases' own manuals belong here; the encoding of a protocol or a producer does not.
 """

@@ -1,13 +1,13 @@
 """MySQL's character sets by their names: bytes to Unicode and back.
 
-    latin1              cp1252; its five holes 81 8d 8f 90 9d are the control characters of these numbers
-    ascii               bytes from 80 on are read as latin1, as MySQL does not refuse them
+    latin1              cp1252; the five bytes without a character, 81 8d 8f 90 9d, are control characters of these numbers
+    ascii               bytes from 80 on are read as latin1, because MySQL does not refuse them
     ucs2, utf16, utf32  big-endian; utf16le little-endian
-    binary              no character set: no text comes of it
+    binary              no character set: its bytes are not text
 
 Rule 1. A collation names its character set: `gbk_chinese_ci` is `gbk`. Case does not matter.
-Rule 2. Bytes that are not of the character set are an error, never a replacement character.
-Rule 3. Two byte forms of one character read as the same text: whoever must write the same bytes again keeps them.
+Rule 2. Bytes that are invalid in the character set are an error, never a replacement character.
+Rule 3. Different bytes may decode to the same text. Code that must write the original bytes again has to keep them.
 """
 
 from __future__ import annotations
@@ -61,37 +61,37 @@ NAMES = (*_CODECS, BINARY)
 
 @lru_cache(maxsize=1024)
 def known(name: str) -> str | None:
-    """The character set that a name or a collation names; None when nobody knows it."""
-    found = name.lower().partition("_")[0]
-    return found if found in NAMES else None
+    """The character set of a name or a collation; None if it is unknown."""
+    charset = name.lower().partition("_")[0]
+    return charset if charset in NAMES else None
 
 
 def decode(data: bytes, charset: str) -> str:
-    """The text of bytes in one of the character sets but binary.
+    """Decodes bytes in any character set except `binary`.
 
     Raises:
-        SchemaError: the bytes are not of it.
+        SchemaError: the bytes are invalid in the character set.
     """
     try:
         return data.decode(_CODECS[charset])
     except UnicodeDecodeError as error:
-        if charset == "latin1":  # cp1252 has nothing but the holes to fail on
+        if charset == "latin1":  # cp1252 fails on the five bytes of _HOLES only
             return "".join(_HOLES.get(byte) or bytes((byte,)).decode("cp1252") for byte in data)
         raise SchemaError(f"byte {error.start} is not {charset}") from error
 
 
 def encode(text: str, charset: str) -> bytes:
-    """The bytes of a text.
+    """Encodes text.
 
     Raises:
-        UnsupportedError: the character set has no word for one of its characters.
+        UnsupportedError: the character set does not contain one of the characters.
     """
     try:
         return text.encode(_CODECS[charset])
     except UnicodeEncodeError as error:
         if charset == "latin1":
             return _latin1(text)
-        raise _no_word(text[error.start], charset) from error
+        raise _not_encodable(text[error.start], charset) from error
 
 
 def _latin1(text: str) -> bytes:
@@ -100,9 +100,9 @@ def _latin1(text: str) -> bytes:
         try:
             out += bytes((ord(character),)) if ord(character) in _HOLES else character.encode("cp1252")
         except UnicodeEncodeError as error:
-            raise _no_word(character, "latin1") from error
+            raise _not_encodable(character, "latin1") from error
     return bytes(out)
 
 
-def _no_word(character: str, charset: str) -> UnsupportedError:
+def _not_encodable(character: str, charset: str) -> UnsupportedError:
     return UnsupportedError(f"{character!r} is not in the character set {charset}")

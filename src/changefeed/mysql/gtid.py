@@ -1,9 +1,9 @@
-"""Names of transactions that tell their order: GTIDs of MySQL and MariaDB, or places in a binlog.
+"""Transaction ids that define an order: GTIDs of MySQL and MariaDB, and binlog positions.
 
-3e11fa47-71ca-11e1-9e33-c80aa9429562:23          MySQL     a server's UUID, and a number that it counts up
-3e11fa47-71ca-11e1-9e33-c80aa9429562:tag:23      MySQL 8.3 the same with a tag: counted by itself
-0-1-23                                           MariaDB   domain, server and a number that the domain counts up
-file=mysql-bin.000003,pos=154                    Debezium  without GTIDs: no number follows another directly
+3e11fa47-71ca-11e1-9e33-c80aa9429562:23          MySQL     a server's UUID, and a consecutive number
+3e11fa47-71ca-11e1-9e33-c80aa9429562:tag:23      MySQL 8.3 the same with a tag, which has its own numbers
+0-1-23                                           MariaDB   domain, server, and a consecutive number of the domain
+file=mysql-bin.000003,pos=154                    Debezium  without GTIDs: ascending, but not consecutive
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ GTID = rf"(?i)^(?:{_MYSQL.pattern}|{_MARIADB.pattern})$"
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A transaction's name.
+    """A transaction id, parsed.
 
     Attributes:
-        text: all of it.
-        source: who counts; names of different sources have no order.
-        number: its count.
-        counted: every transaction of the source has the next number.
+        text: the whole id.
+        source: what assigns the number; ids of different sources are not ordered.
+        number: the number within the source.
+        counted: numbers are consecutive: the next transaction of the source has the next number.
     """
 
     text: str
@@ -41,24 +41,24 @@ _INTERVALS = re.compile(rf"{_MYSQL.pattern.rsplit(':', 1)[0]}(?::[0-9]+(?:-[0-9]
 
 
 def is_set(text: str) -> bool:
-    """Whether this is a set of MySQL's GTIDs, as `3e11fa47-71ca-11e1-9e33-c80aa9429562:1-306`."""
+    """Whether the text is a MySQL GTID set such as `3e11fa47-71ca-11e1-9e33-c80aa9429562:1-306`."""
     return all(_INTERVALS.fullmatch(part.strip()) for part in text.split(","))
 
 
 def parse(text: str) -> Name | None:
-    """What a transaction's name says of its order; None for nothing."""
-    if found := _MYSQL.fullmatch(text):
-        return Name(text, found[1].lower(), int(found[2]), True)
-    if found := _MARIADB.fullmatch(text):
-        return Name(text, found[1], int(found[2]), True)
-    if found := _BINLOG.fullmatch(text):
-        return Name(text, "binlog", int(found[1]) << _POSITION_BITS | int(found[2]), False)
+    """Parses a transaction id; None if it has none of the known forms."""
+    if match := _MYSQL.fullmatch(text):
+        return Name(text, match[1].lower(), int(match[2]), True)
+    if match := _MARIADB.fullmatch(text):
+        return Name(text, match[1], int(match[2]), True)
+    if match := _BINLOG.fullmatch(text):
+        return Name(text, "binlog", int(match[1]) << _POSITION_BITS | int(match[2]), False)
     return None
 
 
 def of_row(origin: dict[str, Any], transaction: dict[str, Any] | None) -> str | None:
-    """The GTID of a row from elsewhere: what its origin calls so, else its transaction's id if that is one."""
-    if isinstance(told := origin.get("gtid"), str):
-        return told
+    """The GTID of a foreign row: `gtid` of its origin, else its transaction's id if that is a GTID."""
+    if isinstance(gtid := origin.get("gtid"), str):
+        return gtid
     name = parse((transaction or {}).get("id") or "")
     return name.text if name is not None and name.counted else None

@@ -1,4 +1,4 @@
-"""MySQL's column types by their numbers in the MySQL protocol, and TiDB's column flags.
+"""Column type codes of the MySQL protocol, and TiDB's column flags.
 
     1 tinyint      7 timestamp   13 year                 245 json      250 mediumtext  mediumblob
     2 smallint     8 bigint      14 newdate (date)       246 decimal   251 longtext    longblob
@@ -47,7 +47,7 @@ _NAMES = {
     247: "enum",
     248: "set",
 }
-# Whose name depends on the binary flag: (without, with).
+# Types whose name depends on the binary flag: (without, with).
 _STRINGS = {
     15: ("varchar", "varbinary"),
     249: ("tinytext", "tinyblob"),
@@ -59,7 +59,7 @@ _STRINGS = {
 }
 TEXT_CODES = frozenset({15, 253, 254})
 
-# The way back; a code that is never sent (14, 253) is not in it.
+# Type name -> code, without the codes that are never sent (14, 253).
 _CODES = {name: code for code, name in _NAMES.items() if code != 14}
 _CODES |= {name: code for code, names in _STRINGS.items() if code != 253 for name in names}
 _CODES["boolean"] = 1
@@ -68,10 +68,10 @@ _NUMBERS = {*INTEGERS, "float", "double", "decimal"}
 
 
 def column_type(code: int, flags: int) -> ColumnType:
-    """The type that a number and flags name, without length, scale and members.
+    """Returns the type of a code and flags, without length, scale and members.
 
     Raises:
-        ProtocolError: nobody knows the number, or TiDB has no such type.
+        ProtocolError: the code is unknown, or TiDB has no such type.
     """
     if code in _STRINGS:
         return ColumnType(_STRINGS[code][flags & BINARY])
@@ -82,7 +82,7 @@ def column_type(code: int, flags: int) -> ColumnType:
 
 
 def type_code(t: ColumnType) -> int | None:
-    """The number of a type; None for geometry, which TiDB does not have."""
+    """The code of a type; None for geometry, which TiDB does not have."""
     return _CODES.get(t.name)
 
 

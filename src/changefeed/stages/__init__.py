@@ -1,1 +1,1 @@
-"""Stages: DataFrame in, DataFrame out, one verb a file. The order of them is in `pipeline/flow.py` alone."""
+"""Stages: functions from DataFrame to DataFrame, one in each file. Only `pipeline/flow.py` defines their order."""

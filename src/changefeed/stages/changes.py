@@ -1,17 +1,17 @@
-"""changes: chunks of one table -> one typed DataFrame, a row for every key that a change touches.
+"""changes: chunks of one table -> one typed DataFrame, with a row for every key that a change touches.
 
-Columns of the result, so that no upstream name can collide with ours:
+Columns of the result, named so that no upstream name can collide with them:
 
-    c0, c1, …     the table's columns by their place, in the sink's types
-    _has          which of them the change carries; NULL means all of them
-    _deleted      the key is gone; c* hold the key columns only
-    _irregular    column -> text that its type could not hold
-    _ts, _topic, _partition, _offset, _index, _half   what orders changes: see `latest.py`
+    c0, c1, …     the table's columns by number, in the sink's types
+    _has          one flag per column: the change carries it; NULL if it carries all of them
+    _deleted      the key was deleted; c* contain the key columns only
+    _irregular    column -> text that the column's type cannot represent
+    _ts, _topic, _partition, _offset, _index, _half   the order of changes: see `latest.py`
     _op, _time    for the metadata columns
 
-An update that changes the key is two rows: the old key deleted (half 0), the new key written (half 1). Columns are found
-by name without regard to case, as the upstream does. Whole columns at a time: a row costs Python only when it is
-irregular.
+An update that changes the key becomes two rows: the old key deleted (half 0), the new key written (half 1). Columns are
+matched by name, ignoring case, as the upstream does. The work is done column by column in Arrow; only irregular rows are
+handled one by one in Python.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _MAP = pa.map_(pa.string(), pa.string())
 _BITS = pa.list_(pa.bool_())
-_PLACE = [
+_METADATA = [
     ("_has", _BITS, "array<boolean>"),
     ("_deleted", pa.bool_(), "boolean"),
     ("_irregular", _MAP, "map<string,string>"),
@@ -59,13 +59,16 @@ NO_READS = -1  # before every commit_ts
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Changes with `after` < commit_ts <= `upto`; None is no bound, and then changes without commit_ts belong too."""
+    """Changes with `after` < commit_ts <= `upto`; None means unbounded.
+
+    Only a window without bounds includes changes without commit_ts.
+    """
 
     after: int | None = None
     upto: int | None = None
 
     def mask(self, ts: pa.Array) -> pa.Array | None:
-        """Which rows are inside, or None for all of them."""
+        """A boolean array, true for rows inside the window; None if the window is unbounded."""
         inside = None
         if self.after is not None:
             inside = pc.greater(ts, pa.scalar(self.after, pa.uint64()))
@@ -86,18 +89,18 @@ def changes(
     tally: Tally | None = None,
     reads: int | None = None,
 ) -> DataFrame:
-    """The typed changes of `table` in the window; `chunks` holds its `rows` chunks.
+    """Returns the typed changes of `table` in the window.
 
     Args:
-        chunks: with the columns of `frames.chunks`.
+        chunks: the `rows` chunks of the table, with the columns of `frames.chunks`.
         table: the columns and keys of the result.
-        window: which changes.
-        irregular: the sink's policy for values a column cannot hold; `fail` stops at the first.
-        told: the protocol that told the rows, where the table's types come from DDL.
-        inserts: of a table without a key, only these; its updates and deletes, which name no row, are skipped.
+        window: the range of commit_ts to return.
+        irregular: the sink's policy for values that a column cannot represent; `fail` stops at the first.
+        redefinition: converts values to the types of the DDL; None if the types of the rows are used.
+        inserts: for a table without a key: return only inserts, and skip updates and deletes, which do not identify a row.
         tally: counts the rows in the window.
-        reads: of a table without a key, the commit_ts at which rows that a snapshot has read may lie. The table holds those
-            elsewhere already, so they are refused, or skipped with `inserts`; None for no such bound.
+        reads: for a table without a key: the only commit_ts at which snapshot rows are accepted. Snapshot rows at another
+            commit_ts are in the table already, so they are refused, or skipped with `inserts`; None accepts all.
     """
     work = worker(table, window, irregular, redefinition, inserts=inserts, reads=reads, tally=tally)
     return chunks.select("payload").mapInArrow(work, schema_ddl(table))
@@ -106,13 +109,13 @@ def changes(
 def schema(table: Table) -> pa.Schema:
     """The Arrow schema of the result."""
     columns = [(f"c{i}", sink_type(c.type).arrow) for i, c in enumerate(table.columns)]
-    return pa.schema([*columns, *((name, arrow) for name, arrow, _ in _PLACE)])
+    return pa.schema([*columns, *((name, arrow) for name, arrow, _ in _METADATA)])
 
 
 def schema_ddl(table: Table) -> str:
     """The Spark schema of the result."""
     columns = [f"c{i} {sink_type(c.type).sql}" for i, c in enumerate(table.columns)]
-    return ", ".join(columns + [f"{name} {sql}" for name, _, sql in _PLACE])
+    return ", ".join(columns + [f"{name} {sql}" for name, _, sql in _METADATA])
 
 
 def worker(
@@ -125,11 +128,11 @@ def worker(
     tally: Tally | None = None,
     reads: int | None = None,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function that runs in Spark's Python workers.
+    """Returns the function for `mapInArrow`, which runs in Spark's Python workers. The arguments are those of `changes`.
 
-    It raises, in the worker:
-        UnsupportedError: a row cannot be applied: its table has no key, or its key is not whole.
-        SchemaError: a value means nothing in its column, or does not fit and `irregular` is `fail`.
+    That function raises:
+        UnsupportedError: a row cannot be applied: its table has no key, or its key is incomplete.
+        SchemaError: a value is invalid for its column, or the column cannot represent it and `irregular` is `fail`.
     """
     reading = Reading(table, window, irregular, redefinition, inserts=inserts, reads=reads)
 
@@ -159,20 +162,20 @@ class Reading:
     read: int = 0
 
     def batches(self, payloads: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
-        """The typed changes, batch by batch, with the columns of `schema_ddl`.
+        """Yields the typed changes in batches, with the columns of `schema_ddl`.
 
         Raises:
-            UnsupportedError: a row cannot be applied: its table has no key, or its key is not whole.
-            SchemaError: a value means nothing in its column, or does not fit and `irregular` is `fail`.
+            UnsupportedError: a row cannot be applied: its table has no key, or its key is incomplete.
+            SchemaError: a value is invalid for its column, or the column cannot represent it and `irregular` is `fail`.
         """
         table, redefine = self.table, self.redefinition.redefine() if self.redefinition else None
         for payload in payloads:
             rows = inside(unpack(payload), self.window)
             self.read += len(rows)
             if self.inserts and not table.keys:
-                rows = TableBatch(rows.shape, rows.rows.filter(pc.invert(_changing(rows.rows))))
+                rows = TableBatch(rows.shape, rows.rows.filter(pc.invert(_is_change(rows.rows))))
             if self.reads is not None and not table.keys:
-                rows = TableBatch(rows.shape, _read_once(rows.rows, table, self.reads, self.inserts))
+                rows = TableBatch(rows.shape, _without_rereads(rows.rows, table, self.reads, self.inserts))
             if len(rows):
                 yield from _typed(rows, table, self.irregular, redefine)
 
@@ -185,13 +188,13 @@ class Redefinition:
     options: Mapping[str, Any]
 
     def redefine(self) -> Redefine | None:
-        """The protocol's conversion function; None if its values have these types already."""
+        """The protocol's conversion function; None if its values already have the declared types."""
         known = protocol(self.protocol)
         return None if known.redefine is None else known.redefine(known.read_options(self.options))
 
 
 def inside(table: TableBatch, window: Window) -> TableBatch:
-    """The rows in the window."""
+    """Returns the rows in the window."""
     mask = window.mask(table.rows.column("commit_ts"))
     return table if mask is None else TableBatch(table.shape, table.rows.filter(mask))
 
@@ -202,33 +205,33 @@ def _typed(batch: TableBatch, table: Table, irregular: str, redefine: Redefine |
     gone = rows.filter(deleted)
     kept = rows if gone.num_rows == 0 else rows.filter(pc.invert(deleted))
     if not table.keys:
-        _only_inserts(rows, table)
+        _check_only_inserts(rows, table)
     if gone.num_rows:
-        yield _keys_alone(Image.of(gone, "before", shape.before_columns, redefine), table)
+        yield _key_rows(Image.of(gone, "before", shape.before_columns, redefine), table)
     if kept.num_rows:
         yield from _old_keys(batch, kept, table, redefine)
-        yield _whole(Image.of(kept, "after", shape.after_columns, redefine), table, irregular)
+        yield _written_rows(Image.of(kept, "after", shape.after_columns, redefine), table, irregular)
 
 
-def _changing(rows: pa.RecordBatch) -> pa.Array:
+def _is_change(rows: pa.RecordBatch) -> pa.Array:
     return pc.is_in(rows.column("op"), value_set=pa.array(["update", "delete"]))
 
 
-def _only_inserts(rows: pa.RecordBatch, table: Table) -> None:
-    changing = _changing(rows)
+def _check_only_inserts(rows: pa.RecordBatch, table: Table) -> None:
+    changing = _is_change(rows)
     if pc.any(changing).as_py():
         row = pc.indices_nonzero(changing)[0].as_py()
         raise UnsupportedError(
             f"{table.database}.{table.name} has no handle key, so the {rows.column('op')[row]} at {place(rows, row)} cannot "
-            "be applied: it names no row. Set pipeline.keyless to `inserts` to skip what is not an insert, or name the table in "
-            "pipeline.exclude to skip all of it; then run again"
+            "be applied: it does not identify a row. Set pipeline.keyless to `inserts` to skip updates and deletes, or name the "
+            "table in pipeline.exclude to skip all of it; then run again"
         )
 
 
-def _read_once(rows: pa.RecordBatch, table: Table, reads: int, inserts: bool) -> pa.RecordBatch:
-    """The rows without those that a snapshot has read anywhere but at `reads`."""
-    elsewhere = pc.fill_null(pc.not_equal(rows.column("commit_ts").cast(pa.int64()), reads), False)
-    again = pc.and_(pc.equal(rows.column("op"), "read"), elsewhere)
+def _without_rereads(rows: pa.RecordBatch, table: Table, reads: int, inserts: bool) -> pa.RecordBatch:
+    """Returns the rows without snapshot rows at any commit_ts other than `reads`."""
+    other_ts = pc.fill_null(pc.not_equal(rows.column("commit_ts").cast(pa.int64()), reads), False)
+    again = pc.and_(pc.equal(rows.column("op"), "read"), other_ts)
     if not pc.any(again).as_py():
         return rows
     if not inserts:
@@ -245,7 +248,7 @@ def _read_once(rows: pa.RecordBatch, table: Table, reads: int, inserts: bool) ->
 def _old_keys(
     batch: TableBatch, rows: pa.RecordBatch, table: Table, redefine: Redefine | None
 ) -> Iterator[pa.RecordBatch]:
-    """The keys that updates have left behind, as deletes."""
+    """Yields a delete for each old key of an update that changes the key."""
     before = Image.of(rows, "before", batch.shape.before_columns, redefine)
     after = Image.of(rows, "after", batch.shape.after_columns, redefine)
     moved = pa.repeat(pa.scalar(False), rows.num_rows)
@@ -256,43 +259,43 @@ def _old_keys(
     moved = pc.and_(moved, pc.equal(rows.column("op"), "update"))
     if pc.any(moved).as_py():
         left = rows.filter(moved)
-        _only_whole(left, batch, table)
+        _check_whole_rows(left, batch, table)
         old = Image.of(left, "after", batch.shape.after_columns, redefine)
         older = Image.of(left, "before", batch.shape.before_columns, redefine)
         old.arrays |= older.arrays  # a partial before image leaves out what did not change
         old.columns |= older.columns
-        yield _keys_alone(old, table)
+        yield _key_rows(old, table)
 
 
-def _only_whole(rows: pa.RecordBatch, batch: TableBatch, table: Table) -> None:
+def _check_whole_rows(rows: pa.RecordBatch, batch: TableBatch, table: Table) -> None:
     missing = [c.name for c in batch.shape.columns if c not in batch.shape.after_columns]
     if missing:
         raise UnsupportedError(
             f"{table.database}.{table.name}: the update at {place(rows, 0)} changes the key and does not carry "
-            f"{', '.join(missing)}: what the row held there is under the old key. Let the producer send whole rows, "
+            f"{', '.join(missing)}, so these values of the row would be lost. Configure the producer to send whole rows, "
             "or name the table in pipeline.exclude to skip it; then run again"
         )
 
 
-def _keys_alone(image: Image, table: Table) -> pa.RecordBatch:
+def _key_rows(image: Image, table: Table) -> pa.RecordBatch:
     arrays = [
         image.key(c, table) if c.name in table.keys else pa.nulls(image.rows.num_rows, sink_type(c.type).arrow)
         for c in table.columns
     ]
-    return _assembled(image.rows, arrays, deleted=True, has=None, irregular={})
+    return _assemble(image.rows, arrays, deleted=True, has=None, irregular={})
 
 
-def _whole(image: Image, table: Table, policy: str) -> pa.RecordBatch:
+def _written_rows(image: Image, table: Table, policy: str) -> pa.RecordBatch:
     image.irregular = irregular_texts(image.rows, table)
     arrays = [image.key(c, table) if c.name in table.keys else image.column(c, table) for c in table.columns]
     if policy == "fail" and image.irregular:
         _fail(image, table)
     has = [c.name.lower() in image.columns for c in table.columns]
-    return _assembled(image.rows, arrays, deleted=False, has=None if all(has) else has, irregular=image.irregular)
+    return _assemble(image.rows, arrays, deleted=False, has=None if all(has) else has, irregular=image.irregular)
 
 
 def irregular_texts(rows: pa.RecordBatch, table: Table) -> dict[int, dict[str, str]]:
-    """Row -> column -> text, for the after images in which the decoder found something irregular."""
+    """Returns row number -> column -> text of the irregular values that the decoder marked in after images."""
     column = rows.column("irregular")
     if not len(column.keys):
         return {}
@@ -321,7 +324,7 @@ def _fail(image: Image, table: Table) -> NoReturn:
     )
 
 
-def _assembled(
+def _assemble(
     rows: pa.RecordBatch,
     arrays: list[pa.Array],
     *,
@@ -343,7 +346,7 @@ def _assembled(
         rows.column("op"),
         rows.column("commit_time").cast(pa.timestamp("us", tz="UTC")),
     ]
-    names = [f"c{i}" for i in range(len(arrays))] + [name for name, _, _ in _PLACE]
+    names = [f"c{i}" for i in range(len(arrays))] + [name for name, _, _ in _METADATA]
     return pa.RecordBatch.from_arrays(arrays + place, names=names)
 
 

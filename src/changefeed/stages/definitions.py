@@ -1,17 +1,17 @@
-"""definitions: rows under the types that their log's own DDL gives them, where the rows tell less.
+"""definitions: rows with the types of the DDL in the same log, where the rows contain less type information.
 
-An ENUM of the Open Protocol is an index, a DECIMAL there has no digits; in JSON without schema a date is a number. Whoever
-writes another protocol needs members, digits and types:
+In the Open Protocol an ENUM is an index and a DECIMAL has no precision; in JSON without schema a date is a number. To
+write another protocol, the members, precision and types are required:
 
     CREATE TABLE t (id INT PRIMARY KEY, status ENUM('new','paid'))      commit_ts 5
     t {id int, status enum}                    {"id":7,"status":2}      commit_ts 6
     t {id int, status enum('new','paid')}      {"id":7,"status":"paid"}
 
-Rule 1. A row has the definition that was in force at its commit_ts; without one it has the newest.
-Rule 2. A table whose DDL was not seen or is not understood stays as the rows tell it. So does a column that the definition
-        does not have, or under whose type its values mean nothing.
-Rule 3. A value that the defined type cannot hold is irregular.
-Rule 4. A TRUNCATE that is told without its statement, as an op of Debezium's, gets it: there is but one.
+Rule 1. A row has the definition that was in force at its commit_ts; a row without commit_ts has the newest.
+Rule 2. A table whose DDL was not seen or is not supported keeps the types of its rows. So does a column that the
+        definition does not contain, or whose values are invalid for the defined type.
+Rule 3. A value that the defined type cannot represent is irregular.
+Rule 4. A truncate event without SQL (Debezium op `t`) gets `TRUNCATE TABLE …`: no other text is possible.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from changefeed.model.definition import Table
 from changefeed.model.event import Control, SchemaChange
 from changefeed.model.table import Column, TableShape
 from changefeed.mysql import ddl
-from changefeed.mysql.ddl import statements as said
+from changefeed.mysql.ddl import statements as sql
 from changefeed.mysql.ddl.apply import alter
 from changefeed.protocols.base import Options, Protocol
 from changefeed.stages.image import BEFORE
@@ -41,39 +41,39 @@ _NEWEST = 2**64 - 1
 
 
 def definitions(source: Protocol, options: Options, target: str) -> Callable[[Decoded], Decoded]:
-    """What is done to a log's changes, in their order, before they are written in another protocol.
+    """Returns the function that converts decoded records before they are encoded in the protocol `target`.
 
-    A protocol writes again what was read from it as it was: nothing is done then.
+    It must be called in the order of the log. If both protocols are the same, it changes nothing.
     """
-    return Definitions(source, options).put if source.name != target else _as_told
+    return Definitions(source, options).put if source.name != target else _unchanged
 
 
-def _as_told(decoded: Decoded) -> Decoded:
+def _unchanged(decoded: Decoded) -> Decoded:
     return decoded
 
 
 class Definitions:
-    """Learns from schema changes, and puts rows under what it has learned. To be fed a log in its order."""
+    """The definitions of a log's schema changes; converts its rows to them. Call `put` in the order of the log."""
 
-    def __init__(self, spoken: Protocol, options: Options) -> None:
-        self._restored = spoken.capabilities.restored_ddl
-        self._redefine = None if spoken.redefine is None else spoken.redefine(options)
-        # Name -> from which commit_ts on it is defined how, None for not at all; in their order.
+    def __init__(self, source: Protocol, options: Options) -> None:
+        self._restored = source.capabilities.restored_ddl
+        self._redefine = None if source.redefine is None else source.redefine(options)
+        # (database, table) -> [(commit_ts, definition from there on or None if unknown)], ascending
         self._known: dict[tuple[str, str], list[tuple[int, Table | None]]] = {}
         self._seen: set[tuple[int, str | None, str | None]] = set()
 
     def put(self, decoded: Decoded) -> Decoded:
-        """The same changes, rows under the definitions of their tables."""
+        """Returns the decoded records with the rows converted to the definitions of their tables."""
         changes = [event for event in decoded.control if isinstance(event, SchemaChange)]
         for event in sorted(changes, key=lambda e: (e.place.record or 0, e.place.index or 0)):
-            self._learn(event)
+            self._register(event)
         tables = [part for table in decoded.tables for part in self._parts(table)]
         return replace(decoded, tables=tables, control=[_with_statement(event) for event in decoded.control])
 
-    def _learn(self, event: SchemaChange) -> None:
+    def _register(self, event: SchemaChange) -> None:
         ts = event.commit_ts if event.commit_ts is not None else event.sequence or 0
         if (ts, event.database, event.ddl) in self._seen:
-            return  # every partition shows it
+            return  # every partition contains it
         self._seen.add((ts, event.database, event.ddl))
         try:
             statements = ddl.statements_of(event, restored=self._restored)
@@ -83,27 +83,27 @@ class Definitions:
         for statement in statements:
             self._apply(statement, ts)
 
-    def _apply(self, statement: said.Statement, ts: int) -> None:
+    def _apply(self, statement: sql.Statement, ts: int) -> None:
         match statement:
-            case said.CreateTable(database=database, table=table):
+            case sql.CreateTable(database=database, table=table):
                 if statement.if_not_exists and self.newest(database, table) is not None:
                     return
                 like = statement.like
                 made = statement.definition if like is None else self.newest(*like)
                 self._define(database, table, made if made is not None and made.columns else None, ts)
-            case said.DropTable(database=database, table=table):
+            case sql.DropTable(database=database, table=table):
                 self._define(database, table, None, ts)
-            case said.DropDatabase(database=database):
+            case sql.DropDatabase(database=database):
                 for name in [name for name in self._known if name[0] == self._spelled(database)]:
                     self._define(*name, None, ts)
-            case said.RenameTable():
+            case sql.RenameTable():
                 old = statement.database, statement.table
                 self._define(statement.to_database, statement.to_table, self.newest(*old), ts)
                 self._define(*old, None, ts)
-            case said.AlterTable(database=database, table=table):
-                here = self.newest(database, table)
+            case sql.AlterTable(database=database, table=table):
+                current = self.newest(database, table)
                 try:
-                    self._define(database, table, None if here is None else alter(here, statement).table, ts)
+                    self._define(database, table, None if current is None else alter(current, statement).table, ts)
                 except SchemaError:
                     self._define(database, table, None, ts)
 
@@ -126,7 +126,7 @@ class Definitions:
             versions.append((ts, made))
 
     def _parts(self, batch: TableBatch) -> Iterator[TableBatch]:
-        """The batch, in parts that have one definition each."""
+        """Splits the batch by definition, and converts each part."""
         versions = self._versions(batch.shape.database, batch.shape.table)
         if not versions:
             yield batch
@@ -138,40 +138,40 @@ class Definitions:
             rows = batch.rows if (counts == count).all() else batch.rows.filter(pa.array(counts == count))
             table = versions[count - 1][1] if count else None
             part = TableBatch(batch.shape, rows)
-            yield part if table is None else self._under(table, part)
+            yield part if table is None else self._redefined(table, part)
 
-    def _under(self, table: Table, batch: TableBatch) -> TableBatch:
-        """The rows under a definition: rules 2 and 3."""
+    def _redefined(self, table: Table, batch: TableBatch) -> TableBatch:
+        """Converts the rows to a definition: rules 2 and 3."""
         rows, columns = batch.rows, list(batch.shape.columns)
         images = {side: dict(_fields(rows.column(side))) for side in ("before", "after")}
         irregular: dict[int, dict[str, str]] = {}
-        for number, told in enumerate(columns):
-            known = table.column(told.name)
-            if known is None or known.type == told.type:
+        for number, column in enumerate(columns):
+            declared = table.column(column.name)
+            if declared is None or declared.type == column.type:
                 continue
-            found = self._columns(images, told, known)
-            if found is None:
+            converted = self._columns(images, column, declared)
+            if converted is None:
                 continue
-            columns[number] = replace(told, type=known.type)
-            for side, (array, texts) in found.items():
-                images[side][told.name] = array
+            columns[number] = replace(column, type=declared.type)
+            for side, (array, texts) in converted.items():
+                images[side][column.name] = array
                 for row, text in texts.items():
                     prefix = BEFORE if side == "before" and rows.column("after")[row].is_valid else ""
-                    irregular.setdefault(row, {})[prefix + told.name] = text
+                    irregular.setdefault(row, {})[prefix + column.name] = text
         if columns == list(batch.shape.columns):
             return batch
         shape = replace(batch.shape, columns=tuple(columns), wire="")
         return TableBatch(shape, _assembled(rows, shape, images, irregular))
 
     def _columns(
-        self, images: dict[str, dict[str, pa.Array]], told: Column, known: Column
+        self, images: dict[str, dict[str, pa.Array]], column: Column, declared: Column
     ) -> dict[str, Reshaped] | None:
-        """The column in each image that has it; None where its values mean nothing under the defined type."""
+        """Image name -> the converted column, for each image that has it; None if a value is invalid for the declared type."""
         try:
             return {
-                side: defined(arrays[told.name], told.type, known.type, self._redefine)
+                side: defined(arrays[column.name], column.type, declared.type, self._redefine)
                 for side, arrays in images.items()
-                if told.name in arrays
+                if column.name in arrays
             }
         except SchemaError:
             return None
@@ -194,17 +194,17 @@ def _assembled(
     images: dict[str, dict[str, pa.Array]],
     irregular: dict[int, dict[str, str]],
 ) -> pa.RecordBatch:
-    """The rows with these images in place of theirs, and what has become irregular beside what was."""
+    """Returns the rows with these images instead of their own, and with the new irregular texts added."""
     schema = table_schema(shape, rows.schema.field("commit_time").type.unit)
-    made: dict[str, Any] = {}
+    replaced: dict[str, Any] = {}
     for side, arrays in images.items():
         kind = schema.field(side).type
         mask = pc.is_null(rows.column(side))
-        made[side] = pa.StructArray.from_arrays([arrays[f.name] for f in kind], fields=list(kind), mask=mask)
+        replaced[side] = pa.StructArray.from_arrays([arrays[f.name] for f in kind], fields=list(kind), mask=mask)
     if irregular:
         column = schema.field("irregular").type
-        told = [dict(one or ()) for one in rows.column("irregular").to_pylist()]
+        before = [dict(texts or ()) for texts in rows.column("irregular").to_pylist()]
         more = [{n: text.encode() for n, text in irregular.get(row, {}).items()} for row in range(len(rows))]
-        made["irregular"] = pa.array([list((a | b).items()) for a, b in zip(told, more, strict=True)], column)
-    columns = [made.get(field.name, rows.column(field.name)) for field in schema]
+        replaced["irregular"] = pa.array([list((a | b).items()) for a, b in zip(before, more, strict=True)], column)
+    columns = [replaced.get(field.name, rows.column(field.name)) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,4 +1,4 @@
-"""One image of some rows of a table: its columns in the sink's types, and what of them is irregular."""
+"""One image (before or after) of rows of a table: columns in the sink's types, and irregular values as text."""
 
 from __future__ import annotations
 
@@ -17,12 +17,19 @@ from changefeed.model.position import Place
 from changefeed.model.table import Column
 from changefeed.protocols.base import Redefine
 
-BEFORE = "before."  # in front of the names of irregular columns of a before image
+BEFORE = "before."  # prefix of the names of irregular columns of a before image
 
 
 @dataclass(slots=True)
 class Image:
-    """One image of some rows: arrays and columns by lower-case name, and what of it is irregular, by row."""
+    """One image of rows.
+
+    Attributes:
+        rows: the rows as decoded.
+        arrays, columns: the columns of the image, by lower-case name.
+        redefine: converts values to declared types; None if they have them already.
+        irregular: row number -> column -> text that the column's type cannot represent.
+    """
 
     rows: pa.RecordBatch
     arrays: dict[str, pa.Array]
@@ -39,7 +46,11 @@ class Image:
         return cls(rows, arrays, {c.name.lower(): c for c in columns}, redefine)
 
     def column(self, column: Column, table: Table) -> pa.Array:
-        """A column of the table in the sink's type, NULL everywhere where the image does not carry it."""
+        """Returns a column of the table in the sink's type; all NULL if the image does not carry it.
+
+        Raises:
+            SchemaError: a value is invalid for the column.
+        """
         name = column.name.lower()
         if name not in self.columns:
             return pa.nulls(self.rows.num_rows, sink_type(column.type).arrow)
@@ -52,7 +63,12 @@ class Image:
         return converted.array
 
     def key(self, column: Column, table: Table) -> pa.Array:
-        """The same for a column of the key, which must have a value in every row."""
+        """Returns a column of the key in the sink's type.
+
+        Raises:
+            SchemaError: a value is invalid for the column.
+            UnsupportedError: a row has no value in it.
+        """
         if column.name.lower() not in self.columns:
             raise UnsupportedError(
                 f"{table.database}.{table.name}: the change at {place(self.rows, 0)} does not carry its key column "
@@ -60,22 +76,22 @@ class Image:
             )
         array = self.column(column, table)
         if array.null_count:
-            self._no_key(column, table, pc.indices_nonzero(pc.is_null(array))[0].as_py())
+            self._fail_key(column, table, pc.indices_nonzero(pc.is_null(array))[0].as_py())
         return array
 
-    def _no_key(self, column: Column, table: Table, row: int) -> NoReturn:
-        said = dict(self.rows.column("irregular")[row].as_py() or ())
-        text = said.get(BEFORE + column.name, said.get(column.name))
-        found = self.irregular.get(row, {}).get(column.name) if text is None else text.decode(errors="replace")
+    def _fail_key(self, column: Column, table: Table, row: int) -> NoReturn:
+        decoded = dict(self.rows.column("irregular")[row].as_py() or ())
+        data = decoded.get(BEFORE + column.name, decoded.get(column.name))
+        text = self.irregular.get(row, {}).get(column.name) if data is None else data.decode(errors="replace")
         raise UnsupportedError(
-            f"{named(table, column.name)} is in the key and holds {'NULL' if found is None else repr(found)} at "
+            f"{named(table, column.name)} is in the key and holds {'NULL' if text is None else repr(text)} at "
             f"{place(self.rows, row)}, which {sink_type(column.type).sql} cannot hold: the row cannot be found again. "
             "Name the table in pipeline.exclude to skip it, and run again"
         )
 
 
 def place(rows: pa.RecordBatch, row: int) -> Place:
-    """Where a row's record lies."""
+    """Returns the position of a row's record."""
     return Place(*(rows.column(name)[row].as_py() for name in ("topic", "partition", "offset", "index")))
 
 

@@ -1,15 +1,15 @@
-"""latest: many changes of a key -> the one that counts.
+"""latest: all changes of a key -> one row with the state after the last of them.
 
-Changes are ordered by commit_ts, then by where they lie. A commit_ts is one transaction, of which TiDB tells what became
-of each key, in no order: where one row leaves a key and another takes it, the key is there. So within a commit_ts deletes
-come first, whatever partition they lie in. A row that was read by a snapshot comes before all changes at its own
-commit_ts: it says what was there then. Changes without commit_ts have the order of their partition alone.
+Changes are ordered by commit_ts, then by topic, partition and offset. A commit_ts is one transaction, for which TiDB sends
+the final state of each key, in any order: if one row leaves a key and another takes it, the key exists afterwards. So
+within a commit_ts deletes come first, in whichever partition they are. A snapshot row comes before all changes at its own
+commit_ts: it is the state before them. Changes without commit_ts are ordered by their partition and offset only.
 
-The last change wins. A partial image sets the columns that it carries and leaves the rest to the change before it; a
-delete cuts that off.
+The last change wins. A partial image sets the columns that it carries and leaves the others to earlier changes, back to
+the last delete.
 
-    _has is NULL everywhere     the last row of each key
-    some are partial            column by column, the last value since the last delete
+    _has is NULL in all rows    the last row of each key
+    some rows are partial       for each column, the last value since the last delete
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 def latest(changes: DataFrame, table: Table, *, partial: bool) -> DataFrame:
-    """One row a key: what `stages.changes` returned, reduced to the state after the last change.
+    """Reduces the result of `stages.changes` to one row per key: its state after the last change.
 
-    With `partial`, `_has` tells which columns are known; a column that is not keeps its value in the sink's table.
+    With `partial`, `_has` flags the columns that are known; the others keep their values in the sink's table.
     """
     from pyspark.sql import functions as F
 
@@ -37,11 +37,11 @@ def latest(changes: DataFrame, table: Table, *, partial: bool) -> DataFrame:
 
 
 def last_reading(changes: DataFrame) -> DataFrame:
-    """The changes of a table without a key, each row that a snapshot has read once.
+    """Returns the changes of a table without a key, with each snapshot row once.
 
-    A snapshot that was interrupted is taken again, and at the same place when the binlog did not move. All rows of a table
-    have the time at which the reading of it began, in whole seconds: those of the last reading count. Rows of an
-    incremental snapshot have times of their own.
+    A snapshot that was interrupted is taken again, at the same binlog position if nothing was written since. All rows of
+    a table have the time at which the snapshot of that table began, in whole seconds: only the rows of the last snapshot
+    are kept. Rows of an incremental snapshot have individual times, and all of them are kept.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as F
@@ -75,7 +75,7 @@ def _merged(changes: DataFrame, table: Table, keys: list[str]) -> DataFrame:
     values = [c for c in names if c not in keys]
     carried = {c: ~F.col("_deleted") & (F.col("_has").isNull() | F.col("_has")[int(c[1:])]) for c in values}
     others = [c for c in changes.columns if c not in names and c not in ("_has", "_irregular")]
-    # a value, and what is irregular_texts of it, come from the same change
+    # a value and its irregular text come from the same change
     sets = [
         F.max_by(
             F.when(carried[c], F.struct(F.col(c).alias("value"), F.col("_irregular")[names[c]].alias("text"))),
@@ -84,11 +84,11 @@ def _merged(changes: DataFrame, table: Table, keys: list[str]) -> DataFrame:
         for c in values
     ]
     last = F.max_by(F.struct(*others), order).alias("last")
-    found = since.groupBy(*keys).agg(last, F.max(F.col("_cut").isNotNull()).alias("cut"), *sets)
+    merged = since.groupBy(*keys).agg(last, F.max(F.col("_cut").isNotNull()).alias("cut"), *sets)
     known = [F.lit(True) if c in keys else F.col(c).isNotNull() | F.col("cut") for c in names]
     texts = F.array(*[F.struct(F.lit(names[c]), F.col(c)["text"]) for c in values])
     irregular_texts = F.map_from_entries(F.filter(texts, lambda entry: entry["text"].isNotNull()))
-    return found.select(
+    return merged.select(
         *[F.col(c) if c in keys else F.col(c)["value"].alias(c) for c in names],
         F.array(*known).alias("_has"),
         irregular_texts.cast("map<string,string>").alias("_irregular"),

@@ -1,7 +1,7 @@
-"""Counts the rows that a Spark job reads, where they are read.
+"""Counts the rows that a Spark job reads, in its workers.
 
-Spark may compute a DataFrame more than once: a MERGE reads its source twice, a task that failed runs again. Each task counts
-for its own partition, and the last count of a partition replaces the one before: so every row counts once.
+Spark may compute a DataFrame more than once: a MERGE reads its source twice, and a failed task runs again. Each task
+reports the count of its own partition, and a later count of a partition replaces the earlier one: every row counts once.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ class _ByPartition(AccumulatorParam[_Counts]):
 
 
 class Tally:
-    """A count of rows, which a stage's workers add to and the driver reads when the job is done."""
+    """A count of rows: a stage's workers add to it, and the driver reads it after the job."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._counts = spark.sparkContext.accumulator({}, _ByPartition())
 
     def add(self, rows: int) -> None:
-        """Notes, in a worker, how many rows its task has read in all."""
+        """Reports, in a worker, the total number of rows that its task has read."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
         self._counts.add({context.partitionId() if context else 0: rows})
 
     def set(self, rows: int) -> None:
-        """Takes a count, on the driver, that was not made by workers that have this tally."""
+        """Sets the count on the driver, if the rows were not counted by workers with this tally."""
         self._counts.value = {0: rows}
 
     @property
     def rows(self) -> int:
-        """The rows of all partitions, on the driver."""
+        """The number of rows in all partitions; only on the driver."""
         return sum(self._counts.value.values())

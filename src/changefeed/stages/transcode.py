@@ -1,10 +1,10 @@
 """transcode: records -> records of another protocol.
 
-Rule 1. A partition of a topic is one piece of work: read in the order of its offsets, by a decoder and an encoder of its
-        own. What they remember (batches, groups of records, sequence numbers) is the partition's, whatever Spark does.
-Rule 2. What was read from a partition is written to it, also by encoders that send all that comes from elsewhere to
-        partition 0. Options that send rows elsewhere need one encoder for all partitions, and are refused.
-Rule 3. What could not be decoded is left out, counted, and shown as far as `SHOWN` letters go.
+Rule 1. Each partition of a topic has its own decoder and encoder, and is read in the order of its offsets. Their state
+        (batches, groups of records, sequence numbers) never mixes partitions, however Spark schedules the tasks.
+Rule 2. Records read from a partition are written to the same partition, even if the encoder sends all foreign events to
+        partition 0. Options that distribute rows to other partitions need one encoder for all of them, and are refused.
+Rule 3. Dead letters are left out and counted; at most `SHOWN` of them are printed.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ _COLUMNS = ("key", "value", "topic", "partition", "offset")
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """A protocol by its name, with options as they were given."""
+    """A protocol's name, and its options as the user wrote them."""
 
     name: str
     options: Mapping[str, Any]
 
 
 def transcode(records: DataFrame, source: Language, target: Language, dead: Callable[[list[str]], None]) -> DataFrame:
-    """The records that say in `target` what `records` say in `source`.
+    """Decodes the records as `source` and encodes their events as `target`.
 
     Args:
         records: with the columns of Spark's Kafka source with headers.
-        source, target: what they are in, and what is wanted.
-        dead: takes the lines of dead letters, in the workers.
+        source, target: protocol and options of the records, and of the result.
+        dead: called in the workers with the lines of dead letters.
 
     Raises:
-        ConfigError: an option of the target sends rows to other partitions than they came from.
+        ConfigError: an option of the target sends rows to partitions other than their own.
     """
     from pyspark.sql import functions as f
 
@@ -63,15 +63,15 @@ def transcode(records: DataFrame, source: Language, target: Language, dead: Call
             f"{target.name}: {', '.join(options.dispatches)} sends rows to other topics or partitions, which needs one "
             "encoder for all of them; on Spark each partition has its own. Leave it out, or transcode without --spark"
         )
-    travelling = records.select(*_COLUMNS, f.expr("coalesce(headers, array())").alias("headers"))
-    whole = travelling.repartition("topic", "partition").sortWithinPartitions("topic", "partition", "offset")
+    sent = records.select(*_COLUMNS, f.expr("coalesce(headers, array())").alias("headers"))
+    whole = sent.repartition("topic", "partition").sortWithinPartitions("topic", "partition", "offset")
     if options.one_writer:
         whole = whole.coalesce(1)
     return whole.mapInArrow(worker(source, target, dead), RECORDS_DDL)
 
 
 def worker(source: Language, target: Language, dead: Callable[[list[str]], None]) -> Work:
-    """The function that runs in Spark's Python workers."""
+    """Returns the function for `mapInArrow`, which runs in Spark's Python workers."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         parts = (part for batch in batches for part in _parts(arrived(batch)))
@@ -84,7 +84,7 @@ def worker(source: Language, target: Language, dead: Callable[[list[str]], None]
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, int], pa.RecordBatch]]:
-    """The batch, cut where another partition begins."""
+    """Splits the batch into runs of one topic and partition."""
     places = list(zip(batch.column("topic").to_pylist(), batch.column("partition").to_pylist(), strict=True))
     cuts = [0, *(n for n, (a, b) in enumerate(pairwise(places), 1) if a != b), len(places)]
     for start, end in pairwise(cuts):

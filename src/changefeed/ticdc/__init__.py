@@ -1,4 +1,4 @@
-"""TiCDC, as its four protocols have it in common: dispatchers, routing, time zones, values as text, claim checks, commit ts.
+"""Common parts of TiCDC's protocols: dispatchers, routing, time zones, values as text, claim checks, commit_ts.
 
-Here belongs what TiCDC does the same way in two or more of its protocols. The bytes of one protocol stay in its folder.
+Only rules that two or more of its protocols share belong here; the bytes of one protocol stay in its folder.
 """

@@ -1,6 +1,6 @@
-"""Claim checks: a row too large for Kafka lies in a file, and its message carries the file's place.
+"""Claim checks: a row too large for Kafka is stored in a file, and its message contains the file's location.
 
-Rule 1. The place comes from outside: only its last part is used, as a plain file name in the configured store.
+Rule 1. The location is untrusted: only its last part is used, as a plain file name in the configured store.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _FILE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,254}", re.ASCII)
 
 
 def fetch(name: str, get: Callable[[str], bytes] | None, limit: int) -> bytes:
-    """What the file of this name holds.
+    """Returns the content of the file `name`.
 
     Raises:
-        ProtocolError: reason `claim-check`: no store, no such file, or a larger one than `limit`.
+        ProtocolError: reason `claim-check`: no store, no such file, or more than `limit` bytes.
     """
     if get is None:
-        raise failed(f'row lies in the claim-check file {name}: set option "claim-check-storage-uri" to read it')
+        raise failed(f'row is in the claim-check file {name}: set option "claim-check-storage-uri" to read it')
     try:
         body = get(name)
     except FileNotFoundError as error:
@@ -33,7 +33,7 @@ def fetch(name: str, get: Callable[[str], bytes] | None, limit: int) -> bytes:
 
 
 def file_name(location: str, member: str) -> str:
-    """The file's name in a location, which is what follows the last slash; `member` is where the message has it.
+    """Returns the part of a location after the last slash; `member` is the path of the location in the message.
 
     Raises:
         ProtocolError: reason `claim-check`: that is not a plain file name.
@@ -45,10 +45,10 @@ def file_name(location: str, member: str) -> str:
 
 
 def new_file_name(content: bytes) -> str:
-    """`<uuid v4>.json`, made of the content: the same row sent again is the same file."""
+    """Returns `<uuid v4>.json`, derived from the content: the same row sent again gets the same file."""
     return f"{uuid.UUID(bytes=hashlib.sha256(content).digest()[:16], version=4)}.json"
 
 
 def failed(text: str) -> ProtocolError:
-    """The error of a claim check."""
+    """Builds the ProtocolError with reason `claim-check`."""
     return ProtocolError(text, reason="claim-check")

@@ -1,6 +1,6 @@
-"""The commit ts of an event, and of whole columns of rows, for protocols whose messages carry one.
+"""The commit_ts of an event, and of whole columns of rows, for protocols whose messages carry one.
 
-Rule 1. A foreign event, which has a commit time alone, gets the first commit ts of its millisecond, as TiDB would write it.
+Rule 1. A foreign event with only a commit time gets the first commit_ts of that millisecond, as TiDB would assign it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PER_MS = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000)}
 
 
 def commit_ts(event: Row | SchemaChange | Resolved) -> int | None:
-    """The commit ts of an event; None where it has neither that nor a commit time."""
+    """The commit_ts of an event; None if it has neither a commit_ts nor a commit time."""
     if event.commit_ts is not None:
         return event.commit_ts
     if event.commit_time is None or event.commit_time.us < 0:
@@ -27,7 +27,7 @@ def commit_ts(event: Row | SchemaChange | Resolved) -> int | None:
 
 
 def needed_ts(event: Row | SchemaChange, protocol: str) -> int:
-    """As `commit_ts`, for a protocol that has no message without it.
+    """The same as `commit_ts`, for a protocol that requires one.
 
     Raises:
         UnsupportedError: the event has neither.
@@ -40,13 +40,13 @@ def needed_ts(event: Row | SchemaChange, protocol: str) -> int:
 
 
 def column(rows: pa.RecordBatch) -> pa.Array:
-    """The commit ts of the rows of a table batch; NULL leaves a row to the encoder."""
-    found = rows.column("commit_ts")
-    if not found.null_count:
-        return found
+    """The commit_ts of the rows of a table batch; NULL for a row that only the encoder can handle."""
+    declared = rows.column("commit_ts")
+    if not declared.null_count:
+        return declared
     times, by = _PER_MS[rows.schema.field("commit_time").type.unit]
     time = rows.column("commit_time").cast(pa.int64())
     ms = pc.divide(pc.multiply(time, times), by)
     known = pc.and_(pc.greater_equal(time, 0), pc.less(ms, _MOST_MS))
     ms = pc.if_else(known, ms, pa.scalar(None, pa.int64())).cast(pa.uint64())
-    return pc.coalesce(found, pc.shift_left(ms, pa.scalar(tso.LOGICAL_BITS, pa.uint64())))
+    return pc.coalesce(declared, pc.shift_left(ms, pa.scalar(tso.LOGICAL_BITS, pa.uint64())))

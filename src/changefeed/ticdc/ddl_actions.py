@@ -1,6 +1,6 @@
-"""DDL action codes of TiDB, as the `t` of a DDL value. Unknown ones are `other`; the code itself stays in the origin.
+"""DDL action codes of TiDB, the `t` of a DDL value. Unknown codes become `other`; the code itself is kept in the origin.
 
-Producers send an allow-list of these; new ones appear with TiDB versions, and newarch has two of its own (230, 231).
+Producers send an allow-list of these; new TiDB versions add codes, and newarch has two of its own (230, 231).
 """
 
 from __future__ import annotations
@@ -84,11 +84,11 @@ ACTIONS: dict[int, str] = {
     230: "add_fulltext_index",
     231: "create_hybrid_index",
 }
-# One event of a CREATE TABLES or RENAME TABLES job is about one table.
+# Each event of a CREATE TABLES or RENAME TABLES job is about one table.
 _AS_ONE = {47: 14, 60: 3}
 CODES: dict[str, int] = {name: code for code, name in ACTIONS.items()}
 
 
 def action(code: int) -> str:
-    """What a DDL does, snake case; `other` for a code that nobody knows."""
+    """The kind of a DDL in snake case; `other` for an unknown code."""
     return ACTIONS.get(_AS_ONE.get(code, code), "other")

@@ -4,7 +4,7 @@ r"""Bytes as text between the quotes of Go's `strconv.Quote`, and back.
     \ and "                    \\ and \"
     printable rune             itself; what is printable: see `unicode15`
     other rune below U+10000   \uNNNN       other rune above   \UNNNNNNNN
-    other byte below 0x20, 0x7f, or a byte that is not UTF-8    \xNN
+    other byte below 0x20, 0x7f, or a byte that is not UTF-8   \xNN
 
 Reading takes octal \NNN too. \xNN and \NNN are one byte, \u and \U the UTF-8 of a rune.
 """
@@ -29,7 +29,7 @@ _PART = re.compile(
 
 
 def quote(data: bytes) -> str:
-    """The text of the bytes, without the quotes around it."""
+    """Quotes bytes; the result does not include the enclosing quotes."""
     text = data.decode("utf-8", "surrogateescape")
     return text if _PLAIN.fullmatch(text) else "".join(map(_quoted, text))
 
@@ -48,24 +48,24 @@ def _quoted(char: str) -> str:
 
 
 def unquote(text: str) -> bytes:
-    """The bytes that the text stands for.
+    """Returns the bytes of a quoted text.
 
     Raises:
-        SchemaError: the text is not what `strconv.Quote` prints.
+        SchemaError: the text is not valid output of `strconv.Quote`.
     """
     out = bytearray()
     at = 0
     while at < len(text):
-        found = _PART.match(text, at)
-        if found is None:
+        match = _PART.match(text, at)
+        if match is None:
             raise SchemaError(f"escaped text is broken at {text[at : at + 10]!r}")
-        out += _unquoted(found)
-        at = found.end()
+        out += _unquoted(match)
+        at = match.end()
     return bytes(out)
 
 
-def _unquoted(found: re.Match[str]) -> bytes:
-    kind, value = found.lastgroup, found[found.lastgroup or 0]
+def _unquoted(match: re.Match[str]) -> bytes:
+    kind, value = match.lastgroup, match[match.lastgroup or 0]
     match kind:
         case "plain":
             return value.encode()
@@ -77,5 +77,5 @@ def _unquoted(found: re.Match[str]) -> bytes:
             return bytes([int(value, 8)])
     code = int(value, 16)
     if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
-        raise SchemaError(f"escaped text has no rune {found[0]}")
+        raise SchemaError(f"escaped text has no rune {match[0]}")
     return chr(code).encode()

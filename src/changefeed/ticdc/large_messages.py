@@ -1,4 +1,4 @@
-"""What TiCDC's codecs check of their limits, and of how they handle messages that are too large."""
+"""Checks of TiCDC's size limits and of its options for messages that are too large."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ HANDLED = ("none", "handle-key-only", "claim-check")
 
 
 def check_limits(options: object, *names: str) -> None:
-    """Refuses limits that are not above 0; `names` are attributes of the options.
+    """Checks that limits are above 0; `names` are attributes of the options.
 
     Raises:
-        ConfigError: one is not.
+        ConfigError: a limit is 0 or less.
     """
     for name in names:
         if (value := getattr(options, name)) <= 0:
@@ -20,10 +20,10 @@ def check_limits(options: object, *names: str) -> None:
 
 
 def check_compression(compression: str) -> None:
-    """Refuses a large-message-handle-compression that is not known.
+    """Checks the value of `large-message-handle-compression`.
 
     Raises:
-        ConfigError: it is not.
+        ConfigError: the compression is unknown.
     """
     if compression not in COMPRESSIONS:
         raise ConfigError(
@@ -32,20 +32,20 @@ def check_compression(compression: str) -> None:
 
 
 def check_handling(option: str) -> None:
-    """Refuses a large-message-handle-option that is not known.
+    """Checks the value of `large-message-handle-option`.
 
     Raises:
-        ConfigError: it is not.
+        ConfigError: the value is unknown.
     """
     if option not in HANDLED:
         raise ConfigError(f"unknown large-message-handle-option {option}; known: {', '.join(HANDLED)}")
 
 
 def check_storage(option: str, uri: str | None) -> None:
-    """Refuses claim checks without a place for their files.
+    """Checks that claim checks have a storage for their files.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: the option is `claim-check`, but `claim-check-storage-uri` is empty.
     """
     if option == "claim-check" and not uri:
         raise ConfigError("large-message-handle-option is set to claim-check, but the claim-check-storage-uri is empty")

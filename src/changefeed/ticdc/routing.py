@@ -1,14 +1,14 @@
-"""Where messages go: as they came, or dispatched anew over `partition-num` partitions.
+"""Routing: chooses topic and partition of written records, the change's own or one of `partition-num` partitions.
 
-Dispatched anew, schema changes and resolved marks go to all partitions of their topics. The source sent a copy of each
-on every partition of its own, so:
+With `partition-num`, schema changes and resolved marks go to all partitions of their topics. The source sent a copy of
+each on every partition of its own, so:
 
-Rule 1. A schema change is sent once: the second with the same commit ts, table and text is a copy.
-Rule 2. A resolved mark holds for one source partition. What is sent is the least of the latest marks of all source
-        partitions seen so far, when it has grown.
+Rule 1. A schema change is sent once: another one with the same commit_ts, table and text is a copy.
+Rule 2. A resolved mark is valid for one source partition. The minimum of the latest marks of all source partitions seen
+        so far is sent, whenever it has increased.
 Rule 3. Offsets count from 0 in each partition.
-Rule 4. With `dispatchers` a schema change goes to the topic of the table's old name, one of a database to the default
-        topic, and a resolved mark to every topic that has had something, and the default one.
+Rule 4. With `dispatchers` a schema change goes to the topic of the table's old name, a schema change of a database to the
+        default topic, and a resolved mark to the default topic and every topic that has received an event.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from changefeed.model.event import Resolved, SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape
 from changefeed.mysql import ddl
-from changefeed.mysql.ddl import statements as said
+from changefeed.mysql.ddl import statements as sql
 from changefeed.ticdc.dispatch import Dispatcher, Dispatchers, topic_name
 
 _REMEMBERED = 4096
 
 
 class Router:
-    """Chooses topic and partition of what is written.
+    """Chooses topic and partition of written records.
 
     Args:
         topic: a name or an expression; None keeps the change's own.
-        dispatcher: chooses the partitions of rows anew; None keeps the change's own.
-        rules: topics and partition rules of some tables; the two above are for all others.
+        dispatcher: chooses the partitions of rows; None keeps the change's own.
+        rules: topics and partition rules of some tables; the two above apply to all others.
 
     Raises:
-        ConfigError: one of `rules` chooses among partitions, and nobody says how many there are.
+        ConfigError: one of `rules` chooses among partitions, but there is no dispatcher with their number.
     """
 
     def __init__(self, topic: str | None, dispatcher: Dispatcher | None, rules: Dispatchers | None = None) -> None:
@@ -53,7 +53,7 @@ class Router:
         self._seen: OrderedDict[tuple[int | None, str | None, str | None, str | None], None] = OrderedDict()
 
     def row(self, row: Row, commit_ts: int) -> Place:
-        """The place of a row."""
+        """Returns topic, partition and offset of a row."""
         database, table = row.shape.database, row.shape.table
         topic = self._topic_of(database, table, row.place)
         if self._partitions is None:
@@ -64,9 +64,9 @@ class Router:
         return Place(topic, dispatcher.partition(row.shape, image, row.irregular, commit_ts), 0)
 
     def places(self, shape: TableShape, rows: pa.RecordBatch, commit_ts: pa.Array) -> dict[str, pa.Array]:
-        """Columns topic, partition and offset of rows of a shape, as `row` tells them; and `from_…`, for `went`."""
+        """The same as `row` for rows of a shape: columns topic, partition, offset; and `from_…` for `went`."""
         topic, partition, offset = (rows.column(name) for name in ("topic", "partition", "offset"))
-        found = {"from_topic": topic, "from_partition": partition}
+        sources = {"from_topic": topic, "from_partition": partition}
         if self._renames:
             own = topic.dictionary_encode()
             named = [self._named(shape.database, shape.table, name) for name in own.dictionary.to_pylist()]
@@ -75,19 +75,19 @@ class Router:
             dispatcher = self._ways[self._rules.rule(shape.database, shape.table)]
             partition = pa.array(dispatcher.by_columns(shape, rows, commit_ts), pa.int32())
             offset = pa.repeat(pa.scalar(0, pa.int64()), len(rows))
-        return found | {"topic": topic, "partition": partition, "offset": offset}
+        return sources | {"topic": topic, "partition": partition, "offset": offset}
 
     def check(self, shape: TableShape) -> None:
-        """Refuses a shape that lacks a column by which its rows are dispatched.
+        """Checks that a shape has the columns by which its rows are dispatched.
 
         Raises:
-            UnsupportedError: it does.
+            UnsupportedError: a column is missing.
         """
         if self._partitions is not None:
             self._ways[self._rules.rule(shape.database, shape.table)].names(shape)
 
     def went(self, places: pa.RecordBatch) -> None:
-        """Remembers that rows went to these places."""
+        """Registers the topics and source partitions of rows that have been written; `places` is the result of `places`."""
         if self._renames:
             self._topics.update(dict.fromkeys(places.column("topic").unique().to_pylist()))
         if self._partitions is not None:
@@ -96,7 +96,7 @@ class Router:
                 self._marks.setdefault((source["from_topic"], source["from_partition"]), 0)
 
     def schema_change(self, event: SchemaChange) -> Iterator[Place]:
-        """The places of a schema change."""
+        """Yields topic, partition and offset of each copy of a schema change."""
         topic = self._topic_of(*_before(event), event.place)
         if self._partitions is None:
             yield Place(topic, event.place.partition, event.place.offset)
@@ -109,7 +109,7 @@ class Router:
             yield from self._all((topic,))
 
     def resolved(self, event: Resolved) -> Iterator[tuple[Place, int]]:
-        """The places of a resolved mark, and the commit ts to send there."""
+        """Yields topic, partition and offset of each copy of a resolved mark, and the commit_ts to send there."""
         place = event.place
         if self._partitions is None:
             for topic in self._active(place):
@@ -140,7 +140,7 @@ class Router:
         return own if expression is None else topic_name(expression, database, table) or own
 
     def _active(self, place: Place) -> tuple[str, ...]:
-        """The topics that something went to; with `dispatchers` the default topic too, as the producer has it."""
+        """The topics that have received events; with `dispatchers` also the default topic, as the producer does."""
         if not self._topics or (self._rules and "{" not in (self._topic or "")):
             return tuple(dict.fromkeys((self._topic_of("", "", place), *self._topics)))
         return tuple(self._topics)
@@ -152,7 +152,7 @@ class Router:
 
 
 def _before(event: SchemaChange) -> tuple[str, str]:
-    """The table by which a schema change finds its topic: its old name, or the other one of an exchange."""
+    """Returns the table that determines the topic of a schema change: its old name, or the other table of an exchange."""
     database, table = event.database or "", event.table or ""
     if event.type not in ("rename_table", "rename_tables", "exchange_table_partition"):
         return database, table
@@ -162,9 +162,9 @@ def _before(event: SchemaChange) -> tuple[str, str]:
         return database, table
     for statement in statements:
         match statement:
-            case said.RenameTable(to_database=d, to_table=t) if _same((d, t), (database, table)):
+            case sql.RenameTable(to_database=d, to_table=t) if _same((d, t), (database, table)):
                 return statement.database, statement.table
-            case said.Unapplied(tables=(first, second)):
+            case sql.Unapplied(tables=(first, second)):
                 return second if _same(first, (database, table)) else first
     return database, table
 
@@ -174,13 +174,13 @@ def _same(left: tuple[str, str], right: tuple[str, str]) -> bool:
 
 
 class Offsets:
-    """Counts the records of each partition."""
+    """Assigns offsets: counts the records of each partition."""
 
     def __init__(self) -> None:
         self._next: defaultdict[tuple[str, int], int] = defaultdict(int)
 
     def next(self, place: Place) -> int:
-        """The offset of the next record of the place's partition."""
+        """Returns the offset for the next record of the place's partition."""
         offset = self._next[place.topic, place.partition]
         self._next[place.topic, place.partition] += 1
         return offset

@@ -1,7 +1,7 @@
-"""Column values that TiCDC sends as text: what MySQL prints, to ready values (see `model.values`).
+"""Column values that TiCDC sends as text, as MySQL prints them -> ready values (see `model.values`).
 
-A text of the right form that the type cannot hold (0000-00-00, a local time that the zone skips, text that is not
-UTF-8) is `Irregular`: NULL in the column, its bytes beside it. One of another form is an error, never converted.
+A text of the right form that the type cannot represent (0000-00-00, a local time that the zone skips, text that is not
+UTF-8) is `Irregular`: NULL in the column, with its bytes kept separately. A text of another form is an error.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ Read = Callable[[str], Any]
 
 @dataclass(frozen=True, slots=True)
 class Irregular:
-    """What the column's type cannot hold, word for word."""
+    """A value that the column's type cannot represent, verbatim."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A date and time with the number of fraction digits that were sent: together they tell `datetime(3)`."""
+    """A date and time in microseconds, with the number of fraction digits that were sent, 3 for `datetime(3)`."""
 
     us: int
     digits: int
 
 
 def or_irregular(then: Read) -> Read:
-    """The same reader, with `Irregular` for what the type cannot hold."""
+    """Wraps a reader: returns `Irregular` for a text that the type cannot represent."""
 
     def read(text: str) -> Any:
         try:
@@ -52,7 +52,7 @@ def or_irregular(then: Read) -> Read:
 
 
 def moment(zone: tzinfo | None) -> Read:
-    """The reader of a date and time; of a TIMESTAMP when there is a zone, which its text is in."""
+    """Returns the reader of a date and time; with `zone`, of a TIMESTAMP whose text is in that zone."""
 
     def read(text: str) -> Any:
         if len(text) < 19 or text[10] != " " or text[-1] == "Z":
@@ -67,7 +67,7 @@ def moment(zone: tzinfo | None) -> Read:
 
 
 def read_string(text: str) -> Any:
-    """The text itself; `Irregular` where it holds bytes that are not UTF-8 (surrogateescape)."""
+    """Returns the text, or `Irregular` if it contains bytes that are not UTF-8 (surrogateescape)."""
     if text.isascii():
         return text
     try:
@@ -78,7 +78,7 @@ def read_string(text: str) -> Any:
 
 
 def read_vector(text: str) -> list[float]:
-    """The float32 of `[1,2.5]`."""
+    """Returns the float32 values of a text such as `[1,2.5]`."""
     if text.count(",") >= MOST_DIMENSIONS:
         raise SchemaError(f"{text!r:.60}… is a vector of more than {MOST_DIMENSIONS} numbers")
     items = strict_json.read(text.encode("utf-8", "surrogateescape"), "vector")

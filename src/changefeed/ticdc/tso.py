@@ -1,6 +1,6 @@
 """TiDB's timestamps: unsigned 64 bits, Unix milliseconds << 18 | a counter within the millisecond.
 
-They exceed 2^53: read them as integers, never as doubles.
+They exceed 2^53, so they must be read as integers, never as doubles.
 """
 
 from __future__ import annotations

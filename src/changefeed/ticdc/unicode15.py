@@ -1,7 +1,7 @@
-"""What Go 1.21 to 1.26 call printable: letters, marks, numbers, punctuation, symbols of Unicode 15.0, and the space.
+"""Printable characters in Go 1.21 to 1.26: letters, marks, numbers, punctuation, symbols of Unicode 15.0, and the space.
 
-Frozen here, because the runtime's own table is of another version with each Python: U+2EBF0 (15.1) and U+20C1 (17) are
-not printable to the producers. Made from Unicode's general categories L, M, N, P, S; equal to Go's `strconv.IsPrint`
+The table is fixed here because each Python has a different Unicode version: U+2EBF0 (15.1) and U+20C1 (17) are not
+printable for the producers. It was generated from the general categories L, M, N, P, S, and equals Go's `strconv.IsPrint`
 for every code point.
 """
 

@@ -1,7 +1,7 @@
-"""TIMESTAMP text without a zone: the producer wrote it in its own, the user says which.
+"""Time zones of TIMESTAMP text: the producer writes local time without a zone, and the option `time-zone` names it.
 
-A local time that the zone leaves out (clocks put forward) names no moment. One that occurs twice (clocks put back) is
-taken as the first: its text is the same either way, so nothing is lost on the way back.
+A local time that the zone skips (clocks put forward) does not exist. One that occurs twice (clocks put back) is read as
+the first; its text is the same either way, so writing it again gives the same text.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _US = timedelta(microseconds=1)
 
 
 def zone(name: str) -> tzinfo:
-    """The zone of this name: `UTC`, `Asia/Shanghai`, `+08:00`.
+    """Returns the time zone of a name: `UTC`, `Asia/Shanghai`, `+08:00`.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: the name is unknown.
     """
-    found = _OFFSET.fullmatch(name)
-    if found is not None and int(found[2]) <= 14:
-        offset = timedelta(hours=int(found[2]), minutes=int(found[3]))
-        return timezone(-offset if found[1] == "-" else offset)
+    match = _OFFSET.fullmatch(name)
+    if match is not None and int(match[2]) <= 14:
+        offset = timedelta(hours=int(match[2]), minutes=int(match[3]))
+        return timezone(-offset if match[1] == "-" else offset)
     if name.upper() == "UTC":
         return UTC
     try:
@@ -37,12 +37,12 @@ def zone(name: str) -> tzinfo:
 
 
 def ahead(where: tzinfo) -> int | None:
-    """Microseconds by which a zone is ahead of UTC; None when that depends on the day."""
+    """Microseconds by which a zone is ahead of UTC; None if that depends on the date."""
     return where.utcoffset(None) // _US if isinstance(where, timezone) else None
 
 
 def to_utc(local_us: int, where: tzinfo) -> int | None:
-    """Microseconds since the epoch of a wall clock read as if it were UTC; None where the zone has no such time."""
+    """Converts a wall clock time, in microseconds as if it were UTC, to UTC; None if the zone has no such time."""
     if where is UTC:
         return local_us
     try:
@@ -56,10 +56,10 @@ def to_utc(local_us: int, where: tzinfo) -> int | None:
 
 
 def to_local(utc_us: int, where: tzinfo) -> int:
-    """The wall clock of a moment, as microseconds read as if it were UTC.
+    """Converts UTC to the wall clock time, in microseconds as if it were UTC.
 
     Raises:
-        OverflowError: it lies outside of the years 1 to 9999.
+        OverflowError: the result is outside the years 1 to 9999.
     """
     if where is UTC:
         return utc_us

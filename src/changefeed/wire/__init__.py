@@ -1,6 +1,5 @@
-"""Wire formats without their meaning: cursor, strict JSON, Avro, Protocol Buffers, compression, digits of floats.
+"""Wire formats: cursor, strict JSON, Avro, Protocol Buffers, compression, decimal text of floats.
 
-A format is the bytes alone: Confluent's header is one, Go's way of printing JSON is one.
-
-Here belongs what any protocol could be written in. Nothing here knows a table, a change, MySQL or a producer.
+A format is a rule about bytes only, such as Confluent's header or the way Go prints JSON. Any protocol may use it: nothing
+in this package depends on tables, change events, MySQL or a producer.
 """

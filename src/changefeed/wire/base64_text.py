@@ -1,4 +1,4 @@
-"""Base64 as TiCDC writes it: standard alphabet, padded, nothing else in between."""
+"""Base64 as TiCDC writes it: standard alphabet, padded, without line breaks or other characters."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from changefeed.errors import SchemaError
 
 
 def read(text: str) -> bytes:
-    """The bytes that the text stands for.
+    """Decodes the text.
 
     Raises:
-        SchemaError: it is not base64.
+        SchemaError: the text is not base64.
     """
     try:
         return base64.b64decode(text, validate=True)
@@ -21,5 +21,5 @@ def read(text: str) -> bytes:
 
 
 def write(data: bytes) -> str:
-    """The text that stands for the bytes."""
+    """Encodes the bytes."""
     return base64.b64encode(data).decode("ascii")

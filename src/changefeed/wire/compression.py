@@ -1,8 +1,8 @@
 """Compressed message values: `snappy` is the raw block format, `lz4` the frame format (magic 04 22 4d 18).
 
-Nothing in a message announces its compression; only LZ4 has a magic, which no JSON text begins with. Inflated sizes are
-capped before anything is inflated. What is written is what the producers' libraries write of the same text: a compressor
-is free to choose its matches, and C libraries choose others.
+A message does not declare its compression; only LZ4 has magic bytes, with which no JSON text begins. The inflated size is
+limited before anything is inflated. The compressed bytes are the same as those of the producers' libraries: a compressor
+is free to choose its matches, and C libraries choose different ones.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from changefeed.wire import lz4_frame, snappy_block
 
 COMPRESSIONS = ("none", "snappy", "lz4")
 _CHUNK = 1 << 20
-_SNAPPY_RATIO = 22  # three bytes say 64 at the very most
-_SNAPPY_HEAD = 10  # bytes before the first literal at most: the size of the text, and of the literal
+_SNAPPY_RATIO = 22  # three bytes expand to 64 at most
+_SNAPPY_HEAD = 10  # maximum number of bytes before the first literal: the sizes of the text and of the literal
 
 
 def check_available(name: str) -> None:
-    """Checks that the compression can be read here.
+    """Checks that this installation can read the compression.
 
     Raises:
         ConfigError: this build of pyarrow comes without it.
@@ -31,10 +31,10 @@ def check_available(name: str) -> None:
 
 
 def inflate(data: bytes, name: str, limit: int) -> bytes:
-    """The message; `data` itself when it is not compressed. LZ4 is recognised whatever `name` says.
+    """Decompresses a message; LZ4 is recognised by its magic bytes, also if `name` is another compression.
 
     Raises:
-        ProtocolError: it does not inflate, or to more than `limit` bytes.
+        ProtocolError: the bytes cannot be decompressed, or have more than `limit` bytes decompressed.
     """
     if data.startswith(lz4_frame.MAGIC):
         name = "lz4"
@@ -42,14 +42,14 @@ def inflate(data: bytes, name: str, limit: int) -> bytes:
 
 
 def guessed(data: bytes, opening: bytes) -> str:
-    """The compression of a text that begins with `opening`; `none` where the bytes show nothing."""
+    """Guesses the compression of a text that begins with `opening`; `none` if the bytes do not show one."""
     if data.startswith(lz4_frame.MAGIC):
         return "lz4"
     return "snappy" if not data.startswith(opening) and opening in data[: len(opening) + _SNAPPY_HEAD] else "none"
 
 
 def deflate(data: bytes, name: str) -> bytes:
-    """The compressed message."""
+    """Compresses a message."""
     return _DEFLATE[name](data)
 
 

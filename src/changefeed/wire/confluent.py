@@ -1,9 +1,9 @@
-"""Confluent's wire format: the schema's number in front of the datum.
+"""Confluent's wire format: a schema id before the datum.
 
     00 │ 00 00 00 07 │ datum
-    magic, schema id  in the language of the schema
+    magic, schema id  in the format of the schema
 
-The id is an unsigned 32-bit integer, big-endian, as the schema registry gave it out.
+The id is an unsigned 32-bit integer, big-endian, assigned by the schema registry.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ HEADER = 5
 
 
 def open_datum(data: bytes, what: str) -> tuple[int, Cursor]:
-    """The schema id, and a cursor at the first byte of the datum; its bytes count from the start of `data`.
+    """Returns the schema id, and a cursor at the first byte of the datum, whose offsets count from the start of `data`.
 
     Raises:
-        ProtocolError: reason `bad-magic`: the bytes are of another format; TruncatedError: the header is not whole.
+        ProtocolError: reason `bad-magic`: the bytes are in another format.
+        TruncatedError: the header is incomplete.
     """
     cursor = Cursor(data, what)
     magic = cursor.take(1)[0]
@@ -29,10 +30,10 @@ def open_datum(data: bytes, what: str) -> tuple[int, Cursor]:
 
 
 def header(schema_id: int) -> bytes:
-    """The five bytes in front of a datum.
+    """Returns the five bytes before a datum.
 
     Raises:
-        UnsupportedError: the id does not fit.
+        UnsupportedError: the id does not fit into four bytes.
     """
     if not 0 <= schema_id < 2**32:
         raise UnsupportedError(f"schema id {schema_id} does not fit the four bytes that Confluent's wire format has")

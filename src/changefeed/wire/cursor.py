@@ -1,4 +1,4 @@
-"""A place in bytes that only moves forward, and never past the end."""
+"""A cursor over bytes, which moves only forward and never past the end."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from changefeed.errors import ProtocolError, TruncatedError
 
 
 class Cursor:
-    """Reads lengths and slices off a byte string; every read is checked before it is made.
+    """Reads lengths and slices from a byte string; the length is checked before every read.
 
     Attributes:
         data: the bytes.
-        at: offset of the next byte to be read.
-        what: the name of the bytes in errors, as `key` or `value`.
+        at: offset of the next byte to read.
+        what: the name of the bytes in errors, such as `key` or `value`.
     """
 
     __slots__ = ("at", "data", "what")
@@ -23,14 +23,14 @@ class Cursor:
 
     @property
     def left(self) -> int:
-        """How many bytes have not been read."""
+        """Number of bytes that have not been read."""
         return len(self.data) - self.at
 
     def take(self, count: int) -> bytes:
-        """The next `count` bytes.
+        """Reads `count` bytes.
 
         Raises:
-            TruncatedError: there are fewer; the message tells by how many.
+            TruncatedError: fewer bytes are left; the message contains how many are missing.
         """
         if count > self.left:
             raise TruncatedError(f"{self.what} ends {_bytes(count - self.left)} early", byte=self.at)
@@ -38,11 +38,16 @@ class Cursor:
         return self.data[self.at - count : self.at]
 
     def int64(self) -> int:
-        """The next eight bytes as a signed big-endian integer."""
+        """Reads eight bytes as a signed big-endian integer."""
         return int.from_bytes(self.take(8), "big", signed=True)
 
     def sized(self) -> bytes:
-        """The bytes behind an int64 that tells how many they are."""
+        """Reads an int64 length, and that many bytes.
+
+        Raises:
+            ProtocolError: reason `bad-length`: the length is negative.
+            TruncatedError: fewer bytes are left.
+        """
         start = self.at
         length = self.int64()
         if length < 0:
@@ -50,10 +55,10 @@ class Cursor:
         return self.take(length)
 
     def finish(self) -> None:
-        """Checks that all has been read.
+        """Checks that all bytes have been read.
 
         Raises:
-            ProtocolError: bytes are left over.
+            ProtocolError: reason `trailing-bytes`: bytes are left.
         """
         if self.left:
             raise ProtocolError(f"{self.what} goes on for {_bytes(self.left)}", reason="trailing-bytes", byte=self.at)

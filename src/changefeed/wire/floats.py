@@ -1,6 +1,6 @@
-"""Binary floating point as text: the shortest that reads back to the same float32 or float64, as Go writes it.
+"""Binary floating point as text: the shortest text that reads back to the same float32 or float64, as Go writes it.
 
-Text to float32 goes through a double; where that double lies exactly between two float32 the text decides again.
+Text is converted to float32 through a double; if that double is exactly between two float32 values, the text decides.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _INT = struct.Struct("<i")
 
 
 def float32(text: str) -> float | None:
-    """The float32 nearest to the number, as a float; None when it is out of range."""
+    """Returns the float32 nearest to the number, as a float; None if it is out of range."""
     value = float(text)
     near: float
     try:
@@ -31,7 +31,7 @@ def float32(text: str) -> float | None:
 
 
 def _next(value: float, toward: float) -> float:
-    """The float32 beside `value`, on the side of `toward`."""
+    """Returns the float32 next to `value`, in the direction of `toward`."""
     if value == 0:
         return math.copysign(2.0**-149, toward)
     (bits,) = _INT.unpack(_PACK.pack(value))
@@ -40,7 +40,7 @@ def _next(value: float, toward: float) -> float:
 
 
 def shortest(value: float, bits: int) -> tuple[str, int]:
-    """The fewest digits that read back to the same value, and the exponent of the first one. `value` is > 0.
+    """Returns the fewest digits that read back to the same value, and the exponent of the first. `value` is > 0.
 
     `shortest(1500.0, 64)` is `("15", 3)`: 1.5e3.
     """
@@ -54,17 +54,17 @@ def shortest(value: float, bits: int) -> tuple[str, int]:
 def _shortest32(value: float) -> str:
     for precision in range(9):
         near = f"{value:.{precision}e}"
-        found = [text for text in (_above(near, precision, value), near) if text and float32(text) == value]
-        if found:
-            return min(found, key=lambda text: abs(Decimal(text) - Decimal(value)))
+        candidates = [text for text in (_above(near, precision, value), near) if text and float32(text) == value]
+        if candidates:
+            return min(candidates, key=lambda text: abs(Decimal(text) - Decimal(value)))
     raise AssertionError(f"{value!r} is not a float32")
 
 
 def _above(near: str, precision: int, value: float) -> str | None:
-    """The next decimal up, for powers of two.
+    """Returns the next higher decimal of the same precision if `value` is a power of two, else None.
 
-    The gap above them is twice the gap below, so that it may read back where `near` does not; and of two equally near
-    Go takes it: 2^-12 is 0.00024414063.
+    The gap above a power of two is twice the gap below, so this decimal may read back although `near` does not. If both
+    are equally near, Go takes the higher one: 2^-12 is 0.00024414063.
     """
     if math.frexp(value)[0] != 0.5:
         return None
@@ -73,7 +73,7 @@ def _above(near: str, precision: int, value: float) -> str | None:
 
 
 def fixed(value: float, bits: int) -> str:
-    """Plain notation, never an exponent: Go's format `f` with the shortest digits."""
+    """Formats a value without exponent: Go's format `f` with the shortest digits."""
     if value == 0:
         return "-0" if math.copysign(1, value) < 0 else "0"
     digits, exponent = shortest(abs(value), bits)
@@ -87,7 +87,7 @@ def fixed(value: float, bits: int) -> str:
 
 
 def scientific(value: float, bits: int, *, exponent_digits: int) -> str:
-    """`1.5e-07` with at least that many digits in the exponent."""
+    """Formats a value such as `1.5e-07`, with at least `exponent_digits` digits in the exponent."""
     digits, exponent = shortest(abs(value), bits)
     mantissa = digits if len(digits) == 1 else f"{digits[0]}.{digits[1:]}"
     sign = "-" if exponent < 0 else "+"

@@ -1,17 +1,17 @@
-r"""JSON as the two writers of TiCDC print it, text in and text out.
+r"""JSON as TiCDC's two writers print it.
 
     aspect              W-html (encoding/json)            W-raw (json-iterator)
-    < > &               \u003c \u003e \u0026              as they are
-    U+2028 U+2029       \u2028 \u2029                     as they are
+    < > &               \u003c \u003e \u0026              unchanged
+    U+2028 U+2029       \u2028 \u2029                     unchanged
     " \ LF CR TAB       \" \\ \n \r \t                    the same
     BS FF               \b \f                             \u0008 \u000c
     other < 0x20        \u00xx                            \u00xx
-    0x7f, not ASCII     as they are                       as they are
+    0x7f, not ASCII     unchanged                         unchanged
     not UTF-8           \ufffd                            the byte itself
     1e-7                1e-7                              1e-07
-    both                exponent below 1e-6 and from 1e21 on, the shortest digits
+    both                an exponent below 1e-6 and from 1e21 on; the shortest digits
 
-A byte that is not UTF-8 is a surrogate U+DC80 … U+DCFF here; encode the result with `surrogateescape`.
+In the text, a byte that is not UTF-8 is a surrogate U+DC80 … U+DCFF; encode the result with `surrogateescape`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NEEDS_RAW = re.compile(r'[\x00-\x1f"\\]')
 _NEEDS_HTML = re.compile(r'[\x00-\x1f"\\<>&\u2028\u2029\ud800-\udfff]')
 
 
-# Go compares in the number's own width: the float32 beside 1e-6 is 0.000001 to it, though a little less.
+# Go compares in the number's own width: the float32 nearest to 1e-6 counts as 0.000001, although it is slightly less.
 _LEAST_FIXED = {32: 9.999999974752427e-07, 64: 1e-6}
 
 
@@ -41,16 +41,16 @@ def _float(value: float, bits: int, exponent_digits: int) -> str:
 
 
 def _html_string(text: str) -> str:
-    return '"' + _NEEDS_HTML.sub(lambda found: _HTML.get(found[0], "\\ufffd"), text) + '"'
+    return '"' + _NEEDS_HTML.sub(lambda match: _HTML.get(match[0], "\\ufffd"), text) + '"'
 
 
 def _raw_string(text: str) -> str:
-    return '"' + _NEEDS_RAW.sub(lambda found: _COMMON[found[0]], text) + '"'
+    return '"' + _NEEDS_RAW.sub(lambda match: _COMMON[match[0]], text) + '"'
 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """One of the two writers.
+    """The formatting functions of one of the two writers.
 
     Attributes:
         string: text -> JSON string with its quotes.

@@ -1,4 +1,4 @@
-"""The form of JSON that `strict_json` has read: members of the right type, no others, and errors that name the path."""
+"""Checks of JSON that `strict_json` has read: types of members, unknown members; errors contain the path."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ _FRACTION = frozenset(".eE")
 
 
 def at(where: str) -> str:
-    """The tail of an error that names a path; nothing for the whole."""
+    """Returns the end of an error with the path `where`; "" for the whole document."""
     return f" - at `{where}`" if where else ""
 
 
 def integer(members: dict[str, Any], name: str, limits: tuple[int, int], where: str = "") -> int:
-    """The member as an integer within limits."""
+    """Returns the member as an integer within limits, both included.
+
+    Raises:
+        SchemaError: it is missing, not an integer, or outside the limits.
+    """
     value = members.get(name)
     if type(value) is Number and len(value) <= 20 and not _FRACTION.intersection(value):
         number = int(value)
@@ -29,21 +33,33 @@ def integer(members: dict[str, Any], name: str, limits: tuple[int, int], where: 
 
 
 def mapping(value: Any, what: str, where: str = "") -> dict[str, Any]:
-    """The value as an object; `what` is the subject of the error."""
+    """Returns the value as an object; `what` is the subject of the error.
+
+    Raises:
+        SchemaError: it is not an object.
+    """
     if type(value) is not dict:
         raise SchemaError(f"{what} is {show(value)}, expected an object{at(where)}")
     return value
 
 
-def refuse_others(found: dict[str, Any], known: Container[str], what: str, where: str = "") -> None:
-    """Refuses members that nobody knows."""
-    for name in found:
+def refuse_others(members: dict[str, Any], known: Container[str], what: str, where: str = "") -> None:
+    """Checks that all members are known.
+
+    Raises:
+        SchemaError: a member is unknown.
+    """
+    for name in members:
         if name not in known:
             raise SchemaError(f"{what} has an unknown member {show(name)}{at(where)}")
 
 
 def string(members: dict[str, Any], member: str, where: str = "") -> str:
-    """The member as a string that is UTF-8."""
+    """Returns the member as a string.
+
+    Raises:
+        SchemaError: it is missing, not a string, or not UTF-8.
+    """
     value = members.get(member)
     if type(value) is not str:
         raise SchemaError(f"{show(value)} is not a string - at `{where}{member}`")
@@ -51,7 +67,11 @@ def string(members: dict[str, Any], member: str, where: str = "") -> str:
 
 
 def unicode_name(name: str, where: str) -> str:
-    """The name, which must be UTF-8."""
+    """Returns the name.
+
+    Raises:
+        SchemaError: it is not UTF-8.
+    """
     try:
         name.encode()
     except UnicodeEncodeError as error:
@@ -60,7 +80,7 @@ def unicode_name(name: str, where: str) -> str:
 
 
 def show(value: Any) -> str:
-    """A JSON value as an error shows it: short, and one line."""
+    """Formats a JSON value for an error: on one line, at most 60 characters."""
     if type(value) is Number:
         text = str(value)
     elif value is None or isinstance(value, bool):

@@ -2,15 +2,16 @@
 
     04 22 4d 18  64 70 b9 │ block … │ 00 00 00 00 │ xxh32 of the text
     magic        header   │         │ end
-    header: blocks of 4 MiB that do not depend on each other, a checksum of the whole
-    block:  4 bytes, its size (top bit: stored as it is), then sequences
-    sequence: literals and match in a nibble each, longer literals, the literals, offset (2 bytes), longer match
+    header: independent blocks of 4 MiB, a checksum of the whole text
+    block:  4 bytes, its size (top bit: stored uncompressed), then sequences
+    sequence: lengths of literals and match in a nibble each, more length of literals, the literals, offset (2 bytes),
+              more length of the match
 
-Rule 1. A table tells where six bytes were seen last, as the low 16 bits of the place. Places are tried in threes; the
-        longer there is no match, the more bytes are skipped.
-Rule 2. A match is extended back as far as there are literals, and on by eight bytes at a time; the last 14 bytes are
-        literals. The bytes two before its end enter the table.
-Rule 3. A block that does not get smaller is stored.
+Rule 1. A table maps a hash of six bytes to the low 16 bits of their last position. Three positions are tried at a time;
+        the longer no match is found, the more bytes are skipped.
+Rule 2. A match is extended backward over literals, and forward eight bytes at a time; the last 14 bytes are literals. The
+        position two bytes before the end of the match is added to the table.
+Rule 3. A block that compression does not make smaller is stored.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ _BLOCK = 4 << 20
 _STORED = 1 << 31
 _WINDOW = 1 << 16
 _LEAST = 4
-_LAST = 14  # bytes at the end that no match begins in
+_LAST = 14  # bytes at the end in which no match begins
 _SKIP_SHIFT = 7
 _PRIME48 = 227718039650203
 _MASK32, _MASK48 = 2**32 - 1, 2**48 - 1
 
 
 def compress(data: bytes) -> bytes:
-    """The frame that holds `data`."""
+    """Compresses `data` into one frame."""
     out = bytearray(_HEADER)
     for at in range(0, len(data), _BLOCK):
         block = data[at : at + _BLOCK]
@@ -45,7 +46,7 @@ def _hash(window: int) -> int:
 
 
 class _Block:
-    """One block on its way: `anchor` is where its literals begin that are not written yet."""
+    """Compressor of one block; `anchor` is the start of the literals that have not been written."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -55,13 +56,13 @@ class _Block:
         self._anchor = 0
 
     def sequences(self) -> bytes | None:
-        """The block's sequences; None if it is to be stored."""
+        """Returns the block's sequences; None if the block must be stored."""
         at = 0
         while at < self._end:
-            found = self._search(at)
-            if found is None:
+            match = self._search(at)
+            if match is None:
                 break
-            at = self._match(*found)
+            at = self._match(*match)
         last = len(self._data) - self._anchor
         self._out.append(min(last, 15) << 4)
         self._longer(last)
@@ -70,7 +71,7 @@ class _Block:
         return bytes(self._out + self._data[self._anchor :])
 
     def _search(self, at: int) -> tuple[int, int] | None:
-        """The next place with a match, and the place that it matches."""
+        """Returns the next position with a match, and the earlier position that it matches; None if there is no match."""
         data, seen, end, anchor = self._data, self._seen, self._end, self._anchor
         while at < end:
             window = int.from_bytes(data[at : at + 8], "little")
@@ -91,7 +92,7 @@ class _Block:
         return None
 
     def _fit(self, at: int, low: int) -> int | None:
-        """The place within the window whose low 16 bits are these, if it matches."""
+        """Returns the position within the window with these low 16 bits if it matches, else None."""
         place = at - ((at - low) & 0xFFFF or _WINDOW)
         data = self._data
         if at - place < _WINDOW and data[at : at + _LEAST] == data[place : place + _LEAST]:
@@ -99,14 +100,14 @@ class _Block:
         return None
 
     def _match(self, at: int, place: int) -> int:
-        """Writes the literals and the match; returns the byte behind it."""
+        """Writes the literals and the match; returns the end of the match."""
         data, anchor, offset, end = self._data, self._anchor, at - place, at + _LEAST
         while at > anchor and at > offset and data[at - 1] == data[at - offset - 1]:
             at -= 1
         while end + 8 <= self._end:
-            here, there = data[end : end + 8], data[end - offset : end - offset + 8]
-            if here != there:
-                end += equal_bytes(here, there)
+            new, old = data[end : end + 8], data[end - offset : end - offset + 8]
+            if new != old:
+                end += equal_bytes(new, old)
                 break
             end += 8
         literals, more = at - anchor, end - at - _LEAST
@@ -126,7 +127,7 @@ class _Block:
 
 
 def equal_bytes(one: bytes, other: bytes) -> int:
-    """How many bytes at the beginning of the two, which differ and are equally long, are equal."""
+    """Returns the length of the common prefix of two different byte strings of the same length."""
     differ = int.from_bytes(one, "little") ^ int.from_bytes(other, "little")
     return ((differ & -differ).bit_length() - 1) >> 3
 
@@ -134,29 +135,33 @@ def equal_bytes(one: bytes, other: bytes) -> int:
 _P1, _P2, _P3, _P4, _P5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
 
 
-def _turned(value: int, bits: int) -> int:
+def _rotated(value: int, bits: int) -> int:
     return (value << bits | value >> (32 - bits)) & _MASK32
 
 
 def xxh32(data: bytes) -> int:
-    """The checksum xxHash32, seed 0."""
+    """Computes the checksum xxHash32 with seed 0."""
     whole = len(data) & ~15
-    total = _P5 if not whole else _lanes(data[:whole])
+    total = _P5 if not whole else _accumulate(data[:whole])
     total = (total + len(data)) & _MASK32
     words = len(data) & ~3
     for (word,) in struct.iter_unpack("<I", data[whole:words]):
-        total = _turned((total + word * _P3) & _MASK32, 17) * _P4 & _MASK32
+        total = _rotated((total + word * _P3) & _MASK32, 17) * _P4 & _MASK32
     for byte in data[words:]:
-        total = _turned((total + byte * _P5) & _MASK32, 11) * _P1 & _MASK32
+        total = _rotated((total + byte * _P5) & _MASK32, 11) * _P1 & _MASK32
     total = (total ^ total >> 15) * _P2 & _MASK32
     total = (total ^ total >> 13) * _P3 & _MASK32
     return total ^ total >> 16
 
 
-def _lanes(data: bytes) -> int:
-    lanes = [(_P1 + _P2) & _MASK32, _P2, 0, -_P1 & _MASK32]
+def _accumulate(data: bytes) -> int:
+    accumulators = [(_P1 + _P2) & _MASK32, _P2, 0, -_P1 & _MASK32]
     for words in struct.iter_unpack("<4I", data):
-        lanes = [
-            _turned((lane + word * _P2) & _MASK32, 13) * _P1 & _MASK32 for lane, word in zip(lanes, words, strict=True)
+        accumulators = [
+            _rotated((accumulator + word * _P2) & _MASK32, 13) * _P1 & _MASK32
+            for accumulator, word in zip(accumulators, words, strict=True)
         ]
-    return sum(_turned(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True)) & _MASK32
+    return (
+        sum(_rotated(accumulator, bits) for accumulator, bits in zip(accumulators, (1, 7, 12, 18), strict=True))
+        & _MASK32
+    )

@@ -1,14 +1,14 @@
-r"""Protocol Buffers by hand: fields off bytes, and messages by their tables, both ways.
+r"""Protocol Buffers without generated code: reads and writes messages by tables of their fields.
 
     field     tag │ value                 tag = number << 3 | wire type, a varint
-    varint    7 bits a byte, low first, 0x80 on all but the last: ac 02 = 300; at most ten bytes
+    varint    7 bits per byte, low bits first, 0x80 set in all but the last: ac 02 = 300; at most ten bytes
     wire type 0 varint │ 1 eight bytes │ 2 length, bytes │ 5 four bytes │ 3 4 groups: refused
 
-Rule 1. Every length is checked before a slice. A message is read to its end or not at all.
-Rule 2. A known field has its own wire type, stands once unless it is repeated, and its number fits its kind.
-Rule 3. Fields that the table does not have are skipped, and kept as they came, to be written behind the others.
-Rule 4. Written are the fields in ascending order, those with a zero value left out: the bytes are determined.
-Rule 5. Bytes are counted from the beginning of the outermost message: an error names the very place.
+Rule 1. Every length is checked before a slice. A message is read completely or not at all.
+Rule 2. A known field has its declared wire type, occurs once unless it is repeated, and its value fits its kind.
+Rule 3. Fields that the table does not contain are kept verbatim, and written after the others.
+Rule 4. Fields are written in ascending order without zero values, so the bytes are deterministic.
+Rule 5. Byte offsets in errors count from the beginning of the outermost message.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Field:
     """One field of a message.
 
     Attributes:
-        kind: an integer's, `string`, `bytes`, the message in it, or `span`: bytes that are not copied; read, they are
-            the place where they begin and the one where they end.
-        most: how often a repeated field may stand; 0 for one that is not repeated.
+        kind: an integer kind, `string`, `bytes`, the table of a message, or `span`: bytes that are not copied; its value
+            when read is their start and end.
+        most: maximum number of values of a repeated field; 0 for a field that is not repeated.
     """
 
     number: int
@@ -51,18 +51,18 @@ class Field:
 
     @property
     def is_message(self) -> bool:
-        """Whether it is written when it is empty: of a message its being there says something."""
+        """Whether the field contains a message, and so is written even if it is empty: its presence is significant."""
         return self.kind == "span" or isinstance(self.kind, Message)
 
     @cached_property
     def tag(self) -> int:
-        """Number and wire type in one."""
+        """The tag: number and wire type."""
         return self.number << 3 | (VARINT if self.kind in _INTEGERS else SIZED)
 
 
 @dataclass(frozen=True)
 class Message:
-    """The table of a message."""
+    """The table of a message's fields."""
 
     name: str
     fields: tuple[Field, ...] = ()
@@ -74,10 +74,10 @@ class Message:
 
 
 def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """The unsigned number at a place, and the place behind it.
+    """Reads an unsigned varint at `at`; returns the number and its end.
 
     Raises:
-        ProtocolError: it ends early, or is more than 64 bits.
+        ProtocolError: it ends early, or has more than 64 bits.
     """
     if at < end and data[at] < 0x80:
         return data[at], at + 1
@@ -100,16 +100,16 @@ def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """The fields of a message: tag, where the field begins, value, where it ends.
+    """Yields the fields of a message: tag, start of the field, value, end of the field.
 
-    The value of a varint is the number, of all others the place where their bytes begin.
+    The value of a varint is the number; the value of other fields is the start of their bytes.
 
     Raises:
         ProtocolError: the bytes are not a message.
     """
     while at < end:
         begin, tag = at, data[at]
-        if tag < 0x80:  # nearly all are: a call less
+        if tag < 0x80:  # nearly always: saves a call
             at += 1
         else:
             tag, at = varint(data, at, end)
@@ -130,17 +130,17 @@ def fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]
 
 def _past(at: int, size: int, end: int) -> int:
     if size > end - at:
-        raise TruncatedError(f"{size} bytes are announced, {end - at} are there", byte=at)
+        raise TruncatedError(f"field of {size} bytes, but {end - at} are left", byte=at)
     return at + size
 
 
 def read(message: Message, data: bytes, at: int = 0, end: int | None = None) -> dict[str, Any]:
-    """The members of a message that are there, by name; repeated ones as lists.
+    """Reads a message; returns its present members by name, repeated ones as lists.
 
     Raises:
-        ProtocolError: the bytes are not such a message; the error says where.
+        ProtocolError: the bytes are not such a message; the error contains the byte.
     """
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     unknown, count = bytearray(), 0
     for tag, begin, value, after in fields(data, at, len(data) if end is None else end):
         known = message.by_number.get(tag >> 3)
@@ -156,18 +156,18 @@ def read(message: Message, data: bytes, at: int = 0, end: int | None = None) -> 
             raise ProtocolError(text, reason="bad-protobuf", byte=begin)
         ready = _value(message, known, data, begin, value, after)
         if known.most:
-            several = found.setdefault(known.name, [])
+            several = members.setdefault(known.name, [])
             if len(several) == known.most:
                 text = f"{message.name} has more than {known.most} {known.name}"
                 raise ProtocolError(text, reason="too-large", byte=begin)
             several.append(ready)
-        elif known.name in found:
-            raise ProtocolError(f"{message.name}.{known.name} stands twice", reason="bad-protobuf", byte=begin)
+        elif known.name in members:
+            raise ProtocolError(f"{message.name}.{known.name} occurs twice", reason="bad-protobuf", byte=begin)
         else:
-            found[known.name] = ready
+            members[known.name] = ready
     if unknown:
-        found[UNKNOWN] = bytes(unknown)
-    return found
+        members[UNKNOWN] = bytes(unknown)
+    return members
 
 
 def _value(message: Message, known: Field, data: bytes, begin: int, value: int, after: int) -> Any:
@@ -188,10 +188,10 @@ def _value(message: Message, known: Field, data: bytes, begin: int, value: int, 
 
 
 def text(data: bytes, at: int, end: int, what: str) -> str:
-    """A string field's text.
+    """Decodes a string field; `what` is the subject of errors.
 
     Raises:
-        ProtocolError: it is not UTF-8.
+        ProtocolError: the bytes are not UTF-8.
     """
     try:
         return data[at:end].decode()
@@ -200,7 +200,7 @@ def text(data: bytes, at: int, end: int, what: str) -> str:
 
 
 def write_varint(value: int) -> bytes:
-    """The bytes of a number; a negative one takes ten."""
+    """Encodes a number as a varint; a negative one takes ten bytes."""
     value &= 2**64 - 1
     out = bytearray()
     while value >= 0x80:
@@ -211,20 +211,20 @@ def write_varint(value: int) -> bytes:
 
 
 def sized(number: int, data: bytes) -> bytes:
-    """The field of this number that has these bytes."""
+    """Encodes a field of wire type 2 (length, bytes)."""
     return write_varint(number << 3 | SIZED) + write_varint(len(data)) + data
 
 
 def write(message: Message, members: dict[str, Any]) -> bytes:
-    """The bytes of a message; members of the value None are not there.
+    """Encodes a message; members that are None are omitted.
 
     Raises:
-        AttributeError, TypeError, ValueError: a member is not of its field's kind.
+        AttributeError, TypeError, ValueError: a member does not have its field's kind.
     """
     out = bytearray()
     for known in message.fields:
-        given = members.get(known.name)
-        for value in given or () if known.most else (given,):
+        member = members.get(known.name)
+        for value in member or () if known.most else (member,):
             if value or known.most or (value is not None and known.is_message):
                 out += _written(known, value)
     return bytes(out + members.get(UNKNOWN, b""))
@@ -239,5 +239,5 @@ def _written(known: Field, value: Any) -> bytes:
         return sized(known.number, value)
     low, high = _INTEGERS[known.kind]
     if not low <= value <= high:
-        raise ValueError(f"{value!r} is not of kind {known.name}")
+        raise ValueError(f"{value!r} is not a value of {known.name}")
     return write_varint(known.tag) + write_varint(int(value))

@@ -1,4 +1,4 @@
-"""The ids of schemas that are written: the id with which a schema was read where that still names it, else a registered one."""
+"""Ids of schemas to write: the id with which a schema was read, if it is still valid, else the id of a new registration."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ RegisterSchema = Callable[[str, str], int]  # subject, text -> id
 
 
 class SchemaIds:
-    """Finds the ids of schemas, and remembers them."""
+    """Looks up or registers the ids of schemas, and caches them."""
 
     def __init__(self, get: GetSchema, register: RegisterSchema) -> None:
         self._get, self._register = get, register
         self.id = lru_cache(_KEPT)(self._id)
 
     def _id(self, subject: str, text: str, known: int | None) -> int:
-        """The id of a schema.
+        """Returns the id of a schema.
 
         Args:
-            subject: where a schema without a known id is registered.
-            text: of the schema.
+            subject: the subject for registering a schema without a known id.
+            text: the schema.
             known: the id with which it was read, perhaps from another schema registry; None if it was not read.
 
         Raises:
-            SchemaRegistryError: the schema registry refuses the schema or cannot be asked.
+            SchemaRegistryError: the schema registry refuses the schema or cannot be reached.
         """
         try:
             if known is not None and self._get(known) == text:
                 return known
         except (LookupError, ProtocolError):
-            pass  # another schema registry than the one that the schema was read from
+            pass  # the schema was read from another schema registry
         except SchemaRegistryError as error:
             if error.transient:
                 raise
-            # a file that is to be written, or the same error that `register` raises
+            # a file that does not exist yet, or an error that `register` raises too
         return self._register(subject, text)

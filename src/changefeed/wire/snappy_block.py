@@ -5,11 +5,11 @@
               f0 … fc, n - 1         1 to 4 bytes            n - 1 << 2 | 2, offset in 2 bytes            n to 64
                                                              n - 1 << 2 | 3, offset in 4 bytes
 
-Rule 1. Two tables tell where some bytes were seen last: the long one by five to seven bytes, the short one by four. How
-        large they are, and how soon bytes are skipped for want of a match, depends on the length of the text: `_Size`.
-Rule 2. Of two places eight equal bytes decide, then four; a place found by four bytes alone yields to a long one behind
-        the next byte.
-Rule 3. A text that does not get smaller by a 32nd and some bytes is one literal, and so is one of less than 32 bytes.
+Rule 1. Two tables map a hash of bytes to their last position: the long one of five to seven bytes, the short one of four.
+        Their sizes, and how soon bytes are skipped without a match, depend on the length of the text: `_Size`.
+Rule 2. Of two candidate positions, one with eight equal bytes wins, then one with four. If only the short table matches,
+        the long table's candidate at the next byte is preferred.
+Rule 3. A text of less than 32 bytes, or one that compression does not make smaller by a 32nd and some bytes, is one literal.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from functools import cache
 from changefeed.wire.lz4_frame import equal_bytes
 
 _LEAST = 32
-_MARGIN = 8  # bytes at the end that no match begins in
+_MARGIN = 8  # bytes at the end in which no match begins
 _ENDLESS = 2**32
 _PRIMES = {4: 2654435761, 6: 227718039650203, 7: 58295818150454627}
 
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """What depends on the length of the text.
+    """Parameters that depend on the length of the text.
 
     Attributes:
-        long_bits, short_bits: of the two tables.
-        long_bytes: how many the long table regards.
-        skip: without a match in 2 to this many bytes one more is skipped, at most `most`.
-        slack: bytes that must be left in the room for each literal.
+        long_bits, short_bits: binary logarithm of the number of entries of each table.
+        long_bytes: number of bytes that the long table hashes.
+        skip: after every 2^skip bytes without a match, one more byte is skipped, at most `most`.
+        slack: number of bytes reserved for each literal.
     """
 
     long_bits: int
@@ -55,7 +55,7 @@ _LARGEST = _Size(17, 14, 7, 7, 5, 100)
 
 
 def compress(data: bytes) -> bytes:
-    """The block that holds `data`."""
+    """Compresses `data` into one block."""
     head, left = bytearray(), len(data)
     while left > 0x7F:
         head.append(left & 0x7F | 0x80)
@@ -66,7 +66,7 @@ def compress(data: bytes) -> bytes:
 
 
 class _Block:
-    """A text on its way: `done` is how much of it has been written."""
+    """Compressor of one text; `done` is the number of bytes that have been written."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -81,10 +81,10 @@ class _Block:
         self._done = 0
 
     def elements(self) -> bytes | None:
-        """The elements; None if they take too much room."""
+        """Returns the elements; None if they are too long."""
         at = 1
-        while (found := self._search(at)) is not None:
-            begin, place, following = self._back(*found)
+        while (match := self._search(at)) is not None:
+            begin, place, following = self._back(*match)
             if not self._fits(begin):
                 return None
             end = self._equal_to(begin, place)
@@ -106,7 +106,7 @@ class _Block:
         return len(self._out) + upto - self._done + self._size.slack < self._room
 
     def _search(self, at: int) -> tuple[int, int, int] | None:
-        """The next place with a match, the place that it matches, and where the search would have gone on."""
+        """Returns the next position with a match, the earlier position that it matches, and where the search would continue."""
         data, size, long, short, far, near = self._data, self._size, self._long, self._short, self._far, self._near
         while (following := at + min(1 + ((at - self._done) >> size.skip), size.most)) < self._end:
             window = data[at : at + 8]
@@ -140,17 +140,17 @@ class _Block:
         return at, place, following
 
     def _equal_to(self, at: int, place: int) -> int:
-        """The end of what equals the bytes at `place`."""
+        """Returns the end of the bytes from `at` that equal those from `place`."""
         data, step = self._data, at - place
         at += 4
         while len(data) - at >= 8 and data[at : at + 8] == data[at - step : at - step + 8]:
             at += 8
-        here = data[at : at + 8]
-        there = data[at - step : at - step + len(here)]
-        return at + (len(here) if here == there else equal_bytes(here, there))
+        new = data[at : at + 8]
+        old = data[at - step : at - step + len(new)]
+        return at + (len(new) if new == old else equal_bytes(new, old))
 
     def _enter(self, begin: int, end: int) -> None:
-        """Enters what the match covers: both ends, and between them every other place from the first and from the middle."""
+        """Adds positions of the match to the tables: both ends, and every other position from the start and from the middle."""
         data, long, far = self._data, self._long, self._far
         first, last = begin + 1, end - 2
         for at in (first, last):
@@ -165,7 +165,7 @@ class _Block:
 
 @cache
 def _hash(count: int, bits: int) -> Callable[[int], int]:
-    """The function of a number that regards its lowest `count` bytes and returns so many bits."""
+    """Returns a hash function of the lowest `count` bytes of a number, with `bits` bits."""
     prime, mask, down = _PRIMES[count], (1 << 8 * count) - 1, 8 * count - bits
     return lambda number: (number * prime & mask) >> down
 

@@ -189,7 +189,7 @@ def test_rows_that_exist_get_a_date_that_no_calendar_has(definition: str, text: 
     assert (added.default.value, added.default.irregular, added.unknown) == (None, text, None)
 
 
-ASK = "only the upstream knows what DEFAULT {} gave to the rows there were"
+ASK = "only the upstream has the values that DEFAULT {} gave to existing rows"
 UNKNOWN = [
     ("DATETIME DEFAULT CURRENT_TIMESTAMP", ASK.format("CURRENT_TIMESTAMP")),
     ("VARCHAR(36) DEFAULT (uuid())", ASK.format("(uuid())")),
@@ -199,8 +199,8 @@ UNKNOWN = [
     ("DECIMAL(5,2) DEFAULT 1.555", ASK.format("1.555")),
     ("YEAR DEFAULT 70", ASK.format("70")),
     ("ENUM('a') DEFAULT 1", ASK.format("1")),
-    ("INT AS (a) STORED", "it is computed from other columns, and no row event tells how"),
-    ("INT AUTO_INCREMENT UNIQUE", "the upstream numbered the rows there were, and no row event tells how"),
+    ("INT AS (a) STORED", "it is computed from other columns, and no row event contains the values"),
+    ("INT AUTO_INCREMENT UNIQUE", "the upstream numbered the existing rows, and no row event contains the values"),
 ]
 
 
@@ -214,7 +214,7 @@ def test_what_only_the_upstream_knows_is_said(definition: str, why: str) -> None
 def test_a_column_that_becomes_stored_generated_is_computed_anew() -> None:
     changed = altered("MODIFY b VARCHAR(9) AS (a) STORED").rows[1]
     assert changed.source is None
-    assert changed.unknown == "column b: it is computed from other columns, and no row event tells how"
+    assert changed.unknown == "column b: it is computed from other columns, and no row event contains the values"
 
 
 def test_a_definition_travels_as_json() -> None:

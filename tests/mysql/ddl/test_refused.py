@@ -33,7 +33,7 @@ REFUSED = [
         "a table made from a query has no row events, found 'AS' at character 23 of "
         "'CREATE TABLE t (a INT) AS SELECT 1'",
     ),
-    ("DROP TABLE `a", "'`a' is not a word, or a quote is not closed at character 11 of 'DROP TABLE `a'"),
+    ("DROP TABLE `a", "'`a' is not a token, or a quote is not closed at character 11 of 'DROP TABLE `a'"),
     ("DROP TABLE a /* b", "a comment is not closed at character 13 of 'DROP TABLE a /* b'"),
     ("DROP TABLE a /*!40101 b", "expected the end, found 'b' at character 22 of 'DROP TABLE a /*!40101 b'"),
 ]
@@ -54,20 +54,20 @@ def test_a_table_without_a_database_is_refused_unless_the_event_names_one() -> N
     )
 
 
-def test_members_with_a_backslash_cannot_be_told_when_tidb_restored_the_statement() -> None:
+def test_members_with_a_backslash_are_ambiguous_when_tidb_restored_the_statement() -> None:
     text = r"CREATE TABLE `d`.`t` (`e` ENUM('a','\','x\y'))"
     with pytest.raises(UnsupportedError) as caught:
         parse(text, None, restored=True)
     assert str(caught.value).startswith(
-        "DDL that cannot be read: a member of ENUM or SET with a backslash: TiDB does not double it when it restores "
-        "the statement, so that the members cannot be told for certain, found"
+        "DDL that cannot be read: a member of ENUM or SET with a backslash: TiDB does not escape it when it "
+        "restores the statement, so the members are ambiguous, found"
     )
 
 
 def test_a_statement_too_long_is_not_even_read() -> None:
     with pytest.raises(UnsupportedError) as caught:
         parse("TRUNCATE t" + " " * MAX_LENGTH, "db")
-    assert str(caught.value) == "a DDL statement of 4194314 characters: 4194304 are the most that is read"
+    assert str(caught.value) == "a DDL statement of 4194314 characters: the limit is 4194304"
 
 
 def collected() -> list[str]:

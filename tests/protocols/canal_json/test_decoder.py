@@ -208,7 +208,7 @@ def test_a_claim_check_file_of_another_row_is_refused(body: str, error: str) -> 
 @pytest.mark.parametrize(
     "location, error",
     [
-        (LOCATION, 'row lies in the claim-check file f.json: set option "claim-check-storage-uri" to read it'),
+        (LOCATION, 'row is in the claim-check file f.json: set option "claim-check-storage-uri" to read it'),
         ("s3://x/..", "'..' is not a plain name of a claim-check file - at `_tidb.claimCheckLocation`"),
     ],
 )

@@ -163,7 +163,7 @@ def test_a_name_that_avro_does_not_have_is_refused() -> None:
     _, given = stores()
     with pytest.raises(UnsupportedError) as caught:
         encode(one_insert(column="co-l"), stores=given, converter="avro")
-    assert "changefeed.d.t.Value has a field without a name of its own: 'co-l'" in str(caught.value)
+    assert "changefeed.d.t.Value has a field without a valid, unique name: 'co-l'" in str(caught.value)
     adjusted = {"field.name.adjustment.mode": "avro"}
     assert encode(one_insert(column="co-l"), stores=given, converter="avro", **adjusted).num_rows == 1
 

@@ -43,7 +43,7 @@ def test_the_row_is_the_files_and_the_message_is_not_used() -> None:
 
 def test_without_a_store_the_dead_letter_names_the_option() -> None:
     assert errors(decode(SENT)) == [
-        f'ticdc-open: row lies in the claim-check file {NAME}: set option "claim-check-storage-uri" to read it '
+        f'ticdc-open: row is in the claim-check file {NAME}: set option "claim-check-storage-uri" to read it '
         "at byte 8 (orders:3:118204)"
     ]
     assert decode(SENT).dead[0].reason == "claim-check"

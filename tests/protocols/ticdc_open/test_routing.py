@@ -117,7 +117,7 @@ def test_a_rule_that_chooses_partitions_needs_their_number() -> None:
     with pytest.raises(ConfigError) as caught:
         places(inserted("shop", "t"), dispatchers=[{"matcher": ["a.*", "b.*"], "partition": "ts"}])
     assert str(caught.value) == (
-        "dispatchers: rule of a.*, b.* chooses among partitions: say how many with partition-num"
+        "dispatchers: rule of a.*, b.* chooses among partitions: set their number with partition-num"
     )
 
 

@@ -1,7 +1,7 @@
-"""DDL: the text of a statement -> what it does to tables and their rows.
+"""DDL: the text of a statement -> its effect on tables and their rows.
 
-Read by a lexer and a parser of its own, not by a general SQL parser: the table statements of MySQL, MariaDB and TiDB
-are a small language in which every word may decide whether rows are lost, and whatever is not in it is refused.
+This package has its own lexer and parser instead of a general SQL parser: the table statements of MySQL, MariaDB and TiDB
+are a small language in which every word may decide whether rows are lost. Anything that is not supported is refused.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from changefeed.mysql.ddl.statements import Statement, TruncateTable
 
 
 def statements_of(event: SchemaChange, *, restored: bool) -> list[Statement]:
-    """The statements of a schema change; a TRUNCATE may be told without its text, as an op.
+    """Parses the statements of a schema change; a truncate event may have no text.
 
     Raises:
         SchemaError, UnsupportedError: as `parse`.

@@ -1,9 +1,9 @@
-"""ALTER TABLE: each of its parts is a change of columns or keys, another statement, or nothing that concerns rows.
+"""ALTER TABLE: each part is a change of columns or keys, another statement, or has no effect on rows.
 
     ALTER TABLE `db`.`t` ADD COLUMN `a` INT NOT NULL DEFAULT 3 AFTER `b`, DROP COLUMN `c`, ENGINE = InnoDB
-                         ^part, by its first word                         ^part            ^passed over
+                         ^part, by its first word                         ^part            ^skipped
 
-A part that begins with a word that is not listed here is an error: nothing is passed over without being known.
+A part that begins with a word that is not listed here is an error: no unknown part is skipped.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from changefeed.mysql.ddl.statements import (
 from changefeed.mysql.ddl.tables import table_name
 from changefeed.mysql.ddl.tokens import Tokens
 
-# Reserved words that begin a part: inside of an option they mean that a comma is missing.
+# Reserved words that begin a part: inside an option they mean that a comma is missing.
 _PARTS = frozenset({"ADD", "DROP", "CHANGE", "RENAME", "ALTER"})
 _OPTIONS_TEXT = """
     AFFINITY ALGORITHM ATTRIBUTES AUTOEXTEND_SIZE AUTO_ID_CACHE AUTO_INCREMENT AUTO_RANDOM_BASE AVG_ROW_LENGTH CACHE
@@ -48,12 +48,12 @@ _OPTIONS_TEXT = """
     STORAGE TABLESPACE TRANSACTIONAL TTL TTL_ENABLE TTL_JOB_INTERVAL UNION WITH WITHOUT
 """
 _OPTIONS = frozenset(_OPTIONS_TEXT.split())
-_VERSIONED = ("SYSTEMVERSIONING", "PERIODFOR")  # MariaDB: what rows were, not what they are
+_VERSIONED = ("SYSTEMVERSIONING", "PERIODFOR")  # MariaDB: history of rows, not their current values
 
 
 @dataclass(slots=True)
 class _Parts:
-    """What has been read of the statement."""
+    """The parts of the statement that have been parsed."""
 
     table: tuple[str, str]
     current: str  # the database of a table that is named without one
@@ -71,7 +71,7 @@ class _Parts:
 
 
 def alter_table(tokens: Tokens, database: str | None) -> list[Statement]:
-    """The statements behind ALTER TABLE."""
+    """Parses the statements after ALTER TABLE."""
     tokens.accept("IF", "EXISTS")
     table = table_name(tokens, database)
     parts = _Parts(table, database or table[0], tokens)
@@ -93,8 +93,8 @@ def alter_table(tokens: Tokens, database: str | None) -> list[Statement]:
         if not tokens.accept(",") and not tokens.ended() and tokens.peek().upper != "PARTITION":
             tokens.fail("expected a comma")
     altered: list[Statement] = [AlterTable(*parts.table, tuple(parts.changes))] if parts.changes else []
-    found = altered + parts.others
-    return found or [Passed(next(iter(parts.passed), "alter_table"), tokens.text)]
+    statements = altered + parts.others
+    return statements or [Passed(next(iter(parts.passed), "alter_table"), tokens.text)]
 
 
 def _add(tokens: Tokens, parts: _Parts) -> None:
@@ -113,10 +113,10 @@ def _add(tokens: Tokens, parts: _Parts) -> None:
             d = definition(tokens)
             parts.add(d, **_place(tokens), if_not_exists=if_not_exists)
             return
-        found = items(tokens)
-        for d in found.columns:
+        listed = items(tokens)
+        for d in listed.columns:
             parts.add(d, if_not_exists=if_not_exists)
-        parts.changes += [AddKey(k) for k in found.keys]
+        parts.changes += [AddKey(k) for k in listed.keys]
 
 
 def _place(tokens: Tokens) -> dict[str, Any]:
@@ -198,7 +198,7 @@ def _rename(tokens: Tokens, parts: _Parts) -> None:
 
 
 def _convert(tokens: Tokens, parts: _Parts) -> None:
-    """CONVERT TO CHARACTER SET x; to `binary` it makes texts binary. MariaDB converts partitions to tables and back."""
+    """CONVERT TO CHARACTER SET x; `binary` makes text columns binary. MariaDB also converts partitions to tables and back."""
     if tokens.accept_any("PARTITION", "TABLE"):
         _removed(tokens, parts, "convert_partition")
         return
@@ -213,7 +213,7 @@ def _convert(tokens: Tokens, parts: _Parts) -> None:
 
 
 def _partitions(tokens: Tokens, parts: _Parts, kind: str) -> None:
-    """Takes all up to the end: partitions stand alone in a statement, or last, and their lists have commas."""
+    """Takes all up to the end: partitions are the only or the last part of a statement, and their lists have commas."""
     tokens.skip_all(_PARTS)
     parts.passed.append(kind)
 

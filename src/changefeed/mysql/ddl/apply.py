@@ -1,11 +1,11 @@
-"""ALTER TABLE upon a table's definition: the new definition, and what it does to the rows that exist.
+"""Applies ALTER TABLE to a table's definition: the new definition, and the effect on existing rows.
 
-Rule 1. The parts of one statement happen at once: names in them are those from before it, so that `CHANGE a b …,
-        CHANGE b a …` swaps two columns. Only AFTER may also name a column as it is called afterwards.
-Rule 2. Names of columns are compared without regard to case; the spelling that counts is the table's.
-Rule 3. Keys follow: a renamed column is renamed in them, a dropped one leaves them, and the handle key is chosen anew.
-Rule 4. Every column of the new table has a projection: the old column that its values come from, or what rows hold that
-        were there before the column was.
+Rule 1. All parts of a statement are applied at once: they use the names from before it, so that `CHANGE a b …,
+        CHANGE b a …` swaps two columns. Only AFTER may also use a column's new name.
+Rule 2. Column names are compared ignoring case; the table's spelling is kept.
+Rule 3. Keys follow: a renamed column is renamed in them, a dropped one removed, and the handle key is chosen again.
+Rule 4. Every column of the new table has a projection: the old column that its values come from, or the default that
+        existing rows get.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from changefeed.mysql.ddl.statements import (
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """Where the values of one column of the new table come from, for rows that exist.
+    """The source of one column's values, for existing rows.
 
     Attributes:
         column: of the new table.
         source: the old column; its type may differ from `column.type`. None for a new column.
-        default: what a new column holds, when there is no source.
+        default: the value of a new column, if there is no source.
     """
 
     column: Column
@@ -50,7 +50,7 @@ class Projection:
 
     @property
     def unknown(self) -> str | None:
-        """Why the values cannot be known, a sentence; None when they are."""
+        """A sentence: why the values cannot be determined; None if they can."""
         return self.default.unknown
 
 
@@ -68,10 +68,10 @@ class Altered:
 
 
 def alter(table: Table, change: AlterTable) -> Altered:
-    """The table after the change, and what became of its rows.
+    """Applies the change; returns the new table and a projection of its rows.
 
     Raises:
-        SchemaError: the change names a column or key that is not there, or adds one that is; the message names it.
+        SchemaError: the change names a column or key that does not exist, or adds one that does; the message names it.
     """
     columns = _Columns(table)
     for part in change.changes:
@@ -88,7 +88,7 @@ def alter(table: Table, change: AlterTable) -> Altered:
 
 @dataclass(slots=True)
 class _Slot:
-    """A column on its way: as it was, and as it will be; `virtual` ones are in no row."""
+    """A column while the table is altered: its old and its new definition. Rows do not contain `virtual` columns."""
 
     column: Column
     old: Column | None = None
@@ -101,16 +101,16 @@ def _projection(column: Column, slot: _Slot) -> Projection:
     if slot.stored:
         return Projection(column, None, _unknown(column, "it is computed from other columns"))
     if slot.counted:
-        return Projection(column, None, _unknown(column, "the upstream numbered the rows there were"))
+        return Projection(column, None, _unknown(column, "the upstream numbered the existing rows"))
     return Projection(column, slot.old, NULL if slot.old else existing_rows(column))
 
 
 def _unknown(column: Column, why: str) -> Default:
-    return Default(unknown=f"column {column.name}: {why}, and no row event tells how")
+    return Default(unknown=f"column {column.name}: {why}, and no row event contains the values")
 
 
 class _Columns:
-    """The columns of a table while it is altered: first all parts redefine, then all place."""
+    """The columns of a table while it is altered: call `redefine` for all parts, then `place` for all parts."""
 
     def __init__(self, table: Table) -> None:
         self._table = f"{table.database}.{table.name}"
@@ -122,7 +122,7 @@ class _Columns:
         self._moving: dict[int, _Slot] = {}
 
     def redefine(self, part: ColumnChange) -> None:
-        """Drops, modifies, renames: whatever names a column that was there before."""
+        """Drops, modifies or renames an existing column."""
         match part:
             case DropColumn(name, if_exists):
                 if self._has(name) or not if_exists:
@@ -142,7 +142,7 @@ class _Columns:
                 slot.column = replace(slot.column, default=default)
 
     def place(self, part: ColumnChange) -> None:
-        """Adds and moves: whatever takes a place among the columns as they now are."""
+        """Adds or moves a column, relative to the redefined columns."""
         if isinstance(part, AddColumn):
             if not part.if_not_exists or self._at(part.column.name) is None:
                 generated = part.generated
@@ -152,7 +152,7 @@ class _Columns:
             self._insert(self._moving[id(part)], part)
 
     def finished(self) -> list[_Slot]:
-        """The columns in their new order, virtual ones among them."""
+        """The columns in their new order, including virtual ones."""
         seen: set[str] = set()
         for slot in self._order:
             name = slot.column.name
@@ -201,7 +201,7 @@ class _Columns:
 
 
 def _keys(table: Table, changes: tuple[ColumnChange, ...], order: list[_Slot]) -> list[UniqueKey]:
-    """The unique keys afterwards. A table that was learned from rows has its handle key only: taken for the primary."""
+    """The unique keys after the change. A table inferred from rows has only its handle key, taken for the primary key."""
     where = f"table {table.database}.{table.name}"
     names = {s.old.name.lower(): s.column.name for s in order if s.old}
     dropped = {c.name.lower() for c in changes if isinstance(c, DropKey)}

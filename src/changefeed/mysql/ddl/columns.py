@@ -1,7 +1,7 @@
 """The definition of a column: its name, its type, and attributes in any order.
 
 `note` VARCHAR(40) CHARACTER SET utf8mb4 NOT NULL DEFAULT 'x' COMMENT '…' AFTER `id`
-^name  ^type       ^attributes: those that say nothing about rows are passed over; an unknown one is an error
+^name  ^type       ^attributes: those without effect on rows are skipped; an unknown one is an error
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from changefeed.mysql.ddl.types import binary, column_type
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A column as DDL defines it.
+    """A column definition in DDL.
 
     Attributes:
         generated: `virtual`, `stored`, or None.
         counted: AUTO_INCREMENT.
-        keys: names of the unique keys that it declares by itself: `PRIMARY`, or "" for an unnamed one.
-        charset: the character set it names; None leaves it to the table's.
+        keys: names of the unique keys that the definition itself declares: `PRIMARY`, or "" for an unnamed one.
+        charset: the declared character set; None if the table's applies.
     """
 
     column: Column
@@ -35,13 +35,13 @@ class Definition:
 
     @property
     def uniques(self) -> list[UniqueKey]:
-        """The unique keys that it declares by itself."""
+        """The unique keys that the definition itself declares."""
         return [UniqueKey(name, (self.column.name,)) for name in self.keys]
 
 
 @dataclass(slots=True)
 class _Draft:
-    """A definition while its attributes are read."""
+    """A definition while its attributes are parsed."""
 
     unsigned: bool = False
     charset: str | None = None
@@ -53,7 +53,7 @@ class _Draft:
 
 
 def definition(tokens: Tokens) -> Definition:
-    """The column that the next words define."""
+    """Takes a column definition."""
     name = tokens.name()
     serial = tokens.peek().upper == "SERIAL"
     t = column_type(tokens)
@@ -77,7 +77,7 @@ def _column(name: str, t: ColumnType, draft: _Draft) -> Column:
 
 
 def default(tokens: Tokens) -> str | None:
-    """The SQL text of the default value that comes next; None for NULL."""
+    """Takes a default value; returns its SQL text, None for NULL."""
     if tokens.accept("NULL"):
         return None
     start = tokens.peek().start
@@ -104,7 +104,7 @@ def default(tokens: Tokens) -> str | None:
     return tokens.text[start : tokens.passed]
 
 
-# Attributes: what comes behind their first word.
+# Attributes: each function takes the tokens after the attribute's first word.
 
 
 def _not(tokens: Tokens, draft: _Draft) -> None:
@@ -244,7 +244,7 @@ def _versioning(tokens: Tokens, draft: _Draft) -> None:
 
 
 def _nothing(tokens: Tokens, draft: _Draft) -> None:
-    """The word says it all, and nothing about rows."""
+    """Attribute of one word, without effect on rows."""
 
 
 _ATTRIBUTES: dict[str, Callable[[Tokens, _Draft], None]] = {

@@ -24,14 +24,14 @@ _QUERY = frozenset({"SELECT", "AS", "VALUES", "TABLE"})
 
 @dataclass(slots=True)
 class Items:
-    """What stands between the parentheses."""
+    """The columns and keys between the parentheses."""
 
     columns: list[Definition] = field(default_factory=list)
     keys: list[UniqueKey] = field(default_factory=list)
 
 
 def create_table(tokens: Tokens, database: str | None, *, replaces: bool) -> list[Statement]:
-    """The statements behind CREATE [OR REPLACE] TABLE."""
+    """Parses the statements after CREATE [OR REPLACE] TABLE."""
     if_not_exists = tokens.accept("IF", "NOT", "EXISTS")
     name = table_name(tokens, database)
     dropped: list[Statement] = [DropTable(*name, if_exists=True)] if replaces else []
@@ -46,34 +46,34 @@ def create_table(tokens: Tokens, database: str | None, *, replaces: bool) -> lis
         return [*dropped, CreateTable(*name, like=like, if_not_exists=if_not_exists)]
     if tokens.peek().upper != "(":
         tokens.fail("expected ( and columns: a table made from a query has no row events")
-    found = items(tokens)
-    return [*dropped, _created(name, found, _options(tokens), if_not_exists)]
+    listed = items(tokens)
+    return [*dropped, _created(name, listed, _options(tokens), if_not_exists)]
 
 
 def items(tokens: Tokens) -> Items:
-    """The columns and keys in parentheses."""
-    found = Items()
+    """Takes the columns and keys in parentheses."""
+    listed = Items()
     tokens.expect("(")
     while True:
         if is_key(tokens):
             declared = key(tokens)
-            found.keys += [] if declared is None else [declared]
+            listed.keys += [] if declared is None else [declared]
         else:
-            found.columns.append(definition(tokens))
-        tokens.check_count(len(found.columns) + len(found.keys))
+            listed.columns.append(definition(tokens))
+        tokens.check_count(len(listed.columns) + len(listed.keys))
         if not tokens.accept(","):
             break
     tokens.expect(")")
-    return found
+    return listed
 
 
 def _options(tokens: Tokens) -> str | None:
-    """Takes the table's options up to the end; the character set among them, if any."""
+    """Takes the table's options up to the end; returns the character set, if declared."""
     charset = None
     while not tokens.ended():
         word = tokens.peek().upper
         if word == "START":
-            tokens.expect("START", "TRANSACTION")  # MySQL 8: how CREATE TABLE … SELECT is logged, its rows follow
+            tokens.expect("START", "TRANSACTION")  # MySQL 8 logs CREATE TABLE … SELECT so; its row events follow
         elif word in _QUERY:
             tokens.fail("a table made from a query has no row events")
         elif tokens.accept("CHARSET") or tokens.accept("CHARACTER", "SET") or tokens.accept("CHAR", "SET"):
@@ -90,22 +90,22 @@ def _options(tokens: Tokens) -> str | None:
     return charset
 
 
-def _created(name: tuple[str, str], found: Items, charset: str | None, if_not_exists: bool) -> CreateTable:
-    """Keys of columns are younger than those of the table: that is how TiDB numbers them."""
-    declared = found.keys + [key for d in found.columns for key in d.uniques]
-    uniques = spelled(named([], declared), [d.column for d in found.columns])
-    virtual = tuple((i, d.column.name) for i, d in enumerate(found.columns) if d.generated == "virtual")
-    columns = tuple(_in_charset(d, charset) for d in found.columns if d.generated != "virtual")
+def _created(name: tuple[str, str], listed: Items, charset: str | None, if_not_exists: bool) -> CreateTable:
+    """Builds the statement; keys declared by columns come after those of the table, as TiDB numbers them."""
+    declared = listed.keys + [key for d in listed.columns for key in d.uniques]
+    uniques = spelled(named([], declared), [d.column for d in listed.columns])
+    virtual = tuple((i, d.column.name) for i, d in enumerate(listed.columns) if d.generated == "virtual")
+    columns = tuple(_in_charset(d, charset) for d in listed.columns if d.generated != "virtual")
     table = Table.define(*name, columns, tuple(uniques), virtual)
     return CreateTable(*name, table.columns, table.keys, table.uniques, virtual, if_not_exists=if_not_exists)
 
 
 def _in_charset(d: Definition, charset: str | None) -> Column:
-    """The column, which takes the table's character set where it names none; only `binary` changes the type."""
+    """The column with the table's character set, if it declares none itself; only `binary` changes the type."""
     return replace(d.column, type=binary(d.column.type)) if charset == "binary" and d.charset is None else d.column
 
 
 def spelled(keys: list[UniqueKey], columns: list[Column]) -> list[UniqueKey]:
-    """The keys with their columns spelled as the columns are: DDL may name them in any case."""
+    """Returns the keys with the spelling of the columns: in DDL they may be written in any case."""
     names = {c.name.lower(): c.name for c in columns}
     return [replace(k, columns=tuple(names.get(n.lower(), n) for n in k.columns)) for k in keys]

@@ -1,11 +1,11 @@
-"""The value that rows get which exist already when a column is added.
+"""The value that existing rows get when a column is added.
 
-DEFAULT 3, '3', b'11', x'41', TRUE, _utf8mb4'a'     that value, as the column's type holds it
-none, and NULL allowed                              NULL
-none, and NOT NULL                                  MySQL's own for the type: 0, '', the first member, …
-none, date or datetime NOT NULL                     the zero date: irregular, for no calendar has it
+DEFAULT 3, '3', b'11', x'41', TRUE, _utf8mb4'a'     that value, converted to the column's type
+no default, NULL allowed                            NULL
+no default, NOT NULL                                MySQL's implicit default of the type: 0, '', the first member, …
+no default, date or datetime NOT NULL               the zero date: irregular, because it is not a calendar date
 CURRENT_TIMESTAMP, (uuid()), generated columns,
-AUTO_INCREMENT, '2026-01-01 …' for a timestamp      only the upstream knows (the last depends on a session's zone)
+AUTO_INCREMENT, '2026-01-01 …' for a timestamp      known only upstream (the last depends on the session's time zone)
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?)
 
 @dataclass(frozen=True, slots=True)
 class Default:
-    """What existing rows hold in a new column.
+    """The value of existing rows in a new column.
 
     Attributes:
-        value: in canonical form; None for NULL, and where the next two say more.
-        irregular: text that the type cannot hold, as a zero date.
-        unknown: why the value cannot be known from the statement, a sentence; None when it is.
+        value: in canonical form; None for NULL, and if one of the next two is set.
+        irregular: text that the type cannot represent, such as a zero date.
+        unknown: a sentence: why the value does not follow from the statement; None if it does.
     """
 
     value: Any = None
@@ -47,15 +47,17 @@ NULL = Default()
 
 
 def existing_rows(column: Column) -> Default:
-    """What rows that exist hold in `column` when it is added with its default."""
+    """Returns the value of existing rows when `column` is added."""
     if column.default is None:
         return NULL if column.nullable is not False else _implicit(column.type)
-    unknown = f"column {column.name}: only the upstream knows what DEFAULT {column.default} gave to the rows there were"
+    unknown = (
+        f"column {column.name}: only the upstream has the values that DEFAULT {column.default} gave to existing rows"
+    )
     return _read(column.default, column.type) or Default(unknown=unknown)
 
 
 def _implicit(t: ColumnType) -> Default:
-    """What MySQL writes where NULL is not allowed and no default is given."""
+    """MySQL's implicit default of a NOT NULL column without DEFAULT."""
     fraction = "." + "0" * t.length if t.name in ("datetime", "timestamp", "time") and t.length else ""
     if t.name in INTEGERS or t.name in ("bit", "year"):
         return Default(0)
@@ -77,11 +79,11 @@ def _implicit(t: ColumnType) -> Default:
         return Default((t.members or ("",))[0])
     if t.name == "json":
         return Default("null")
-    return Default(unknown=f"MySQL has no value of its own for a NOT NULL column of type {t}")
+    return Default(unknown=f"MySQL has no implicit default for a NOT NULL column of type {t}")
 
 
 def _read(sql: str, t: ColumnType) -> Default | None:
-    """The value of a literal; None when the text is not a literal, or not one that the type takes as it is."""
+    """Returns the value of a literal; None if the text is not a literal, or not one that the type accepts unchanged."""
     literal = _literal(sql)
     if literal is None:
         return None
@@ -97,7 +99,7 @@ def _read(sql: str, t: ColumnType) -> Default | None:
 
 
 def _literal(sql: str) -> tuple[str, str | bytes] | None:
-    """The kind of a literal, `text`, `number` or `bits`, and its text or bytes."""
+    """Returns the kind of a literal (`text`, `number` or `bits`) and its text or bytes; None if it is not a literal."""
     tokens = Tokens(sql)
     sign = "-" if tokens.accept("-") else ""
     if tokens.peek().kind == "word" and tokens.peek().raw[0] == "_":
@@ -118,7 +120,7 @@ def _literal(sql: str) -> tuple[str, str | bytes] | None:
 
 
 def _canonical(kind: str, literal: str | bytes, t: ColumnType) -> Any:
-    """The literal in the type's canonical form, which `reader` then checks; None when it takes more than that."""
+    """Returns the literal in the type's canonical form, which `reader` then checks; None if that is not possible."""
     if t.name in INTEGERS or t.name in ("bit", "year"):
         return _integer(kind, literal, t)
     if t.name in BINARIES:
@@ -143,7 +145,9 @@ def _canonical(kind: str, literal: str | bytes, t: ColumnType) -> Any:
 def _integer(kind: str, literal: str | bytes, t: ColumnType) -> int | None:
     if isinstance(literal, bytes):
         return int.from_bytes(literal, "big")
-    if not _NUMBER.fullmatch(literal) or (t.name == "bit" and kind == "text"):  # a text's bytes would be the bits
+    if not _NUMBER.fullmatch(literal) or (
+        t.name == "bit" and kind == "text"
+    ):  # MySQL takes the bytes of the text as bits
         return None
     number = Decimal(literal)
     short = t.name == "year" and 0 < number < 1901  # 70 stands for 1970, 69 for 2069
@@ -160,7 +164,7 @@ def _decimal(literal: str, t: ColumnType) -> str | None:
 
 
 def _members(literal: str, t: ColumnType) -> str | None:
-    """Members are found without regard to case, as the usual collations do, and shown as the table spells them."""
+    """Matches members ignoring case, as the usual collations do; returns them in the table's spelling."""
     known = {m.lower(): m for m in reversed(t.members or ())}
     if t.name == "enum":
         return known.get(literal.rstrip(" ").lower())
@@ -171,19 +175,19 @@ def _members(literal: str, t: ColumnType) -> str | None:
 def _temporal(literal: str, t: ColumnType) -> str | None:
     digits = t.length or 0
     if t.name == "time":
-        found = _TIME.fullmatch(literal)
-        if found is None or len((found[5] or "").rstrip("0")) > digits:
+        match = _TIME.fullmatch(literal)
+        if match is None or len((match[5] or "").rstrip("0")) > digits:
             return None
-        fraction = "." + (found[5] or "").ljust(6, "0")[:digits] if digits else ""
-        return f"{found[1]}{int(found[2]):02}:{found[3]}:{found[4] or '00'}{fraction}"
-    found = _MOMENT.fullmatch(literal)
-    if found is None or len((found[3] or "").rstrip("0")) > digits:
+        fraction = "." + (match[5] or "").ljust(6, "0")[:digits] if digits else ""
+        return f"{match[1]}{int(match[2]):02}:{match[3]}:{match[4] or '00'}{fraction}"
+    match = _MOMENT.fullmatch(literal)
+    if match is None or len((match[3] or "").rstrip("0")) > digits:
         return None
     if t.name == "date":
-        return found[1] if found[2] in (None, _ZERO_TIME) else None
-    if t.name == "timestamp" and found[1] != _ZERO_DATE:
+        return match[1] if match[2] in (None, _ZERO_TIME) else None
+    if t.name == "timestamp" and match[1] != _ZERO_DATE:
         return None
     if t.name not in ("datetime", "timestamp"):
         return None
-    fraction = "." + (found[3] or "").ljust(6, "0")[:digits] if digits else ""
-    return f"{found[1]} {found[2] or _ZERO_TIME}{fraction}"
+    fraction = "." + (match[3] or "").ljust(6, "0")[:digits] if digits else ""
+    return f"{match[1]} {match[2] or _ZERO_TIME}{fraction}"

@@ -1,8 +1,8 @@
-"""Keys and other items in a CREATE or ALTER TABLE that are not columns.
+"""Keys and other items of CREATE or ALTER TABLE that are not columns.
 
 CONSTRAINT `c` PRIMARY KEY USING BTREE (`a`, `b` DESC)      kept
 CONSTRAINT `c` UNIQUE KEY `u` (`a`(10)) COMMENT '…'         kept, unless a part is an expression
-INDEX, FULLTEXT, SPATIAL, FOREIGN KEY, CHECK, …             passed over
+INDEX, FULLTEXT, SPATIAL, FOREIGN KEY, CHECK, …             skipped
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ def is_key(tokens: Tokens) -> bool:
 
 
 def key(tokens: Tokens) -> UniqueKey | None:
-    """The unique key that the next item declares, or None for another kind of item; it is taken as a whole."""
+    """Takes the next item; returns the unique key that it declares, None for another kind of item."""
     name = ""
     if tokens.accept("CONSTRAINT") and tokens.peek().upper not in ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
         name = tokens.name()
-    found = None
+    unique = None
     if tokens.accept("PRIMARY"):
         tokens.expect("KEY")
         _index_name(tokens)
-        found = _key(PRIMARY, parts(tokens))
+        unique = _key(PRIMARY, parts(tokens))
     elif tokens.accept("UNIQUE"):
         tokens.accept_any("INDEX", "KEY")
         tokens.accept("IF", "NOT", "EXISTS")
-        found = _key(_index_name(tokens) or name, parts(tokens))
+        unique = _key(_index_name(tokens) or name, parts(tokens))
     tokens.skip_item()
-    return found
+    return unique
 
 
 def _key(name: str, columns: tuple[str, ...] | None) -> UniqueKey | None:
@@ -45,7 +45,7 @@ def _key(name: str, columns: tuple[str, ...] | None) -> UniqueKey | None:
 
 
 def _index_name(tokens: Tokens) -> str:
-    """The index name in front of the parts, "" for none; USING may come on either side of it."""
+    """Takes the index name before the parts, "" if there is none; USING may come before or after it."""
     name = ""
     while tokens.peek().upper != "(":
         if tokens.accept_any("USING", "TYPE"):
@@ -56,7 +56,7 @@ def _index_name(tokens: Tokens) -> str:
 
 
 def parts(tokens: Tokens) -> tuple[str, ...] | None:
-    """The columns of a key in parentheses; None when a part is an expression, for then no columns identify a row."""
+    """Takes the columns of a key in parentheses; None if a part is an expression: such a key does not identify rows."""
     tokens.expect("(")
     names: list[str] = []
     expression = False
@@ -74,7 +74,7 @@ def parts(tokens: Tokens) -> tuple[str, ...] | None:
 
 
 def named(keys: list[UniqueKey], new: list[UniqueKey]) -> list[UniqueKey]:
-    """All the keys; the unnamed ones of `new` get the names that MySQL gives: the first column's, then with _2."""
+    """Returns all keys; unnamed ones of `new` get MySQL's default names: `column`, then `column_2` and so on."""
     known = list(keys)
     for added in new:
         name, taken, count = added.name, {k.name.lower() for k in known}, 2

@@ -1,7 +1,7 @@
-"""A DDL statement by its first words: what concerns tables is read to its end, what cannot concern rows is passed over.
+"""DDL statements by their first words: table statements are parsed completely, statements without effect on rows skipped.
 
-Statements that change rows without row events (DROP PARTITION, a logged INSERT, FLASHBACK TABLE) are `Unapplied`, for
-the pipeline to refuse. A statement that begins with words not listed here is an error.
+Statements that change rows without row events (DROP PARTITION, a logged INSERT, FLASHBACK TABLE) are `Unapplied`; the
+pipeline refuses them. A statement that begins with words not listed here is an error.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from changefeed.mysql.ddl.statements import (
 from changefeed.mysql.ddl.tables import table_name
 from changefeed.mysql.ddl.tokens import Tokens
 
-# What CREATE, ALTER and DROP may name besides tables, databases and indexes; definers and such come before it.
+# Objects of CREATE, ALTER and DROP besides tables, databases and indexes; DEFINER and the like may come before them.
 _OBJECTS_TEXT = """
     VIEW TRIGGER PROCEDURE FUNCTION EVENT USER ROLE SERVER TABLESPACE LOGFILE UNDO SEQUENCE PACKAGE PLACEMENT RESOURCE
     BINDING STATISTICS SPATIAL INSTANCE LIBRARY MASKING RANGE
 """
 _OBJECTS = frozenset(_OBJECTS_TEXT.split())
-_HEAD = 40  # words in front of the object, at most
+_HEAD = 40  # words before the object, at most
 _PASSED_TEXT = """
     ANALYZE OPTIMIZE REPAIR CHECK CHECKSUM CACHE GRANT REVOKE SET USE FLUSH LOCK UNLOCK BEGIN START COMMIT ROLLBACK
     SAVEPOINT RELEASE XA INSTALL UNINSTALL KILL RESET PURGE SHOW DESCRIBE DESC EXPLAIN ADMIN SPLIT REFRESH
@@ -44,24 +44,24 @@ _ROWS = frozenset({"INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "IMPORT", "F
 
 
 def parse(text: str, database: str | None, *, restored: bool = False) -> list[Statement]:
-    """What a statement does to tables, in order; at least one thing, if only that it is passed over.
+    """Parses a statement into its effects on tables, in order; at least one, which may be `Passed`.
 
     Args:
-        text: one DDL statement of MySQL, MariaDB or TiDB. It is read, never executed.
-        database: where tables lie that are named without their database.
-        restored: TiDB wrote the text (every TiCDC protocol): it does not double backslashes in members of ENUM and SET.
+        text: one DDL statement of MySQL, MariaDB or TiDB. It is parsed, never executed.
+        database: the database of unqualified table names.
+        restored: TiDB generated the text (every TiCDC protocol): it does not escape backslashes in ENUM and SET members.
 
     Raises:
-        UnsupportedError: the statement is not one, or not one of the known kinds; the message shows the place.
+        UnsupportedError: the text is not a statement, or not of a supported kind; the message shows the position.
     """
     tokens = Tokens(text, restored=restored)
     first = tokens.take()
     read = _READ.get(first.upper)
     if read is not None:
-        found = read(tokens, database)
-        if not isinstance(found[-1], Passed):
+        parsed = read(tokens, database)
+        if not isinstance(parsed[-1], Passed):
             tokens.finish()
-        return found
+        return parsed
     if first.upper in _ROWS:
         return [Unapplied(first.raw.lower(), text)]
     if first.upper in _PASSED:
@@ -136,12 +136,12 @@ def _drop(tokens: Tokens, database: str | None) -> list[Statement]:
 
 def _drop_tables(tokens: Tokens, database: str | None) -> list[Statement]:
     if_exists = tokens.accept("IF", "EXISTS")
-    found: list[Statement] = [DropTable(*table_name(tokens, database), if_exists)]
+    dropped: list[Statement] = [DropTable(*table_name(tokens, database), if_exists)]
     while tokens.accept(","):
-        found.append(DropTable(*table_name(tokens, database), if_exists))
-    _waiting(tokens)
+        dropped.append(DropTable(*table_name(tokens, database), if_exists))
+    _wait(tokens)
     tokens.accept_any("RESTRICT", "CASCADE")
-    return found
+    return dropped
 
 
 def _rename(tokens: Tokens, database: str | None) -> list[Statement]:
@@ -150,31 +150,31 @@ def _rename(tokens: Tokens, database: str | None) -> list[Statement]:
     if not tokens.accept_any("TABLE", "TABLES"):
         tokens.fail("expected TABLE")
     tokens.accept("IF", "EXISTS")
-    found: list[Statement] = []
+    renamed: list[Statement] = []
     while True:
         old = table_name(tokens, database)
-        _waiting(tokens)
+        _wait(tokens)
         tokens.expect("TO")
-        found.append(RenameTable(*old, *table_name(tokens, database)))
+        renamed.append(RenameTable(*old, *table_name(tokens, database)))
         if not tokens.accept(","):
-            return found
+            return renamed
 
 
 def _truncate(tokens: Tokens, database: str | None) -> list[Statement]:
     tokens.accept("TABLE")
     table = table_name(tokens, database)
-    _waiting(tokens)
+    _wait(tokens)
     return [TruncateTable(*table)]
 
 
-def _waiting(tokens: Tokens) -> None:
+def _wait(tokens: Tokens) -> None:
     if tokens.accept("WAIT"):
         tokens.integer()
     tokens.accept("NOWAIT")
 
 
 def _object(verb: str, tokens: Tokens) -> list[Statement]:
-    """Passes over what is none of ours, when it is known at all."""
+    """A statement about an object other than a table; fails if the object is unknown."""
     first = tokens.peek()
     for ahead in range(_HEAD):
         token = tokens.peek(ahead)

@@ -1,4 +1,4 @@
-"""What a DDL statement does, as far as tables and their rows go."""
+"""DDL statements: their effect on tables and rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class CreateDatabase:
 
 @dataclass(frozen=True, slots=True)
 class DropDatabase:
-    """A database is gone, with all its tables."""
+    """Drops a database with all its tables."""
 
     database: str
     if_exists: bool = False
@@ -30,7 +30,7 @@ class CreateTable:
 
     Attributes:
         columns, keys, uniques, virtual: as in `model.definition.Table`.
-        like: database and table whose definition it takes over; then the four above are empty.
+        like: database and table whose definition it copies; then the four above are empty.
     """
 
     database: str
@@ -44,13 +44,13 @@ class CreateTable:
 
     @property
     def definition(self) -> Table:
-        """The table; meaningless with `like`, which names where to look instead."""
+        """The table; not valid with `like`, which names the table to copy."""
         return Table(self.database, self.table, self.columns, self.keys, self.uniques, self.virtual)
 
 
 @dataclass(frozen=True, slots=True)
 class DropTable:
-    """A table is gone."""
+    """Drops a table with all its rows."""
 
     database: str
     table: str
@@ -59,7 +59,7 @@ class DropTable:
 
 @dataclass(frozen=True, slots=True)
 class RenameTable:
-    """A table has another name, perhaps in another database; its rows are the same."""
+    """Renames a table, perhaps to another database; its rows are unchanged."""
 
     database: str
     table: str
@@ -69,7 +69,7 @@ class RenameTable:
 
 @dataclass(frozen=True, slots=True)
 class TruncateTable:
-    """All rows of a table are gone."""
+    """Deletes all rows of a table."""
 
     database: str
     table: str
@@ -80,10 +80,10 @@ class AddColumn:
     """A new column.
 
     Attributes:
-        first: it comes first.
-        after: the column that it follows; neither of the two: it comes last.
+        first: it becomes the first column.
+        after: the column before it; without `first` and `after` it becomes the last column.
         generated: `virtual`, `stored`, or None for a plain column.
-        counted: AUTO_INCREMENT: the upstream numbers the rows that exist.
+        counted: AUTO_INCREMENT: the upstream numbers the existing rows.
     """
 
     column: Column
@@ -96,7 +96,7 @@ class AddColumn:
 
 @dataclass(frozen=True, slots=True)
 class DropColumn:
-    """A column is gone."""
+    """Drops a column with its values."""
 
     name: str
     if_exists: bool = False
@@ -104,7 +104,7 @@ class DropColumn:
 
 @dataclass(frozen=True, slots=True)
 class ModifyColumn:
-    """A column defined anew (MODIFY), perhaps under another name (CHANGE): `name` becomes `column`."""
+    """Redefines a column (MODIFY), perhaps with a new name (CHANGE): `name` becomes `column`."""
 
     name: str
     column: Column
@@ -116,7 +116,7 @@ class ModifyColumn:
 
 @dataclass(frozen=True, slots=True)
 class RenameColumn:
-    """A column has another name; its values are the same."""
+    """Renames a column; its values are unchanged."""
 
     name: str
     to: str
@@ -124,7 +124,7 @@ class RenameColumn:
 
 @dataclass(frozen=True, slots=True)
 class SetDefault:
-    """Another default for rows to come; None for none. Rows that exist keep their values."""
+    """Sets the default for new rows, None for no default. Existing rows keep their values."""
 
     name: str
     default: str | None
@@ -132,7 +132,7 @@ class SetDefault:
 
 @dataclass(frozen=True, slots=True)
 class AddKey:
-    """A new unique key; it may become the handle key. `PRIMARY` is the primary key's name, "" stands for none given."""
+    """Adds a unique key, which may become the handle key. The primary key is named `PRIMARY`, an unnamed one ""."""
 
     key: UniqueKey
     if_not_exists: bool = False
@@ -140,14 +140,14 @@ class AddKey:
 
 @dataclass(frozen=True, slots=True)
 class DropKey:
-    """An index is gone: perhaps a unique one, perhaps the handle key."""
+    """Drops an index, which may be unique and may be the handle key."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class RenameKey:
-    """An index has another name."""
+    """Renames an index."""
 
     name: str
     to: str
@@ -158,7 +158,7 @@ ColumnChange = AddColumn | DropColumn | ModifyColumn | RenameColumn | SetDefault
 
 @dataclass(frozen=True, slots=True)
 class AlterTable:
-    """Changes of one table's columns and unique keys, made at once: names in them are those from before."""
+    """Changes one table's columns and unique keys at once: all parts use the names from before the statement."""
 
     database: str
     table: str
@@ -167,10 +167,10 @@ class AlterTable:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """A statement that concerns neither rows nor columns: recorded, and passed over.
+    """A statement without effect on rows and columns: recorded, but not applied.
 
     Attributes:
-        kind: snake case, as `create_index` or `alter_table`.
+        kind: in snake case, such as `create_index` or `alter_table`.
     """
 
     kind: str
@@ -179,11 +179,11 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class Unapplied:
-    """A statement that changes rows without row events, as DROP PARTITION does: it cannot be followed from its text.
+    """A statement that changes rows without row events, such as DROP PARTITION: its text does not determine the rows.
 
     Attributes:
-        kind: snake case, as `drop_partition`.
-        tables: database and name of the tables concerned, as far as named.
+        kind: in snake case, such as `drop_partition`.
+        tables: database and name of the affected tables, as far as the statement names them.
     """
 
     kind: str

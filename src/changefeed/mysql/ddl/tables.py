@@ -1,4 +1,4 @@
-"""Names of tables: `db`.`t`, or `t` in the database that the event names."""
+"""Table names: `db`.`t`, or `t` in the database of the event."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from changefeed.mysql.ddl.tokens import Tokens
 
 
 def table_name(tokens: Tokens, database: str | None) -> tuple[str, str]:
-    """Database and table that the next words name.
+    """Takes a table name; returns database and table.
 
     Raises:
         UnsupportedError: the statement names no database, and neither does the event.

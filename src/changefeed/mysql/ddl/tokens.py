@@ -1,17 +1,17 @@
-r"""The words of a MySQL statement, one at a time, and a place among them that only moves forward.
+r"""Lexer: the tokens of a MySQL statement, read one at a time and only forward.
 
-    `name`  "name"          name: quoted; a double-quoted text is a name where the grammar wants one (ANSI_QUOTES)
+    `name`  "name"          name: quoted; a double-quoted text is a name where the grammar expects one (ANSI_QUOTES)
     'text'  "text"  N'text' text: '' and \x resolved
     x'41'  0x41  b'101'     bits
     12  1.5  2e3            number
-    word  _utf8mb4  1c      word: keyword or plain name, a sign of which only the grammar can tell
+    word  _utf8mb4  1c      word: keyword or plain name; only the grammar can distinguish them
     ( ) , ; = …             sign: any other printable character
-    /*!40101 … */           executed by MySQL: read as if the comment signs were not there;
-    /*T![x] … */ /*M! … */  so are TiDB's and MariaDB's
-    -- …  # …  /* … */      nothing
+    /*!40101 … */           executable comment of MySQL: its content is read, its delimiters are skipped;
+    /*T![x] … */ /*M! … */  the same for TiDB and MariaDB
+    -- …  # …  /* … */      comment: skipped
 
-The text is untrusted: it has at most `MAX_LENGTH` characters, words are read only as far as the grammar asks, no
-pattern backtracks and nothing recurses. Whatever goes wrong is an UnsupportedError that shows the place.
+The text is untrusted: it has at most `MAX_LENGTH` characters, tokens are read only as the grammar asks for them, no
+pattern backtracks and nothing recurses. Every error is an UnsupportedError that shows the position.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import NoReturn
 from changefeed.errors import UnsupportedError
 
 MAX_LENGTH = 4 << 20
-MAX_PARTS = 4096  # columns of a table, keys, changes in a statement: what MySQL and TiDB allow
+MAX_PARTS = 4096  # columns, keys or changes in a statement: the limit of MySQL and TiDB
 
 _TOKEN = re.compile(
     r"""
@@ -40,17 +40,17 @@ _TOKEN = re.compile(
 _COMMENT = re.compile(r"/\*(?:!(\d{5,6})?|T!(?:\[[\w,]*\])?|M!(\d{5,6})?)?")
 _ESCAPE = re.compile(r"\\(.)|''|\"\"", re.DOTALL)
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
-_NOBODY = frozenset({"99999", "999999"})  # the version that no server reaches: a comment for all of them
+_NEVER = frozenset({"99999", "999999"})  # versions that no server reaches: a plain comment for all of them
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One word.
+    """One token.
 
     Attributes:
-        kind: `word`, `name`, `text`, `bits`, `number`, `sign`, or `end` behind the last.
-        raw: as it stands in the statement.
-        start, end: where it stands.
+        kind: `word`, `name`, `text`, `bits`, `number`, `sign`, or `end` after the last one.
+        raw: verbatim, as in the statement.
+        start, end: its position in the statement, in characters.
     """
 
     kind: str
@@ -60,12 +60,12 @@ class Token:
 
     @property
     def upper(self) -> str:
-        """A word or sign in upper case; "" for what cannot be a keyword."""
+        """A word or sign in upper case; "" for a token that cannot be a keyword."""
         return self.raw.upper() if self.kind in ("word", "sign") else ""
 
     @property
     def value(self) -> str:
-        """The name or text that the token stands for."""
+        """The name or text without quotes and escapes."""
         if self.kind == "name":
             return self.raw[1:-1].replace("``", "`")
         if self.kind == "text":
@@ -74,31 +74,31 @@ class Token:
 
 
 def unquoted(raw: str) -> str:
-    """The text that a quoted literal stands for, by MySQL's rules of escaping."""
+    """The text of a quoted literal, with MySQL's escapes resolved."""
     if raw[0] in "nN":
         raw = raw[1:]
     quote = raw[0]
 
-    def resolve(found: re.Match[str]) -> str:
-        if found[1] is not None:
-            return _ESCAPED.get(found[1], found[1])
-        return quote if found[0] == quote * 2 else found[0]
+    def resolve(match: re.Match[str]) -> str:
+        if match[1] is not None:
+            return _ESCAPED.get(match[1], match[1])
+        return quote if match[0] == quote * 2 else match[0]
 
     return _ESCAPE.sub(resolve, raw[1:-1])
 
 
 class Tokens:
-    """The words of one statement.
+    """The tokens of one statement.
 
     Attributes:
         text: the statement.
-        restored: TiDB wrote the text, not a user.
-        passed: where the word that was taken last ends.
+        restored: TiDB generated the text, not a user.
+        passed: the end of the last token taken.
     """
 
     def __init__(self, text: str, *, restored: bool = False) -> None:
         if len(text) > MAX_LENGTH:
-            raise UnsupportedError(f"a DDL statement of {len(text)} characters: {MAX_LENGTH} are the most that is read")
+            raise UnsupportedError(f"a DDL statement of {len(text)} characters: the limit is {MAX_LENGTH}")
         self.text = text
         self.restored = restored
         self.passed = 0
@@ -107,20 +107,20 @@ class Tokens:
         self._ahead: list[Token] = []
 
     def peek(self, ahead: int = 0) -> Token:
-        """The next word, or one further ahead, without taking it."""
+        """The next token, or one further ahead, without taking it."""
         while len(self._ahead) <= ahead:
             self._ahead.append(self._read())
         return self._ahead[ahead]
 
     def take(self) -> Token:
-        """The next word, taken."""
+        """Takes the next token."""
         token = self.peek()
         del self._ahead[0]
         self.passed = token.end
         return token
 
     def accept(self, *words: str) -> bool:
-        """Takes these words if they are the next ones, all of them or none."""
+        """Takes these words if they come next, all of them or none; whether it did."""
         for i, word in enumerate(words):
             if self.peek(i).upper != word:
                 return False
@@ -129,11 +129,11 @@ class Tokens:
         return True
 
     def accept_any(self, *words: str) -> str | None:
-        """Takes the next word if it is one of these, and tells which."""
-        found = self.peek().upper
-        if found and found in words:
+        """Takes and returns the next word if it is one of these, else None."""
+        word = self.peek().upper
+        if word and word in words:
             self.take()
-            return found
+            return word
         return None
 
     def expect(self, *words: str) -> None:
@@ -143,14 +143,14 @@ class Tokens:
                 self.fail(f"expected {word}")
 
     def name(self) -> str:
-        """A name, taken: plain, in backquotes, or in double quotes."""
+        """Takes a name: plain, in backquotes, or in double quotes."""
         token = self.peek()
         if token.kind in ("name", "word") or (token.kind == "text" and token.raw[0] == '"'):
             return self.take().value
         self.fail("expected a name")
 
     def integer(self) -> int:
-        """A whole number, taken; `19.5` counts as 19, as MySQL has it in a type's length."""
+        """Takes an integer; `19.5` is 19, as MySQL reads the length of a type."""
         token = self.peek()
         whole = token.raw.partition(".")[0]
         if token.kind != "number" or not whole.isdigit() or len(whole) > 10:
@@ -159,7 +159,7 @@ class Tokens:
         return int(whole)
 
     def literal(self) -> str:
-        """A text literal, taken; a character set in front of it is passed over."""
+        """Takes a text literal; a character set before it is skipped."""
         if self.peek().kind == "word" and self.peek().raw[0] == "_" and self.peek(1).kind in ("text", "bits"):
             self.take()
         token = self.peek()
@@ -170,7 +170,7 @@ class Tokens:
         return self.take().value
 
     def skip_group(self) -> None:
-        """Takes `(` and all up to the `)` that closes it."""
+        """Takes `(` and all up to the matching `)`."""
         self.expect("(")
         depth = 1
         while depth:
@@ -180,7 +180,7 @@ class Tokens:
             depth += (token.upper == "(") - (token.upper == ")")
 
     def skip_item(self, stop: frozenset[str] = frozenset()) -> None:
-        """Takes all up to the next comma, closing parenthesis or end on this level; fails at a word of `stop`."""
+        """Takes all up to the next comma, closing parenthesis or end at this level; fails at a word of `stop`."""
         while (token := self.peek()).kind != "end" and token.upper not in (",", ")", ";"):
             if token.upper in stop:
                 self.fail("expected a comma")
@@ -190,14 +190,14 @@ class Tokens:
                 self.take()
 
     def skip_all(self, stop: frozenset[str] = frozenset()) -> None:
-        """Takes all up to the statement's end; fails at a word of `stop` outside of parentheses."""
+        """Takes all up to the statement's end; fails at a word of `stop` outside parentheses."""
         while not self.ended():
             self.skip_item(stop)
             if not self.accept(",") and not self.ended():
                 self.fail("unexpected")
 
     def ended(self) -> bool:
-        """Whether the statement ends here; a semicolon behind it belongs to it."""
+        """Whether the statement ends here; it may end with a semicolon."""
         if self.peek().upper == ";" and self.peek(1).kind == "end":
             return True
         return self.peek().kind == "end"
@@ -208,19 +208,19 @@ class Tokens:
             self.fail("expected the end")
 
     def check_count(self, count: int) -> None:
-        """Fails when a statement has more columns, keys or changes than any server takes."""
+        """Fails if a statement has more columns, keys or changes than any server accepts."""
         if count > MAX_PARTS:
             self.fail(f"more than {MAX_PARTS} columns, keys or changes")
 
     def fail(self, what: str, token: Token | None = None) -> NoReturn:
-        """Raises the error that shows the place.
+        """Raises an error with the position of the token.
 
         Raises:
             UnsupportedError: always.
         """
         token = token or self.peek()
-        found = "the end" if token.kind == "end" else f"{token.raw[:40]!r}"
-        self._fail(f"{what}, found {found}", token.start)
+        shown = "the end" if token.kind == "end" else f"{token.raw[:40]!r}"
+        self._fail(f"{what}, found {shown}", token.start)
 
     def _fail(self, what: str, at: int) -> NoReturn:
         shown = self.text if len(self.text) <= 200 else f"{self.text[:200]}…"
@@ -236,21 +236,21 @@ class Tokens:
                 self._open -= 1
                 self._at += 2
                 continue
-            found = _TOKEN.match(self.text, start)
-            if found is None:
-                self._fail(f"{self.text[start : start + 20]!r} is not a word, or a quote is not closed", start)
-            self._at = found.end()
-            if found.lastgroup != "space":
-                return Token(found.lastgroup or "", found[0], start, found.end())
+            match = _TOKEN.match(self.text, start)
+            if match is None:
+                self._fail(f"{self.text[start : start + 20]!r} is not a token, or a quote is not closed", start)
+            self._at = match.end()
+            if match.lastgroup != "space":
+                return Token(match.lastgroup or "", match[0], start, match.end())
         if self._open:
             self._fail("a comment is not closed", len(self.text))
         return Token("end", "", len(self.text), len(self.text))
 
     def _comment(self, start: int) -> None:
-        found = _COMMENT.match(self.text, start)
-        if found is not None and len(found[0]) > 2 and (found[1] or found[2]) not in _NOBODY:
+        match = _COMMENT.match(self.text, start)
+        if match is not None and len(match[0]) > 2 and (match[1] or match[2]) not in _NEVER:
             self._open += 1
-            self._at = found.end()
+            self._at = match.end()
             return
         end = self.text.find("*/", start + 2)
         if end < 0:
@@ -259,7 +259,7 @@ class Tokens:
 
 
 def bits_of(raw: str) -> tuple[int, bytes]:
-    """The number and the bytes that a hexadecimal or bit literal stands for."""
+    """The number and the bytes of a hexadecimal or bit literal."""
     digits, base = raw[2:].rstrip("'"), 16 if raw[0] in "xX" or raw[1] == "x" else 2
     number = int(digits, base) if digits else 0
     per_byte = 2 if base == 16 else 8

@@ -1,6 +1,6 @@
-"""The type of a column as DDL spells it -> ColumnType.
+"""Column types in DDL -> ColumnType.
 
-INTEGER(11) UNSIGNED            int unsigned        widths are for display only; tinyint(1) keeps its one
+INTEGER(11) UNSIGNED            int unsigned        display widths are dropped, except that of tinyint(1)
 BOOL, BOOLEAN                   tinyint(1)
 DEC, NUMERIC, FIXED             decimal(10,0)
 FLOAT(p)                        float, double from p = 25
@@ -10,10 +10,10 @@ DATETIME(0)                     datetime
 NATIONAL CHAR, NCHAR            char(1)
 CHARACTER VARYING(5)            varchar(5)
 LONG, LONG VARCHAR              mediumtext          LONG VARBINARY: mediumblob
-VARCHAR(5) CHARACTER SET binary varbinary(5)        and so on for every text kind
-BLOB(100)                       tinyblob            the smallest that holds so many bytes
-ENUM('a ', _utf8mb4'it''s')     enum('a','it''s')   spaces at a member's end are not kept
-UUID, INET6, INET4              char(36), varchar(39), varchar(15): MariaDB's, which every reader gets as text
+VARCHAR(5) CHARACTER SET binary varbinary(5)        likewise for every text type
+BLOB(100)                       tinyblob            the smallest type for that many bytes
+ENUM('a ', _utf8mb4'it''s')     enum('a','it''s')   trailing spaces of members are removed
+UUID, INET6, INET4              char(36), varchar(39), varchar(15): MariaDB's types, sent as text
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ _VARYING = ("VARYING", "VARCHAR", "VARCHARACTER")
 
 
 def column_type(tokens: Tokens) -> ColumnType:
-    """The type that the next words spell; attributes such as UNSIGNED or a character set are not yet in it.
+    """Takes a column type, without attributes such as UNSIGNED or a character set.
 
     Raises:
-        UnsupportedError: they spell none that is known.
+        UnsupportedError: the type is unknown.
     """
     word = tokens.peek().upper
     if word in _INTEGERS:
@@ -83,19 +83,19 @@ def column_type(tokens: Tokens) -> ColumnType:
 
 
 def binary(t: ColumnType) -> ColumnType:
-    """What a text type is in character set `binary`; any other type is itself."""
+    """The binary type for a text type in character set `binary`; any other type unchanged."""
     return replace(t, name=_BINARY_KIND[t.name]) if t.name in TEXTS else t
 
 
 def _numbers(tokens: Tokens) -> list[int]:
-    """The numbers in parentheses, if any."""
-    found: list[int] = []
+    """Takes numbers in parentheses, if any."""
+    numbers: list[int] = []
     if tokens.accept("("):
-        found.append(tokens.integer())
+        numbers.append(tokens.integer())
         while tokens.accept(","):
-            found.append(tokens.integer())
+            numbers.append(tokens.integer())
         tokens.expect(")")
-    return found
+    return numbers
 
 
 def _number(tokens: Tokens, most: int) -> int | None:
@@ -172,7 +172,7 @@ def _long(tokens: Tokens) -> ColumnType:
 
 
 def _large(*names: str, width: int) -> Callable[[Tokens], ColumnType]:
-    """TEXT and BLOB: with a length, the smallest of four types that holds so many characters of `width` bytes."""
+    """TEXT and BLOB: with a length, the smallest of four types for that many characters of `width` bytes."""
     limits = dict(zip(names, (2**8, 2**16, 2**24, 2**32), strict=True))
 
     def read(tokens: Tokens) -> ColumnType:
@@ -200,8 +200,8 @@ def _member(tokens: Tokens) -> str:
     token = tokens.peek(1 if tokens.peek().kind == "word" else 0)
     if tokens.restored and "\\" in token.raw:
         tokens.fail(
-            "a member of ENUM or SET with a backslash: TiDB does not double it when it restores the statement, so that "
-            "the members cannot be told for certain",
+            "a member of ENUM or SET with a backslash: TiDB does not escape it when it restores the statement, so the "
+            "members are ambiguous",
             token,
         )
     return tokens.literal().rstrip(" ")

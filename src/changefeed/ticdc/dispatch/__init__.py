@@ -1,6 +1,6 @@
-"""Where a change goes: `topic` its topic, `partition` its partition, `rules` which of several ways its table takes.
+"""TiCDC's dispatchers: `topic` chooses a change's topic, `partition` its partition, `rules` the rule for its table.
 
-`matcher` has the patterns by which rules name tables, `options` what a user says of all this.
+`matcher` implements the table patterns of rules, `options` the options.
 """
 
 from changefeed.ticdc.dispatch.matcher import TableFilter

@@ -1,14 +1,14 @@
-r"""Table filters as TiDB's tools write them: a list of patterns, and the tables that they name.
+r"""Table filters in the syntax of TiDB's tools: a list of patterns that select tables.
 
     shop.orders    shop.*    log_?[0-9].[!a-c]*    `a db`."a ""b"" c"    /^shop_\d+$/.*    !shop.tmp_*
 
-Rule 1. A pattern is a schema and a table with a dot between; each is a word, a quoted name or a regular expression.
-Rule 2. In a word `*` stands for any text, `?` for any character, `[a-z]` for one of these and `[!a-z]` for one of the
-        others. ASCII letters and digits, `$`, `_` and what is not ASCII stand for themselves; anything else must be
+Rule 1. A pattern is a schema and a table separated by a dot; each is a word, a quoted name or a regular expression.
+Rule 2. In a word `*` matches any text, `?` any character, `[a-z]` one of these characters and `[!a-z]` one of the others.
+        ASCII letters and digits, `$`, `_` and characters outside ASCII match themselves; any other character must be
         quoted or follow a backslash.
-Rule 3. A regular expression matches anywhere in the name. It is Go's: no look-around, no back-reference.
-Rule 4. The last pattern that matches decides. `!` in front of it: the table is not meant.
-Rule 5. Without regard to case, unless told otherwise.
+Rule 3. A regular expression may match anywhere in the name. Its syntax is Go's: no look-around, no back-references.
+Rule 4. The last matching pattern decides. With `!` before it, the table is excluded.
+Rule 5. Case is ignored, unless `case_sensitive` is set.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NAME = re.compile(
 )
 _PIECE = re.compile(r"\\(?P<escaped>.)|\[(?P<set>(?:\\.|[^\]])+)\]|(?P<plain>.)", re.DOTALL)
 _MEMBER = re.compile(r"(?P<low>\\.|[^\\])-(?P<high>\\.|[^\\])|(?P<one>\\.|[^\\])", re.DOTALL)
-_NOT_GOS = re.compile(r"\(\?(?:[=!>(]|<[=!]|P=)|\\[1-9]|\[\[:")
+_NOT_IN_GO = re.compile(r"\(\?(?:[=!>(]|<[=!]|P=)|\\[1-9]|\[\[:")
 _OPENED = {"/": "a regular expression is not closed", '"': "a quote is not closed", "`": "a quote is not closed"}
 _OPENED["["] = "a set of characters is not closed, or empty"
 
@@ -38,14 +38,14 @@ _OPENED["["] = "a set of characters is not closed, or empty"
 class _Pattern:
     schema: re.Pattern[str]
     table: re.Pattern[str]
-    meant: bool
+    included: bool
 
 
 class TableFilter:
-    """The tables that a list of patterns names.
+    """The tables that a list of patterns selects.
 
     Raises:
-        ConfigError: a pattern is none; the message shows where.
+        ConfigError: a pattern is invalid; the message shows the position.
     """
 
     def __init__(self, patterns: Iterable[str], *, case_sensitive: bool = False) -> None:
@@ -54,21 +54,21 @@ class TableFilter:
         self._patterns = [pattern for pattern in reversed(read) if pattern is not None]
 
     def matches(self, schema: str, table: str) -> bool:
-        """Whether the table is meant."""
+        """Whether the table is selected."""
         if self._lower:
             schema, table = schema.lower(), table.lower()
         for pattern in self._patterns:
             if pattern.schema.search(schema) and pattern.table.search(table):
-                return pattern.meant
+                return pattern.included
         return False
 
 
 def _read(text: str, case_sensitive: bool) -> _Pattern | None:
-    """The pattern, None for an empty line or a comment."""
+    """Parses a pattern; None for an empty line or a comment."""
     if not text or text[0] == "#":
         return None
     if text[0] == "@":
-        raise ConfigError(f"table filter {text!r}: patterns in a file are not read; put them here")
+        raise ConfigError(f"table filter {text!r}: patterns in a file are not read; write them into the option")
     start = 1 if text[0] == "!" else 0
     schema, at = _name(text, start, case_sensitive)
     if text[at : at + 1] != ".":
@@ -76,29 +76,26 @@ def _read(text: str, case_sensitive: bool) -> _Pattern | None:
     table, at = _name(text, at + 1, case_sensitive)
     if at != len(text):
         raise _wrong(text, at, "expected the end, found")
-    return _Pattern(schema, table, meant=start == 0)
+    return _Pattern(schema, table, included=start == 0)
 
 
 def _name(text: str, at: int, case_sensitive: bool) -> tuple[re.Pattern[str], int]:
-    """The expression for the name that begins at `at`, and where it ends."""
-    found = _NAME.match(text, at)
-    if found is None:
+    """Parses the name at `at`; returns its regular expression and its end."""
+    match = _NAME.match(text, at)
+    if match is None:
         raise _wrong(text, at, _OPENED.get(text[at : at + 1], "expected a name" if at == len(text) else "unquoted"))
     flags = re.NOFLAG if case_sensitive else re.IGNORECASE
-    if found["regex"] is not None:
-        if said := _NOT_GOS.search(found["regex"]):
-            raise _wrong(text, at, f"{said[0]} is nothing that {_whose(said[0])}, in")
-        return _compiled(found["regex"], flags, text), found.end()
-    if found["word"] is not None:
-        expression = "".join(_piece(piece, text) for piece in _PIECE.finditer(found["word"]))
+    if match["regex"] is not None:
+        if construct := _NOT_IN_GO.search(match["regex"]):
+            where = "by changefeed" if construct[0] == "[[:" else "in Go's regular expressions"
+            raise _wrong(text, at, f"{construct[0]} is not supported {where}, in")
+        return _compiled(match["regex"], flags, text), match.end()
+    if match["word"] is not None:
+        expression = "".join(_piece(piece, text) for piece in _PIECE.finditer(match["word"]))
     else:
-        name = found["back"].replace("``", "`") if found["double"] is None else found["double"].replace('""', '"')
+        name = match["back"].replace("``", "`") if match["double"] is None else match["double"].replace('""', '"')
         expression = re.escape(name)
-    return _compiled(rf"\A(?:{expression})\Z", flags | re.DOTALL, text), found.end()
-
-
-def _whose(what: str) -> str:
-    return "is read here" if what == "[[:" else "Go's regular expressions have"
+    return _compiled(rf"\A(?:{expression})\Z", flags | re.DOTALL, text), match.end()
 
 
 def _piece(piece: re.Match[str], text: str) -> str:
@@ -114,8 +111,10 @@ def _set(inside: str, text: str) -> str:
     members = list(_MEMBER.finditer(inside, 1 if others else 0))
     if not members:
         raise _wrong(text, text.index("[!"), _OPENED["["])
-    said = [_member(m["one"]) if m["one"] is not None else f"{_member(m['low'])}-{_member(m['high'])}" for m in members]
-    return f"[{'^' if others else ''}{''.join(said)}]"
+    ranges = [
+        _member(m["one"]) if m["one"] is not None else f"{_member(m['low'])}-{_member(m['high'])}" for m in members
+    ]
+    return f"[{'^' if others else ''}{''.join(ranges)}]"
 
 
 def _member(character: str) -> str:
@@ -124,7 +123,7 @@ def _member(character: str) -> str:
 
 def _compiled(expression: str, flags: re.RegexFlag, text: str) -> re.Pattern[str]:
     if expression.isascii():
-        flags |= re.ASCII  # \d and \w are ASCII in Go; letters beyond it have cases only where the pattern has some
+        flags |= re.ASCII  # \d and \w are ASCII in Go; case of other letters matters only if the pattern contains some
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -134,6 +133,6 @@ def _compiled(expression: str, flags: re.RegexFlag, text: str) -> re.Pattern[str
 
 
 def _wrong(text: str, at: int, why: str) -> ConfigError:
-    here = f" {text[at:]!r}" if at < len(text) else ""
-    hint = "; a name with other characters than letters, digits, $ and _ is quoted" if why.endswith("found") else ""
-    return ConfigError(f"table filter {text!r}: {why}{here} at character {at}{hint}")
+    rest = f" {text[at:]!r}" if at < len(text) else ""
+    hint = "; quote a name with characters other than letters, digits, $ and _" if why.endswith("found") else ""
+    return ConfigError(f"table filter {text!r}: {why}{rest} at character {at}{hint}")

@@ -1,6 +1,7 @@
-"""The options by which TiCDC's protocols choose topics and partitions: their types, and what is read out of them.
+"""The options of TiCDC's protocols for topics and partitions: their types, and the dispatchers built from them.
 
-A protocol's struct declares the fields (a struct has one struct as its base), and `Dispatching` beside its base.
+A protocol's options struct declares the fields itself (a struct has only one struct as its base) and also inherits from
+`Dispatching`.
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ from changefeed.ticdc.dispatch.topic import check_topic
 from changefeed.ticdc.zone import zone
 
 Topic = Annotated[
-    str | None, Meta(description="topic to write to; may hold {schema} and {table}. None keeps the change's own")
+    str | None, Meta(description="topic to write to; may contain {schema} and {table}. None keeps the change's own")
 ]
 PartitionNum = Annotated[
-    int | None, Meta(description="partitions of the topic: rows are dispatched anew. None keeps the change's own")
+    int | None, Meta(description="number of partitions over which rows are dispatched. None keeps the change's own")
 ]
 Partition = Annotated[str, Meta(description="dispatcher: default, table, ts, index-value, columns")]
-Index = Annotated[str | None, Meta(description="unique index of index-value; changes do not carry indexes")]
+Index = Annotated[
+    str | None, Meta(description="unique index of index-value; not supported, because changes do not carry indexes")
+]
 Columns = Annotated[str | tuple[str, ...], Meta(description="columns of the columns dispatcher")]
 Rules = Annotated[
     tuple[Rule, ...],
@@ -35,7 +38,7 @@ CaseSensitive = Annotated[bool, Meta(description="matchers of `dispatchers` rega
 
 
 class Dispatching:
-    """What the fields of these names say, of a struct that has them all."""
+    """Methods for an options struct that has all of these fields."""
 
     __slots__ = ()
 
@@ -52,16 +55,16 @@ class Dispatching:
 
     @property
     def dispatches(self) -> tuple[str, ...]:
-        """The options among these that send rows to other topics or partitions than the changes' own."""
+        """The names of set options that send rows to topics or partitions other than the changes' own."""
         return tuple(
             name for name, value in (("topic", self.topic), ("partition-num", self.partition_num)) if value is not None
         )
 
     def check_dispatching(self) -> None:
-        """Checks what a type alone does not.
+        """Checks the options beyond their types.
 
         Raises:
-            ConfigError: an option cannot work.
+            ConfigError: an option is invalid.
         """
         if self.partition_num is not None and self.partition_num <= 0:
             raise ConfigError(f"invalid partition-num {self.partition_num}")
@@ -72,20 +75,20 @@ class Dispatching:
         self.dispatch_rules()
 
     def dispatcher(self) -> Dispatcher | None:
-        """Chooses the partitions of rows anew; None where changes keep their own. Classic hashes NULL, newarch not."""
+        """Returns the default dispatcher; None if changes keep their partitions. Classic hashes NULL, newarch does not."""
         if self.partition_num is None:
             return None
         null = b"null" if self.profile == "classic" else None
         return Dispatcher(self.partition, self.partition_num, self._columns, null, zone(self.time_zone))
 
     def dispatch_rules(self) -> Dispatchers:
-        """The option `dispatchers`, ready to be asked; newarch does not hear `case-sensitive`, which is a defect."""
-        deaf = self.profile == "newarch" and self.bug_compat
-        return Dispatchers(self.dispatchers, case_sensitive=self.case_sensitive and not deaf)
+        """Compiles the option `dispatchers`; newarch ignores `case-sensitive`, which is a defect."""
+        ignored = self.profile == "newarch" and self.bug_compat
+        return Dispatchers(self.dispatchers, case_sensitive=self.case_sensitive and not ignored)
 
     @property
     def _columns(self) -> tuple[str, ...]:
-        """The option `columns` as names; a text holds them separated by commas."""
+        """The names in the option `columns`; in a text they are separated by commas."""
         if isinstance(self.columns, str):
             return tuple(name.strip() for name in self.columns.split(",") if name.strip())
         return self.columns

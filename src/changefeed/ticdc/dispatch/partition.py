@@ -1,4 +1,4 @@
-"""Which partition a change goes to, as both TiCDC producers compute it.
+"""The partition of a change, as both TiCDC producers compute it.
 
     rule          written into the hash
     default       as table
@@ -7,10 +7,10 @@
     columns       (schema, table), then (column, value text) of each column named
     ts            nothing: partition = commit_ts mod n
 
-A write XORs the CRC-32 (IEEE) of its texts, one behind the other, into the hash, which starts at 0; the partition is
-the hash mod n. So order does not matter, and the same write made twice is as if it was not made.
+Each write XORs the CRC-32 (IEEE) of its concatenated texts into the hash, which starts at 0; the partition is the hash
+mod n. So the order of writes does not matter, and two equal writes cancel each other.
 
-NULL is written as `null` by classic and left out by newarch: the one cause of different partitions.
+Classic writes NULL as `null`, newarch omits it: the only reason for different partitions.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _ALIASES = {"rowid": "index-value", "default": "table"}
 
 
 def known_rule(name: str) -> bool:
-    """Whether a partition rule has this name."""
+    """Whether a partition rule of this name exists."""
     return name in RULES or name in _ALIASES
 
 
 def hash_of(writes: Iterable[Sequence[bytes]]) -> int:
-    """The hash of these writes, an unsigned 32-bit integer."""
+    """Returns the hash of the writes, an unsigned 32-bit integer."""
     total = 0
     for texts in writes:
         total ^= crc32(b"".join(texts))
@@ -49,7 +49,7 @@ def hash_of(writes: Iterable[Sequence[bytes]]) -> int:
 
 
 def value_text(value: Any, t: ColumnType, zone: tzinfo) -> bytes:
-    """The bytes that stand for a ready value in the hash."""
+    """Returns the bytes of a ready value that are hashed."""
     if t.name in ("float", "double"):
         return fixed(value, 32 if t.name == "float" else 64).encode()
     if t.name in BINARIES:
@@ -67,7 +67,7 @@ def value_text(value: Any, t: ColumnType, zone: tzinfo) -> bytes:
 
 
 def _columns(image: pa.StructArray, names: Sequence[str], count: int) -> Iterable[tuple[Any, ...]]:
-    """The values of these columns, row by row; a column that the image does not carry is NULL."""
+    """Yields the values of these columns row by row; a column that the image does not carry is NULL."""
     carried = {image.type.field(at).name: at for at in range(image.type.num_fields)}
     columns = ([None] * count if n not in carried else ready(image.field(carried[n])) for n in names)
     return zip(*columns, strict=True)
@@ -85,10 +85,10 @@ class Dispatcher:
 
     Attributes:
         rule: one of `RULES` or `rowid`.
-        partitions: how many the topic has.
-        columns: of the rule `columns`.
-        null: what is written for NULL; None leaves the column out.
-        zone: of TIMESTAMP text.
+        partitions: number of partitions of the topic.
+        columns: columns of the rule `columns`.
+        null: the bytes hashed for NULL; None omits the column.
+        zone: time zone of TIMESTAMP text.
     """
 
     rule: str
@@ -106,10 +106,10 @@ class Dispatcher:
     def partition(
         self, shape: TableShape, image: Mapping[str, Any], irregular: Mapping[str, bytes], commit_ts: int
     ) -> int:
-        """The partition of a row: `image` is the new row, of a delete the old one.
+        """Returns the partition of a row; `image` is the after image, for a delete the before image.
 
         Raises:
-            UnsupportedError: the table has not all the columns that the rule names.
+            UnsupportedError: the table lacks a column that the rule names.
         """
         if self.rule == "ts":
             return commit_ts % self.partitions
@@ -121,7 +121,7 @@ class Dispatcher:
         return hash_of(writes) % self.partitions
 
     def by_columns(self, shape: TableShape, rows: pa.RecordBatch, commit_ts: pa.Array) -> list[int]:
-        """The same of rows of a table batch, none of which has an irregular value."""
+        """The same as `partition` for rows of a table batch, none of which has an irregular value."""
         if self.rule == "ts":
             return [ts % self.partitions for ts in commit_ts.to_pylist()]
         names = self.names(shape)
@@ -136,10 +136,10 @@ class Dispatcher:
         ]
 
     def names(self, shape: TableShape) -> Sequence[str]:
-        """The columns whose values are hashed.
+        """Returns the columns whose values are hashed.
 
         Raises:
-            UnsupportedError: the table has not all the columns that the rule names.
+            UnsupportedError: the table lacks a column that the rule names.
         """
         rule = _ALIASES.get(self.rule, self.rule)
         return shape.keys if rule == "index-value" else self._named(shape) if rule == "columns" else ()

@@ -1,15 +1,15 @@
-"""TiCDC's `[sink] dispatchers`: which topic and which partition rule the changes of a table take.
+"""TiCDC's `[sink] dispatchers`: topic and partition rule by table.
 
     dispatchers = [
       {matcher = ["shop.log_*"], topic = "logs", partition = "ts"},
       {matcher = ["shop.*"], topic = "{schema}_{table}", partition = "columns", columns = ["customer_id"]},
     ]
 
-Rule 1. The first rule whose matcher means the table counts. A table that none means goes to the default topic, by the
+Rule 1. The first rule whose matcher selects the table applies. A table without a rule goes to the default topic, by the
         default partition rule.
-Rule 2. A rule without topic means the default topic; without partition the rule `default`. So does a partition rule
-        that nobody knows, with a warning, as the producer does it.
-Rule 3. `dispatcher` is what `partition` was called before v6.1.
+Rule 2. A rule without topic uses the default topic, one without partition the rule `default`. An unknown partition rule
+        is replaced by `default` with a warning, as the producer does.
+Rule 3. `dispatcher` is the name of `partition` before v6.1.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
-    """One entry of `dispatchers`, by the producer's own names."""
+    """One entry of `dispatchers`, with the producer's field names."""
 
     matcher: tuple[str, ...]
     topic: str = ""
@@ -39,13 +39,13 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unk
     columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Checks what a type alone does not.
+        """Checks the rule beyond its types.
 
         Raises:
-            ConfigError: the rule cannot work.
+            ConfigError: the rule is invalid.
         """
         if self.partition and self.dispatcher:
-            raise ConfigError(f"{self.name}: `dispatcher` is the old name of `partition`, give one of them")
+            raise ConfigError(f"{self.name}: `dispatcher` is the old name of `partition`, set only one of them")
         if self.topic:
             check_topic(self.topic)
         check_index(self.index)
@@ -54,29 +54,29 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unk
 
     @property
     def rule(self) -> str:
-        """The partition rule, one that is known."""
-        said = self.partition or self.dispatcher or "default"
-        return said if known_rule(said) else "default"
+        """The partition rule; `default` if it is unset or unknown."""
+        rule = self.partition or self.dispatcher or "default"
+        return rule if known_rule(rule) else "default"
 
     @property
     def name(self) -> str:
-        """For messages: the option, and whose rule."""
+        """The option and the rule's matcher, for messages."""
         return f"dispatchers: rule of {', '.join(self.matcher)}"
 
     def warn(self) -> None:
-        """Says so when the partition rule is not known."""
-        said = self.partition or self.dispatcher
-        if said and not known_rule(said):
+        """Logs a warning if the partition rule is unknown."""
+        rule = self.partition or self.dispatcher
+        if rule and not known_rule(rule):
             _log.warning(
-                "%s: partition %s is unknown, so it is `default`. Known: %s", self.name, said, ", ".join(RULES)
+                "%s: partition %s is unknown, so it is `default`. Known: %s", self.name, rule, ", ".join(RULES)
             )
 
 
 class Dispatchers:
-    """The rules in their order. Without one there is nothing to choose.
+    """The rules in their order.
 
     Raises:
-        ConfigError: a matcher cannot be read.
+        ConfigError: a matcher is invalid.
     """
 
     def __init__(self, rules: Sequence[Rule], *, case_sensitive: bool = False) -> None:
@@ -87,35 +87,35 @@ class Dispatchers:
         return bool(self._rules)
 
     def rule(self, schema: str, table: str) -> Rule | None:
-        """The rule that counts for a table; None for the default."""
+        """Returns the rule for a table; None for the default."""
         name = schema, table
         if name not in self._known:
             self._known[name] = next((rule for tables, rule in self._rules if tables.matches(schema, table)), None)
         return self._known[name]
 
     def ways(self, default: Dispatcher | None) -> dict[Rule | None, Dispatcher]:
-        """Rule -> what it does, None -> what is done with all other tables; empty when partitions are kept.
+        """Returns rule -> dispatcher, with `default` under None; empty if changes keep their partitions.
 
         Raises:
-            ConfigError: a rule chooses among partitions, and there is no default that knows how many there are.
+            ConfigError: a rule chooses among partitions, but there is no default with the number of partitions.
         """
         rules = [rule for _, rule in self._rules]
         if default is None:
             named = next((rule for rule in rules if rule.partition or rule.dispatcher), None)
             if named is not None:
-                raise ConfigError(f"{named.name} chooses among partitions: say how many with partition-num")
+                raise ConfigError(f"{named.name} chooses among partitions: set their number with partition-num")
             return {}
         for rule in rules:
             rule.warn()
-        found: dict[Rule | None, Dispatcher] = {None: default}
-        return found | {rule: replace(default, rule=rule.rule, columns=rule.columns) for rule in rules}
+        by_default: dict[Rule | None, Dispatcher] = {None: default}
+        return by_default | {rule: replace(default, rule=rule.rule, columns=rule.columns) for rule in rules}
 
 
 def check_index(index: str | None) -> None:
-    """Refuses a partition rule by the name of an index.
+    """Checks that no partition rule names an index.
 
     Raises:
-        ConfigError: there is one.
+        ConfigError: `index` is set.
     """
     if index:
         raise ConfigError(f'index "{index}": changes do not carry indexes; use partition "columns" with its columns')

@@ -1,9 +1,9 @@
-"""Which topic a table's changes go to: a name, or an expression with the table in it.
+"""The topic of a table's changes: a name, or an expression that contains the table's name.
 
     shop                      a topic of that name
     x_{schema}_{table}        shop.orders goes to x_shop_orders
 
-A character of schema or table that no topic may have becomes `_`; the whole is cut to 249 characters.
+A character that is not allowed in topics becomes `_`; the name is truncated to 249 characters.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _TOPIC_LENGTH = 249
 
 
 def topic_name(expression: str, schema: str, table: str) -> str:
-    """The topic that an expression names for a table.
+    """Returns the topic of an expression for a table.
 
     Raises:
-        ConfigError: the expression is not one.
+        ConfigError: the expression is invalid.
     """
     check_topic(expression)
     name = expression.replace("{schema}", _NOT_IN_TOPIC.sub("_", schema))
@@ -30,10 +30,10 @@ def topic_name(expression: str, schema: str, table: str) -> str:
 
 
 def check_topic(expression: str) -> None:
-    """Checks a topic's name or expression.
+    """Checks a topic name or expression.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: it is invalid.
     """
     if not expression or not _TOPIC.fullmatch(expression):
         raise ConfigError(

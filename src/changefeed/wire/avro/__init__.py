@@ -1,4 +1,4 @@
-"""Avro's binary encoding: schema text to compiled readers and writers, all of it bounded.
+"""Avro's binary encoding: schemas compiled to readers and writers, with limits on all sizes.
 
 schema text ─ parse ─▶ Type ─ reader ─▶ Cursor -> value
                             └ writer ─▶ (value, bytearray)

@@ -1,4 +1,4 @@
-"""Avro's decimal: the unscaled integer in two's complement, big-endian, the fewest bytes; 0 is one byte.
+"""Avro decimals: the unscaled integer in two's complement, big-endian, in as few bytes as possible; 0 is one byte.
 
 12345678.90 as decimal(10,2)    1234567890    49 96 02 d2
 -1.28       as decimal(10,2)    -128          80
@@ -10,15 +10,15 @@ from decimal import Context, Decimal, InvalidOperation
 
 from changefeed.errors import SchemaError, UnsupportedError
 
-MAX_BYTES = 34  # -10^65 … 10^65, what MySQL has at most, is 28 bytes; 10^76, what Arrow has, is 33
+MAX_BYTES = 34  # MySQL's limit, 10^65, takes 28 bytes; Arrow's, 10^76, takes 33
 _EXACT = Context(prec=82)
 
 
 def read_decimal(data: bytes, scale: int) -> Decimal:
-    """The number with this many digits after the point.
+    """Decodes a number with `scale` digits after the point.
 
     Raises:
-        SchemaError: the bytes are none, too many, or more than the number needs.
+        SchemaError: there are no bytes, too many, or more than the number needs.
     """
     if not 0 < len(data) <= MAX_BYTES:
         raise SchemaError(f"a decimal of {len(data)} bytes")
@@ -28,10 +28,10 @@ def read_decimal(data: bytes, scale: int) -> Decimal:
 
 
 def write_decimal(value: Decimal, scale: int) -> bytes:
-    """The bytes of a number.
+    """Encodes a number with `scale` digits after the point.
 
     Raises:
-        UnsupportedError: it has more digits after the point.
+        UnsupportedError: the number has more digits after the point, or too many digits.
     """
     try:
         shifted = value.scaleb(scale, _EXACT)

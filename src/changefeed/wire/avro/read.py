@@ -1,16 +1,17 @@
-"""Compiled readers: the schema is visited once, then only called.
+"""Compiled readers: the schema is visited once, and the resulting function reads each value.
 
-    null       nothing                    int, long     zigzag, 7 bits a byte, the lowest first: 1 is 02, -1 is 01
+    null       no bytes                   int, long     zigzag, 7 bits per byte, lowest first: 1 is 02, -1 is 01
     boolean    00 or 01                   float, double 4, 8 bytes, little-endian
     bytes      length as a long, bytes    fixed         its bytes
-    string     the same, UTF-8            enum          place of the symbol, an int
-    record     its fields                 union         place of the branch, a long; the value
+    string     the same, UTF-8            enum          number of the symbol, an int
+    record     its fields                 union         number of the branch, a long; the value
     array      count as a long, items, …, 00; a negative count is followed by the size of the block in bytes
     map        the same with a string before each item
 
-Rule 1. Integers have no needless byte, booleans are 0 or 1: one value has one form, so that it can be written again.
+Rule 1. Integers in a longer form than necessary, and booleans other than 0 and 1, are refused: each value has one form, so
+        that writing it again gives the same bytes.
 Rule 2. A length is checked before the slice is taken, a count against the bytes that are left.
-Rule 3. A string keeps bytes that are not UTF-8 as U+DC80 … U+DCFF (surrogateescape).
+Rule 3. Bytes of a string that are not UTF-8 become U+DC80 … U+DCFF (surrogateescape).
 Rule 4. A record is a dict in the order of its fields; errors end with the path of the field.
 """
 
@@ -30,9 +31,9 @@ _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 
 
 def reader(t: Type) -> Read:
-    """The function that reads one value of the type off a cursor; what is left over is the caller's business.
+    """Returns a function that reads one value of the type from a cursor; the caller checks for trailing bytes.
 
-    The function raises ProtocolError (`truncated`, `bad-varint`, `bad-length`, `schema`) with the byte.
+    That function raises ProtocolError (`truncated`, `bad-varint`, `bad-length`, `schema`) with the byte.
     """
     return _KINDS[t.kind](t)
 
@@ -99,7 +100,7 @@ def _enum(t: Type) -> Read:
         start = cursor.at
         place = _varint(cursor, 32)
         if not 0 <= place < len(symbols):
-            raise SchemaError(f"{t.name} has {len(symbols)} symbols, none is number {place}", byte=start)
+            raise SchemaError(f"{t.name} has {len(symbols)} symbols, but the value has number {place}", byte=start)
         return symbols[place]
 
     return read
@@ -112,7 +113,7 @@ def _union(t: Type) -> Read:
         start = cursor.at
         place = _varint(cursor, 64)
         if not 0 <= place < len(branches):
-            raise SchemaError(f"union has {len(branches)} branches, none is number {place}", byte=start)
+            raise SchemaError(f"union has {len(branches)} branches, but the value has number {place}", byte=start)
         return branches[place](cursor)
 
     return read
@@ -135,7 +136,7 @@ def _record(t: Type) -> Read:
 
 
 def located(error: ProtocolError, name: str) -> ProtocolError:
-    """The same error with the field's name in front of its path."""
+    """Returns the error with the field's name added before its path."""
     message, _, path = str(error).partition(" - at `")
     path = f"{name}.{path}" if path else f"{name}`"
     return type(error)(f"{message} - at `{path}", reason=error.reason, byte=error.byte)

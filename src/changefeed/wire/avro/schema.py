@@ -1,15 +1,15 @@
-"""Schema text to a tree of types. The text comes from elsewhere and is not trusted.
+"""Schema text -> a tree of types. The text is untrusted.
 
     "long"                                                          a primitive, or the name of a type above
     {"type":"long","connect.parameters":{"tidb_type":"BIGINT"}}     the same with attributes
     ["null","long"]                                                 a union
     {"type":"record","name":"items","namespace":"default.shop","fields":[{"name":"id","type":"long","default":0}]}
 
-Rule 1. Text, nesting, and the leaves of the whole tree (a type named twice counts twice) are bounded, before they cost
-        anything: what a schema describes cannot be larger than itself by much.
-Rule 2. A type inside of itself is refused: so reading is as deep as the schema, whatever the bytes say.
-Rule 3. A union is null and one other type, in either order, or one type: a value then tells its branch.
-Rule 4. Members that Avro does not define are attributes; whoever wrote the schema gives them meaning.
+Rule 1. The size of the text, nesting, and the leaves of the whole tree (a type used twice counts twice) are limited before
+        any work is done, so a small schema cannot describe a huge type.
+Rule 2. A recursive type is refused, so reading is never deeper than the schema, whatever the bytes contain.
+Rule 3. A union is null and one other type, in either order, or one type: the value alone determines the branch.
+Rule 4. Members that Avro does not define are kept as attributes; their meaning depends on the producer.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _STRUCTURE = {
     "map": {"type", "values"},
 }
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_NAME = re.compile(r"[^\W\d]\w*")  # letters and digits of any script, as Java has them; Avro's own are ASCII alone
+_NAME = re.compile(r"[^\W\d]\w*")  # letters and digits of any script, as in Java; Avro itself allows ASCII only
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a record. `attributes` has its other members, `default` too where there is one."""
+    """A field of a record. `attributes` contains its other members, including `default` if present."""
 
     name: str
     type: Type
@@ -56,15 +56,15 @@ class Type:
 
     Attributes:
         kind: a primitive's name, or record, enum, fixed, array, map, union.
-        attributes: the members that Avro does not define, as `connect.parameters`; JSON as `strict_json` reads it.
+        attributes: members that Avro does not define, such as `connect.parameters`; JSON as `strict_json` reads it.
         name: full name of a record, an enum or a fixed.
-        fields: of a record.
-        symbols: of an enum.
-        size: of a fixed, in bytes.
-        items: what an array or a map holds.
-        branches: of a union.
-        leaves: how many primitives the type is made of, with what it names counted each time.
-        empty: its values take no bytes.
+        fields: fields of a record.
+        symbols: symbols of an enum.
+        size: size of a fixed, in bytes.
+        items: type of the items of an array or a map.
+        branches: branches of a union.
+        leaves: number of primitive types in the type, named types counted at each use.
+        empty: values of the type take no bytes.
     """
 
     kind: str
@@ -80,7 +80,7 @@ class Type:
 
     @property
     def other(self) -> Type:
-        """What a union holds beside null; any other type is itself."""
+        """The branch of a union that is not null; for any other type, the type itself."""
         return next((b for b in self.branches if b.kind != "null"), self)
 
     @property
@@ -93,10 +93,10 @@ _PLAIN = {name: Type(name, empty=name == "null") for name in PRIMITIVES}
 
 
 def parse(text: str) -> Type:
-    """The type that the text describes.
+    """Parses a schema.
 
     Raises:
-        SchemaError: reason `bad-schema`: it is not a schema, or a larger one than any producer's.
+        SchemaError: reason `bad-schema`: the text is not a schema, or exceeds a limit.
     """
     if len(text) > MAX_TEXT or _too_many_parts(text):
         raise _bad(f"schema is larger than {MAX_TEXT} characters or {MAX_PARTS} parts")
@@ -108,7 +108,7 @@ def parse(text: str) -> Type:
 
 
 def _too_many_parts(text: str) -> bool:
-    """Whether the text has more commas and brackets than `MAX_PARTS`, those inside of strings not counted."""
+    """Whether the text has more commas and brackets outside strings than `MAX_PARTS`."""
     if _parts(text) <= MAX_PARTS:
         return False
     return text.count('"') > 4 * MAX_PARTS or _parts(_STRING.sub("", text)) > MAX_PARTS
@@ -120,7 +120,7 @@ def _parts(text: str) -> int:
 
 class _Parser:
     def __init__(self) -> None:
-        self.named: dict[str, Type | None] = {}  # None while the type itself is being read
+        self.named: dict[str, Type | None] = {}  # None while the type itself is being parsed
 
     def type(self, tree: Any, namespace: str, depth: int) -> Type:
         if depth > MAX_DEPTH:
@@ -147,10 +147,10 @@ class _Parser:
         full = name if "." in name or not namespace else f"{namespace}.{name}"
         if full not in self.named:
             raise _bad(f"{name!r:.60} is not a type")
-        found = self.named[full]
-        if found is None:
-            raise _bad(f"{full} holds itself")
-        return found
+        known = self.named[full]
+        if known is None:
+            raise _bad(f"{full} contains itself")
+        return known
 
     def _union(self, tree: list[Any], namespace: str, depth: int) -> Type:
         branches = tuple(self.type(branch, namespace, depth + 1) for branch in tree[:3])
@@ -187,15 +187,15 @@ class _Parser:
         return made
 
     def _record(self, full: str, tree: dict[str, Any], attributes: Mapping[str, Any], depth: int) -> Type:
-        given = tree.get("fields")
-        if type(given) is not list:
-            raise _bad(f"{full} has no fields")
+        entries = tree.get("fields")
+        if type(entries) is not list:
+            raise _bad(f"{full} has no list of fields")
         namespace, fields, leaves = full.rpartition(".")[0], [], 0
         names: set[str] = set()
-        for entry in given:
+        for entry in entries:
             name = entry.get("name") if type(entry) is dict else None
             if type(name) is not str or not _NAME.fullmatch(name) or name in names:
-                raise _bad(f"{full} has a field without a name of its own: {_show(name)}")
+                raise _bad(f"{full} has a field without a valid, unique name: {_show(name)}")
             names.add(name)
             kind = self.type(entry.get("type"), namespace, depth + 1)
             leaves += kind.leaves
@@ -207,19 +207,19 @@ class _Parser:
 
 
 def _full_name(tree: dict[str, Any], namespace: str) -> str:
-    name, given = tree.get("name"), tree.get("namespace", namespace)
-    if type(name) is not str or type(given) is not str:
-        raise _bad(f"{_show(name)} is not a name of a type")
-    full = name if "." in name or not given else f"{given}.{name}"
-    if not _NAME.fullmatch(full.rpartition(".")[2]):  # a namespace may be any text: Java, which writes it, checks none
-        raise _bad(f"{full!r:.60} is not a name of a type")
+    name, space = tree.get("name"), tree.get("namespace", namespace)
+    if type(name) is not str or type(space) is not str:
+        raise _bad(f"{_show(name)} is not the name of a type")
+    full = name if "." in name or not space else f"{space}.{name}"
+    if not _NAME.fullmatch(full.rpartition(".")[2]):  # a namespace may be any text: Java does not check it
+        raise _bad(f"{full!r:.60} is not the name of a type")
     return full
 
 
-def _symbols(given: Any, full: str) -> tuple[str, ...]:
-    if type(given) is not list or not all(type(symbol) is str for symbol in given) or len(set(given)) != len(given):
-        raise _bad(f"{full} has no list of different symbols")
-    return tuple(given)
+def _symbols(names: Any, full: str) -> tuple[str, ...]:
+    if type(names) is not list or not all(type(name) is str for name in names) or len(set(names)) != len(names):
+        raise _bad(f"{full} has no list of distinct symbols")
+    return tuple(names)
 
 
 def _show(value: Any) -> str:

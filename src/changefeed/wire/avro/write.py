@@ -1,6 +1,6 @@
-"""Compiled writers: the way back of `read`, one form for each value.
+"""Compiled writers: the inverse of `read`, with one form for each value.
 
-A value that is not of its type is an `UnsupportedError` that ends with the path of the field; nothing is converted.
+A value of another type is an `UnsupportedError` that ends with the path of the field; values are never converted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 
 
 def writer(t: Type) -> Write:
-    """The function that appends the bytes of a value of the type."""
+    """Returns a function that appends the encoded value to a bytearray; it raises UnsupportedError."""
     return _KINDS[t.kind](t)
 
 
@@ -79,7 +79,7 @@ def _string(value: Any, out: bytearray) -> None:
     try:
         data = value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:
-        raise _unfit(value, "a string that UTF-8 can carry") from error
+        raise _unfit(value, "a string that UTF-8 can encode") from error
     _varint(len(data), out)
     out += data
 
