@@ -50,7 +50,7 @@ def same_rows(path: Path | str, history: History) -> None:
 def test_random_histories(
     tmp_path_factory: pytest.TempPathFactory, seed: int, keys: Any, partial: bool, steps: list[tuple[int, str]]
 ) -> None:
-    """Of a table with every type; now and then a step is made by copy on write."""
+    """A table with every type; now and then a step is made by copy on write."""
     history, path = History(all_types(*keys), seed, partial=partial, irregular=True), tmp_path_factory.mktemp("t")
     create(path, history.table)
     apply(path, history.table, history.step(80), 1, partial=partial, marks=True)
@@ -117,9 +117,9 @@ def test_a_file_of_which_all_rows_are_deleted_is_removed(path: Path, history: Hi
 
 def test_all_vectors_of_a_commit_lie_in_one_file(path: Path, history: History) -> None:
     apply(path, history.table, history.step(60), 2, marks=True)
-    said = [file["deletionVector"] for file in entries(path).values() if "deletionVector" in file]
-    assert len(said) > 2
-    assert {one["storageType"] for one in said} == {"u"}
+    descriptors = [file["deletionVector"] for file in entries(path).values() if "deletionVector" in file]
+    assert len(descriptors) > 2
+    assert {one["storageType"] for one in descriptors} == {"u"}
     assert len(list(path.glob("deletion_vector_*.bin"))) == 1
     same_rows(path, history)
 
@@ -128,8 +128,8 @@ def test_vectors_that_stand_in_the_log_are_read(path: Path, history: History, mo
     with monkeypatch.context() as patch:
         patch.setattr(log_file, "_in_a_file", inline)
         apply(path, history.table, history.step(20), 2, marks=True)
-    said = {file["deletionVector"]["storageType"] for file in entries(path).values() if "deletionVector" in file}
-    assert said == {"i"}
+    kinds = {file["deletionVector"]["storageType"] for file in entries(path).values() if "deletionVector" in file}
+    assert kinds == {"i"}
     same_rows(path, history)
     apply(path, history.table, history.step(20), 3, marks=True)
     same_rows(path, history)
@@ -166,9 +166,9 @@ def test_checkpoints_keep_the_vectors(path: Path, history: History) -> None:
     assert checkpoint(opened(path))
     for file in sorted((path / "_delta_log").glob("*.json"))[:-1]:
         file.unlink()
-    found = entries(path)
-    assert {p: replay.vector(f) for p, f in found.items()} == {p: replay.vector(f) for p, f in wanted.items()}
-    assert {p: json.loads(f["stats"]) for p, f in found.items()} == {
+    kept = entries(path)
+    assert {p: replay.vector(f) for p, f in kept.items()} == {p: replay.vector(f) for p, f in wanted.items()}
+    assert {p: json.loads(f["stats"]) for p, f in kept.items()} == {
         p: json.loads(f["stats"]) for p, f in wanted.items()
     }
     apply(path, history.table, history.step(10), 11, marks=True)
@@ -237,7 +237,7 @@ def test_what_fails_in_the_middle_leaves_the_table_as_it_was(
     same_rows(path, history)
 
 
-def test_a_file_that_was_left_in_the_log_by_a_crash_is_no_commit(path: Path, history: History) -> None:
+def test_a_file_that_a_crash_left_in_the_log_is_not_a_commit(path: Path, history: History) -> None:
     left = path / "_delta_log" / f".{2:020d}.9e2ca6a0.tmp"
     left.write_text('{"commitInfo":')
     apply(path, history.table, history.step(5), 2, marks=True)
