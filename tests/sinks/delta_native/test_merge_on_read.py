@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -14,12 +15,17 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from changefeed.errors import FencedError, SinkError
-from changefeed.sinks.base import WriteId
+from changefeed.sinks.base import Job, Upsert, WriteId
 from changefeed.sinks.delta.native import log_file, replay
 from changefeed.sinks.delta.native.commit import checkpoint, commit
+from changefeed.sinks.delta.native.files import Limits
 from changefeed.sinks.delta.native.item import write_item
+from changefeed.sinks.delta.native.step import NativeWrites
+from tests.sinks.contract import Given, Row, table
 from tests.sinks.delta_native.applying import SMALL, apply, create, inline, item, opened, payloads, read
 from tests.sinks.delta_native.histories import History, all_types, sorted_rows
+
+NO_SPARK: Any = SimpleNamespace(conf=SimpleNamespace(getAll={}))
 
 
 def actions(path: Path | str, version: int, kind: str) -> list[Any]:
@@ -157,6 +163,48 @@ def test_a_table_gets_the_feature_in_the_commit_that_first_needs_it(tmp_path: Pa
     apply(path, history.table, history.step(5), 3, marks=True)
     assert (actions(path, 3, "protocol"), actions(path, 3, "metaData")) == ([], [])
     same_rows(path, history)
+
+
+@pytest.mark.parametrize(
+    "protocol, features",
+    [
+        ((1, 2, None, None), ({"deletionVectors"}, {"deletionVectors", "appendOnly", "invariants"})),
+        ((1, 7, None, ["appendOnly"]), ({"deletionVectors"}, {"deletionVectors", "appendOnly"})),
+        (
+            (3, 7, ["timestampNtz"], ["timestampNtz"]),
+            ({"deletionVectors", "timestampNtz"}, {"deletionVectors", "timestampNtz"}),
+        ),
+        ((3, 7, ["deletionVectors"], ["deletionVectors"]), None),
+    ],
+)
+def test_the_protocol_keeps_its_other_features(protocol: Any, features: Any) -> None:
+    names = ("minReaderVersion", "minWriterVersion", "readerFeatures", "writerFeatures")
+    before = {name: value for name, value in zip(names, protocol, strict=True) if value is not None}
+    changed = [a["protocol"] for a in log_file.upgrade(before, {"id": "x", "configuration": {}}) if "protocol" in a]
+    assert [(set(p["readerFeatures"]), set(p["writerFeatures"])) for p in changed] == ([features] if features else [])
+    assert all((p["minReaderVersion"], p["minWriterVersion"]) == (3, 7) for p in changed)
+
+
+def test_a_table_of_an_older_writer_version_is_copied_on_write(tmp_path: Path) -> None:
+    """Such a version stands for features that would have to be named."""
+    path, orders = tmp_path / "shop" / "orders", table("*id int", "note varchar(20)")
+    create(path, orders, extra=())
+    first = path / "_delta_log" / f"{0:020d}.json"
+    lines = [json.loads(line) for line in first.read_text().split("\n") if line]
+    for action in lines:
+        if "protocol" in action:
+            action["protocol"] = {"minReaderVersion": 1, "minWriterVersion": 4}
+    first.write_text("\n".join(map(json.dumps, lines)))
+    assert (opened(path).not_upgraded() or "").startswith("writer version 4 of the Delta protocol: set delta.enable")
+    writes = NativeWrites(str(tmp_path), (), merges_on_read=True, limits=Limits(least_marked=0))
+    for number in (1, 2):
+        rows: tuple[Row, ...] = tuple({"id": n, "note": str(number)} for n in range(number, 5))
+        write = Upsert(path="shop/orders", number=1, table=orders)
+        job = Job(write, Given(orders, rows), WriteId(1, number, 1), "{}")
+        assert writes.apply(NO_SPARK, "test", job)
+    assert not opened(path).has_vectors
+    notes = {row["id"]: row["note"] for row in read(path).to_pylist()}
+    assert notes == {1: "1", 2: "2", 3: "2", 4: "2"}
 
 
 def test_checkpoints_keep_the_vectors(path: Path, history: History) -> None:
