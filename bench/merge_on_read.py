@@ -1,6 +1,6 @@
-"""What a step's write of one table costs in CPU by copy on write and by merge on read, and what a query of it costs then.
+"""CPU of a step's write of one table by copy on write and by merge on read, and of a query after it.
 
-    python bench/merge_on_read.py [--rows 1000000] [--changes 1000 50000 500000] [--rounds 3] [--near]
+    python -m bench.merge_on_read [--rows 1000000] [--changes 1000 50000 500000] [--rounds 3] [--near]
 
 Two equal tables take the same random changes, as a task of the native apply makes them, without Spark: 70 % updates, 20 %
 inserts, 10 % deletes, by random keys all over the table, or with `--near` by keys that lie together. The two take turns.
@@ -41,9 +41,9 @@ def used() -> float:
 
 def opened(path: Path) -> Opened:
     """The table as it is."""
-    found = open_table(Folder(str(path)), "bench")
-    assert found is not None
-    return found
+    at = open_table(Folder(str(path)), "bench")
+    assert at is not None
+    return at
 
 
 def apply(path: Path, payloads: list[bytes], number: int, *, marks: bool) -> None:
@@ -72,10 +72,10 @@ def compacted(path: Path) -> bool:
 def query(path: Path) -> dict[str, Any]:
     """Rows and sums."""
     sql = "SELECT count(*) AS n, sum(id) AS ids, sum(qty) AS qty FROM t"
-    found: dict[str, Any] = pa.table(
+    sums: dict[str, Any] = pa.table(
         QueryBuilder().register("t", DeltaTable(str(path))).execute(sql).read_all()
     ).to_pylist()[0]
-    return found
+    return sums
 
 
 def near(rows: int, count: int) -> tuple[Any, Any]:

@@ -28,13 +28,14 @@ def definition(
     limit: int = 100_000,
     protocol: str | dict[str, Any] = "ticdc-open",
     writer: str = "native",
+    write_mode: str = "copy-on-write",
     **pipeline: Any,
 ) -> Definition:
     """A pipeline of files into Delta tables; names of options may have `_` for `-`."""
     return definition_of(
         {
             "source": {"type": "files", "path": str(log), "protocol": protocol, "max-records-per-batch": limit},
-            "sink": {"type": "delta", "path": str(lake), "writer": writer},
+            "sink": {"type": "delta", "path": str(lake), "writer": writer, "write-mode": write_mode},
             "pipeline": {"name": "test", **{name.replace("_", "-"): value for name, value in pipeline.items()}},
         }
     )

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from functools import partialmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from changefeed.pipeline.run import run
-from changefeed.sinks.delta.native import job, step
+from changefeed.sinks.delta.native import compaction, job, step
+from changefeed.sinks.delta.native.files import Limits
+from changefeed.sinks.delta.native.item import Item
 from tests.pipeline.history import small_history
 from tests.pipeline.oracle import History
 from tests.pipeline.running import check_cuts, definition
@@ -45,6 +49,30 @@ def test_every_way_makes_the_same_cuts(
     assert way == "sql" or max(together[way]) > 1, "the tables of a step together"
     engines = {_engine(file) for file in (tmp_path / "lake" / "app").glob("*/_delta_log/*.json")}
     assert engines == ({"Apache-Spark"} if way == "sql" else {"Apache-Spark", "delta-rs"})
+
+
+@pytest.mark.parametrize("way", ["driver", "job"])
+def test_merge_on_read_makes_the_same_cuts(
+    way: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are marked in files of any size, and compacted in every second version."""
+    real = step.NativeWrites._item
+
+    def item(*arguments: Any) -> Item:
+        return replace(real(*arguments), limits=Limits(least_marked=0))
+
+    monkeypatch.setattr(step.NativeWrites, "_item", item)
+    monkeypatch.setattr(compaction.Rules, "__init__", partialmethod(compaction.Rules.__init__, many=3, every=2))
+    if way == "job":
+        monkeypatch.setattr(step, "_HERE_WEIGHT", -1)
+        monkeypatch.setattr(step, "_HERE_BYTES", -1)
+    log, _ = small_history(tmp_path / "app.jsonl")
+    pipeline = definition(log, tmp_path / "lake", limit=20, write_mode="merge-on-read")
+    run(pipeline, spark, once=True)
+    check_cuts(pipeline, History(log))
+    commits = [file.read_text() for file in (tmp_path / "lake" / "app").glob("*/_delta_log/*.json")]
+    assert any('"deletionVector"' in text for text in commits)
+    assert any('"OPTIMIZE"' in text for text in commits)
 
 
 def _engine(file: Path) -> str:

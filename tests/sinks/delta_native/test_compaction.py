@@ -1,4 +1,4 @@
-"""Compaction changes no row, is no write of the pipeline, and may fail or end anywhere."""
+"""Compaction changes no row, carries no write id, and may fail or end anywhere."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ def entry(path: str, size: int, deleted: int = 0, rows: int = 100) -> dict[str, 
         ([entry("a", 10), entry("b", 10)], []),
         ([entry("a", 10), entry("b", 10), entry("c", 10), entry("d", 1000)], [["a", "b", "c"]]),
         ([entry("a", 99), entry("b", 99), entry("c", 99)], [["a", "b"]]),  # c alone is written again for nothing
-        ([entry("a", 200, 80), entry("b", 10), entry("c", 10)], [["a", "b", "c"]]),  # what is left of a is small
+        (
+            [entry("a", 200, 80), entry("b", 10), entry("c", 10)],
+            [["a", "b", "c"]],
+        ),  # the rows that are left in a are small
         ([entry("a", 900, 50), entry("b", 900, 50)], [["a"]]),  # the rest waits
     ],
 )
@@ -55,10 +58,10 @@ def test_files_are_taken_when_it_is_worth_it(files: list[Any], wanted: list[list
 @given(st.lists(st.tuples(st.integers(1, 500), st.integers(0, 99)), max_size=30))
 def test_no_file_is_taken_twice_or_alone_for_nothing(sizes: list[tuple[int, int]]) -> None:
     files = {str(i): entry(str(i), size, deleted) for i, (size, deleted) in enumerate(sizes)}
-    found = groups(files, RULES)
-    taken = [path for group in found for path in group]
+    chosen = groups(files, RULES)
+    taken = [path for group in chosen for path in group]
     assert len(taken) == len(set(taken))
-    assert all(len(group) > 1 or "deletionVector" in files[group[0]] for group in found)
+    assert all(len(group) > 1 or "deletionVector" in files[group[0]] for group in chosen)
 
 
 class Table:
@@ -81,19 +84,19 @@ class Table:
     def apply(self, job: Job) -> None:
         assert self.writes.apply(NO_SPARK, "test", job)
 
-    def found(self) -> dict[int, Any]:
+    def read(self) -> dict[int, Any]:
         return {row["id"]: row["note"] for row in read(self.path).to_pylist()}
 
     def operations(self) -> list[tuple[str, bool]]:
-        """Of each commit its name, and whether it changes the table to those who guard it."""
+        """Each commit's name, and whether it changes the table for those who guard it."""
         files = sorted((self.path / "_delta_log").glob("*.json"))
-        said = [[json.loads(line) for line in file.read_text().split("\n") if line] for file in files]
-        return [(c.operation, c.changes_table) for c in (_commit(0, actions) for actions in said)]
+        commits = [[json.loads(line) for line in file.read_text().split("\n") if line] for file in files]
+        return [(c.operation, c.changes_table) for c in (_commit(0, actions) for actions in commits)]
 
 
 @pytest.fixture
 def orders(tmp_path: Path) -> Table:
-    """Of 40 rows, in one file."""
+    """A table of 40 rows in one file."""
     made = Table(tmp_path, Rules(every=1, many=4))
     made.apply(made.job(*({"id": n, "note": str(n)} for n in range(40))))
     return made
@@ -102,9 +105,8 @@ def orders(tmp_path: Path) -> Table:
 def test_small_files_and_deleted_rows_are_written_again(orders: Table) -> None:
     for n in range(8):
         orders.apply(orders.job({"id": 5 + n, "note": "new"}, deleted=(n,)))
-    assert orders.found() == orders.rows
-    said = orders.operations()
-    assert dict(said) == {
+    assert orders.read() == orders.rows
+    assert dict(orders.operations()) == {
         "CREATE TABLE AS SELECT": True,
         "WRITE": True,
         "OPTIMIZE": False,
@@ -120,7 +122,7 @@ def test_it_is_looked_for_after_every_so_many_versions(tmp_path: Path) -> None:
     for n in range(9):
         orders.apply(orders.job(deleted=(n,)))
     assert [place for place, (name, _) in enumerate(orders.operations()) if name == "OPTIMIZE"] == [5, 9]
-    assert orders.found() == orders.rows
+    assert orders.read() == orders.rows
 
 
 def test_off_is_off(tmp_path: Path) -> None:
@@ -128,7 +130,7 @@ def test_off_is_off(tmp_path: Path) -> None:
     for n in range(30):
         orders.apply(orders.job({"id": n, "note": "x"}, {"id": n + 1, "note": "y"}))
     assert "OPTIMIZE" not in dict(orders.operations())
-    assert orders.found() == orders.rows
+    assert orders.read() == orders.rows
 
 
 def test_a_commit_in_between_leaves_the_compaction_out(orders: Table, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +148,7 @@ def test_a_commit_in_between_leaves_the_compaction_out(orders: Table, monkeypatc
         orders.apply(orders.job({"id": n, "note": "new"}))
     assert theirs
     assert "OPTIMIZE" not in dict(orders.operations())
-    assert orders.found() == orders.rows
+    assert orders.read() == orders.rows
 
 
 class Ended(BaseException):
@@ -173,15 +175,15 @@ def test_whatever_ends_anywhere_leaves_the_table_as_before_or_after(
                 assert ended()
         if not ended():
             break
-        assert orders.found() in (before, orders.rows), left
+        assert orders.read() in (before, orders.rows), left
         again = open_table(orders.writes._folder("shop/orders"), "test")
         assert again is not None
         done = again.write_id == job.write_id
-        assert orders.found() == (orders.rows if done else before)
+        assert orders.read() == (orders.rows if done else before)
         if not done:
             orders.apply(job)
         orders.apply(orders.job({"id": 50, "note": "more"}))
-        assert orders.found() == orders.rows
+        assert orders.read() == orders.rows
         compacted += "OPTIMIZE" in dict(orders.operations())
     assert left > 10, "so many places were tried"
     assert compacted

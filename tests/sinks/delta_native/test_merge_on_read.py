@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -14,12 +15,17 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from changefeed.errors import FencedError, SinkError
-from changefeed.sinks.base import WriteId
+from changefeed.sinks.base import Job, Upsert, WriteId
 from changefeed.sinks.delta.native import log_file, replay
 from changefeed.sinks.delta.native.commit import checkpoint, commit
+from changefeed.sinks.delta.native.files import Limits
 from changefeed.sinks.delta.native.item import write_item
+from changefeed.sinks.delta.native.step import NativeWrites
+from tests.sinks.contract import Given, Row, table
 from tests.sinks.delta_native.applying import SMALL, apply, create, inline, item, opened, payloads, read
 from tests.sinks.delta_native.histories import History, all_types, sorted_rows
+
+NO_SPARK: Any = SimpleNamespace(conf=SimpleNamespace(getAll={}))
 
 
 def actions(path: Path | str, version: int, kind: str) -> list[Any]:
@@ -50,7 +56,7 @@ def same_rows(path: Path | str, history: History) -> None:
 def test_random_histories(
     tmp_path_factory: pytest.TempPathFactory, seed: int, keys: Any, partial: bool, steps: list[tuple[int, str]]
 ) -> None:
-    """Of a table with every type; now and then a step is made by copy on write."""
+    """A table with every type; now and then a step is made by copy on write."""
     history, path = History(all_types(*keys), seed, partial=partial, irregular=True), tmp_path_factory.mktemp("t")
     create(path, history.table)
     apply(path, history.table, history.step(80), 1, partial=partial, marks=True)
@@ -117,9 +123,9 @@ def test_a_file_of_which_all_rows_are_deleted_is_removed(path: Path, history: Hi
 
 def test_all_vectors_of_a_commit_lie_in_one_file(path: Path, history: History) -> None:
     apply(path, history.table, history.step(60), 2, marks=True)
-    said = [file["deletionVector"] for file in entries(path).values() if "deletionVector" in file]
-    assert len(said) > 2
-    assert {one["storageType"] for one in said} == {"u"}
+    descriptors = [file["deletionVector"] for file in entries(path).values() if "deletionVector" in file]
+    assert len(descriptors) > 2
+    assert {one["storageType"] for one in descriptors} == {"u"}
     assert len(list(path.glob("deletion_vector_*.bin"))) == 1
     same_rows(path, history)
 
@@ -128,8 +134,8 @@ def test_vectors_that_stand_in_the_log_are_read(path: Path, history: History, mo
     with monkeypatch.context() as patch:
         patch.setattr(log_file, "_in_a_file", inline)
         apply(path, history.table, history.step(20), 2, marks=True)
-    said = {file["deletionVector"]["storageType"] for file in entries(path).values() if "deletionVector" in file}
-    assert said == {"i"}
+    kinds = {file["deletionVector"]["storageType"] for file in entries(path).values() if "deletionVector" in file}
+    assert kinds == {"i"}
     same_rows(path, history)
     apply(path, history.table, history.step(20), 3, marks=True)
     same_rows(path, history)
@@ -159,6 +165,48 @@ def test_a_table_gets_the_feature_in_the_commit_that_first_needs_it(tmp_path: Pa
     same_rows(path, history)
 
 
+@pytest.mark.parametrize(
+    "protocol, features",
+    [
+        ((1, 2, None, None), ({"deletionVectors"}, {"deletionVectors", "appendOnly", "invariants"})),
+        ((1, 7, None, ["appendOnly"]), ({"deletionVectors"}, {"deletionVectors", "appendOnly"})),
+        (
+            (3, 7, ["timestampNtz"], ["timestampNtz"]),
+            ({"deletionVectors", "timestampNtz"}, {"deletionVectors", "timestampNtz"}),
+        ),
+        ((3, 7, ["deletionVectors"], ["deletionVectors"]), None),
+    ],
+)
+def test_the_protocol_keeps_its_other_features(protocol: Any, features: Any) -> None:
+    names = ("minReaderVersion", "minWriterVersion", "readerFeatures", "writerFeatures")
+    before = {name: value for name, value in zip(names, protocol, strict=True) if value is not None}
+    changed = [a["protocol"] for a in log_file.upgrade(before, {"id": "x", "configuration": {}}) if "protocol" in a]
+    assert [(set(p["readerFeatures"]), set(p["writerFeatures"])) for p in changed] == ([features] if features else [])
+    assert all((p["minReaderVersion"], p["minWriterVersion"]) == (3, 7) for p in changed)
+
+
+def test_a_table_of_an_older_writer_version_is_copied_on_write(tmp_path: Path) -> None:
+    """Such a version stands for features that would have to be named."""
+    path, orders = tmp_path / "shop" / "orders", table("*id int", "note varchar(20)")
+    create(path, orders, extra=())
+    first = path / "_delta_log" / f"{0:020d}.json"
+    lines = [json.loads(line) for line in first.read_text().split("\n") if line]
+    for action in lines:
+        if "protocol" in action:
+            action["protocol"] = {"minReaderVersion": 1, "minWriterVersion": 4}
+    first.write_text("\n".join(map(json.dumps, lines)))
+    assert (opened(path).not_upgraded() or "").startswith("writer version 4 of the Delta protocol: set delta.enable")
+    writes = NativeWrites(str(tmp_path), (), merges_on_read=True, limits=Limits(least_marked=0))
+    for number in (1, 2):
+        rows: tuple[Row, ...] = tuple({"id": n, "note": str(number)} for n in range(number, 5))
+        write = Upsert(path="shop/orders", number=1, table=orders)
+        job = Job(write, Given(orders, rows), WriteId(1, number, 1), "{}")
+        assert writes.apply(NO_SPARK, "test", job)
+    assert not opened(path).has_vectors
+    notes = {row["id"]: row["note"] for row in read(path).to_pylist()}
+    assert notes == {1: "1", 2: "2", 3: "2", 4: "2"}
+
+
 def test_checkpoints_keep_the_vectors(path: Path, history: History) -> None:
     for step in range(2, 11):
         apply(path, history.table, history.step(10), step, marks=True)
@@ -166,9 +214,9 @@ def test_checkpoints_keep_the_vectors(path: Path, history: History) -> None:
     assert checkpoint(opened(path))
     for file in sorted((path / "_delta_log").glob("*.json"))[:-1]:
         file.unlink()
-    found = entries(path)
-    assert {p: replay.vector(f) for p, f in found.items()} == {p: replay.vector(f) for p, f in wanted.items()}
-    assert {p: json.loads(f["stats"]) for p, f in found.items()} == {
+    kept = entries(path)
+    assert {p: replay.vector(f) for p, f in kept.items()} == {p: replay.vector(f) for p, f in wanted.items()}
+    assert {p: json.loads(f["stats"]) for p, f in kept.items()} == {
         p: json.loads(f["stats"]) for p, f in wanted.items()
     }
     apply(path, history.table, history.step(10), 11, marks=True)
@@ -237,7 +285,7 @@ def test_what_fails_in_the_middle_leaves_the_table_as_it_was(
     same_rows(path, history)
 
 
-def test_a_file_that_was_left_in_the_log_by_a_crash_is_no_commit(path: Path, history: History) -> None:
+def test_a_file_that_a_crash_left_in_the_log_is_not_a_commit(path: Path, history: History) -> None:
     left = path / "_delta_log" / f".{2:020d}.9e2ca6a0.tmp"
     left.write_text('{"commitInfo":')
     apply(path, history.table, history.step(5), 2, marks=True)

@@ -9,26 +9,29 @@ from typing import Any
 import pytest
 
 from changefeed.sinks.base import Job, Load, Upsert, WriteId
+from changefeed.sinks.delta.native.files import Limits
 from changefeed.sinks.delta.native.snapshot import table_snapshot
 from changefeed.sinks.delta.native.step import NativeWrites, is_local
 from tests.sinks.contract import Given, table
 from tests.sinks.delta_native.applying import read
 
 ORDERS = table("*id int", "note varchar(20)")
-ONE, TWO = {"id": 1, "note": "one"}, {"id": 2, "note": "two"}
+ONE, OLD, TWO = {"id": 1, "note": "one"}, {"id": 2, "note": "old"}, {"id": 2, "note": "two"}
 _NO_SPARK: Any = SimpleNamespace(conf=SimpleNamespace(getAll={}))
 
 
+@pytest.mark.parametrize("merges_on_read", [False, True], ids=["copy-on-write", "merge-on-read"])
 @pytest.mark.parametrize("name", ["a b", "a#b", "a?b", "ü", "a%b", "a&b=c", "a'b\"c", "a[b]c*", "a:b", "a+b", "~"])
-def test_a_table_lies_where_its_path_says(name: str, tmp_path: Path) -> None:
+def test_a_table_lies_where_its_path_says(name: str, merges_on_read: bool, tmp_path: Path) -> None:
     root = tmp_path / name
-    writes = NativeWrites(str(root), ())
+    writes = NativeWrites(str(root), (), merges_on_read, limits=Limits(least_marked=0))
     first, then = Load(path="shop/orders", number=1, table=ORDERS), Upsert(path="shop/orders", number=1, table=ORDERS)
-    assert writes.apply(_NO_SPARK, "test", Job(first, Given(ORDERS, (ONE,)), WriteId(1, 1, 1), "{}"))
+    assert writes.apply(_NO_SPARK, "test", Job(first, Given(ORDERS, (ONE, OLD)), WriteId(1, 1, 1), "{}"))
     assert writes.apply(_NO_SPARK, "test", Job(then, Given(ORDERS, (TWO,)), WriteId(1, 2, 1), "{}"))
     there = table_snapshot(f"{root}/shop/orders", "test")
     assert there is not None
     assert there.write_id == WriteId(1, 2, 1)
+    assert len([*(root / "shop" / "orders").glob("deletion_vector_*.bin")]) == merges_on_read
     assert [path.name for path in tmp_path.iterdir()] == [name]
     found = sorted(read(f"{root}/shop/orders").to_pylist(), key=lambda row: int(row["id"]))
     assert [(row["id"], row["note"]) for row in found] == [(1, "one"), (2, "two")]

@@ -142,7 +142,6 @@ def test_a_file_of_vectors_that_is_gone_is_damage(spark: SparkSession, tmp_path:
     [
         ({"delta.enableChangeDataFeed": "true"}, "table features changeDataFeed"),
         ({"delta.columnMapping.mode": "name"}, "table features columnMapping"),
-        ({"delta.enableRowTracking": "true"}, "table features domainMetadata, rowTracking"),
     ],
 )
 def test_a_table_that_is_not_plain_is_written_by_spark(sink: DeltaSink, properties: dict[str, str], why: str) -> None:

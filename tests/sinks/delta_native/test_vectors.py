@@ -35,8 +35,7 @@ def rows(*numbers: int) -> Any:
 
 @given(ROWS)
 def test_a_vector_reads_as_it_was_written(numbers: list[int]) -> None:
-    found = vectors.decoded(vectors.encoded(rows(*numbers)))
-    assert found.tolist() == sorted(numbers)
+    assert vectors.decoded(vectors.encoded(rows(*numbers))).tolist() == sorted(numbers)
 
 
 def test_the_bytes_are_those_of_delta(tmp_path: Path) -> None:

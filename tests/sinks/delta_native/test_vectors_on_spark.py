@@ -95,11 +95,11 @@ def test_entries_are_those_of_delta(session: SparkSession, tmp_path: Path) -> No
         commit(
             at, [Written((), tuple(removed), 0, None, tuple(marked))], WriteId(1, number, 1), "{}", merges_on_read=True
         )
-        assert [told(file) for file in actions(ours, number, "add")] == [
-            told(file) for file in actions(theirs, number, "add")
+        assert [comparable(file) for file in actions(ours, number, "add")] == [
+            comparable(file) for file in actions(theirs, number, "add")
         ]
-        assert [told(f) for f in actions(ours, number, "remove")] == [
-            told(f) for f in actions(theirs, number, "remove")
+        assert [comparable(f) for f in actions(ours, number, "remove")] == [
+            comparable(f) for f in actions(theirs, number, "remove")
         ]
     both = [sorted_rows(session.read.format("delta").load(str(path)).toArrow()) for path in (ours, theirs)]
     assert both[0] == both[1]
@@ -119,11 +119,11 @@ def _rows(path: Path, file: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 def actions(path: Path, version: int, kind: str) -> list[Any]:
     lines = (path / "_delta_log" / f"{version:020d}.json").read_text().split("\n")
-    found = [action[kind] for line in lines if line and kind in (action := json.loads(line))]
-    return sorted(found, key=lambda file: str(file["path"]))
+    entries = [action[kind] for line in lines if line and kind in (action := json.loads(line))]
+    return sorted(entries, key=lambda file: str(file["path"]))
 
 
-def told(file: dict[str, Any]) -> dict[str, Any]:
+def comparable(file: dict[str, Any]) -> dict[str, Any]:
     """An entry without what differs by chance: the file of the vectors, the time, and the place in that file."""
     vector = {n: v for n, v in (file.get("deletionVector") or {}).items() if n not in ("pathOrInlineDv", "offset")}
     stats = json.loads(file["stats"]) if "stats" in file else None
@@ -152,9 +152,9 @@ def test_vacuum_of_delta_fails_on_a_vector_in_the_log(
 
     history, path = History(all_types(), 3), tmp_path / "t"
     create(path, history.table)
-    apply(path, history.table, history.step(50), 1, marks=True)
+    apply(path, history.table, history.step(150), 1, marks=True)
     monkeypatch.setattr(log_file, "_in_a_file", inline)
-    apply(path, history.table, history.step(10), 2, marks=True)
+    assert apply(path, history.table, history.step(10), 2, marks=True).marked
     with pytest.raises(Py4JJavaError, match="MatchError"):
         session.sql(f"VACUUM delta.`{path}` RETAIN 0 HOURS").collect()
 

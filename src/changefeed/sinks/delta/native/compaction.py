@@ -1,4 +1,4 @@
-"""Which data files of a table are worth being written again: those with many deleted rows, and many small ones.
+"""Chooses the data files of a table that are worth being written again: those with many deleted rows, and many small ones.
 
 Both cost every reader, and every write by key. A file is taken when the rows that it has lost pay for those that are copied;
 small files are taken when there are many, and the file that they make counts as small until it is large. So what compaction

@@ -80,17 +80,22 @@ def transaction(application: str, version: int) -> Action:
 
 def added(file: Added, *, changes_rows: bool = True) -> Action:
     """The action that adds a new data file."""
-    said = {"path": file.path, "partitionValues": {}, "size": file.size, "modificationTime": file.modification_time}
-    return {"add": said | {"dataChange": changes_rows, "stats": _stats(file.stats, file.rows, tight=True)}}
+    fields = {"path": file.path, "partitionValues": {}, "size": file.size, "modificationTime": file.modification_time}
+    return {"add": fields | {"dataChange": changes_rows, "stats": _stats(file.stats, file.rows, tight=True)}}
 
 
 def removed(file: Action, *, changes_rows: bool = True) -> Action:
     """The action that removes a data file, with the vector that its entry in the log has."""
-    said = {"path": file["path"], "deletionTimestamp": _now(), "dataChange": changes_rows, "extendedFileMetadata": True}
+    fields = {
+        "path": file["path"],
+        "deletionTimestamp": _now(),
+        "dataChange": changes_rows,
+        "extendedFileMetadata": True,
+    }
     kept = ("partitionValues", "size", "tags", "deletionVector")
     if stats := file.get("stats"):
-        said["stats"] = _JSON.encode({"numRecords": json.loads(stats).get("numRecords")}).decode()
-    return {"remove": said | {name: file[name] for name in kept if file.get(name) is not None}}
+        fields["stats"] = _JSON.encode({"numRecords": json.loads(stats).get("numRecords")}).decode()
+    return {"remove": fields | {name: file[name] for name in kept if file.get(name) is not None}}
 
 
 def marked(path: Folder, files: Mapping[str, Action], marks: Sequence[Marked]) -> list[Action]:
@@ -99,13 +104,13 @@ def marked(path: Folder, files: Mapping[str, Action], marks: Sequence[Marked]) -
     Raises:
         SinkError: the file of vectors cannot be written.
     """
-    found = []
+    actions = []
     for mark, descriptor in zip(marks, _in_a_file(path, marks), strict=True):
         file = files[mark.path]
         stats = _stats(file.get("stats"), mark.rows, tight=False)
-        said = {**file, "dataChange": True, "stats": stats, "deletionVector": descriptor}
-        found += [removed(file), {"add": said}]
-    return found
+        entry = {**file, "dataChange": True, "stats": stats, "deletionVector": descriptor}
+        actions += [removed(file), {"add": entry}]
+    return actions
 
 
 def new_table(schema: str, *, has_ntz: bool) -> list[Action]:
@@ -126,16 +131,16 @@ def new_table(schema: str, *, has_ntz: bool) -> list[Action]:
 
 def upgrade(protocol: Action, metadata: Action) -> list[Action]:
     """The actions by which a table gets deletion vectors; none if it has them."""
-    found: list[Action] = []
+    actions: list[Action] = []
     if FEATURE not in (protocol.get("writerFeatures") or ()):
         readers = {FEATURE, *(protocol.get("readerFeatures") or ())}
         writers = {FEATURE, *(protocol.get("writerFeatures") or _LEGACY)}
         versions = {"minReaderVersion": 3, "minWriterVersion": 7}
-        found.append({"protocol": {**versions, "readerFeatures": sorted(readers), "writerFeatures": sorted(writers)}})
+        actions.append({"protocol": {**versions, "readerFeatures": sorted(readers), "writerFeatures": sorted(writers)}})
     configuration = metadata.get("configuration") or {}
     if configuration.get(PROPERTY, "false").lower() != "true":
-        found.append({"metaData": {**metadata, "configuration": {**configuration, PROPERTY: "true"}}})
-    return found
+        actions.append({"metaData": {**metadata, "configuration": {**configuration, PROPERTY: "true"}}})
+    return actions
 
 
 def _in_a_file(folder: Folder, marks: Sequence[Marked]) -> list[dict[str, Any]]:
@@ -153,8 +158,8 @@ def _in_a_file(folder: Folder, marks: Sequence[Marked]) -> list[dict[str, Any]]:
 
 def _stats(stats: str | None, rows: int, *, tight: bool) -> str:
     """Statistics of a file of which rows may be deleted: of all rows in it, and whether bounds are of those that are left."""
-    said = json.loads(stats, parse_float=Decimal, parse_int=Decimal) if stats else {}
-    return _JSON.encode({**said, "numRecords": rows, "tightBounds": tight}).decode()
+    fields = json.loads(stats, parse_float=Decimal, parse_int=Decimal) if stats else {}
+    return _JSON.encode({**fields, "numRecords": rows, "tightBounds": tight}).decode()
 
 
 def _now() -> int:

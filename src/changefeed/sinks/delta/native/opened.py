@@ -1,4 +1,4 @@
-"""A table at one version: what its log says, and whether it is written natively."""
+"""A table at one version: write id, schema, files, and whether it is written natively."""
 
 from __future__ import annotations
 

@@ -54,9 +54,9 @@ class State:
 
 
 def vector(file: Action) -> tuple[Any, ...]:
-    """What tells the deletion vectors of one data file apart."""
-    said = file.get("deletionVector") or {}
-    return said.get("storageType"), said.get("pathOrInlineDv"), said.get("offset")
+    """The identity of a data file's deletion vector among all that the file has had."""
+    descriptor = file.get("deletionVector") or {}
+    return descriptor.get("storageType"), descriptor.get("pathOrInlineDv"), descriptor.get("offset")
 
 
 def state(path: str | Path, version: int) -> State:
@@ -65,10 +65,10 @@ def state(path: str | Path, version: int) -> State:
     Raises:
         SinkError: its log cannot be read.
     """
-    found = State(version)
+    table = State(version)
     for action in actions(path, version, ("add", "protocol", "metaData")):
-        found.apply(action)
-    return found
+        table.apply(action)
+    return table
 
 
 def actions(path: str | Path, version: int, columns: Sequence[str]) -> Iterator[Action]:
@@ -93,11 +93,11 @@ def actions(path: str | Path, version: int, columns: Sequence[str]) -> Iterator[
 
 def _newest_checkpoint(log: Path, version: int) -> tuple[int, list[Path]]:
     """Version and files of the newest checkpoint up to a version that is there in all its parts; -1 without one."""
-    found: dict[tuple[int, int], list[Path]] = {}
+    checkpoints: dict[tuple[int, int], list[Path]] = {}
     for file in sorted(log.glob("*.checkpoint*.parquet")):
         if (named := _CHECKPOINT.fullmatch(file.name)) and int(named[1]) <= version:
-            found.setdefault((int(named[1]), int(named[3] or 1)), []).append(file)
-    return max(((of, files) for (of, parts), files in found.items() if len(files) == parts), default=(-1, []))
+            checkpoints.setdefault((int(named[1]), int(named[3] or 1)), []).append(file)
+    return max(((of, files) for (of, parts), files in checkpoints.items() if len(files) == parts), default=(-1, []))
 
 
 def _of_checkpoint(file: Path, columns: Sequence[str]) -> Iterator[Action]:
@@ -116,7 +116,7 @@ def _paths(parquet: Any) -> list[str]:
 
 def _plain(value: Action) -> Action:
     """An action of a checkpoint as JSON has it: without what is NULL, and with maps as objects."""
-    found: Action = {}
+    fields: Action = {}
     for name, one in value.items():
         if one is None:
             continue
@@ -124,5 +124,5 @@ def _plain(value: Action) -> Action:
             one = dict(one)
         elif isinstance(one, dict):
             one = _plain(one)
-        found[name] = one
-    return found
+        fields[name] = one
+    return fields

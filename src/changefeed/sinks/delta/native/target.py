@@ -21,7 +21,7 @@ class Target:
 
     Attributes:
         schema: its columns, as the log has them.
-        names: those that come from the upstream, in order; the others are of ours.
+        names: those that come from the upstream, in order; the others are metadata columns.
         keys: names of the key's columns; empty for a table without a key.
         indexed: how many columns get statistics.
     """
@@ -34,7 +34,7 @@ class Target:
 
 
 def upserts(changes: pa.Table, target: Target) -> pa.Table:
-    """Changes that are no deletes, in the columns of the table: see `sinks.sql.METADATA`."""
+    """Changes other than deletes, in the columns of the table: see `sinks.sql.METADATA`."""
     columns = []
     for column in target.schema:
         if column.name in target.names:
