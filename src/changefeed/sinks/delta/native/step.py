@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from changefeed.errors import SinkError
 from changefeed.frames.types import sink_type
 from changefeed.model.definition import Table
-from changefeed.sinks.base import Append, Changes, Chunked, Job, Load, Touch, Upsert, WriteId
+from changefeed.sinks.base import Append, Changes, Chunked, Create, Job, Load, Touch, Upsert, WriteId
 from changefeed.sinks.delta.native.commit import checkpoint, commit, compact, create
 from changefeed.sinks.delta.native.compaction import Rules, groups
 from changefeed.sinks.delta.native.files import Folder, Limits
@@ -139,6 +139,8 @@ class NativeWrites:
         path = job.write.path
         if isinstance(job.write, Touch):
             return self._touch(owner, job)
+        if isinstance(job.write, Create):
+            return self._create(spark, owner, job)
         if not isinstance(job.write, Load | Upsert | Append):
             return False
         prepared = self._prepared.pop(path, None)
@@ -206,6 +208,21 @@ class NativeWrites:
         with suppress(SinkError):
             return _is_next(open_table(self._folder(job.write.path), owner), job.write_id)
         return False
+
+    def _create(self, spark: SparkSession, owner: str, job: Job) -> bool:
+        """Makes a table without rows where there is none; one that is there is replaced by Spark."""
+        folder = self._folder(job.write.path)
+        try:
+            is_there = open_table(folder, owner) is not None
+        except SinkError:  # a log that delta-rs cannot read, as in `prepare`
+            is_there = True
+        if is_there or _defaults(spark):
+            return False
+        os.makedirs(folder.path, exist_ok=True)
+        schema = arrow_schema(self._columns(job.write.table))
+        merges_on_read = self._has_vectors(job.write.table, None)
+        create(folder, owner, schema, [], job.write_id, job.note, merges_on_read=merges_on_read)
+        return True
 
     def _touch(self, owner: str, job: Job) -> bool:
         opened = None
