@@ -64,7 +64,7 @@ def _said(variant: Mapping[str, str]) -> str:
 
 def _rests(spoken: list[Protocol]) -> Iterator[str]:
     for known in spoken:
-        yield from (f"`{known.name}` tells `{key}` by `{on}`" for key, on in known.capabilities.rests.items())
+        yield from (f"`{known.name}` tells `{key}` by `{on}`" for key, on in known.capabilities.requires.items())
 
 
 def _cuts(spoken: list[Protocol]) -> Iterator[str]:

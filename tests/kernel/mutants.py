@@ -184,11 +184,11 @@ def _batch(records: Sequence[Record], numbers: dict[tuple[str, int], int] | None
     """The records; where there are `numbers`, each has a header with the number that follows the last of its partition."""
     columns = {part: [record[part] for record in records] for part in _COLUMNS}
     if numbers is not None:
-        lanes = list(zip(columns["topic"], columns["partition"], strict=True))
+        streams = list(zip(columns["topic"], columns["partition"], strict=True))
         columns["headers"] = []
-        for lane in lanes:
-            numbers[lane] = numbers.get(lane, 0) + 1
-            columns["headers"].append([{"key": _PS, "value": b"%d" % numbers[lane]}])
+        for stream in streams:
+            numbers[stream] = numbers.get(stream, 0) + 1
+            columns["headers"].append([{"key": _PS, "value": b"%d" % numbers[stream]}])
     return record_columns(len(records), **columns)
 
 

@@ -57,7 +57,7 @@ def test_once_the_shapes_are_known_only_control_records_are_odd(name: str) -> No
     assert both.unmatched - before == len(alone)
 
 
-def _lanes() -> Iterator[tuple[str, list[dict[str, Any]], int]]:
+def _streams() -> Iterator[tuple[str, list[dict[str, Any]], int]]:
     """Records after one with ps 1 and offset 1; how many of them are odd."""
     value = plain(inserted("int", number(3, "7")))
     big = data_of(dml([ID, ("v", "int", False)], *({"newColumns": [number(3, str(n)), NIL]} for n in range(20))))
@@ -88,7 +88,7 @@ def _lanes() -> Iterator[tuple[str, list[dict[str, Any]], int]]:
 
 
 @pytest.mark.parametrize("batches", [1, 2, 100])
-@pytest.mark.parametrize("name, records, odd", list(_lanes()), ids=[name for name, *_ in _lanes()])
+@pytest.mark.parametrize("name, records, odd", list(_streams()), ids=[name for name, *_ in _streams()])
 def test_records_follow_each_other_with(name: str, records: list[dict[str, Any]], odd: int, batches: int) -> None:
     both = Grouping()
     both.decode(record_batch(counted([plain(inserted("int", number(3, "7")))])))

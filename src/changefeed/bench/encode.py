@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pyarrow as pa
 
@@ -18,15 +18,16 @@ from changefeed.bench.changes import changes
 from changefeed.codec.encoding import encoder
 from changefeed.errors import ConfigError
 from changefeed.model.batch import Decoded
+from changefeed.protocols import PROTOCOLS, protocol
+from changefeed.protocols.by_columns import ColumnEncoder
 
 _RUNS = 3
-WAYS: tuple[tuple[str, Mapping[str, str]], ...] = (
-    ("ticdc-open", {"profile": "classic"}),
-    ("ticdc-open", {"profile": "newarch"}),
-    ("ticdc-debezium", {"debezium-disable-schema": "false"}),
-    ("ticdc-debezium", {"debezium-disable-schema": "true"}),
-    ("debezium-mysql", {"schemas.enable": "true"}),
-    ("debezium-mysql", {"schemas.enable": "false"}),
+WAYS: tuple[tuple[str, Mapping[str, str]], ...] = tuple(
+    (name, form.options)
+    for name in PROTOCOLS
+    if issubclass(cast(type, protocol(name).encoder), ColumnEncoder)
+    for form in protocol(name).forms
+    if form.values.endswith("json")  # the kernel writes text
 )
 
 

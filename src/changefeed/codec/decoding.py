@@ -1,7 +1,7 @@
 """Decoders by a protocol's name: the Rust kernel and the reference together, or the reference alone.
 
 Rule 1. Which class of the kernel decodes a protocol, and with which arguments, is declared by the protocol (`KernelTwin`).
-Rule 2. Without the kernel everything works, slower; one warning says so.
+Rule 2. Without the kernel everything works, slower, with one warning.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The Rust kernel and the reference decoder as one decoder: fast where the kernel knows the bytes, exact everywhere.
+"""The Rust kernel and the reference decoder as one decoder: fast where the kernel has the shape, exact everywhere.
 
     records ─▶ kernel ─▶ rows of the registered shapes
                   └─ unmatched records ─▶ reference ─▶ changes, control, dead letters

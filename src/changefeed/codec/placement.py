@@ -96,14 +96,14 @@ class RegisteredShape:
         return there.slice(0, count)
 
 
-def completed(found: Sequence[tuple[RegisteredShape, pa.RecordBatch]], places: Places) -> list[TableBatch]:
+def completed(parts: Sequence[tuple[RegisteredShape, pa.RecordBatch]], places: Places) -> list[TableBatch]:
     """Tables of the kernel's rows, with the columns that it leaves out: what follows from the record and from commit_ts.
 
     These are computed for the rows of all tables together: a batch may hold a thousand tables with a few rows each.
     """
-    if not found:
+    if not parts:
         return []
-    rows = [rows for _, rows in found]
+    rows = [rows for _, rows in parts]
     single = len(rows) == 1 and rows[0].column("index").null_count == len(rows[0])
     columns = places.of(_end_to_end(rows, "record"), single=single)
     if "commit_time" not in rows[0].schema.names:
@@ -112,7 +112,7 @@ def completed(found: Sequence[tuple[RegisteredShape, pa.RecordBatch]], places: P
     starts = accumulate(map(len, rows), initial=0)
     return [
         shape.completed(part, {name: column.slice(start, len(part)) for name, column in columns.items()})
-        for (shape, part), start in zip(found, starts, strict=False)
+        for (shape, part), start in zip(parts, starts, strict=False)
     ]
 
 

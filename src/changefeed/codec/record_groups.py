@@ -83,7 +83,7 @@ class GroupDecoder(FragmentDecoder, Interface):
         ...
 
     def origin(self, group: Any) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """What the records of a group add to the origins of all its events, and to that of the first."""
+        """The members that the records of a group add to the origins of all its events, and to that of the first."""
         ...
 
     def is_for_kernel(self, table: TableBatch) -> bool:
@@ -168,11 +168,11 @@ class GroupKernelDecoder(KernelDecoder):
         """Follows records one by one."""
         if start == stop:
             return
-        for row, found in self._reference.follow(batch.records, start, stop):
+        for row, group in self._reference.follow(batch.records, start, stop):
             if row not in batch.known:
                 batch.rows.append(row)
-            batch.known.setdefault(row, []).append(found)
-            if not isinstance(found, RecordGroup):
+            batch.known.setdefault(row, []).append(group)
+            if not isinstance(group, RecordGroup):
                 batch.refused.add(row)
 
     def _described(self, batch: Batch) -> dict[str, pa.Array]:
@@ -182,8 +182,8 @@ class GroupKernelDecoder(KernelDecoder):
         columns: dict[str, list[bytes | None]] = {
             name: [None] * len(batch.records) for name in ("data", "all", "first")
         }
-        for row, found in batch.known.items():
-            for group in found:
+        for row, groups in batch.known.items():
+            for group in groups:
                 if isinstance(group, RecordGroup) and row not in batch.refused:
                     columns["data"][row] = _data(group)
                     for name, members in zip(("all", "first"), self._reference.origin(group), strict=True):
@@ -247,14 +247,14 @@ def _data(group: RecordGroup) -> bytes:
     return whole[start:end]
 
 
-def _marks(found: pa.RecordBatch, records: pa.RecordBatch) -> Iterator[TransactionMark]:
+def _marks(marks: pa.RecordBatch, records: pa.RecordBatch) -> Iterator[TransactionMark]:
     """Transaction marks from their columns."""
-    rows = found.column("record")
+    rows = marks.column("record")
     lies = [records.column(name).take(rows).to_pylist() for name in ("topic", "partition", "offset")]
-    places = map(Place, *lies, found.column("index").to_pylist(), rows.to_pylist())
-    seconds = found.column("commit_time").cast(pa.int64()).to_pylist()
+    places = map(Place, *lies, marks.column("index").to_pylist(), rows.to_pylist())
+    seconds = marks.column("commit_time").cast(pa.int64()).to_pylist()
     times = [None if s is None else Instant(s * 1_000_000, 0) for s in seconds]
-    columns = (found.column(name).to_pylist() for name in ("begins", "id", "origin"))
-    for place, time, begins, mark, origin in zip(places, times, *columns, strict=True):
+    columns = (marks.column(name).to_pylist() for name in ("begins", "id", "origin"))
+    for place, time, begins, transaction, origin in zip(places, times, *columns, strict=True):
         status = "begin" if begins else "end"
-        yield TransactionMark(status, mark, place, commit_time=time, origin=json.loads(origin))
+        yield TransactionMark(status, transaction, place, commit_time=time, origin=json.loads(origin))

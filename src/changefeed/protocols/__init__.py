@@ -32,7 +32,7 @@ def protocol(name: str) -> Protocol:
 
 
 def ticdc_names() -> dict[str, str]:
-    """What a TiCDC sink URI calls a protocol -> the protocol's name here."""
+    """The name in a TiCDC sink URI -> the protocol's name here."""
     return {called: name for name in PROTOCOLS for called in protocol(name).ticdc_names}
 
 

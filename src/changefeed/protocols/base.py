@@ -1,4 +1,4 @@
-"""What a protocol is: options, a decoder, an encoder, and what it can carry.
+"""The contract of a protocol: options, a decoder, an encoder, and its capabilities.
 
 A protocol is a folder here and a line in `PROTOCOLS`. Its `__init__.py` has one `PROTOCOL: Protocol`. Decoders and
 encoders do no I/O: whatever lies outside the record (a claim-check body, a registered schema) comes through `Stores`.
@@ -19,9 +19,9 @@ from changefeed.model.batch import Decoded
 from changefeed.model.event import DeadLetter
 from changefeed.model.position import Place
 from changefeed.model.types import ColumnType
-from changefeed.protocols import option_values as given_options
+from changefeed.protocols import option_values
 
-# The type that a record told, and the one that DDL defines -> what takes ready values of the one to those of the other.
+# The type inferred from a record, and the one that DDL declares -> a conversion of ready values from the one to the other.
 # It raises SchemaError for a value that means nothing there, IrregularError for one that the type cannot hold.
 Redefine = Callable[[ColumnType, ColumnType], Callable[[Any], Any]]
 
@@ -30,20 +30,20 @@ class Decoder(Interface):
     """Bytes to changes. Built where it runs, from a protocol's name and options; not shared between threads."""
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
-        """What the records mean; `records` has the columns of `model.batch.RECORDS`.
+        """Decodes records; `records` has the columns of `model.batch.RECORDS`.
 
-        Never raises for what a record holds: a record that contradicts the protocol is in `Decoded.dead`.
+        Never raises for the content of a record: a record that contradicts the protocol is in `Decoded.dead`.
         """
         ...
 
     def forget(self) -> None:
-        """Lets go of the shapes that rows have made, but not of what it knows of the order of records."""
+        """Forgets the shapes that rows have made, but not its state about the order of records."""
         ...
 
 
 @runtime_checkable
 class OrderedDecoder(Decoder, Interface):
-    """A decoder whose answer about a record depends on those before it, beyond the shapes that they made."""
+    """A decoder whose answer about a record depends on those before it, not only through the shapes that they made."""
 
     def mark(self) -> Any:
         """Its state, between two calls of `decode`."""
@@ -64,7 +64,7 @@ class FragmentDecoder(Decoder, Interface):
     def waiting(self) -> pa.RecordBatch:
         """The records that wait, in the order in which they came.
 
-        A new decoder that is fed these records, and then what follows, says what this one would have said.
+        A new decoder that is fed these records, and then what follows, returns what this one would have returned.
         """
         ...
 
@@ -86,7 +86,7 @@ class Encoder(Interface):
     """Changes to bytes."""
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
-        """The records that say `changes`, with the columns of `model.batch.RECORDS`.
+        """The records for `changes`, with the columns of `model.batch.RECORDS`.
 
         Raises:
             UnsupportedError: the protocol has no words for a change; the message names it.
@@ -188,7 +188,7 @@ class RegistryOptions(Options, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """What decoders and encoders may need from outside a record, as plain functions.
+    """Access to data outside the records, for decoders and encoders, as plain functions.
 
     Attributes:
         get_body: name of a claim-check file -> its bytes; None when no store is configured.
@@ -217,16 +217,16 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """Which parts of an event the protocol carries, and what it delivers; the loss table is made from this.
+    """The parts of an event that the protocol carries, and its guarantees; the loss table is made from this.
 
     Attributes:
-        carries: those of `model.keys.KEYS` that an event from elsewhere still has after a trip through the protocol.
-        tells: keys that its producer's records have, and that nothing from elsewhere gets.
-        rests: key -> the key without which an event loses it, as an update that is told by its old row alone.
-        cuts: what tells that everything up to some point was sent: `marks` in every partition (resolved events, or
+        carries: those of `model.keys.KEYS` that a foreign event still has after a trip through the protocol.
+        provides: keys that its producer's records have, and that no foreign event gets.
+        requires: key -> the key without which an event loses it, as an update that is recognised by its old row alone.
+        cuts: the proof that everything up to some point was sent: `marks` in every partition (resolved events, or
             heartbeats with a sequence), whole `transactions`, or nothing.
         undated: some rows have neither commit_ts nor sequence; what stands around them bounds when they happened.
-        headers: whether the protocol says something in record headers.
+        headers: whether the protocol uses record headers.
         fragments: an event may lie in several records; the decoder is a `FragmentDecoder`.
         key_only: a row that is too large may come with its key alone, and `ohk` in its origin.
         everywhere: a schema change, or a mark at or above it, is sent to every partition of its topic, behind the rows of its
@@ -235,8 +235,8 @@ class Capabilities:
     """
 
     carries: frozenset[str]
-    tells: frozenset[str] = frozenset()
-    rests: Mapping[str, str] = field(default_factory=dict)
+    provides: frozenset[str] = frozenset()
+    requires: Mapping[str, str] = field(default_factory=dict)
     cuts: Literal["marks", "transactions", "nothing"] = "nothing"
     undated: bool = False
     headers: bool = False
@@ -262,17 +262,17 @@ class Capabilities:
 
     @property
     def transactions(self) -> bool:
-        """Whether begin and end of transactions are told."""
+        """Whether begin and end of transactions are events."""
         return "transaction-mark" in self.carries
 
     @property
     def heartbeats(self) -> bool:
-        """Whether the producer shows that it lives."""
+        """Whether the producer sends heartbeats."""
         return "heartbeat" in self.carries
 
     @property
     def cut_key(self) -> str | None:
-        """The key that its cuts rest on."""
+        """The key that its cuts require."""
         return {"marks": "resolved" if self.resolved else "checkpoint", "transactions": "transaction-mark"}.get(
             self.cuts
         )
@@ -280,7 +280,7 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What record values look like under some options; the benchmarks measure each form.
+    """The form of record values under some options; the benchmarks measure each form.
 
     Attributes:
         name: empty for the usual form.
@@ -312,20 +312,20 @@ class KernelTwin:
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """One of the languages in which changes are spoken.
+    """A change protocol: its decoder, encoder, options and capabilities.
 
     Attributes:
         ticdc_names: what a TiCDC sink URI calls it; empty where TiCDC does not write it.
         aliases: other names that people try; an unknown name is answered with the protocol that was meant.
         reasons: reason of a dead letter that this protocol alone gives -> what it means, for the page of errors.
         forms: of its record values.
-        capabilities: what it can do at most; `capabilities_of` knows what of it goes with some options.
+        capabilities: its most; `capabilities_of` has those with some options.
         redefine: what values are under the types that DDL defines, by the protocol's options; None where records tell
             enough of their own types.
         carries: the options -> what is carried with them; None where options change nothing of it.
         variants: options with which more or less is carried than with the defaults, for the loss table and its tests.
-        self_telling: the decoder sees in the records what they carry, whatever its options say.
-        as_read: what was read from the protocol is written as it was, whatever the options say.
+        self_describing: the decoder sees in the records what they carry, whatever its options say.
+        verbatim: what was read from the protocol is written as it was, whatever the options say.
         kernel: its twin in the Rust kernel; None where only the decoder can read it.
         recognize: a record -> why it seems to be of this protocol, None where it does not. A cheap look, no proof.
         likely: a record of this protocol -> options that its bytes tell.
@@ -340,8 +340,8 @@ class Protocol:
     redefine: Callable[[Any], Redefine] | None = None
     carries: Callable[[Any], frozenset[str]] | None = None
     variants: tuple[Mapping[str, str], ...] = ()
-    self_telling: bool = False
-    as_read: bool = False
+    self_describing: bool = False
+    verbatim: bool = False
     ticdc_names: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
@@ -351,15 +351,15 @@ class Protocol:
     likely: Callable[[Record], Mapping[str, str]] | None = None
 
     def capabilities_of(self, options: Options) -> Capabilities:
-        """What the protocol can do with these options."""
+        """The capabilities with these options."""
         if self.carries is None:
             return self.capabilities
         return replace(self.capabilities, carries=self.carries(options))
 
-    def read_options(self, given: Mapping[str, Any]) -> Options:
-        """The options, checked. Values may be texts, as they come from a command line or a URI.
+    def read_options(self, values: Mapping[str, Any]) -> Options:
+        """The options, checked. They may be texts, as they come from a command line or a URI.
 
         Raises:
             ConfigError: an option is unknown or its value does not fit; the message names the nearest or the problem.
         """
-        return given_options.read(self.name, self.options, given)
+        return option_values.read(self.name, self.options, values)

@@ -27,7 +27,7 @@ class ColumnEncoder(Encoder, Interface):
     """An encoder that takes rows whose keys and values are written already."""
 
     def template(self, shape: TableShape) -> str | None:
-        """How rows of a shape are written (see `columnar.templates`); None when only the encoder knows.
+        """The template of a shape's rows (see `columnar.templates`); None where only the encoder can write them.
 
         Raises:
             UnsupportedError: the protocol has no words for the shape.
@@ -39,11 +39,11 @@ class ColumnEncoder(Encoder, Interface):
         ...
 
     def lines(self, shape: TableShape, rows: pa.RecordBatch, keys: pa.Array | None, values: pa.Array) -> pa.RecordBatch:
-        """What `encode_events` needs of rows that are written; columns `ordinal` and whatever the encoder likes.
+        """The columns of written rows for `encode_events`: `ordinal`, and others that the encoder chooses.
 
         Args:
             shape: of the rows.
-            rows: a table batch's, with a column `ordinal` that tells their order among all events.
+            rows: a table batch's, with a column `ordinal`, their order among all events.
             keys, values: of the rows; no keys where the template has none.
         """
         ...

@@ -1,11 +1,11 @@
-"""What is lost from one protocol to another, and which of it a pipeline cannot do without.
+"""The keys that are lost from one protocol to another, and those that a pipeline needs.
 
-Rule 1. A key is lost when events of the source may have it and the target does not carry it, or tells it by another
+Rule 1. A key is lost when events of the source may have it and the target does not carry it, or derives it from another
         key that the source is not known to have.
 Rule 2. What the records of a source may have is what its options say, or, where its decoder looks at the records and
         not at options, all that the protocol can carry. From a protocol to itself both sides are what the options say,
         as rows are written as they were read; but of schema changes and resolved marks, which options may leave out,
-        all count. Where options say nothing of what was read from the protocol (`as_read`), nothing is lost.
+        all count. Where options say nothing of what was read from the protocol (`verbatim`), nothing is lost.
 Rule 3. `NEEDED` is all that a pipeline needs of changes: without one of these keys its tables differ from the upstream,
         or there is no point at which they are equal.
 """
@@ -36,7 +36,7 @@ _CUTS = "the tables would have no common point: cuts rest on it"
 
 @dataclass(frozen=True, slots=True)
 class FixWords:
-    """How to allow a loss, and how to give options of the target and of the source."""
+    """The words in which a fix allows a loss, or sets options of the target or of the source."""
 
     allow: Callable[[tuple[str, ...]], str]
     target: Callable[[Mapping[str, str]], str]
@@ -57,7 +57,7 @@ PYTHON = FixWords(
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What one protocol loses of another's events.
+    """The loss of one protocol's events in another.
 
     Attributes:
         source, target: their names.
@@ -102,7 +102,7 @@ class Loss:
 
 
 def loss(source: Protocol, source_options: Options, target: Protocol, target_options: Options) -> Loss:
-    """What events of `source` lose when `target` says them."""
+    """The keys that events of `source` lose in `target`."""
     lost = tuple(_lost(source, source_options, target, target_options))
     cut = source.capabilities.cut_key
     reasons = {**NEEDED, **({cut: _CUTS} if cut else {})}
@@ -112,30 +112,30 @@ def loss(source: Protocol, source_options: Options, target: Protocol, target_opt
     if needed:
         remedies = _remedy(source, source_options, target, target_options, needed)
     if needed and source is not target:
-        missing = {target.capabilities.rests[key] for key in needed if key in target.capabilities.rests}
+        missing = {target.capabilities.requires[key] for key in needed if key in target.capabilities.requires}
         stated = _statement(source, source_options, missing)
     return Loss(source.name, target.name, lost, needed, remedies, stated)
 
 
 def _lost(source: Protocol, source_options: Options, target: Protocol, target_options: Options) -> Iterator[str]:
-    if source is target and source.as_read:
+    if source is target and source.verbatim:
         return
     sure = source.capabilities_of(source_options).carries
     may = _may_have(source, sure, itself=source is target)
     can = target.capabilities_of(target_options)
     for key in KEYS:
-        rest = can.rests.get(key)
-        told = key in can.carries and (source is target or rest is None or rest in sure)
-        if key in may and not told:
+        rest = can.requires.get(key)
+        kept = key in can.carries and (source is target or rest is None or rest in sure)
+        if key in may and not kept:
             yield key
 
 
 def _may_have(source: Protocol, sure: frozenset[str], *, itself: bool) -> frozenset[str]:
-    """What events of the source may have; `itself` when they are written in the same protocol again."""
+    """The keys that events of the source may have; `itself` when they are written in the same protocol again."""
     most = source.capabilities.carries
     if not itself:
-        return (most if source.self_telling else sure) | source.capabilities.tells
-    if not source.self_telling:
+        return (most if source.self_describing else sure) | source.capabilities.provides
+    if not source.self_describing:
         return sure
     return (sure - {"op.upsert"}) | {key for key in most if key == "resolved" or key.startswith("schema")}
 
@@ -146,29 +146,29 @@ def _remedy(
     """The options among the target's variants that lose the least of what is needed."""
     before = set(_lost(source, source_options, target, target_options))
 
-    def left(given: Mapping[str, str]) -> int:
-        lost = set(_lost(source, source_options, target, target.read_options(given)))
+    def left(options: Mapping[str, str]) -> int:
+        lost = set(_lost(source, source_options, target, target.read_options(options)))
         return len(needed) if lost - before else len(lost & set(needed))
 
     best = min(target.variants, key=left, default={})
-    return fewest(best, lambda given: left(given) <= left(best)) if best and left(best) < len(needed) else {}
+    return fewest(best, lambda options: left(options) <= left(best)) if best and left(best) < len(needed) else {}
 
 
 def _statement(source: Protocol, source_options: Options, missing: Collection[str]) -> Mapping[str, str]:
     """The options among the source's variants with which its records have what is missing."""
 
-    def has(given: Mapping[str, str]) -> bool:
-        return set(missing) <= source.capabilities_of(source.read_options(given)).carries
+    def has(options: Mapping[str, str]) -> bool:
+        return set(missing) <= source.capabilities_of(source.read_options(options)).carries
 
-    if not source.self_telling or set(missing) <= source.capabilities_of(source_options).carries:
+    if not source.self_describing or set(missing) <= source.capabilities_of(source_options).carries:
         return {}
     return next((fewest(variant, has) for variant in source.variants if has(variant)), {})
 
 
-def fewest(given: Mapping[str, str], fits: Callable[[Mapping[str, str]], bool]) -> Mapping[str, str]:
+def fewest(options: Mapping[str, str], fits: Callable[[Mapping[str, str]], bool]) -> Mapping[str, str]:
     """The options without those that are not needed to fit."""
-    for name in given:
-        fewer = {other: value for other, value in given.items() if other != name}
+    for name in options:
+        fewer = {other: value for other, value in options.items() if other != name}
         if fits(fewer):
             return fewest(fewer, fits)
-    return given
+    return options

@@ -1,4 +1,4 @@
-"""Options as they were given, from a YAML file, a URI or a command line, to those that a protocol has.
+"""Option values as they come, from a YAML file, a URI or a command line, to those that a protocol has.
 
 Rule 1. Texts become numbers and booleans where these are wanted. Numbers become no texts: YAML has made 3.6 of 3.60 before
         anybody could ask.
@@ -28,29 +28,29 @@ _TYPES = {
 }
 
 
-def read(protocol: str, options: type[_Options], given: Mapping[str, Any]) -> _Options:
+def read(protocol: str, options: type[_Options], values: Mapping[str, Any]) -> _Options:
     """The options, checked.
 
     Raises:
         ConfigError: an option is unknown or its value does not fit; the message names the nearest or the problem.
     """
     known = dict(zip(options.__struct_encode_fields__, options.__struct_fields__, strict=True))
-    for name in given:
+    for name in values:
         if name not in known:
             raise unknown_name(f"option of {protocol}", name, known)
     try:
-        return msgspec.convert(dict(given), options, strict=False)
+        return msgspec.convert(dict(values), options, strict=False)
     except msgspec.ValidationError as error:
-        said = str(error)
-        if found := _NO_CHOICE.fullmatch(said):
-            choices = _choices(get_type_hints(options)[known[found[1]]])
-            said = str(unknown_name(found[1], str(given[found[1]]), choices))
-        elif (found := _OTHER_TYPE.fullmatch(said)) and found[1] in _TYPES:
-            limit = "" if found[2].startswith(",") else found[2]
-            value = given[found[3]]
-            shown = f", got {value!r}" if found[1] != "str" and may_be_shown(value) else ""
-            said = f"{found[3]}: expected {_TYPES[found[1]]}{limit}{shown}"
-        raise ConfigError(f"{protocol}: {said}") from error
+        message = str(error)
+        if match := _NO_CHOICE.fullmatch(message):
+            choices = _choices(get_type_hints(options)[known[match[1]]])
+            message = str(unknown_name(match[1], str(values[match[1]]), choices))
+        elif (match := _OTHER_TYPE.fullmatch(message)) and match[1] in _TYPES:
+            limit = "" if match[2].startswith(",") else match[2]
+            value = values[match[3]]
+            shown = f", got {value!r}" if match[1] != "str" and may_be_shown(value) else ""
+            message = f"{match[3]}: expected {_TYPES[match[1]]}{limit}{shown}"
+        raise ConfigError(f"{protocol}: {message}") from error
 
 
 def may_be_shown(value: Any) -> bool:

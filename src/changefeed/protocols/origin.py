@@ -1,6 +1,6 @@
-"""What the layers above read of an event's `origin`, by name: nobody else looks into it.
+"""The members of an event's `origin` that the layers above read, by name; they use these functions only.
 
-`origin` keeps what a protocol says beyond the fields of an event, under the protocol's own keys. A row's is the text of a
+`origin` keeps what a protocol has besides the fields of an event, under the protocol's own keys. A row's is the text of a
 JSON object, so whole columns of them are searched; an event's is a dict.
 """
 
@@ -20,18 +20,18 @@ LAST = "last"  # the mark of a snapshot's last record
 
 def gtid(event: SchemaChange) -> str | None:
     """The GTID of a schema change's transaction."""
-    found: str | None = event.origin.get("gtid")
-    return found
+    name: str | None = event.origin.get("gtid")
+    return name
 
 
 def cut_name(event: Resolved) -> str | None:
-    """How the upstream names the point that a mark is at: a checkpoint's GTID set."""
-    found: str | None = event.origin.get("checkpoint", {}).get("syncedGtid")
-    return found
+    """The upstream's name for the point of a mark: a checkpoint's GTID set."""
+    name: str | None = event.origin.get("checkpoint", {}).get("syncedGtid")
+    return name
 
 
 def snapshot_mark(event: SchemaChange) -> str | None:
-    """What a schema change that comes with a snapshot says of its place there, as `true` or `last`; None outside of one."""
+    """The `snapshot` mark of a schema change, as `true` or `last`; None outside of a snapshot."""
     mark = event.origin.get("snapshot")
     if isinstance(mark, bool):  # connectors of old wrote it without quotes
         return "true" if mark else None

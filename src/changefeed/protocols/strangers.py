@@ -20,7 +20,7 @@ _ENVELOPES = ("payload",)
 
 
 def name(record: Record) -> str | None:
-    """What the record seems to be, or None."""
+    """The name of the format that the record seems to have, or None."""
     data = record.value if record.value is not None else record.key
     if data is None:
         return "a record without key and value"
@@ -34,11 +34,11 @@ def name(record: Record) -> str | None:
 
 def _object(text: bytes) -> str:
     try:
-        found = msgspec.json.decode(text)
+        tree = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return "text that looks like JSON and is none"
     for inner in _ENVELOPES:
-        if isinstance(found, dict) and isinstance(found.get(inner), dict):
-            found = found[inner]
-    members = set(found) if isinstance(found, dict) else set[str]()
+        if isinstance(tree, dict) and isinstance(tree.get(inner), dict):
+            tree = tree[inner]
+    members = set(tree) if isinstance(tree, dict) else set[str]()
     return next((known for known, needed in _JSON.items() if needed <= members), "plain JSON")

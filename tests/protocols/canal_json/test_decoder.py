@@ -126,7 +126,7 @@ def test_what_the_type_cannot_hold_is_kept_word_for_word(text: str, kind: str) -
 @pytest.mark.parametrize(
     "value, error",
     [
-        (row([{"id": "1"}], mysqlType=None), "message has no mysqlType, which alone says what the values mean"),
+        (row([{"id": "1"}], mysqlType=None), "message has no mysqlType, without which the values have no meaning"),
         (row([{"id": "1"}], mysqlType={}), "column 'id' has no type - at `mysqlType`"),
         (row([{"id": "1"}], types={"id": "int128"}), "column type 'int128' is unknown - at `mysqlType.id`"),
         (row([{"id": "01"}]), "'01' is not of type int - at `data[0].id`"),

@@ -49,7 +49,7 @@ def witnesses() -> Iterator[tuple[frozenset[str], tuple[str, ...]]]:
 def claims(known: Protocol, history: History) -> frozenset[str]:
     """What the events of a history have, as its protocol says."""
     can = known.capabilities_of(known.read_options(history.options))
-    return can.carries | can.tells
+    return can.carries | can.provides
 
 
 def travelled(
@@ -83,7 +83,7 @@ def survives(key: str, before: set[str], after: set[str]) -> bool:
 @pytest.mark.parametrize("spoken, variant", VARIANTS)
 def test_exactly_what_is_claimed_comes_through(spoken: Protocol, variant: Mapping[str, str]) -> None:
     trip = Trip(spoken, dict(variant))
-    seen, lost = travelled(trip, witnesses(), spoken.capabilities.rests)
+    seen, lost = travelled(trip, witnesses(), spoken.capabilities.requires)
     assert sorted(seen) == sorted(KEYS), "a key without a witness is not proven"
     assert sorted(seen - lost) == sorted(spoken.capabilities_of(trip.options).carries)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from changefeed.protocols import PROTOCOLS
 
 ROOT = Path(__file__).parents[3]
-# What is said of protocols that the kernel reads or writes, and of those for whose values Spark has a function.
-BY_NAME = {"bench/encode.py", "bench/spark_peers.py", "protocols/__init__.py"}
+# The dict itself, and the protocols for whose values Spark has a function.
+BY_NAME = {"bench/spark_peers.py", "protocols/__init__.py"}
 
 
 def listing(path: Path) -> set[str]:

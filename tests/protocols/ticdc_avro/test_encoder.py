@@ -200,5 +200,5 @@ def test_without_a_schema_registry_nothing_works(make: Any) -> None:
         make(AVRO.read_options({}), Stores())
     assert str(caught.value) == (
         'Avro protocol requires parameter "schema-registry" or "glue-schema-registry" to specify the schema registry; '
-        'changefeed knows "schema-registry"'
+        'changefeed supports "schema-registry"'
     )

@@ -208,7 +208,7 @@ def _carried(known: Protocol, options: Mapping[str, str], found: Decoded) -> Map
     def fits(variant: Mapping[str, str]) -> bool:
         return seen <= known.capabilities_of(known.read_options({**options, **variant})).carries | {"op.upsert"}
 
-    if not known.self_telling or fits({}):
+    if not known.self_describing or fits({}):
         return {}
     return next((fewest(variant, fits) for variant in known.variants if fits(variant)), {})
 

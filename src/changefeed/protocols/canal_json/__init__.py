@@ -60,7 +60,7 @@ PROTOCOL = Protocol(
         {**_EXTENDED, "delete-only-output-handle-key-columns": "true"},
         {"profile": "canal"},
     ),
-    self_telling=True,
+    self_describing=True,
     ticdc_names=("canal-json",),
     aliases=("canal",),
     recognize=recognize,

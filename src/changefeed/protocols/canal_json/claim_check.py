@@ -62,9 +62,9 @@ def check_same(sent: Message, stored: Message) -> None:
             raise claim_check.failed(
                 f"claim-check file has {what} {getattr(stored, what)!r}, its message {getattr(sent, what)!r}"
             )
-    told, found = (sent.extension or Extension()).commit_ts, extension.commit_ts
-    if told != found:
-        raise claim_check.failed(f"claim-check file has commitTs {found}, its message {told}")
+    expected, actual = (sent.extension or Extension()).commit_ts, extension.commit_ts
+    if expected != actual:
+        raise claim_check.failed(f"claim-check file has commitTs {actual}, its message {expected}")
 
 
 def body(value: bytes, *, raw: bool) -> bytes:

@@ -2,7 +2,7 @@
 
     TiCDC, Canal     CREATE  ALTER  ERASE  TRUNCATE  RENAME  CINDEX  DINDEX  QUERY (databases, views, all else)
 
-Rule 1. What a statement does is read from its text; the message's `type` where that says nothing.
+Rule 1. The kind of a statement is read from its text; from the message's `type` where the text has none.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ALTERS = frozenset(
 
 
 def read(found: Message, kept: dict[str, Any], place: Place) -> SchemaChange:
-    """The schema change that a message tells.
+    """The schema change of a message.
 
     Raises:
         SchemaError: it has no statement, or rows.
@@ -73,14 +73,14 @@ def read(found: Message, kept: dict[str, Any], place: Place) -> SchemaChange:
 
 def _action(found: Message) -> str:
     try:
-        said = kind(found.sql, found.database or None)
+        word = kind(found.sql, found.database or None)
     except ProtocolError:
-        said = "other"
-    return _ACTIONS.get(found.type, said) if said == "other" else said
+        word = "other"
+    return _ACTIONS.get(found.type, word) if word == "other" else word
 
 
 def message_type(event: SchemaChange, origin: Mapping[str, Any]) -> str:
-    """The `type` of the message that tells a schema change."""
+    """The `type` of the message for a schema change."""
     sent = origin.get("type")
     if isinstance(sent, str):
         return sent

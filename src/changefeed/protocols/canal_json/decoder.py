@@ -67,7 +67,7 @@ class Decoder:
         self._families: Families[Family] = Families()
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
-        """What the records mean; see `protocols.base.Decoder`."""
+        """Decodes the records; see `protocols.base.Decoder`."""
         rows = BatchBuilder()
         control: list[Control] = []
         dead: list[DeadLetter] = []
@@ -89,7 +89,7 @@ class Decoder:
         return Decoded(rows.build(), control, dead)
 
     def forget(self) -> None:
-        """Lets go of the shapes; see `protocols.base.Decoder`."""
+        """Forgets the shapes; see `protocols.base.Decoder`."""
         self._families.forget()
 
     def _inflated(self, value: bytes | None) -> bytes:

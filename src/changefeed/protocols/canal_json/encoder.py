@@ -7,7 +7,7 @@
 Rule 1. A message is one row, and a record one message. Rows that came in one message stay in it, as do the messages, one a
         line, of one record.
 Rule 2. Resolved marks are sent with enable-tidb-extension only.
-Rule 3. Dispatched anew, a schema change goes to partition 0 alone, as TiCDC sends it.
+Rule 3. When dispatched again, a schema change goes to partition 0 alone, as TiCDC sends it.
 
 What has no place in the protocol (heartbeats, transaction marks, dead letters) is not written: see `Capabilities`.
 """
@@ -54,7 +54,7 @@ class Encoder:
         self._offsets = Offsets() if options.partition_num is not None else None
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
-        """The records that say `changes`; see `protocols.base.Encoder`."""
+        """The records for `changes`; see `protocols.base.Encoder`."""
         records = RecordBuilder()
         for place, value in _joined(self._lines(in_order(changes))):
             offset = place.offset if self._offsets is None else self._offsets.next(place)
@@ -82,13 +82,13 @@ class Encoder:
         while at < len(events):
             event, count = events[at], 1
             if isinstance(event, Row):
-                told = self._rows.origin(event).get("rows", 1)
-                count = self._together(events, at, told if isinstance(told, int) else 1)
+                count_sent = self._rows.origin(event).get("rows", 1)
+                count = self._together(events, at, count_sent if isinstance(count_sent, int) else 1)
             yield events[at : at + count]
             at += count
 
     def _together(self, events: list[Row | Control], at: int, most: int) -> int:
-        """How many events from this one on came in its message."""
+        """The number of events from this one on that came in its message."""
         first, count = events[at], 1
         while count < most and at + count < len(events):
             other = events[at + count]
@@ -120,36 +120,36 @@ class Encoder:
     def _message(self, rows: Sequence[Row], es: int, ts: int) -> str:
         """The message, reduced when it is too large."""
         option, location = self._options.large_message_handle_option, self._rows.origin(rows[0]).get("ccl")
-        said = self._rows.message(rows, es, ts)
+        message = self._rows.message(rows, es, ts)
         if option == "claim-check" and isinstance(location, str):
-            return self._checked_in(rows, es, ts, said, location)
-        if self._size(said) <= self._options.max_message_bytes:
-            return said
+            return self._checked_in(rows, es, ts, message, location)
+        if self._size(message) <= self._options.max_message_bytes:
+            return message
         if option == "handle-key-only":
             return self._within(rows, self._rows.message(rows, es, ts, handle_only=True))
         if option == "claim-check":
-            return self._checked_in(rows, es, ts, said, None)
-        return self._within(rows, said)
+            return self._checked_in(rows, es, ts, message, None)
+        return self._within(rows, message)
 
-    def _size(self, said: str) -> int:
-        value = compression.deflate(text.encoded(said), self._options.large_message_handle_compression)
+    def _size(self, message: str) -> int:
+        value = compression.deflate(text.encoded(message), self._options.large_message_handle_compression)
         return len(value) + OVERHEAD
 
-    def _within(self, rows: Sequence[Row], said: str) -> str:
+    def _within(self, rows: Sequence[Row], message: str) -> str:
         limit = self._options.max_message_bytes
-        if self._size(said) > limit:
+        if self._size(message) > limit:
             raise UnsupportedError(
-                f"{NAME}: {rows[0]} needs a message of {self._size(said)} bytes, max-message-bytes is {limit} "
+                f"{NAME}: {rows[0]} needs a message of {self._size(message)} bytes, max-message-bytes is {limit} "
                 "(ErrMessageTooLarge): raise it or set large-message-handle-option"
             )
-        return said
+        return message
 
-    def _checked_in(self, rows: Sequence[Row], es: int, ts: int, said: str, location: str | None) -> str:
+    def _checked_in(self, rows: Sequence[Row], es: int, ts: int, message: str, location: str | None) -> str:
         """Puts the whole message into the claim-check store; returns the one that points to it."""
         if self._stores.put_body is None:
             raise ConfigError("large-message-handle-option claim-check needs a claim-check store to write to")
         options = self._options
-        value = compression.deflate(text.encoded(said), options.large_message_handle_compression)
+        value = compression.deflate(text.encoded(message), options.large_message_handle_compression)
         content = claim_check.body(value, raw=options.claim_check_raw_value)
         if location is None:
             location = f"{(options.claim_check_storage_uri or '').rstrip('/')}/{new_file_name(content)}"
@@ -174,11 +174,11 @@ class Encoder:
         }
         if self._options.enable_tidb_extension:
             members["_tidb"] = f'{{"commitTs":{ts}}}'
-        said = write(members, canal=self._canal, marshalled=True)
+        message = write(members, canal=self._canal, marshalled=True)
         source = event.place.record if ours else None
         for place in self._router.schema_change(event):
             if self._offsets is None or place.partition == 0:
-                yield place, source, said, _end(origin)
+                yield place, source, message, _end(origin)
 
     def _resolved(self, event: Resolved) -> Iterator[Line]:
         ours = {"id", "ts"} <= event.origin.keys() and isinstance(event.origin["ts"], int)
@@ -187,8 +187,8 @@ class Encoder:
             own = event.commit_time is not None and ts == event.commit_ts
             es = event.commit_time.us // 1000 if event.commit_time is not None and own else tso.milliseconds(ts)
             members = self._control(origin, es) | {"type": f'"{WATERMARK}"', "_tidb": f'{{"watermarkTs":{ts}}}'}
-            said = write(members, canal=self._canal, marshalled=True)
-            yield place, event.place.record if ours else None, said, _end(origin)
+            message = write(members, canal=self._canal, marshalled=True)
+            yield place, event.place.record if ours else None, message, _end(origin)
 
     def _control(self, origin: Mapping[str, Any], es: int) -> dict[str, str]:
         """The members of a message without rows."""
@@ -217,13 +217,13 @@ def _end(origin: Mapping[str, Any]) -> str:
 def _joined(lines: Iterator[Line]) -> Iterator[tuple[Place, bytes]]:
     """The values of the records: lines of one record that was read are one value."""
     place, source, value = None, None, ""
-    for at, record, said, end in lines:
+    for at, record, message, end in lines:
         same = place is not None and (at.topic, at.partition, record) == (place.topic, place.partition, source)
         if place is not None and same and record is not None and value.endswith("\n"):
-            value += said + end
+            value += message + end
             continue
         if place is not None:
             yield place, text.encoded(value)
-        place, source, value = at, record, said + end
+        place, source, value = at, record, message + end
     if place is not None:
         yield place, text.encoded(value)

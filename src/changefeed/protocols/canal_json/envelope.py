@@ -7,7 +7,7 @@ r"""One message: its members, read and written.
     Canal       {"data":[…],"database":…,"es":…,"gtid":…,"id":…,"isDdl":…,"mysqlType":…,"old":…,"pkNames":…,"sql":…,"sqlType":…,
                  "table":…,"ts":…,"type":…}                                       ascending by name
 
-Rule 1. A member that nobody knows is refused: an `onlyHandleKey` of the future passed over would be a row misread. One that
+Rule 1. An unknown member is refused: an `onlyHandleKey` of the future passed over would be a row misread. One that
         stands twice is refused, too.
 Rule 2. A record may hold several messages, one a line: what TiCDC writes into files. They are one text with its line ends;
         a message that spans lines is read where it is the only one.

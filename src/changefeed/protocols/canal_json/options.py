@@ -16,7 +16,7 @@ NAME = "canal-json"
 
 
 class Options(Dispatching, base.Options, frozen=True):
-    """What both directions need to know of the producer."""
+    """Properties of the producer, for both directions."""
 
     profile: Annotated[
         Literal["classic", "newarch", "canal"],
@@ -36,7 +36,7 @@ class Options(Dispatching, base.Options, frozen=True):
     max_message_bytes: Annotated[int, Meta(description="limit of one Kafka message")] = 10_485_760
     max_batch_size: Annotated[int, Meta(description="taken as TiCDC takes it; a message is one row")] = 16
     large_message_handle_option: Annotated[
-        str, Meta(description="rows beyond the limit: none (an error), handle-key-only, claim-check")
+        str, Meta(description="rows above the limit: none (an error), handle-key-only, claim-check")
     ] = "none"
     large_message_handle_compression: Annotated[str, Meta(description="of each value: none, snappy, lz4")] = "none"
     claim_check_storage_uri: Annotated[

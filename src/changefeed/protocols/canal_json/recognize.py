@@ -1,4 +1,4 @@
-"""How a record of this protocol looks: JSON that says whether it is DDL, compressed or not."""
+"""Recognises records of this protocol: JSON with `isDdl`, compressed or not."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def likely(record: Record) -> dict[str, str]:
 
 
 def _inflated(value: bytes) -> tuple[str, bytes]:
-    """How the value is compressed, and its text."""
+    """The compression of the value, and its text."""
     for opening in _OPENINGS.values():
         name = compression.guessed(value, opening)
         if name != "none":

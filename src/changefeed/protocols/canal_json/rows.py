@@ -6,8 +6,8 @@
     old           all columns; those that changed with only-output-updated-columns or content-compatible, as Canal's
 
 Rule 1. A row that was read from this protocol has the types, the key and the columns of `old` that it came with.
-Rule 2. A row from elsewhere gets `mysqlType` from its type, `pkNames` from its handle key (null without one), `ts` from `es`.
-Rule 3. An upsert is an UPDATE without `old`: nobody knows what was there. `read` is an INSERT.
+Rule 2. A foreign row gets `mysqlType` from its type, `pkNames` from its handle key (null without one), `ts` from `es`.
+Rule 3. An upsert is an UPDATE without `old`: the row before is unknown. `read` is an INSERT.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ColumnWriter:
 
 @dataclass(frozen=True, slots=True)
 class ShapeWriter:
-    """How a shape is written; `ours`: it was read from this protocol. `keys` is the text of `pkNames`."""
+    """The writers of a shape; `ours`: it was read from this protocol. `keys` is the text of `pkNames`."""
 
     columns: Mapping[str, ColumnWriter]
     keys: str
@@ -55,7 +55,7 @@ class ShapeWriter:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What is written of a row.
+    """The written parts of a row.
 
     Attributes:
         image: the row of `data`.
@@ -91,20 +91,22 @@ class RowWriter:
         keys_text = "null" if keys is None else "[" + ",".join(map(self._string, keys)) + "]"
         return ShapeWriter(columns, keys_text, frozenset(shape.keys), wire is not None)
 
-    def _column(self, column: Column, said: str, shape: TableShape) -> ColumnWriter:
+    def _column(self, column: Column, mysql_type: str, shape: TableShape) -> ColumnWriter:
         name = f"{shape.database}.{shape.table}.{column.name}"
         try:
-            return ColumnWriter(column, self._string(column.name), self._string(said), writer(column.type, self._zone))
+            return ColumnWriter(
+                column, self._string(column.name), self._string(mysql_type), writer(column.type, self._zone)
+            )
         except UnsupportedError as error:
             raise UnsupportedError(f"{NAME} cannot carry {name} of type {column.type}") from error
 
     def message(self, rows: Sequence[Row], es: int, commit_ts: int, *, handle_only: bool = False, ccl: str = "") -> str:
-        """The text of the message that tells these rows, which came in one message or are a single one.
+        """The text of the message for these rows, which came in one message or are a single one.
 
         Args:
             rows: the rows.
             es: when they happened, in milliseconds.
-            commit_ts: what the extension says.
+            commit_ts: for the extension.
             handle_only: write the columns of the handle key alone.
             ccl: place of the claim-check file that has the rest.
 
@@ -134,7 +136,7 @@ class RowWriter:
         return write(members, canal=self._options.profile == "canal")
 
     def origin(self, row: Row) -> Mapping[str, Any]:
-        """What was kept of the row's message; nothing of a row from elsewhere."""
+        """The kept members of the row's message; none for a foreign row."""
         return row.origin if self.shape(row.shape).ours else {}
 
     def _sent(self, row: Row, handle_only: bool) -> Sent:
@@ -146,11 +148,11 @@ class RowWriter:
             or (row.before is not None and TYPES[row.op] == "INSERT")
         ):
             raise UnsupportedError(f"{NAME} has no words for an {row.op} with these images")
-        # An update that has lost its old row may be told as a delete of another protocol: its names carry no prefix.
+        # An update that has lost its old row may come as a delete of another protocol: its names carry no prefix.
         names = row.shape.before_columns if deleted else row.shape.after_columns
         only = handle_only or (deleted and self._options.delete_only_output_handle_key_columns)
         columns = [writers.columns[c.name] for c in names if not only or c.name in writers.handle]
-        if not columns and writers.ours:  # nobody said which columns are the key: all that came
+        if not columns and writers.ours:  # the key is unknown: all columns that came
             columns = [writers.columns[c.name] for c in names]
         if not columns:
             raise UnsupportedError(f"{row}: only handle-key columns are to be sent, but the table has none")
@@ -171,12 +173,12 @@ class RowWriter:
         }
         if "sqlType" in origin:
             numbers = origin["sqlType"]
-        said = "null" if numbers is None else self._object(f"{self._string(n)}:{v}" for n, v in numbers.items())
+        sql_types = "null" if numbers is None else self._object(f"{self._string(n)}:{v}" for n, v in numbers.items())
         types = (
             f"{by_name[n].name}:{by_name[n].type}" if n in by_name else f"{self._string(n)}:{self._string(others[n])}"
             for n in names
         )
-        return {"sqlType": said, "mysqlType": self._object(types)}
+        return {"sqlType": sql_types, "mysqlType": self._object(types)}
 
     @staticmethod
     def _object(members: Any) -> str:
@@ -192,13 +194,13 @@ class RowWriter:
             return "null"
         try:
             if value is None:
-                said = write_irregular(row.irregular[name], column.column.type, self._zone)
+                written = write_irregular(row.irregular[name], column.column.type, self._zone)
             else:
-                said = (kept.get("sent") or {}).get(name) or column.write(value)
+                written = (kept.get("sent") or {}).get(name) or column.write(value)
         except UnsupportedError as error:
             raise UnsupportedError(f"{error} - in `{column.column.name}`") from error
         places = (kept.get("replaced") or {}).get(name)
-        return self._string(marked(said, places) if places else said)
+        return self._string(marked(written, places) if places else written)
 
     def _old(self, sent: Sent, handle_only: bool) -> str | None:
         """The row of `old`, or None for none."""

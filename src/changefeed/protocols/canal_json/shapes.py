@@ -1,10 +1,10 @@
-"""From the columns of a message to table shapes: compiled once, then looked up.
+"""Columns of a message to table shapes: compiled once, then looked up.
 
-Rule 1. Rows whose messages say the same of the same columns are one family: names in the order of `data`, their `mysqlType`,
+Rule 1. Rows with the same description of the same columns are one family: names in the order of `data`, their `mysqlType`,
         `pkNames`, and which of them each image carries. Its shapes differ by the fraction digits of datetimes and timestamps
         whose `mysqlType` is bare: `ticdc.digits`.
-Rule 2. A column is of the key when `pkNames` names it. Where that is null, nobody said: TiCDC names a primary key alone, and
-        the handle key may be another unique one.
+Rule 2. A column is of the key when `pkNames` names it. Where that is null, the key is unknown: TiCDC names a primary key
+        alone, and the handle key may be another unique one.
 
 The wire text of a shape is `{"mysqlType":["bigint(20)","text"],"pkNames":["id"]}`, types in the order of the columns.
 """
@@ -32,7 +32,7 @@ _SEVERAL_TEXTS = frozenset({"float", "double", "decimal", "vector", *TEMPORAL})
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What a message says of its columns; hashable.
+    """The description of a message's columns; hashable.
 
     Attributes:
         columns: name and `mysqlType`, in the order of `data`; columns of `old` alone come last.
@@ -65,7 +65,7 @@ class Compiled:
 
 @dataclass(slots=True)
 class Family:
-    """Rows of which the same is said."""
+    """Rows with the same description."""
 
     described: Described
     columns: dict[str, Compiled]
@@ -93,7 +93,7 @@ class Family:
 
 
 def family(described: Described, zone: tzinfo) -> Family:
-    """The family of rows of which this is said.
+    """The family of rows with this description.
 
     Raises:
         ProtocolError: a type is unknown.
@@ -130,13 +130,13 @@ def _fixed(scale: int) -> Write:
 def describe(
     types: dict[str, str] | Any, names: Sequence[str], old: Sequence[str] | None, database: str, table: str, keys: Any
 ) -> Described:
-    """What is said of a row's columns; `names` are those of `data`, `old` those of the old row.
+    """Describes a row's columns; `names` are those of `data`, `old` those of the old row.
 
     Raises:
-        SchemaError: a column has no `mysqlType`: nobody knows what its text means.
+        SchemaError: a column has no `mysqlType`, so its text has no meaning.
     """
     if types is None:
-        raise SchemaError("message has no mysqlType, which alone says what the values mean")
+        raise SchemaError("message has no mysqlType, without which the values have no meaning")
     extra = () if old is None else tuple(name for name in old if name not in set(names))
     missing = next((name for name in (*names, *extra) if name not in types), None)
     if missing is not None:

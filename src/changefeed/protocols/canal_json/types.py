@@ -1,11 +1,11 @@
-"""What `mysqlType` says of a column, and the `sqlType` that goes with it.
+"""Column types from `mysqlType`, and the `sqlType` that goes with each.
 
     mysqlType      "bigint unsigned"    "bigint(20) unsigned"    "ENUM('a','b')"      bare, or with everything; any case
     sqlType        java.sql.Types       -5                       4                    of the value, not of the column
 
-Rule 1. The type is `mysqlType`'s. `sqlType` says nothing more and decides nothing: TiCDC makes it larger with the value
+Rule 1. The type is `mysqlType`'s. `sqlType` adds nothing and decides nothing: TiCDC makes it larger with the value
         (a TINYINT UNSIGNED is 5, SMALLINT, from 128 on), and Canal numbers some types in its own way.
-Rule 2. Without `mysqlType` nobody says what a text means. Such a record is refused, not guessed.
+Rule 2. Without `mysqlType` the meaning of a text is unknown. Such a record is refused, not guessed.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def column_type(text: str) -> ColumnType:
     """The type that a `mysqlType` names.
 
     Raises:
-        ProtocolError: nobody knows it.
+        ProtocolError: it is unknown.
     """
     try:
         found = ColumnType.parse(text) if len(text) <= _LONGEST else None

@@ -23,7 +23,7 @@ _CARRIES = frozenset(
         *("schema", "schema.ddl", "schema.commit_time", "heartbeat"),
     }
 )
-_TELLS = frozenset({"order", "schema.columns"})
+_PROVIDES = frozenset({"order", "schema.columns"})
 _METADATA = frozenset({"transaction.id", "transaction.order", "transaction.table_order", "transaction-mark"})
 _SCHEMA = frozenset({"schema", "schema.ddl", "schema.commit_time"})
 _SKIPPED = {  # letters of `skipped.operations`
@@ -34,7 +34,7 @@ _SKIPPED = {  # letters of `skipped.operations`
 
 
 def _carries(options: Options) -> frozenset[str]:
-    """What rows and schema changes from elsewhere keep; BIGINT UNSIGNED above 2^63-1 is another number as `long`."""
+    """The keys that foreign rows and schema changes keep; BIGINT UNSIGNED above 2^63-1 is another number as `long`."""
     lost = set[str]() if options.provide_transaction_metadata else set(_METADATA)
     modes = options.bigint_unsigned_handling_mode, options.decimal_handling_mode, options.time_precision_mode
     if {"long", "double", "connect"} & {*modes}:
@@ -65,8 +65,8 @@ PROTOCOL = Protocol(
     title="Debezium MySQL and MariaDB",
     capabilities=Capabilities(
         carries=_CARRIES,
-        tells=_TELLS,
-        rests={"transaction.id": "transaction.order"},
+        provides=_PROVIDES,
+        requires={"transaction.id": "transaction.order"},
         cuts="transactions",
         headers=True,
     ),
@@ -80,8 +80,8 @@ PROTOCOL = Protocol(
         {"bigint.unsigned.handling.mode": "precise", "provide.transaction.metadata": "true"},
         {"bigint.unsigned.handling.mode": "precise", "include.schema.changes": "false"},
     ),
-    self_telling=True,
-    as_read=True,
+    self_describing=True,
+    verbatim=True,
     forms=(Form("", {"schemas.enable": "false"}), Form("schema"), Form("avro", {"converter": "avro"}, "avro")),
     kernel=KernelTwin(_kernel, headers=True),
     recognize=recognize,

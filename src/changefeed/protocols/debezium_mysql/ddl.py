@@ -135,7 +135,7 @@ def write(event: SchemaChange) -> Record:
 
 
 def truncate(source: envelope.Source, place: Place, origin: dict[str, Any]) -> SchemaChange:
-    """A row with op `t`; `origin` is complete. Its schema says less of the columns than a definition: none are told."""
+    """A row with op `t`; `origin` is complete. Its schema has less of the columns than a definition, so the event has none."""
     return SchemaChange(
         "truncate_table",
         source.database or None,

@@ -13,7 +13,7 @@ Rule 2. A value that would not be written as it was sent, a double in the digits
         escapes, is kept beside the row: the origin's `sent` has its JSON.
 Rule 3. The key is part of the row; where it is not the row's own (a column that is not in the row, a mask), the
         origin's `key` has its JSON.
-Rule 4. A delete without `before` has the key's columns; the origin's `absent` says that they were not sent.
+Rule 4. A delete without `before` has the key's columns; the origin's `absent` marks those that were not sent.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _HINT = ' Is "protocol" right for this topic?'
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What is said of a row besides its images; `sent` becomes a part of the origin."""
+    """The members of a row besides its images; `sent` becomes a part of the origin."""
 
     place: Place
     op: str
@@ -73,7 +73,7 @@ class Decoder:
         self._deleted: dict[tuple[str, int], int] = {}  # where the last delete of a partition was
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
-        """What the records mean; see `protocols.base.Decoder`."""
+        """Decodes the records; see `protocols.base.Decoder`."""
         rows = {3: BatchBuilder("ms"), 6: BatchBuilder("us")}
         events: list[Control] = []
         dead: list[DeadLetter] = []
@@ -92,11 +92,11 @@ class Decoder:
         return Decoded(sorted(tables, key=lambda table: table.rows.column("record")[0].as_py()), events, dead)
 
     def forget(self) -> None:
-        """Lets go of the shapes; see `protocols.base.Decoder`."""
+        """Forgets the shapes; see `protocols.base.Decoder`."""
         self._families.forget()
 
     def mark(self) -> dict[tuple[str, int], int]:
-        """Where the last deletes were; see `protocols.base.OrderedDecoder`."""
+        """The positions of the last deletes; see `protocols.base.OrderedDecoder`."""
         return dict(self._deleted)
 
     def rewind(self, mark: dict[tuple[str, int], int]) -> None:
@@ -120,27 +120,27 @@ class Decoder:
         rows: dict[int, BatchBuilder],
         events: list[Control],
     ) -> None:
-        said = self._parts.read(value, "value")
-        if not self._options.unwrap and notices.is_signal(said):
+        part = self._parts.read(value, "value")
+        if not self._options.unwrap and notices.is_signal(part):
             events.append(notices.read_signal(key, value, place))
             return
         named = None if key is None else self._parts.read(key, "key")
-        tree = said.payload
+        tree = part.payload
         if not isinstance(tree, dict):
             raise SchemaError("value is not an object")
         if "op" in tree and "source" in tree:
-            self._row(place, named, said, found, rows, events)
+            self._row(place, named, part, found, rows, events)
         elif tree.keys() >= _CHANGE:
             source = tree["source"] if isinstance(tree["source"], dict) else {}
-            events.append(ddl.read(named, said, place, headers.read(found, source)))
+            events.append(ddl.read(named, part, place, headers.read(found, source)))
         elif tree.keys() >= _MARK:
-            events.append(marks.read_transaction(named, said, place))
+            events.append(marks.read_transaction(named, part, place))
         elif tree.keys() == {"ts_ms"}:
-            events.append(marks.read_heartbeat(named, said, place))
+            events.append(marks.read_heartbeat(named, part, place))
         elif self._options.unwrap:
-            self._unwrapped(place, named, said, found, rows)
+            self._unwrapped(place, named, part, found, rows)
         elif "aggregate_type" in tree:
-            events.append(notices.read_notification(named, said, place))
+            events.append(notices.read_notification(named, part, place))
         else:
             members = ", ".join(tree)
             raise ProtocolError(f"value is not an event: it has {members[:80] or 'nothing'}", reason="unknown-kind")

@@ -68,7 +68,7 @@ class Encoder:
         return written.build()
 
     def template(self, shape: TableShape) -> str | None:
-        """What the kernel needs to write rows of a shape."""
+        """The template by which the kernel writes rows of a shape."""
         return templates.text(shape, self._writer(shape), self._options)
 
     def heads(self, table: TableBatch) -> dict[str, pa.Array]:
@@ -95,8 +95,8 @@ class Encoder:
             case Heartbeat() if "signal" in event.origin:
                 yield _record(event.place, *notices.write_signal(event), ())
             case Heartbeat():
-                said = marks.write_heartbeat(event, foreign.prefix(self._options))
-                yield self._control(foreign.place_of(event, self._options), said)
+                record = marks.write_heartbeat(event, foreign.prefix(self._options))
+                yield self._control(foreign.place_of(event, self._options), record)
 
     def _row(self, row: Row) -> Iterator[Record]:
         writer, topic = self._writer(row.shape), row.place.topic
@@ -111,11 +111,11 @@ class Encoder:
             behind = replace(row.place, offset=row.place.offset + 1)
             yield _record(behind, sent_key, None, headers.of_tombstone(found) if writer.unwrapped else found)
 
-    def _control(self, place: Place, said: marks.Record, found: Headers = ()) -> Record:
+    def _control(self, place: Place, record: marks.Record, found: Headers = ()) -> Record:
         key = None
-        if said.key_block is not None:
-            key = self._parts.write(said.key, said.key_block, f"{place.topic}-key")
-        return _record(place, key, self._parts.write(said.value, said.block, f"{place.topic}-value"), found)
+        if record.key_block is not None:
+            key = self._parts.write(record.key, record.key_block, f"{place.topic}-key")
+        return _record(place, key, self._parts.write(record.value, record.block, f"{place.topic}-value"), found)
 
     def _make_writer(self, shape: TableShape) -> RowWriter:
         if is_ours(shape.wire):
@@ -139,8 +139,8 @@ class Encoder:
         writer = self._writer(shape)
         value = writer.envelope("t", None, None, event.commit_time, origin.get("transaction"), origin)
         key = writer.sent_key(origin)
-        said = marks.Record(key, None if key is None else writer.key_block, value, writer.block)
-        return self._control(event.place, said, headers.write(origin))
+        record = marks.Record(key, None if key is None else writer.key_block, value, writer.block)
+        return self._control(event.place, record, headers.write(origin))
 
 
 def _record(place: Place, key: bytes | None, value: bytes | None, found: Headers) -> Record:

@@ -1,4 +1,4 @@
-"""What a value says around the row: source block, clock, transaction; read into an origin, and written from one.
+"""The envelope of a row: source block, clock, transaction; read into an origin, and written from one.
 
     ≤ 2.5  before after source op ts_ms transaction
     2.6    before after source op ts_ms ts_us ts_ns transaction
@@ -11,7 +11,7 @@ Rule 1. The origin has the members of the source block under their own names, bu
 Rule 2. The time is `ts_us`, else `ts_ms`. The other two are in the origin where they are not the same time.
 Rule 3. The connector's clock (`ts_ms`, `ts_us`, `ts_ns` of the envelope, one reading) is the origin's `envelope`: its
         `ts_ns` alone where the others are that, cut off.
-Rule 4. Members that nobody knows are kept word for word in the origin's `sent`.
+Rule 4. Unknown members are kept word for word in the origin's `sent`.
 """
 
 from __future__ import annotations

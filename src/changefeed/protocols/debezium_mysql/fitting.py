@@ -1,4 +1,4 @@
-"""From a type that is told to the one that is defined, of the same kind or of the kind that a mode of the connector sends.
+"""Conversions from the type in the record to the type in the DDL, allowing for the modes of the connector.
 
 Rule 1. A value stays what it is, or it does not fit: digits are dropped only where they are zeros, and nothing wraps but
         a bigint unsigned in mode `long`, and an int unsigned, which connectors before 3.6 take for signed where the DDL
@@ -50,16 +50,16 @@ def same(value: Any) -> Any:
     return value
 
 
-def _stays(told: ColumnType, defined: ColumnType, options: Options) -> Change:
+def _stays(inferred: ColumnType, defined: ColumnType, options: Options) -> Change:
     return same
 
 
 # Numbers.
 
 
-def _integer(told: ColumnType, defined: ColumnType, options: Options) -> Change:
+def _integer(inferred: ColumnType, defined: ColumnType, options: Options) -> Change:
     check = values.reader(defined)
-    long = str(told) == "bigint" and options.bigint_unsigned_handling_mode == "long"
+    long = str(inferred) == "bigint" and options.bigint_unsigned_handling_mode == "long"
     wrap = {"int unsigned": 2**32, "bigint unsigned": 2**64 if long else 0}.get(str(defined), 0)
 
     def change(value: int) -> Any:
@@ -85,7 +85,7 @@ def unscaled(scale: int, sure: bool) -> Change:
     return read
 
 
-def _bits(told: ColumnType, defined: ColumnType, options: Options) -> Change:
+def _bits(inferred: ColumnType, defined: ColumnType, options: Options) -> Change:
     def change(value: int) -> int:
         if int(value).bit_length() > (defined.length or 64):
             raise IrregularError(f"{int(value)} does not fit {defined}")
@@ -94,7 +94,7 @@ def _bits(told: ColumnType, defined: ColumnType, options: Options) -> Change:
     return change
 
 
-def _whole(told: ColumnType, defined: ColumnType, options: Options) -> Change:
+def _whole(inferred: ColumnType, defined: ColumnType, options: Options) -> Change:
     check = _integer(ColumnType("decimal"), defined, options)
 
     def change(value: Any) -> Any:
@@ -106,21 +106,21 @@ def _whole(told: ColumnType, defined: ColumnType, options: Options) -> Change:
     return change
 
 
-def _decimal(told: ColumnType, defined: ColumnType, options: Options) -> Change:
+def _decimal(inferred: ColumnType, defined: ColumnType, options: Options) -> Change:
     return lambda value: _digits(format(Decimal(value), "f"), defined)
 
 
-def _decimal_of_double(told: ColumnType, defined: ColumnType, options: Options) -> Change:
+def _decimal_of_double(inferred: ColumnType, defined: ColumnType, options: Options) -> Change:
     def change(value: float) -> Any:
         if not math.isfinite(value):
             raise IrregularError(f"{value} does not fit {defined}")
-        bits = 32 if told.name == "float" else 64
+        bits = 32 if inferred.name == "float" else 64
         return _digits(format(Decimal(str(java_json.number(value, bits))), "f"), defined)
 
     return change
 
 
-def _decimal_of_text(told: ColumnType, defined: ColumnType, options: Options) -> Change:
+def _decimal_of_text(inferred: ColumnType, defined: ColumnType, options: Options) -> Change:
     return lambda value: _digits(values.read_decimal(value), defined)
 
 
@@ -133,8 +133,8 @@ def _digits(text: str, defined: ColumnType) -> Any:
     return values.reader(defined)(f"{whole}.{kept}" if kept else whole)
 
 
-def _real(told: ColumnType, defined: ColumnType, options: Options) -> Change:
-    if defined.name == "double" or told.name == "float":
+def _real(inferred: ColumnType, defined: ColumnType, options: Options) -> Change:
+    if defined.name == "double" or inferred.name == "float":
         return same
 
     def change(value: float) -> float:
@@ -153,7 +153,7 @@ def _real(told: ColumnType, defined: ColumnType, options: Options) -> Change:
 # Dates and times.
 
 
-def _moment(told: ColumnType, defined: ColumnType, options: Options) -> Change:
+def _moment(inferred: ColumnType, defined: ColumnType, options: Options) -> Change:
     digits = defined.length or 0
 
     def change(us: int) -> int:
@@ -164,7 +164,7 @@ def _moment(told: ColumnType, defined: ColumnType, options: Options) -> Change:
     return change
 
 
-def _time(told: ColumnType, defined: ColumnType, options: Options) -> Change:
+def _time(inferred: ColumnType, defined: ColumnType, options: Options) -> Change:
     digits = defined.length or 0
 
     def change(text: str) -> str:
@@ -179,15 +179,15 @@ def _time(told: ColumnType, defined: ColumnType, options: Options) -> Change:
 # Bytes and members.
 
 
-def _padded(told: ColumnType, defined: ColumnType, options: Options) -> Change:
+def _padded(inferred: ColumnType, defined: ColumnType, options: Options) -> Change:
     if defined.name != "binary":
         return same
     length = defined.length or 1
     return lambda value: value.ljust(length, b"\0")
 
 
-def _decoded(told: ColumnType, defined: ColumnType, options: Options) -> Change:
-    pad = _padded(told, defined, options)
+def _decoded(inferred: ColumnType, defined: ColumnType, options: Options) -> Change:
+    pad = _padded(inferred, defined, options)
     read = {"hex": _unhex, "base64-url-safe": _url_safe}.get(options.binary_handling_mode, base64_text.read)
     return lambda text: pad(read(text))
 
@@ -204,7 +204,7 @@ def _url_safe(text: str) -> bytes:
     return base64_text.read(text.translate(str.maketrans("-_", "+/")))
 
 
-def _member(told: ColumnType, defined: ColumnType, options: Options) -> Change:
+def _member(inferred: ColumnType, defined: ColumnType, options: Options) -> Change:
     known = {"", *(defined.members or ())}
 
     def change(value: str) -> str:

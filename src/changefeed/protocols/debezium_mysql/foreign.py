@@ -1,7 +1,7 @@
-"""Changes from elsewhere: what the connector would say around them, from options and from what their origin knows.
+"""Foreign changes: their envelope as the connector would write it, from options and from their origin.
 
 Rule 1. The source block gets version, connector and name from the options; the other members from the origin, where it
-        has one of that name and kind, else `file` "" and numbers 0; a row that a snapshot read says so. A transaction's
+        has one of that name and kind, else `file` "" and numbers 0; a row that a snapshot read is marked so. A transaction's
         id that is a GTID is the `gtid`, unless the origin has one. The origin may have a clock, a snapshot mark and a
         context too, as those of this protocol's own rows have.
 Rule 2. An update that changes the key is a delete, a tombstone and an insert, with each other's key in a header.
@@ -39,12 +39,12 @@ def prefix(options: Options) -> str:
 
 
 def schema_name(shape: TableShape, options: Options) -> str:
-    """What the names of a shape's schemas begin with."""
+    """The common prefix of the names of a shape's schemas."""
     return names.topic(prefix(options), shape.database, shape.table, options.topic_delimiter)
 
 
 def writer(shape: TableShape, options: Options) -> RowWriter:
-    """How the rows of a shape from elsewhere are written.
+    """The wire text of a foreign shape.
 
     Raises:
         UnsupportedError: a column's type has no schema.
@@ -60,7 +60,7 @@ def writer(shape: TableShape, options: Options) -> RowWriter:
 
 
 def place_of(event: TransactionMark | Heartbeat, options: Options) -> Place:
-    """Where a mark goes: marks that were read from this protocol stay where they were."""
+    """The topic and partition of a mark: marks that were read from this protocol stay where they were."""
     if "schemas" in event.origin or options.topic_prefix is None:
         return event.place
     if isinstance(event, Heartbeat):
@@ -69,8 +69,8 @@ def place_of(event: TransactionMark | Heartbeat, options: Options) -> Place:
 
 
 def source(origin: dict[str, Any], options: Options) -> dict[str, Any]:
-    """The origin of a change from elsewhere, as far as the source block has words for it."""
-    texts = set(TEXTS) - {"version", "connector", "name"}  # those are ours, whoever spoke before
+    """The origin of a foreign change, as far as the source block has words for it."""
+    texts = set(TEXTS) - {"version", "connector", "name"}  # those are always from the options
     known = {name: origin[name] for name in TEXTS if name in texts and isinstance(origin.get(name), str)}
     known |= {name: origin[name] for name in INTEGERS if _is_integer(origin.get(name))}
     known |= {name: content for name, content in origin.items() if name in _KINDS and _KINDS[name](content)}
@@ -103,7 +103,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
 
 
 def rows(row: Row, options: Options) -> Iterator[Row]:
-    """The rows as which the connector would send one from elsewhere.
+    """The rows as which the connector would send a foreign row.
 
     Raises:
         UnsupportedError: it has no time, or no image.
@@ -188,7 +188,7 @@ def _key_text(sender: RowWriter, row: Row, options: Options) -> str:
 
 
 def schema_change(event: SchemaChange, options: Options) -> SchemaChange:
-    """A schema change from elsewhere, with the origin that the connector's own would have.
+    """A foreign schema change, with the origin that the connector's own would have.
 
     Raises:
         UnsupportedError: it has no time.

@@ -1,4 +1,4 @@
-"""Shapes from elsewhere: from column types to the field schemas and the wire text that the connector would give them.
+"""Foreign shapes: from column types to the field schemas and the wire text that the connector would give them.
 
     column type                  schema
     tinyint, smallint            int16; unsigned smallint int32
@@ -76,7 +76,7 @@ _GEOMETRY_FIELDS = '{{"type":"bytes","optional":{},"field":"wkb"}},{{"type":"int
 
 @lru_cache(1024)
 def wire(shape: TableShape, name: str, options: Options) -> str:
-    """The wire text of a shape from elsewhere; `name` is what its schemas' names begin with.
+    """The wire text of a foreign shape; `name` is what its schemas' names begin with.
 
     Raises:
         UnsupportedError: a column's type has no schema.

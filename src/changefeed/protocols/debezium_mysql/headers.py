@@ -71,14 +71,14 @@ def _headers(context: dict[str, Any], source: dict[str, Any]) -> Headers:
 
 
 def write(origin: dict[str, Any]) -> Headers:
-    """The headers that an origin tells."""
+    """The headers that an origin has."""
     others = tuple((name, _hidden(value)) for name, value in origin.get("headers", ()))
     context = origin.get("context")
     return others if context is None else (*others, *_headers(context, origin))
 
 
 def of_tombstone(headers: Headers) -> Headers:
-    """The headers of a tombstone whose delete has these and no envelope: the transform tells the op again, as never null."""
+    """The headers of a tombstone whose delete has these and no envelope: the transform adds the op again, as never null."""
     again = (
         (name, value.replace(b'"optional":true', b'"optional":false', 1))
         for name, value in headers

@@ -4,7 +4,7 @@
     <prefix>.transaction           {"id":…}          {"status":"BEGIN","id":…,"event_count":…,"data_collections":…,"ts_ms":…}
     __debezium-heartbeat.<prefix>  {"serverName":…}  {"ts_ms":…}
 
-Rule 1. The origin's `schemas` says which of key and value had a schema: `true` for the block in front that every
+Rule 1. The origin's `schemas` records which of key and value had a schema: `true` for the block in front that every
         connector writes, else the block itself, of Avro with its id.
 Rule 2. The origin's `key` is there where the key is not the one that follows from the value.
 """

@@ -58,9 +58,9 @@ def write_notification(event: Heartbeat) -> Record:
     """
     if event.commit_time is None:
         raise UnsupportedError(f"debezium-mysql: notification at {event.place} needs a commit time")
-    said = event.origin["notification"]
-    value = {**said, "timestamp": event.commit_time.us // 1000}
-    return joined(event.origin, {"id": said.get("id")}, value, blocks.NOTIFICATION_KEY, blocks.NOTIFICATION)
+    notification = event.origin["notification"]
+    value = {**notification, "timestamp": event.commit_time.us // 1000}
+    return joined(event.origin, {"id": notification.get("id")}, value, blocks.NOTIFICATION_KEY, blocks.NOTIFICATION)
 
 
 def is_signal(value: Part) -> bool:

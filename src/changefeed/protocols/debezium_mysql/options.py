@@ -23,7 +23,7 @@ _VERSIONS = {
 
 
 class Options(base.RegistryOptions, frozen=True):
-    """What both directions need to know of the producer."""
+    """Properties of the producer, for both directions."""
 
     debezium_version: Annotated[
         Literal["2.3", "2.6", "2.7", "3.0", "3.6"], Meta(description="whose bytes to write; all are read")
@@ -34,7 +34,9 @@ class Options(base.RegistryOptions, frozen=True):
     connector: Annotated[Literal["mysql", "mariadb"], Meta(description="which connector's names to write")] = "mysql"
     topic_prefix: Annotated[
         str | None,
-        Meta(description="logical name; rows from elsewhere go to <prefix>.<database>.<table>. None keeps their topic"),
+        Meta(
+            description="logical name; rows of other protocols go to <prefix>.<database>.<table>. None keeps their topic"
+        ),
     ] = msgspec.field(default=None, name="topic.prefix")
     topic_delimiter: Annotated[str, Meta(min_length=1, description="between the parts of a topic's name")] = (
         msgspec.field(default=".", name="topic.delimiter")
@@ -54,13 +56,13 @@ class Options(base.RegistryOptions, frozen=True):
         Literal["bytes", "base64", "base64-url-safe", "hex"], Meta(description="how BINARY and BLOB are sent")
     ] = msgspec.field(default="bytes", name="binary.handling.mode")
     converter: Annotated[
-        Literal["json", "avro"], Meta(description="how keys and values from elsewhere are written; both are read")
+        Literal["json", "avro"], Meta(description="how keys and values of other protocols are written; both are read")
     ] = "json"
     decimal_format: Annotated[
         Literal["BASE64", "NUMERIC"], Meta(description="the JSON converter's form of precise decimals")
     ] = msgspec.field(default="BASE64", name="decimal.format")
     schemas_enable: Annotated[
-        bool, Meta(description="rows from elsewhere get schemas in front of key and value; both are read")
+        bool, Meta(description="rows of other protocols get schemas in front of key and value; both are read")
     ] = msgspec.field(default=True, name="schemas.enable")
     key_schemas_enable: Annotated[bool | None, Meta(description="the same for keys alone; None as schemas.enable")] = (
         msgspec.field(default=None, name="key.converter.schemas.enable")
@@ -69,34 +71,35 @@ class Options(base.RegistryOptions, frozen=True):
         bool | None, Meta(description="the same for values alone; None as schemas.enable")
     ] = msgspec.field(default=None, name="value.converter.schemas.enable")
     replace_null_with_default: Annotated[
-        bool, Meta(description="NULL is written as the default of its field's schema, as the converters do unless told")
+        bool,
+        Meta(description="NULL is written as the default of its field's schema, as converters with this setting do"),
     ] = False
     topic_transaction: Annotated[
-        str, Meta(description="transaction marks from elsewhere go to <topic.prefix>.<this>")
+        str, Meta(description="transaction marks of other protocols go to <topic.prefix>.<this>")
     ] = msgspec.field(default="transaction", name="topic.transaction")
     topic_heartbeat_prefix: Annotated[
-        str, Meta(description="heartbeats from elsewhere go to <this>.<topic.prefix>")
+        str, Meta(description="heartbeats of other protocols go to <this>.<topic.prefix>")
     ] = msgspec.field(default="__debezium-heartbeat", name="topic.heartbeat.prefix")
     skipped_operations: Annotated[
-        str, Meta(description="rows from elsewhere that are not written: a list of c, u, d, t; or none")
+        str, Meta(description="rows of other protocols that are not written: a list of c, u, d, t; or none")
     ] = msgspec.field(default="t", name="skipped.operations")
     extended_headers_enabled: Annotated[
-        bool, Meta(description="rows from elsewhere get the context headers that their origin has")
+        bool, Meta(description="rows of other protocols get the context headers that their origin has")
     ] = msgspec.field(default=True, name="extended.headers.enabled")
     message_key_columns: Annotated[
         str | None,
-        Meta(description="keys of tables from elsewhere, and their order: <regex of db.table>:<column>,…;…"),
+        Meta(description="keys of tables of other protocols, and their order: <regex of db.table>:<column>,…;…"),
     ] = msgspec.field(default=None, name="message.key.columns")
     tombstones_on_delete: Annotated[bool, Meta(description="a record without value follows each delete")] = (
         msgspec.field(default=True, name="tombstones.on.delete")
     )
     provide_transaction_metadata: Annotated[
-        bool, Meta(description="rows and marks from elsewhere get their transaction")
+        bool, Meta(description="rows and marks of other protocols get their transaction")
     ] = msgspec.field(default=False, name="provide.transaction.metadata")
-    include_schema_changes: Annotated[bool, Meta(description="schema changes from elsewhere are written")] = (
-        msgspec.field(default=True, name="include.schema.changes")
+    include_schema_changes: Annotated[bool, Meta(description="foreign schema changes are written")] = msgspec.field(
+        default=True, name="include.schema.changes"
     )
-    include_query: Annotated[bool, Meta(description="`source.query` of rows from elsewhere, where it is known")] = (
+    include_query: Annotated[bool, Meta(description="`source.query` of rows of other protocols, where it is known")] = (
         msgspec.field(default=False, name="include.query")
     )
     schema_name_adjustment_mode: Annotated[
@@ -140,12 +143,12 @@ class Options(base.RegistryOptions, frozen=True):
 
     @property
     def with_key_schema(self) -> bool:
-        """Whether keys of rows from elsewhere have their schema in front."""
+        """Whether keys of rows of other protocols have their schema in front."""
         return self.schemas_enable if self.key_schemas_enable is None else self.key_schemas_enable
 
     @property
     def with_value_schema(self) -> bool:
-        """Whether values of rows from elsewhere have their schema in front."""
+        """Whether values of rows of other protocols have their schema in front."""
         return self.schemas_enable if self.value_schemas_enable is None else self.value_schemas_enable
 
 

@@ -1,4 +1,4 @@
-"""How a record of this protocol looks: JSON whose source block names the connector, or Avro with Confluent's header."""
+"""Recognises records of this protocol: JSON whose source block names the connector, or Avro with Confluent's header."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def recognize(record: Record) -> str | None:
     if _OTHER in value:
         return None
     if value.startswith(b"{"):
-        found = (f"the value is JSON with {said.decode()}" for said in _CONNECTORS.values() if said in value)
-        marks = (f"the value is {what}: {said.decode()}" for said, what in _MARKS.items() if said in value)
+        found = (f"the value is JSON with {text.decode()}" for text in _CONNECTORS.values() if text in value)
+        marks = (f"the value is {what}: {text.decode()}" for text, what in _MARKS.items() if text in value)
         beat = (record.key or b"").startswith(_HEARTBEAT[0]) and value.startswith(_HEARTBEAT[1])
         return next(found, next(marks, "key and value are a heartbeat's" if beat else None))
-    told = [data for data in (record.key, record.value) if data is not None]
-    if not told or not all(data[:1] == b"\x00" and len(data) > 4 and any(data[1:5]) for data in told):
+    parts = [data for data in (record.key, record.value) if data is not None]
+    if not parts or not all(data[:1] == b"\x00" and len(data) > 4 and any(data[1:5]) for data in parts):
         return None
     return "Confluent's header, 00 and a schema id: Avro"
 

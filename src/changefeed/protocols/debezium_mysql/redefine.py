@@ -1,6 +1,6 @@
-"""Values under a better definition: what a row told as `bigint` is, once the DDL says DATETIME(3).
+"""Reinterprets a value under the DDL's column type: a `bigint` of the record becomes DATETIME(3).
 
-    told as            defined as                 the value
+    record             DDL                        the value
     bigint             bigint unsigned            negative in mode `long`: plus 2^64
     boolean            tinyint(1), bit(1)         1 or 0
     datetime, time     datetime(p), time(p)       the digits behind p are zeros, or it does not fit
@@ -8,8 +8,8 @@
     varbinary          binary(n)                  n bytes: what is short gets its zeros back
     varchar, bigint …  any other                  what its JSON means in the field that the options give to such a column
 
-Rule 1. What is of the column's kind already is the value, whatever the options say: a schema has told it.
-Rule 2. Anything else was told by its JSON alone. It is that JSON again, and is read as the connector's field for the type
+Rule 1. What is of the column's kind already is the value, whatever the options are: a schema has declared it.
+Rule 2. Any other type was inferred from JSON alone. It is that JSON again, and is read as the connector's field for the type
         is: a date by `time.precision.mode`, a decimal by `decimal.handling.mode`, a BLOB by `binary.handling.mode`.
 Rule 3. The options must be the connector's: 1000 may be ms or µs, and `1234` base64, hex or a number. Where they cannot
         be, or where digits alone may be a number or base64 and the option is not given, the error names the option.
@@ -39,27 +39,27 @@ _MODES |= {"decimal": "decimal.handling.mode", "binary": "binary.handling.mode"}
 
 
 def redefine(options: Options) -> Redefine:
-    """What values are under the types that DDL defines, in a log of a connector with these options."""
-    return lambda told, defined: _change(told, defined, options)
+    """The conversions to the types that DDL declares, in a log of a connector with these options."""
+    return lambda inferred, defined: _change(inferred, defined, options)
 
 
-def _change(told: ColumnType, defined: ColumnType, options: Options) -> Change:
-    if told == defined and told.name != "time":  # whose text may have digits that its type has not
+def _change(inferred: ColumnType, defined: ColumnType, options: Options) -> Change:
+    if inferred == defined and inferred.name != "time":  # whose text may have digits that its type has not
         return same
-    fit = FITS.get((kind_of(told), kind_of(defined)))
+    fit = FITS.get((kind_of(inferred), kind_of(defined)))
     if fit is not None:
-        return fit(told, defined, options)
-    if str(told) not in schemaless.NODES:
-        raise SchemaError(f"a column of type {defined} cannot take values of type {told}")
-    return _by_json(told, defined, options)
+        return fit(inferred, defined, options)
+    if str(inferred) not in schemaless.NODES:
+        raise SchemaError(f"a column of type {defined} cannot take values of type {inferred}")
+    return _by_json(inferred, defined, options)
 
 
-def _by_json(told: ColumnType, defined: ColumnType, options: Options) -> Change:
+def _by_json(inferred: ColumnType, defined: ColumnType, options: Options) -> Change:
     node = foreign_shapes.node(defined, options)
     sent, read = reading(node)
-    if told.name == "varchar" and node.scale is not None:
+    if inferred.name == "varchar" and node.scale is not None:
         read = unscaled(node.scale, kind_of(defined) != "decimal" or options.decimal_handling_mode is not None)
-    write = writing(told, schemaless.node(told))
+    write = writing(inferred, schemaless.node(inferred))
     fit = AS_SENT[kind_of(sent), kind_of(defined)](sent, defined, options)
 
     def change(value: Any) -> Any:
@@ -73,16 +73,16 @@ def _by_json(told: ColumnType, defined: ColumnType, options: Options) -> Change:
         except SchemaError as error:
             raise SchemaError(f"{error}{_hint(defined)}") from error
 
-    columns = _columns(told, defined, node)
+    columns = _columns(inferred, defined, node)
     return change if columns is None else ByColumn(change, columns)
 
 
-def _columns(told: ColumnType, defined: ColumnType, node: Node) -> Column | None:
-    """What does the same for whole columns, where something does."""
+def _columns(inferred: ColumnType, defined: ColumnType, node: Node) -> Column | None:
+    """The same conversion for whole columns, where there is one."""
     step = 10 ** (6 - (defined.length or 0))
-    if (told.name, defined.name) == ("varchar", "timestamp"):
+    if (inferred.name, defined.name) == ("varchar", "timestamp"):
         return instants(step)
-    if str(told) != "bigint" or node.name not in times.COUNTS:
+    if str(inferred) != "bigint" or node.name not in times.COUNTS:
         return None
     if defined.name == "date":
         return counted(defined.arrow, times.FIRST_DAY, times.LAST_DAY)

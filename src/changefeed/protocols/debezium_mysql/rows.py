@@ -1,4 +1,4 @@
-"""Rows to keys and values: what a shape's wire text says of them, compiled once for each shape.
+"""Rows to keys and values, by a shape's wire text, compiled once for each shape.
 
     wire text ─ RowWriter ─▶ key tree, value tree ─ parts.Writer ─▶ bytes
 
@@ -69,7 +69,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class RowWriter:
-    """How the rows of a shape are written.
+    """The writers of a shape's rows.
 
     Attributes:
         key: names of the key's fields, None for no key.

@@ -1,9 +1,9 @@
-"""From schema blocks, or from values alone, to table shapes: compiled once, then looked up.
+"""Schema blocks, or values alone, to table shapes: compiled once, then looked up.
 
 Rule 1. Rows whose schema block has the same bytes, or whose columns have the same names where there is none, are one
-        family. A family has a shape for each set of what only values tell: the fraction digits of a ZonedTimestamp,
+        family. A family has a shape for each set of what only values show: the fraction digits of a ZonedTimestamp,
         and without schema the type of every column.
-Rule 2. A NULL tells nothing: a row joins the first shape of its family that agrees where it is not NULL. A column of NULLs
+Rule 2. A NULL shows nothing: a row joins the first shape of its family that agrees where it is not NULL. A column of NULLs
         alone has no fraction digits, or without schema the type `null`. A row that lacks columns makes no shape that a
         whole row would join: the kernel, which reads whole rows, would not know of it.
 Rule 3. The table of shapes is bounded; see `columnar.families`.

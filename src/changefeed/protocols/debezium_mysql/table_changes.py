@@ -3,8 +3,8 @@ r"""Tables as the schema-change topic has them: `tableChanges` -> columns with t
     {"type":"ALTER","id":"\"shop\".\"orders\"","table":{"primaryKeyColumnNames":["id"],"columns":[
       {"name":"total","jdbcType":3,"typeName":"DECIMAL","length":20,"scale":4,"position":4,"optional":true, …}]}}
 
-Rule 1. A type that nobody knows makes the columns unknown as a whole: half a table is not a table.
-Rule 2. `length` is a display width for integers, which only tells TINYINT(1); a fraction of no digits is null.
+Rule 1. An unknown type makes the columns unknown as a whole: half a table is not a table.
+Rule 2. `length` is a display width for integers, which only distinguishes TINYINT(1); a fraction of no digits is null.
 Rule 3. `defaultValueExpression` has lost its quotes: text, date and time get them back. CURRENT_TIMESTAMP has become
         1970-01-01 00:00:00 at the producer.
 """
@@ -69,7 +69,7 @@ def column_type(name: str, length: int | None, scale: int | None, members: list[
     """The type that the connector describes like this.
 
     Raises:
-        SchemaError: nobody knows it.
+        SchemaError: it is unknown.
     """
     base = " ".join(_ATTRIBUTES.sub(" ", name.lower()).split())
     t = ColumnType.parse(_ALIASES.get(base, base))

@@ -1,10 +1,10 @@
-r"""What the kernel is told of a shape's rows, drawn from the writers that `rows` has for them.
+r"""Templates by which the kernel writes a shape's rows, made from the writers in `rows`.
 
     {"schema":{…},"payload":{"before":null,"after":{"id": ┬ id ┬ ,…},"source":{"version": ┬ source.version ┬ ,…,
      "ts_us": ┬ ts_us ┬ },"transaction":null,"op":"c","ts_ms": ┬ clock.ts_ms ┬ ,…}}
 
 Rule 1. JSON with envelope. Whatever an origin's `sent`, `key` or `absent` say of a row is left to the encoder.
-Rule 2. A row from elsewhere is sent as it is, or left to the encoder: an update that changes the key is two rows.
+Rule 2. A foreign row is sent as it is, or left to the encoder: an update that changes the key is two rows.
 Rule 3. `unsent` is not text: it is NULL where rule 1 or 2 leaves a row.
 """
 
@@ -133,7 +133,7 @@ def _written(t: ColumnType, cell: Cell, options: Options) -> Written | None:
 
 
 def _form(t: ColumnType, node: Node, options: Options) -> Form | None:
-    """What values of a type are written as, as `values.writing` writes them; None for one without a form."""
+    """The form of a type's values, as `values.writing` writes them; None for one without a form."""
     if (node.type, node.name) in writing.UNITS:
         return _unit(t, *writing.UNITS[node.type, node.name])
     if node.type == "string" and node.name.endswith("time.ZonedTimestamp"):

@@ -3,7 +3,7 @@
     {"id":1,"name":"x","__deleted":"false","__op":"c","__table":"customers","__source_ts_ms":1795248617000}
      columns           what `add.fields` and the handling of deletes have added, each with `__` in front
 
-Rule 1. `op` is that of `__op`; else `__deleted` tells deletes, and all else is an upsert. A delete has its old row.
+Rule 1. `op` is that of `__op`; else `__deleted` marks deletes, and all else is an upsert. A delete has its old row.
 Rule 2. Database and table are `__db` and `__table` where they were added, else the last two parts of the topic's name,
         which has `_` for what a topic cannot have; of a topic that was renamed, those of the schema's name.
 Rule 3. The time is `__source_ts_ms`, else `__ts_ms`. There is no place in the order of changes.
@@ -57,8 +57,8 @@ def read(key: Part | None, value: Part | None, topic: str, delimiter: str) -> Un
     Raises:
         ProtocolError: its op is unknown, or an added member is not what it should be.
     """
-    said = value or key
-    tree = {} if said is None else said.payload
+    part = value or key
+    tree = {} if part is None else part.payload
     if not isinstance(tree, dict):
         raise SchemaError("key is not an object")
     members = list(tree)
@@ -67,7 +67,7 @@ def read(key: Part | None, value: Part | None, topic: str, delimiter: str) -> Un
     added = {name: tree[name] for name in members[own:]}
     if not row:
         raise SchemaError("row without columns")
-    schema = None if said is None else said.schema
+    schema = None if part is None else part.schema
     database, table = _table(added, topic.rsplit(delimiter, 2), "" if schema is None else schema.name)
     return Unwrapped(
         "delete" if value is None else _op(added),
@@ -92,7 +92,7 @@ def _table(added: dict[str, Any], parts: list[str], name: str) -> tuple[str, str
 
 
 def _columns(members: Sequence[str]) -> int:
-    """How many of the members are columns: those up to the last that nobody has added."""
+    """The number of members that are columns: those up to the last that no transform has added."""
     count = len(members)
     while count and members[count - 1].startswith(ADDED) and members[count - 1] != ADDED:
         count -= 1

@@ -39,7 +39,7 @@ _FLAT = (
 _KNOWN = "sequence|gtid|file|query|server_id|pos|row|thread|envelope|snapshot|context"
 # Of the protocol's own rows; `ts_ns` alone stands in `envelope`, too.
 _LEFT, _LEFT_NS = "sent|key|absent|unwrapped|headers|ts_ms|ts_us", r'^\{"ts_ns"|,"ts_ns"'
-_ELSEWHERE = {"file": '""', "server_id": "0", "pos": "0", "row": "0"}
+_DEFAULTS = {"file": '""', "server_id": "0", "pos": "0", "row": "0"}
 _MOST_US = 2**63 // 1000
 
 
@@ -65,13 +65,13 @@ def of(table: TableBatch, options: Options) -> dict[str, pa.Array]:
 
 
 def _told(origin: pa.Array, ours: bool) -> pa.Array:
-    """No text where an origin says no more than what its members tell; NULL elsewhere."""
+    """Empty text where an origin has no other members than these; else NULL."""
     flat = pc.coalesce(pc.match_substring_regex(origin, _FLAT), False)
     if ours:
-        told = pc.and_(flat, pc.and_not(templates.silent(origin, _LEFT), pc.match_substring_regex(origin, _LEFT_NS)))
+        parts = pc.and_(flat, pc.and_not(templates.silent(origin, _LEFT), pc.match_substring_regex(origin, _LEFT_NS)))
     else:
-        told = pc.or_(flat, templates.silent(origin, _KNOWN))
-    return pc.if_else(pc.coalesce(told, False), "", _no_text())
+        parts = pc.or_(flat, templates.silent(origin, _KNOWN))
+    return pc.if_else(pc.coalesce(parts, False), "", _no_text())
 
 
 def _member(name: str, rows: pa.RecordBatch, ours: bool, none: bool, options: Options) -> pa.Array:
@@ -79,7 +79,7 @@ def _member(name: str, rows: pa.RecordBatch, ours: bool, none: bool, options: Op
     if not ours and name in ("version", "connector", "name"):
         own = {"version": options.version, "connector": options.connector, "name": foreign.prefix(options)}
         return pa.repeat(java_json.string(own[name]), len(rows))
-    usual = pa.repeat("null" if ours else _ELSEWHERE.get(name, "null"), len(rows))
+    usual = pa.repeat("null" if ours else _DEFAULTS.get(name, "null"), len(rows))
     if name == "snapshot":
         usual = pc.if_else(pc.and_(pc.equal(rows.column("op"), "read"), not ours), '"true"', '"false"')
     if name == "gtid" and not ours:
@@ -89,8 +89,8 @@ def _member(name: str, rows: pa.RecordBatch, ours: bool, none: bool, options: Op
     if none or (name == "query" and not ours and not options.include_query):
         return usual
     form = f"{_TEXT}|{_NUMBER}" if ours else _NUMBER if name in INTEGERS else _TEXT
-    told = pc.extract_regex(rows.column("origin"), rf'[{{,]"{name}":(?P<v>{form})[,}}]')
-    return pc.coalesce(pc.struct_field(told, "v"), usual)
+    parts = pc.extract_regex(rows.column("origin"), rf'[{{,]"{name}":(?P<v>{form})[,}}]')
+    return pc.coalesce(pc.struct_field(parts, "v"), usual)
 
 
 def _times(rows: pa.RecordBatch) -> dict[str, pa.Array]:
@@ -105,14 +105,14 @@ def _times(rows: pa.RecordBatch) -> dict[str, pa.Array]:
 
 def _clock(origin: pa.Array, times: dict[str, pa.Array]) -> dict[str, pa.Array]:
     """The connector's clock: its reading in the origin, else the time of the change."""
-    told = pc.extract_regex(origin, rf'"envelope":\{{"ts_ns":(?P<ns>{_NANOS})\}}')
-    ns = pc.struct_field(told, "ns").cast(pa.int64())
+    parts = pc.extract_regex(origin, rf'"envelope":\{{"ts_ns":(?P<ns>{_NANOS})\}}')
+    ns = pc.struct_field(parts, "ns").cast(pa.int64())
     read = {name: pc.divide(ns, by).cast(pa.string()) for name, by in zip(CLOCK, (10**6, 1000, 1), strict=True)}
     return {name: pc.coalesce(read[name], times[name]) for name in CLOCK}
 
 
 def _transaction(transaction: pa.Array, ours: bool) -> pa.Array:
-    """The transaction block; NULL for one of ours that lacks a member, or one whose id has other than plain characters."""
+    """The transaction block; NULL for one of this protocol without all members, or whose id has other than plain characters."""
     columns = {name: pc.struct_field(transaction, known) for name, known in TRANSACTION.items()}
     nothing = functools.reduce(pc.and_ if ours else pc.or_, map(pc.is_null, columns.values()))
     texts = {name: column.cast(pa.string()) for name, column in columns.items()}
@@ -146,7 +146,7 @@ def _no_text() -> pa.Scalar:
 
 
 _HEADERS = RECORDS.field("headers").type
-# What differs from row to row, and says nothing of headers.
+# Members that differ from row to row, and do not matter for headers.
 _PLACE, _CLOCK = r'"(?:file|pos|row|thread|gtid|query|server_id)":(?:"[^"]*"|-?\d+),', r'"envelope":\{[^}]*\},'
 
 
@@ -181,14 +181,16 @@ def records(
 
 def _record_headers(shape: TableShape, origin: pa.Array, options: Options) -> pa.Array:
     """The headers that origins tell by their context: the origins of a batch tell few."""
-    said = pc.if_else(pc.match_substring(origin, '"context"'), origin, pa.scalar(None, pa.string()))
-    if said.null_count == len(said):
-        return pa.array([[]] * len(said), _HEADERS)
-    said = pc.replace_substring_regex(pc.replace_substring_regex(said, _PLACE, ""), _CLOCK, "").dictionary_encode()
+    origins = pc.if_else(pc.match_substring(origin, '"context"'), origin, pa.scalar(None, pa.string()))
+    if origins.null_count == len(origins):
+        return pa.array([[]] * len(origins), _HEADERS)
+    origins = pc.replace_substring_regex(
+        pc.replace_substring_regex(origins, _PLACE, ""), _CLOCK, ""
+    ).dictionary_encode()
     found: list[list[dict[str, object]]] = []
-    for text in said.dictionary.to_pylist():
-        told = json.loads(text)
-        told = told if is_ours(shape.wire) else foreign.source(told, options)
-        found.append([{"key": name, "value": data} for name, data in headers.write(told)])
-    nothing = pa.scalar(len(found), said.indices.type)
-    return pa.array([*found, []], _HEADERS).take(pc.coalesce(said.indices, nothing))
+    for text in origins.dictionary.to_pylist():
+        member = json.loads(text)
+        member = member if is_ours(shape.wire) else foreign.source(member, options)
+        found.append([{"key": name, "value": data} for name, data in headers.write(member)])
+    nothing = pa.scalar(len(found), origins.indices.type)
+    return pa.array([*found, []], _HEADERS).take(pc.coalesce(origins.indices, nothing))

@@ -44,8 +44,8 @@ class OpenGroup:
 
     place: Place
     source: int | None
-    lane: Origin
-    said: Origin | None
+    stream: Origin
+    envelopes: Origin | None
     shared: bool
     entries: list[bytes] = field(default_factory=list)
     size: int = 0
@@ -53,7 +53,7 @@ class OpenGroup:
 
     def data(self) -> bytes:
         """The bytes of its Entries."""
-        unknown = base64.b64decode((self.said or {}).get("entries", ""), validate=True)
+        unknown = base64.b64decode((self.envelopes or {}).get("entries", ""), validate=True)
         return protobuf.write(ENTRIES, {"items": self.entries, protobuf.UNKNOWN: unknown})
 
     def close_rows(self) -> None:
@@ -116,9 +116,9 @@ class Groups:
             fits = self._merge and shared and group.shared and group.size + size <= self._most
             if group.source == source and (source is not None or fits):
                 return group
-        lane = {name: origin[name] for name in (PS, SHARD) if name in origin}
-        said = None if source is None else origin.get("envelopes") or {}
-        group = OpenGroup(place, source, lane, said, shared)
+        stream = {name: origin[name] for name in (PS, SHARD) if name in origin}
+        envelopes = None if source is None else origin.get("envelopes") or {}
+        group = OpenGroup(place, source, stream, envelopes, shared)
         self._open[place.topic, place.partition] = group
         self._groups.append(group)
         return group

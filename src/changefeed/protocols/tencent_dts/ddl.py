@@ -1,4 +1,4 @@
-"""What a DDL statement does and to which table, as far as its text tells: the protocol sends text alone.
+"""The kind and table of a DDL statement, from its text: the protocol sends text alone.
 
 A statement that is not understood is `other`, its table unknown; the text goes on as it came.
 """

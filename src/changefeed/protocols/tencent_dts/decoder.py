@@ -12,7 +12,7 @@ Rule 3. The first event of a group has in its origin's `envelopes` what the grou
         those that would be written: see `grouping`.
 Rule 4. An incomplete group stays for the next batch; `waiting` has its records. A decoder that is fed them, and then what
         follows, is in the same place.
-Rule 5. A dead entry of a group of several records leaves all of its records as dead letters: one alone says nothing.
+Rule 5. A dead entry of a group of several records leaves all of its records as dead letters: one alone has no meaning.
 Rule 6. A dead letter counts bytes in the record's value; where the data of several records were joined there is no byte.
 """
 
@@ -36,8 +36,8 @@ from changefeed.protocols.base import Stores
 from changefeed.protocols.tencent_dts import messages as m
 from changefeed.protocols.tencent_dts.ddl import schema_change
 from changefeed.protocols.tencent_dts.envelope import Entry, Origin, keep_unknown, read_entry
-from changefeed.protocols.tencent_dts.framing import Group, Lanes, Record, Refused, read_records
-from changefeed.protocols.tencent_dts.grouping import envelopes_of, lane_of
+from changefeed.protocols.tencent_dts.framing import Group, Record, Refused, Streams, read_records
+from changefeed.protocols.tencent_dts.grouping import envelopes_of, stream_of
 from changefeed.protocols.tencent_dts.images import Row, Span, read_row
 from changefeed.protocols.tencent_dts.options import NAME, Options
 from changefeed.protocols.tencent_dts.shapes import LIMIT, Described, Family, WireColumn, describe, wire_columns
@@ -54,7 +54,7 @@ Run = tuple[int, int, int, bytes | None]  # the first row, how many, the first p
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A row with what its entry says."""
+    """A row with the members of its entry."""
 
     op: str
     row: Row
@@ -80,41 +80,41 @@ class Decoder:
 
     def __init__(self, options: Options, stores: Stores) -> None:
         self._options = options
-        self._lanes = Lanes(options)
+        self._streams = Streams(options)
         self._waiting = pa.RecordBatch.from_pylist([], schema=RECORDS)
         self._describe = lru_cache(LIMIT)(describe)
         self._wire = lru_cache(LIMIT)(self._wire_columns)
         self._families: Families[Family] = Families()
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
-        """What the records mean; see `protocols.base.Decoder`."""
+        """Decodes the records; see `protocols.base.Decoder`."""
         answer = self.read(found for _, found in self.follow(records, 0, len(records)))
         self.keep(records)
         return answer
 
     def follow(self, records: pa.RecordBatch, start: int, stop: int) -> Iterator[tuple[int, Group | Refused]]:
-        """The groups that records of a batch complete, and what is refused, each with the row that tells it."""
+        """The groups that records of a batch complete, and refusals, each with the row of the record that decides it."""
         for record in read_records(records, start, stop, len(self._waiting)):
-            for found in self._lanes.add(record):
+            for found in self._streams.add(record):
                 yield record.place.record, found
 
     def skip(self, records: pa.RecordBatch, run: Run) -> bool:
         """Follows records that are a group each, and follow each other, at once; False if the first does not follow."""
         row, count, number, shard = run
         topic, partition = (records.column(name)[row].as_py() for name in ("topic", "partition"))
-        return self._lanes.skip(topic, partition, shard, number, count)
+        return self._streams.skip(topic, partition, shard, number, count)
 
     def alone(self, records: pa.RecordBatch, row: int) -> Group:
         """The group that is one record of a batch, which was passed by `skip`."""
         return Group.alone(next(read_records(records, row, row + 1, len(self._waiting))))
 
     def origin(self, group: Group, entries: Mapping[str, Any] = _PLAIN) -> tuple[Origin, Origin]:
-        """What the records of a group add to the origins of all its events, and to that of the first."""
+        """The members that the records of a group add to the origins of all its events, and to that of the first."""
         envelopes = envelopes_of(group, entries, self._options.max_data_bytes)
-        return lane_of(group), {"envelopes": envelopes} if envelopes else {}
+        return stream_of(group), {"envelopes": envelopes} if envelopes else {}
 
     def read(self, groups: Iterable[Group | Refused]) -> Decoded:
-        """What groups mean, in their order."""
+        """Decodes groups and refusals, in their order."""
         rows = BatchBuilder(_UNIT)
         control: list[Control] = []
         dead: list[DeadLetter] = []
@@ -126,7 +126,7 @@ class Decoder:
         return Decoded(rows.build(), control, dead)
 
     def entry(self, group: Group, start: int, end: int, index: int) -> Decoded | None:
-        """What one entry in the data of a group means, if it is neither alone, nor dead, nor without event.
+        """Decodes one entry in the data of a group; None if it is alone, dead, or without event.
 
         Args:
             group: it is in.
@@ -141,10 +141,10 @@ class Decoder:
         except ProtocolError:
             return None
         answer, rows = Decoded(), BatchBuilder(_UNIT)
-        lane, extra = self.origin(group)
+        stream, extra = self.origin(group)
         for number, event in enumerate(found, index):
             place = replace(group.records[-1].place, index=number)
-            _add(event, place, {**lane, **({} if number else extra)}, rows, answer.control)
+            _add(event, place, {**stream, **({} if number else extra)}, rows, answer.control)
         answer.tables.extend(rows.build())
         return answer if found else None
 
@@ -157,13 +157,13 @@ class Decoder:
         self._families.forget()
 
     def mark(self) -> tuple[pa.RecordBatch, Any]:
-        """What waits, and how far each partition is; see `protocols.base.OrderedDecoder`."""
-        return self._waiting, self._lanes.mark()
+        """The incomplete groups, and the position in each partition; see `protocols.base.OrderedDecoder`."""
+        return self._waiting, self._streams.mark()
 
     def rewind(self, mark: tuple[pa.RecordBatch, Any]) -> None:
         """Goes back to a mark."""
-        self._waiting, lanes = mark
-        self._lanes.rewind(lanes)
+        self._waiting, streams = mark
+        self._streams.rewind(streams)
 
     def waiting(self) -> pa.RecordBatch:
         """The records of incomplete groups; see `protocols.base.FragmentDecoder`."""
@@ -171,13 +171,13 @@ class Decoder:
 
     def keep(self, records: pa.RecordBatch) -> None:
         """Lets go of all records but those that wait, when those of a batch have been read."""
-        rows = [record.row for record in self._lanes.open()]
+        rows = [record.row for record in self._streams.open()]
         before = len(self._waiting)
         if rows or before:
             old = self._waiting.take(pa.array([row for row in rows if row < before], pa.int64()))
             new = records.take(pa.array([row - before for row in rows if row >= before], pa.int64()))
             self._waiting = pa.concat_batches([old, new.select(RECORDS.names).cast(RECORDS)])
-            self._lanes.renumber({row: number for number, row in enumerate(rows)})
+            self._streams.renumber({row: number for number, row in enumerate(rows)})
 
     def _group(self, group: Group, rows: BatchBuilder, control: list[Control], dead: list[DeadLetter]) -> None:
         try:
@@ -192,10 +192,10 @@ class Decoder:
             return
         last = group.records[-1]
         there = [event for event in found if not isinstance(event, Dead)]
-        lane, first = self.origin(group, entries)
+        stream, first = self.origin(group, entries)
         for index, event in enumerate(found):
             place = replace(last.place, index=index) if len(found) > 1 else last.place
-            extra = {**lane, **(first if there and event is there[0] else {})}
+            extra = {**stream, **(first if there and event is there[0] else {})}
             if isinstance(event, Dead):
                 dead.append(_entry_letter(event, last, place, group))
             else:
@@ -320,7 +320,7 @@ def _add(event: Event, place: Place, extra: Origin, rows: BatchBuilder, control:
 
 
 def _byte_of(error: ProtocolError, group: Group) -> int | None:
-    """Where in the record's value; nowhere when the data of several were joined."""
+    """The byte in the record's value; None when the data of several were joined."""
     return error.byte if len(group.records) == 1 else None
 
 

@@ -53,10 +53,10 @@ class Encoder:
         self._groups = Groups(options.max_data_bytes, options.merge_entries)
         self.last_number = 0
         self._checkpoint: int | None = None  # commit time of the last one
-        self._uncovered: tuple[int, Origin] | None = None  # the last event from elsewhere after it
+        self._uncovered: tuple[int, Origin] | None = None  # the last foreign event after it
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
-        """The records that say `changes`; see `protocols.base.Encoder`."""
+        """The records for `changes`; see `protocols.base.Encoder`."""
         for event in in_order(changes):
             if isinstance(event, _Event):
                 try:
@@ -77,7 +77,7 @@ class Encoder:
         records: list[dict[str, Any]] = []
         for group in self._groups.take():
             try:
-                records += self._cutter.records(group.place, group.data(), group.lane, group.said)
+                records += self._cutter.records(group.place, group.data(), group.stream, group.envelopes)
             except _DAMAGED as error:
                 raise UnsupportedError(
                     f"tencent-dts: the envelopes of {group.place} cannot be sent: {error}"
@@ -141,7 +141,7 @@ class Encoder:
         return origin if as_it_was else {**origin, SHARD: self._options.shard_id}
 
     def _origin(self, given: Origin) -> Origin:
-        """The origin of an event from elsewhere, as this protocol has it."""
+        """The origin of a foreign event, as this protocol has it."""
         self.last_number += 1
         taken = {name: given[name] for name, kind in _TAKEN.items() if type(given.get(name)) is kind}
         return {"sourceType": self._options.source_number, **taken, "seqId": self.last_number}
@@ -171,7 +171,7 @@ def _is_ours(origin: Origin) -> bool:
 
 
 def _seconds(event: _Event) -> int:
-    """The commit time; 0 when nobody knows it."""
+    """The commit time; 0 when it is unknown."""
     if isinstance(event, Row):
         return (event.commit_ms or 0) // 1000
     time: Instant | None = event.commit_time

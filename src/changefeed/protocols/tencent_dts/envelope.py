@@ -6,8 +6,8 @@
 Rule 1. `header.messageType` decides what the event is. A body of another kind beside or instead is an error; an empty
         entry is one too, as it looks like the BEGIN of a database that nobody has.
 Rule 2. The origin has the header's fields by their names, zero ones left out, but for `sourceType`, which is always there,
-        and `isLast`, which is there when it is false. What another key of the event says is not repeated there.
-Rule 3. `unknown` has fields that nobody knows, by the message they came in; `absent` the messages left out though they are
+        and `isLast`, which is there when it is false. Members that another key of the event has are not repeated there.
+Rule 3. `unknown` has unknown fields, by the message they came in; `absent` the messages left out though they are
         empty, so that the same bytes can be written again.
 """
 
@@ -78,7 +78,7 @@ def read_entry(data: bytes, start: int, end: int) -> Entry:
 
 
 def keep_unknown(origin: Origin, part: str, message: dict[str, Any]) -> None:
-    """Notes the fields of a message that nobody knows."""
+    """Keeps the unknown fields of a message."""
     if protobuf.UNKNOWN in message:
         kept = base64.b64encode(message[protobuf.UNKNOWN]).decode()
         origin.setdefault("unknown", {})[part] = kept
@@ -95,7 +95,7 @@ def _origin(header: dict[str, Any]) -> Origin:
 
 
 def write_header(kind: int, origin: Origin, members: dict[str, Any]) -> bytes:
-    """The bytes of a header; `members` has what the event says in other keys."""
+    """The bytes of a header; `members` are those that the event has in other keys."""
     header: dict[str, Any] = {"messageType": kind, "sourceType": origin.get("sourceType", 0), **members}
     header |= {name: origin.get(name) for name in _IN_HEADER}
     header["isLast"] = origin.get("isLast", True)
@@ -128,5 +128,5 @@ def write_pairs(given: Any) -> list[dict[str, str]]:
 
 
 def unknown(origin: Origin, part: str) -> bytes:
-    """The fields of a message that nobody knows."""
+    """The unknown fields of a message."""
     return base64.b64decode((origin.get("unknown") or {}).get(part, ""), validate=True)

@@ -3,13 +3,13 @@
     record      08 01 │ 10 03 │ 18 01 │ 22 … data          version 1, total 3, index 1
     header      ps = "117"                                 sequence number in its partition, or in its shard of it
 
-Rule 1. A lane is a topic, a partition and, where the header ShardId is, a shard. Numbers and groups are a lane's own.
-Rule 2. A record whose ps has been seen is a repetition and says nothing. One that leaves numbers out is refused: records
+Rule 1. A stream is a topic, a partition and, where the header ShardId is, a shard. Numbers and groups are a stream's own.
+Rule 2. A record whose ps has been seen is a repetition and is ignored. One that leaves numbers out is refused: records
         are missing; with on_gap=warn it goes on. In a shard ps may begin again with 1. Without ps nothing is checked.
-Rule 3. The data of index 0 … total - 1 follow each other in a lane. Anything else refuses the group that is open, and the
+Rule 3. The data of index 0 … total - 1 follow each other in a stream. Anything else refuses the group that is open, and the
         record too unless it begins a group. Envelopes that no group waits for are refused up to the next index 0.
 Rule 4. total 0 with index 0 is read as total 1.
-Rule 5. A group has at most max_group_bytes of data and 65 536 records; there are as many lanes at most.
+Rule 5. A group has at most max_group_bytes of data and 65 536 records; there are as many streams at most.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from changefeed.protocols.tencent_dts.messages import ENVELOPE
 from changefeed.protocols.tencent_dts.options import Options
 from changefeed.wire import protobuf
 
-MAX_RECORDS = MAX_LANES = 65_536
+MAX_RECORDS = MAX_STREAMS = 65_536
 PS, SHARD = "ps", "ShardId"
 _PS = re.compile(rb"\d{1,20}", re.ASCII)
 _log = logging.getLogger(__name__)
@@ -128,83 +128,83 @@ class Refused:
 
 
 @dataclass(slots=True)
-class Lane:
+class Stream:
     """The state of one sequence of records."""
 
     last: int | None = None
     group: Group | None = None
 
 
-LaneKey = tuple[str, int, bytes | None]
-LaneStates = dict[LaneKey, tuple[int | None, Group | None]]
+StreamKey = tuple[str, int, bytes | None]
+StreamStates = dict[StreamKey, tuple[int | None, Group | None]]
 
 
-class Lanes:
+class Streams:
     """All sequences of records that have been seen."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._lanes: dict[LaneKey, Lane] = {}
+        self._streams: dict[StreamKey, Stream] = {}
 
     def add(self, record: Record) -> Iterator[Group | Refused]:
-        """What a record completes: a group, or the refusal of one, or of the record itself."""
+        """Returns what a record completes: a group, or the refusal of one, or of the record itself."""
         try:
             shard = record.header(SHARD)
-            lane = self._lane((record.place.topic, record.place.partition, shard))
+            stream = self._stream((record.place.topic, record.place.partition, shard))
             number = self._number(record)
-            if number is not None and self._repeated(lane, number, shard):
+            if number is not None and self._repeated(stream, number, shard):
                 return
         except ProtocolError as error:
             yield Refused([record], error)
             return
-        expected, lane.last = lane.last, lane.last if number is None else number
+        expected, stream.last = stream.last, stream.last if number is None else number
         if None not in (expected, number) and number != 1 and number != (expected or 0) + 1:
             text = f"ps is {number} after {expected}: records are missing"
             if self._options.on_gap == "error":
-                yield from _refused(lane, record, ProtocolError(text, reason="ps-gap"))
+                yield from _refused(stream, record, ProtocolError(text, reason="ps-gap"))
                 return
             _log.warning("tencent-dts: %s (%s)", text, record.place)
-        yield from self._join(lane, record)
+        yield from self._join(stream, record)
 
     def skip(self, topic: str, partition: int, shard: bytes | None, first: int, count: int) -> bool:
         """Counts records on that are a group each, and whose ps follow each other; False if they do not follow the last."""
         try:
-            lane = self._lane((topic, partition, shard))
+            stream = self._stream((topic, partition, shard))
         except ProtocolError:
             return False
-        if lane.group is not None or (lane.last is not None and first != lane.last + 1):
+        if stream.group is not None or (stream.last is not None and first != stream.last + 1):
             return False
-        lane.last = first + count - 1
+        stream.last = first + count - 1
         return True
 
-    def mark(self) -> LaneStates:
-        """The state of all lanes."""
-        return {key: (lane.last, lane.group and lane.group.copy()) for key, lane in self._lanes.items()}
+    def mark(self) -> StreamStates:
+        """The state of all streams."""
+        return {key: (stream.last, stream.group and stream.group.copy()) for key, stream in self._streams.items()}
 
-    def rewind(self, mark: LaneStates) -> None:
+    def rewind(self, mark: StreamStates) -> None:
         """Goes back to a state."""
-        self._lanes = {key: Lane(last, group and group.copy()) for key, (last, group) in mark.items()}
+        self._streams = {key: Stream(last, group and group.copy()) for key, (last, group) in mark.items()}
 
     def open(self) -> list[Record]:
         """The records of groups that are not complete, in the order in which they came."""
-        groups = (lane.group for lane in self._lanes.values() if lane.group is not None)
+        groups = (stream.group for stream in self._streams.values() if stream.group is not None)
         return sorted((record for group in groups for record in group.records), key=lambda record: record.row)
 
     def renumber(self, rows: dict[int, int]) -> None:
         """Gives the records of open groups other row numbers."""
-        for lane in self._lanes.values():
-            if lane.group is not None:
-                lane.group.records = [
-                    Record(rows[r.row], r.place, r.key, r.value, r.headers) for r in lane.group.records
+        for stream in self._streams.values():
+            if stream.group is not None:
+                stream.group.records = [
+                    Record(rows[r.row], r.place, r.key, r.value, r.headers) for r in stream.group.records
                 ]
 
-    def _lane(self, key: LaneKey) -> Lane:
-        lane = self._lanes.get(key)
-        if lane is None:
-            if len(self._lanes) == MAX_LANES:
-                raise ProtocolError(f"more than {MAX_LANES} partitions and shards", reason="too-large")
-            lane = self._lanes[key] = Lane()
-        return lane
+    def _stream(self, key: StreamKey) -> Stream:
+        stream = self._streams.get(key)
+        if stream is None:
+            if len(self._streams) == MAX_STREAMS:
+                raise ProtocolError(f"more than {MAX_STREAMS} partitions and shards", reason="too-large")
+            stream = self._streams[key] = Stream()
+        return stream
 
     def _number(self, record: Record) -> int | None:
         given = record.header(PS)
@@ -217,42 +217,44 @@ class Lanes:
         return int(given)
 
     @staticmethod
-    def _repeated(lane: Lane, number: int, shard: bytes | None) -> bool:
-        return lane.last is not None and number <= lane.last and not (shard is not None and number == 1)
+    def _repeated(stream: Stream, number: int, shard: bytes | None) -> bool:
+        return stream.last is not None and number <= stream.last and not (shard is not None and number == 1)
 
-    def _join(self, lane: Lane, record: Record) -> Iterator[Group | Refused]:
+    def _join(self, stream: Stream, record: Record) -> Iterator[Group | Refused]:
         try:
             envelope = _read_envelope(record)
         except ProtocolError as error:
             yield Refused([record], error)
             return
         total, index = envelope.get("total", 0) or 1, envelope.get("index", 0)
-        group = lane.group
+        group = stream.group
         if index == 0:
             if group is not None:
                 yield Refused(group.records, _contradiction(group, "the next one begins", record))
-            group = lane.group = Group(total)
+            group = stream.group = Group(total)
         elif group is None:
             text = f"envelope {index + 1} of {total} without the ones before it"
             yield Refused([record], ProtocolError(text, reason="incomplete-group"))
             return
         elif total != group.total or index != len(group.records):
-            yield from _refused(lane, record, _contradiction(group, f"envelope {index + 1} of {total} follows", record))
+            yield from _refused(
+                stream, record, _contradiction(group, f"envelope {index + 1} of {total} follows", record)
+            )
             return
         group.add(record, envelope)
         if group.size > self._options.max_group_bytes:
-            lane.group = None
+            stream.group = None
             text = f"a group of envelopes with more than {self._options.max_group_bytes} bytes (max_group_bytes)"
             yield Refused(group.records, ProtocolError(text, reason="too-large"))
         elif group.complete:
-            lane.group = None
+            stream.group = None
             yield group
 
 
-def _refused(lane: Lane, record: Record, error: ProtocolError) -> Iterator[Refused]:
+def _refused(stream: Stream, record: Record, error: ProtocolError) -> Iterator[Refused]:
     """The record, with the group that it has broken."""
-    before = lane.group.records if lane.group is not None else []
-    lane.group = None
+    before = stream.group.records if stream.group is not None else []
+    stream.group = None
     yield Refused([*before, record], error)
 
 

@@ -7,12 +7,12 @@ Rule 1. Plain is: data cut at max_data_bytes, offsets and ps that count up to th
         then ShardId, no key, no properties. What is not plain of a group is in `envelopes` of its first event's origin:
 
             total        how many records it had, if not one; 0 as it was sent
-            sizes        bytes of data of each, where they were cut elsewhere
+            sizes        bytes of data of each, where they were cut at other places
             offsets  keys  headers  properties  unknown      of each record
-            entries      fields of the Entries that nobody knows
+            entries      unknown fields of the Entries
 
 Rule 2. Written are the same records again, if the entries still make as many. Else their partition counts on by itself from
-        there, as one does that is written anew.
+        there, as one does that is new.
 Rule 3. The records of a partition leave in the order of their offsets.
 """
 
@@ -38,16 +38,16 @@ def cut(size: int, most: int) -> list[int]:
     return [most] * whole + ([rest] if rest or not whole else [])
 
 
-def lane_of(group: Group) -> Origin:
-    """What the origin of a group's events has of its last record's headers."""
+def stream_of(group: Group) -> Origin:
+    """The members of the last record's headers in the origin of a group's events."""
     last = group.records[-1]
     number, shard = last.header(PS), last.header(SHARD)
-    lane: Origin = {} if number is None else {PS: int(number)}
-    return lane if shard is None else {**lane, SHARD: _text(shard)}
+    stream: Origin = {} if number is None else {PS: int(number)}
+    return stream if shard is None else {**stream, SHARD: _text(shard)}
 
 
 def envelopes_of(group: Group, entries: Mapping[str, Any], most: int) -> Origin:
-    """What is not plain of a group's records, and of the Entries that they carry."""
+    """The members of a group's records, and of their Entries, that are not plain."""
     records, sizes, count = group.records, group.sizes, len(group.records)
     found: Origin = {}
     if count > 1 or not group.envelopes[0].get("total"):
@@ -59,7 +59,7 @@ def envelopes_of(group: Group, entries: Mapping[str, Any], most: int) -> Origin:
         found["offsets"] = offsets
     if any(r.key is not None for r in records):
         found["keys"] = [_text(r.key) for r in records]
-    plain = _plain_headers(lane_of(group), count)
+    plain = _plain_headers(stream_of(group), count)
     if [list(r.headers) for r in records] != plain:
         found["headers"] = [[[key, _text(value)] for key, value in r.headers] for r in records]
     if any("properties" in e for e in group.envelopes):
@@ -71,12 +71,12 @@ def envelopes_of(group: Group, entries: Mapping[str, Any], most: int) -> Origin:
     return found
 
 
-def _plain_headers(lane: Origin, count: int) -> list[list[tuple[str, bytes]]]:
+def _plain_headers(stream: Origin, count: int) -> list[list[tuple[str, bytes]]]:
     """The headers of so many records, of which the last has this number."""
-    shard = [(SHARD, _bytes(lane[SHARD]))] if lane.get(SHARD) is not None else []
-    if PS not in lane:
+    shard = [(SHARD, _bytes(stream[SHARD]))] if stream.get(SHARD) is not None else []
+    if PS not in stream:
         return [shard] * count
-    return [[(PS, str(lane[PS] - count + number).encode()), *shard] for number in range(1, count + 1)]
+    return [[(PS, str(stream[PS] - count + number).encode()), *shard] for number in range(1, count + 1)]
 
 
 def _text(value: bytes | None) -> str | None:
@@ -89,7 +89,7 @@ def _bytes(value: str | None) -> bytes:
 
 @dataclass(slots=True)
 class Numbers:
-    """Where a partition stands, and the ps of each of its shards; `counts` from when on it goes by itself."""
+    """The next offset of a partition, and the ps of each of its shards; `counts` from when on it goes by itself."""
 
     offset: int = -1
     ps: defaultdict[str | None, int] = field(default_factory=lambda: defaultdict(int))
@@ -103,35 +103,37 @@ class Cutter:
         self._most = most
         self._numbers: defaultdict[tuple[str, int], Numbers] = defaultdict(Numbers)
 
-    def records(self, place: Place, data: bytes, lane: Origin, said: Origin | None) -> list[dict[str, Any]]:
-        """The records of a group; `said` is what was not plain of those it was read from, None for one that is new."""
-        numbers, shard = self._numbers[place.topic, place.partition], lane.get(SHARD)
-        sizes = (said or {}).get("sizes") or []
+    def records(self, place: Place, data: bytes, stream: Origin, envelopes: Origin | None) -> list[dict[str, Any]]:
+        """The records of a group; `envelopes` has what was not plain of those it was read from, None for one that is new."""
+        numbers, shard = self._numbers[place.topic, place.partition], stream.get(SHARD)
+        sizes = (envelopes or {}).get("sizes") or []
         if sum(sizes) != len(data) or min(sizes, default=0) < 0:
             sizes = cut(len(data), self._most)
         count = len(sizes)
         if count > MAX_RECORDS:
             raise ValueError(f"{count} envelopes for one group, at most {MAX_RECORDS}: raise max_data_bytes")
-        if said is None or numbers.counts or count != (said.get("total", 1) or 1):
+        if envelopes is None or numbers.counts or count != (envelopes.get("total", 1) or 1):
             numbers.counts = True
-            if said is None or PS in lane:
-                lane = {**lane, PS: numbers.ps[shard] + count}
-            said, place = {}, Place(place.topic, place.partition, numbers.offset + count)
+            if envelopes is None or PS in stream:
+                stream = {**stream, PS: numbers.ps[shard] + count}
+            envelopes, place = {}, Place(place.topic, place.partition, numbers.offset + count)
         numbers.offset = max(numbers.offset, place.offset)
-        numbers.ps[shard] = lane.get(PS, numbers.ps[shard])
-        return self._written(place, data, sizes, lane, said)
+        numbers.ps[shard] = stream.get(PS, numbers.ps[shard])
+        return self._written(place, data, sizes, stream, envelopes)
 
-    def _written(self, place: Place, data: bytes, sizes: list[int], lane: Origin, said: Origin) -> list[dict[str, Any]]:
+    def _written(
+        self, place: Place, data: bytes, sizes: list[int], stream: Origin, envelopes: Origin
+    ) -> list[dict[str, Any]]:
         count, at, records = len(sizes), 0, []
-        offsets = said.get("offsets") or range(place.offset - count + 1, place.offset + 1)
-        keys, headers = said.get("keys") or [None] * count, _plain_headers(lane, count)
-        if "headers" in said:
-            headers = [[(key, value and _bytes(value)) for key, value in of_one] for of_one in said["headers"]]
-        properties, unknown = said.get("properties") or [[]] * count, said.get("unknown") or [""] * count
+        offsets = envelopes.get("offsets") or range(place.offset - count + 1, place.offset + 1)
+        keys, headers = envelopes.get("keys") or [None] * count, _plain_headers(stream, count)
+        if "headers" in envelopes:
+            headers = [[(key, value and _bytes(value)) for key, value in of_one] for of_one in envelopes["headers"]]
+        properties, unknown = envelopes.get("properties") or [[]] * count, envelopes.get("unknown") or [""] * count
         for index, size in enumerate(sizes):
             envelope = {
                 "version": 1,
-                "total": 0 if said.get("total") == 0 else count,
+                "total": 0 if envelopes.get("total") == 0 else count,
                 "index": index,
                 "data": data[at : at + size] or None,
                 "properties": write_pairs(properties[index]),

@@ -4,7 +4,7 @@ r"""One row: the two images of a RowChange, and back.
                 old: NULL, FLOAT64 "1"         new: NA          one Data a column, by its place
 
 Rule 1. An insert has new columns, a delete old ones, an update both; another image is an error.
-Rule 2. NIL is NULL, NA is absent. Columns beyond the last Data are absent; more Data than columns are an error.
+Rule 2. NIL is NULL, NA is absent. Columns after the last Data are absent; more Data than columns are an error.
 Rule 3. Data that are not the bytes which would be written for their value are kept word for word: `data` in the origin, by
         column, old columns of an update with `before.` in front. They are written again for the same value only.
 """
@@ -49,7 +49,7 @@ class Image:
 
 @dataclass(slots=True)
 class Row:
-    """What a RowChange says: the images by column, ready, and what else there is to keep."""
+    """A decoded RowChange: the images by column, and other members to keep."""
 
     shape: TableShape
     before: dict[str, Any] | None
@@ -97,7 +97,7 @@ def _image(data: bytes, spans: list[Span], side: str, columns: tuple[Described, 
 
 
 def _manner(index: int, old: Image | None, new: Image | None) -> Manner | None:
-    """How the value of a column was sent; None when no image has one."""
+    """The encoding of a column's value; None when no image has one."""
     for image in (new, old):
         if image is not None and index < len(image.data):
             sent = image.data[index].get("dataType", types.NIL)
@@ -163,7 +163,7 @@ def write_image(
     """The Data of an image, one a column.
 
     Raises:
-        UnsupportedError: a value cannot be said.
+        UnsupportedError: a value cannot be written.
     """
     same = origin.get("data") or {}
     for wire in columns:
@@ -193,7 +193,7 @@ def _decoded(text: Any) -> bytes | None:
 
 
 def _says(raw: bytes, wire: WireColumn, there: bool, value: Any, irregular: bytes | None) -> bool:
-    """Whether a Data says this value."""
+    """Whether a Data is this value."""
     data = protobuf.read(DATA, raw)
     sent = data.get("dataType", types.NIL)
     if sent in (types.NIL, types.NA):

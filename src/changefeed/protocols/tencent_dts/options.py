@@ -17,7 +17,7 @@ NAME = "tencent-dts"
 
 
 class Options(base.Options, frozen=True, rename=str):  # the names as they stand, with underscores
-    """What both directions need to know of the subscription."""
+    """Properties of the subscription, for both directions."""
 
     require_ps: Annotated[bool, Meta(description="a record without the header `ps` is refused")] = False
     on_gap: Annotated[
@@ -34,7 +34,7 @@ class Options(base.Options, frozen=True, rename=str):  # the names as they stand
     partitions: Annotated[
         int | None,
         Meta(
-            description="partitions to dispatch all changes over anew. None leaves those that were read from this "
+            description="partitions over which all changes are dispatched again. None leaves those that were read from this "
             "protocol where they were, and sends all others to partition 0"
         ),
     ] = None
@@ -58,7 +58,8 @@ class Options(base.Options, frozen=True, rename=str):  # the names as they stand
         Meta(description="sourceType of changes from other protocols: a number, or mysql, mariadb, pgsql, oracle"),
     ] = "mysql"
     shard_id: Annotated[
-        str | None, Meta(description="header ShardId of records that are dispatched anew, or come from other protocols")
+        str | None,
+        Meta(description="header ShardId of records that are dispatched again, or come from other protocols"),
     ] = None
 
     def __post_init__(self) -> None:
@@ -76,7 +77,7 @@ class Options(base.Options, frozen=True, rename=str):  # the names as they stand
             raise ConfigError(f"invalid partitions {self.partitions}")
         if charsets.known(self.charset) in (None, charsets.BINARY):
             raise unknown_name("character set", self.charset, set(charsets.NAMES) - {charsets.BINARY})
-        self.source_number  # noqa: B018 - refuses a name that nobody knows
+        self.source_number  # noqa: B018 - refuses an unknown name
         self.rules  # noqa: B018 - refuses rules that are none
 
     @property

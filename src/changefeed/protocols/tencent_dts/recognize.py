@@ -1,4 +1,4 @@
-"""How a record of this protocol looks: an Envelope of version 1, and a `ps` in the headers."""
+"""Recognises records of this protocol: an Envelope of version 1, and a `ps` in the headers."""
 
 from __future__ import annotations
 

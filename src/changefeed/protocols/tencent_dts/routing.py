@@ -1,7 +1,7 @@
-"""Where changes go: as they came, or dispatched anew over `partitions`.
+"""Topic and partition of changes: as they came, or dispatched again over `partitions`.
 
-Rule 1. What was read from this protocol stays where it was; what comes from elsewhere goes to partition 0 of its topic.
-Rule 2. With `partitions` all is dispatched anew: rows by their rule, an update by its new row; all else to every partition.
+Rule 1. What was read from this protocol stays where it was; a foreign event goes to partition 0 of its topic.
+Rule 2. With `partitions` all is dispatched again: rows by their rule, an update by its new row; all else to every partition.
 """
 
 from __future__ import annotations

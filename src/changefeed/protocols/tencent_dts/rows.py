@@ -4,7 +4,7 @@
                UPDATE, absent for INSERT │ columns │ rows
 
 Rule 1. Every image has a Data for each column of the table, NA where it is absent; those read with fewer get as many again.
-Rule 2. `read` and `upsert` are written as INSERT. An update whose old row nobody knows has an old image of NA alone.
+Rule 2. `read` and `upsert` are written as INSERT. An update whose old row is unknown has an old image of NA alone.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class RowWriter:
 
 
 def _shortened(data: list[bytes], count: Any) -> list[bytes]:
-    """As many Data as the image was sent with, if the others are absent."""
+    """The Data that the image was sent with, if the others are absent."""
     if isinstance(count, int) and 0 < count < len(data) and set(data[count:]) == {ABSENT}:
         return data[:count]
     return data

@@ -1,4 +1,4 @@
-"""Which partition a row goes to.
+"""The partition of a row.
 
     table   crc32("shop" 00 "orders") mod n
     pk      crc32("shop" 00 "orders" 00 "7" …) mod n       the text of each key column's value

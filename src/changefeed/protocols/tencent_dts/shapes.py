@@ -1,10 +1,10 @@
-"""From described columns to table shapes, and from shapes to how their columns are written.
+"""Described columns to table shapes, and shapes to writers of their columns.
 
     Column   0a 02 "id" │ 12 07 "int(11)" │ 18 01                  name, originalType, isKey
 
 Rule 1. Rows whose event describes the same columns, and whose images carry the same of them, are one family; a family
         has one shape for each manner of sending: the dataType and the charset of each column.
-Rule 2. A NULL says nothing of the manner: a row joins the first shape of its family that agrees where it is not NULL.
+Rule 2. A NULL shows no encoding: a row joins the first shape of its family that agrees where it is not NULL.
         A shape that is made from a NULL takes the usual manner of the column's type.
 Rule 3. The table of shapes is bounded; see `columnar.families`.
 
@@ -77,7 +77,7 @@ def pairs(properties: list[dict[str, Any]]) -> list[list[str]]:
 
 
 def usual(t: ColumnType) -> Manner | None:
-    """How values of a type are sent, unless something else is said; None for a type that has no values."""
+    """The default encoding of a type's values; None for a type that has no values."""
     sent = types.data_type(t)
     return None if sent is None else (sent, _UTF8 if sent == types.STRING else "")
 
@@ -136,7 +136,7 @@ def _members(described: Described, t: ColumnType, manner: Manner | None) -> dict
 
 @dataclass(frozen=True, slots=True)
 class WireColumn:
-    """How one column of a shape is written.
+    """The writer of one column of a shape.
 
     Attributes:
         described: the bytes of its Column.
@@ -156,25 +156,25 @@ def is_ours(shape: TableShape) -> bool:
 
 
 def wire_columns(shape: TableShape, options: Options) -> tuple[WireColumn, ...]:
-    """How the columns of a shape are written.
+    """The writers of the columns of a shape.
 
     Raises:
-        UnsupportedError: it has a column of a type that the protocol does not have, or its wire text is none of ours.
+        UnsupportedError: it has a column of a type that the protocol does not have, or its wire text is not of this protocol.
     """
     try:
-        said = json.loads(shape.wire)[NAME] if is_ours(shape) else None
+        members = json.loads(shape.wire)[NAME] if is_ours(shape) else None
         return tuple(
-            _wire_column(shape, c, None if said is None else said.get(c.name, {}), options) for c in shape.columns
+            _wire_column(shape, c, None if members is None else members.get(c.name, {}), options) for c in shape.columns
         )
     except (AttributeError, KeyError, TypeError, ValueError, binascii.Error) as error:
         name = f"{shape.database}.{shape.table}"
         raise UnsupportedError(f"{NAME}: the wire text of {name} is not one of this protocol: {error}") from error
 
 
-def _wire_column(shape: TableShape, column: Column, said: dict[str, Any] | None, options: Options) -> WireColumn:
+def _wire_column(shape: TableShape, column: Column, own: dict[str, Any] | None, options: Options) -> WireColumn:
     t = column.type
-    members = said or {}
-    manner = usual(t) if said is not None else _new(t, options)
+    members = own or {}
+    manner = usual(t) if own is not None else _new(t, options)
     if manner is None and t.name != "null" and "dataType" not in members:
         raise UnsupportedError(f"{NAME} cannot carry {shape.database}.{shape.table}.{column.name} of type {t}")
     if "dataType" in members:
@@ -193,7 +193,7 @@ def _wire_column(shape: TableShape, column: Column, said: dict[str, Any] | None,
 
 
 def _new(t: ColumnType, options: Options) -> Manner | None:
-    """The manner of a column from elsewhere."""
+    """The manner of a foreign column."""
     if t.name in types.WITH_CHARSET:
         return types.STRING, options.charset
     if t.name in ("binary", "varbinary") and options.binary_as == "string":

@@ -1,11 +1,11 @@
-"""Which column type a column has, and with which DataType its values come.
+"""The type of a column, and the DataType of its values.
 
     Column.originalType   the type text of the DDL: `int(11)`, `enum('a','b')`
     Data.dataType         what is sent of a value: a width and a form, no more
 
 Rule 1. The type is that of `originalType`, if a value of the dataType can be one of it.
-Rule 2. Else it is the dataType's own: text that nobody knows, a PostgreSQL source, a contradiction of the two.
-Rule 3. NULL has no dataType: without a type text that says more the column's type is `null`.
+Rule 2. Else it is the dataType's own: unknown text, a PostgreSQL source, a contradiction of the two.
+Rule 3. NULL has no dataType: without a type text the column's type is `null`.
 
     1 INT8 tinyint   3 INT32 int      5 … 8 UINT8 … UINT64 the same unsigned      11 BYTES varbinary
     2 INT16 smallint 4 INT64 bigint   9 FLOAT32 float   10 FLOAT64 double         12 DECIMAL decimal   13 STRING varchar,

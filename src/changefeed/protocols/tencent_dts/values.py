@@ -6,7 +6,7 @@
     float, double     sv                                shortest; an exponent from 1e21 and below 1e-6; NaN, Inf, -Inf
     decimal(p,s)      sv                                s fraction digits; read also with an exponent
     text kinds        bv in the charset                 BYTES: UTF-8
-    enum, set         bv in the charset                 labels, "a,c"; of members that nobody knows the number
+    enum, set         bv in the charset                 labels, "a,c"; of unknown members the number
     date, time(p)     bv, charset utf8                  2026-01-02, -838:59:59.000
     datetime(p)       bv, charset utf8                  2026-01-02 03:04:05.000; read also with T
     timestamp(p)      bv, charset utf8                  2026-01-02 03:04:05.000 +00:00; read with any offset, or none
@@ -15,7 +15,7 @@
     geometry kinds    bv                                SRID, 4 bytes little-endian, then WKB
 
 Rule 1. A value of the right form that its type cannot hold is irregular: zero dates, numbers out of range, bytes that
-        are not of their charset, temporal text of another form, a dataType that nobody knows.
+        are not of their charset, temporal text of another form, an unknown dataType.
 Rule 2. A number whose text is none is an error.
 Rule 3. What is read from another form than the one written is kept as it came: see `images`, rule 3.
 """
@@ -155,7 +155,7 @@ def _floating(t: ColumnType) -> Callable[[str], float]:
 
 
 def _text(sent: int, charset: str) -> Callable[[Data], str]:
-    """Bytes in a charset that nobody knows are text if they are UTF-8."""
+    """Reads bytes in an unknown charset: text if they are UTF-8."""
     known = None if sent == BYTES else charsets.known(charset)
     codec = "utf8" if known in (None, charsets.BINARY) else known
 
@@ -194,10 +194,10 @@ def _temporal(t: ColumnType) -> Callable[[str], Any]:
 
 def _instant(text: str) -> tuple[int, int]:
     """Microseconds since the epoch, whatever offset the text has; none is UTC."""
-    found = _OFFSET.fullmatch(text)
-    if found is None:
+    match = _OFFSET.fullmatch(text)
+    if match is None:
         return values.read_datetime(text)
-    local, sign, hours, minutes = found.groups()
+    local, sign, hours, minutes = match.groups()
     us, digits = values.read_datetime(local)
     if sign:
         us -= (int(hours) * 60 + int(minutes)) * 60_000_000 * (1 if sign == "+" else -1)

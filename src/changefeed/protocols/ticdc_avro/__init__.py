@@ -20,7 +20,7 @@ _OLD = frozenset({"before", "delete.before"})
 
 
 def _carries(options: Options) -> frozenset[str]:
-    """A delete is its key alone, unless its old row or a marker tells more."""
+    """A delete is its key alone, unless there is an old row or a marker."""
     carried = _ROWS
     if options.avro_include_before_value:
         carried |= _OLD
@@ -63,11 +63,11 @@ PROTOCOL = Protocol(
         _MARKED,
         {**_MARKED, "avro-include-before-value": "true"},
     ),
-    self_telling=True,
+    self_describing=True,
     ticdc_names=("avro", "flat-avro"),
     reasons={
-        "checksum": "The row is damaged, or does not match its checksum; `corruption-handle-level` says to refuse it.",
-        "no-key": "A delete tells its row by the key alone, and there is none.",
+        "checksum": "The row is damaged, or does not match its checksum; `corruption-handle-level` refuses it.",
+        "no-key": "A delete names its row by the key alone, and there is none.",
     },
     forms=(Form("", _EXTENDED, "avro"),),
     kernel=KernelTwin(_kernel, topics=True),

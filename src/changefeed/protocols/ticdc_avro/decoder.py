@@ -7,7 +7,7 @@
 
 Rule 1. With `_tidb_op`: c is an insert, u an update, d a delete (with `_ticdc_before` only). Without it nobody can tell
         insert from update: an upsert.
-Rule 2. The key must say what the row says; it is not kept beside it.
+Rule 2. The key must equal that of the row; it is not kept beside it.
 Rule 3. Names are those of the record, or those that the topic rule reads from the topic (see `names`).
 Rule 4. A schema id that the schema registry does not know is a dead letter. A schema registry that cannot be asked is
         no fault of the record: SchemaRegistryError leaves `decode`.
@@ -61,7 +61,7 @@ class Decoder:
         self._families: Families[Family] = Families()
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
-        """What the records mean; see `protocols.base.Decoder`.
+        """Decodes the records; see `protocols.base.Decoder`.
 
         Raises:
             SchemaRegistryError: the schema registry cannot be asked.
@@ -77,7 +77,7 @@ class Decoder:
         return Decoded(rows.build(), control, dead)
 
     def forget(self) -> None:
-        """Lets go of the shapes; see `protocols.base.Decoder`."""
+        """Forgets the shapes; see `protocols.base.Decoder`."""
         self._families.forget()
 
     def _record(
@@ -96,7 +96,7 @@ class Decoder:
             self._row(key, value, place, rows)
 
     def _delete(self, key: bytes | None, ts: int | None, place: Place, rows: BatchBuilder) -> None:
-        """A delete that tells its key alone."""
+        """Adds a delete that has its key alone."""
         if key is None:
             raise SchemaError("record has neither key nor value: the row that it deletes is not known", reason="no-key")
         schema, values = self._datum(key, "key")
@@ -152,7 +152,7 @@ class Decoder:
         return op
 
     def _integrity(self, values: dict[str, Any], family: Family, new: dict[str, Any], image: Image) -> dict[str, Any]:
-        """What the row says of its checksum, and whether that is so."""
+        """The checksum in the row, and whether it is right."""
         origin = {name: values[name] for name in (CHECKSUM, CORRUPTED, VERSION) if name in values}
         sent, corrupted = values.get(CHECKSUM), values.get(CORRUPTED, False)
         fault = "is damaged, as its producer found" if corrupted else None
@@ -202,7 +202,7 @@ class Decoder:
     def _letter(
         self, error: ProtocolError, place: Place, key: bytes | None, value: bytes | None, headers: Headers
     ) -> DeadLetter:
-        """The dead letter, with schema id and table as far as the value, else the key, tells them."""
+        """The dead letter, with schema id and table as far as the value, else the key, has them."""
         letter = dead_letter(NAME, error, place, key, value, headers)
         if value is not None and value[:1] in _MARKS:
             return letter

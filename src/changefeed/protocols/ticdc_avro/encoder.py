@@ -3,12 +3,12 @@
     changes ─ columnar.events ─▶ row ─ key changed? ─▶ rows ─▶ key, value ─▶ records
                               └▶ schema change, resolved mark ─▶ marks ────────┘        where to: ticdc.routing
 
-Rule 1. A row from elsewhere whose handle key changes is two records: the delete of the old key, then the insert; with
+Rule 1. A foreign row whose handle key changes is two records: the delete of the old key, then the insert; with
         output-raw-change-event it stays one update. A row that was read from this protocol is written as it was.
 Rule 2. Schema changes and resolved marks exist with watermarks alone; otherwise they are not written, and neither is
         what the protocol has no words for (heartbeats, transaction marks, dead letters): see `Capabilities`.
-Rule 3. Marks that were read from this protocol stay where they were: the producer sent a copy to each topic. Marks from
-        elsewhere go where the topic rule says.
+Rule 3. Marks that were read from this protocol stay where they were: the producer sent a copy to each topic. Foreign marks
+        go to the topic of the topic rule.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class Encoder:
         self._options = options
         self._rows = RowWriter(options, stores)
         self._router = Router(options.topic, options.dispatcher(), options.dispatch_rules())
-        self._elsewhere = False  # whether a row or a schema change from elsewhere has been seen
+        self._foreign = False  # whether a row or a foreign schema change has been seen
         self._offsets = Offsets() if options.partition_num is not None else None
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
-        """The records that say `changes`; see `protocols.base.Encoder`.
+        """The records for `changes`; see `protocols.base.Encoder`.
 
         Raises:
             SchemaRegistryError: the schema registry refuses a schema or cannot be asked.
@@ -67,7 +67,7 @@ class Encoder:
                     yield self._row(part)
             case SchemaChange() if self._options.watermarks:
                 value = self._schema_change(event)
-                self._elsewhere |= type(event.origin.get("type")) is not int
+                self._foreign |= type(event.origin.get("type")) is not int
                 for place in self._places(event):
                     yield self._record(place, None, value)
             case Resolved() if self._options.watermarks:
@@ -95,7 +95,7 @@ class Encoder:
     def _split(self, row: Row) -> Iterator[Row]:
         """The row; or a delete and an insert, when it moves to another key."""
         writers = self._rows.shape(row.shape, row.after is None)
-        self._elsewhere |= not writers.ours
+        self._foreign |= not writers.ours
         if writers.ours or self._options.output_raw_change_event or not _moves(row):
             yield row
             return
@@ -132,7 +132,7 @@ class Encoder:
 
     @property
     def _stays(self) -> bool:
-        return self._offsets is None and not self._elsewhere
+        return self._offsets is None and not self._foreign
 
 
 def _moves(row: Row) -> bool:

@@ -1,4 +1,4 @@
-"""Messages beside the rows, which exist with the extension and `avro-enable-watermark`; the first byte tells them.
+"""Messages beside the rows, which exist with the extension and `avro-enable-watermark`; the first byte is their kind.
 
 01 │ {"query":"CREATE …","type":3,"schema":"shop","table":"orders","commitTs":463267588247666142}    DDL
 02 │ 8 bytes, big-endian: ts                                                                        resolved

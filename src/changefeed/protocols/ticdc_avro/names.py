@@ -59,9 +59,9 @@ class TopicRule:
     expression: str
 
     def names(self, topic: str, schema: str, table: str) -> tuple[str, str]:
-        """Schema and table behind a topic; `schema` and `table` are what the record says, for what the topic does not.
+        """Schema and table behind a topic; `schema` and `table` are those of the record, for what the topic lacks.
 
-        A topic may be cut in several ways (`a_b_c` by `{schema}_{table}`); the record's schema tells which is meant.
+        A topic may be cut in several ways (`a_b_c` by `{schema}_{table}`); the record's schema decides which is meant.
         """
         found = [(s, t) for s, t in self._cuts(topic) if sanitise(s) == schema and t]
         return found[0] if len(found) == 1 else (schema, table)

@@ -15,12 +15,12 @@ from changefeed.ticdc.zone import zone
 NAME = "ticdc-avro"
 NO_REGISTRY = (
     'Avro protocol requires parameter "schema-registry" or "glue-schema-registry" to specify the schema registry; '
-    'changefeed knows "schema-registry"'
+    'changefeed supports "schema-registry"'
 )
 
 
 class Options(Dispatching, base.RegistryOptions, frozen=True):
-    """What both directions need to know of the producer."""
+    """Properties of the producer, for both directions."""
 
     profile: Annotated[
         Literal["classic", "newarch"], Meta(description="which producer's bytes to write; both are read")

@@ -1,4 +1,4 @@
-"""How a record of this protocol looks: Confluent's header in front of key and value, or the first byte of a message."""
+"""Recognises records of this protocol: Confluent's header in front of key and value, or the first byte of a message."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def recognize(record: Record) -> str | None:
         return {1: "the value is a DDL message, 01 {", 2: "the value is a resolved message, 02 and a ts"}.get(
             (value or b"")[0], "the value is a delete marker, 03 and a ts"
         )
-    told = [data for data in (key, value) if data is not None]
-    if not told or not all(data[:1] == b"\x00" and len(data) > 4 and any(data[1:5]) for data in told):
+    parts = [data for data in (key, value) if data is not None]
+    if not parts or not all(data[:1] == b"\x00" and len(data) > 4 and any(data[1:5]) for data in parts):
         return None  # no schema has the id 0, which other bytes may seem to be
     return "Confluent's header, 00 and a schema id: Avro"
 

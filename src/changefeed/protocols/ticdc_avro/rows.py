@@ -61,7 +61,7 @@ class ColumnWriter:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """How a key or a value is written; `known_id` is the id its schema was read with, if it was."""
+    """The writer of a key or a value; `known_id` is the id its schema was read with, if it was."""
 
     schema: RowSchema
     columns: tuple[ColumnWriter, ...]
@@ -71,7 +71,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class ShapeWriter:
-    """How the rows of a shape are written; `ours`: the shape was read from this protocol."""
+    """The writers of a shape's rows; `ours`: the shape was read from this protocol."""
 
     key: Part | None
     value: Part | None
@@ -100,7 +100,7 @@ class RowWriter:
         return self._datum(part, values, row, topic, "key")
 
     def value(self, row: Row, topic: str, ts: int | None) -> bytes | None:
-        """The value of a row; None for a delete that tells its key alone."""
+        """The value of a row; None for a delete that has its key alone."""
         if (row.after is None) != (row.op == "delete"):
             raise self._unsupported(row, "a delete has no new row, and nothing else has none")
         part = self.shape(row.shape, row.after is None).value
@@ -145,7 +145,7 @@ class RowWriter:
             raise self._unsupported(row, f"{error} - at `{name}`") from error
 
     def _integrity(self, part: Part, row: Row, image: Mapping[str, Any]) -> dict[str, Any]:
-        """The checksum as it was read; of a row from elsewhere as its columns give it."""
+        """The checksum as it was read; for a foreign row computed from its columns."""
         names = (CHECKSUM, CORRUPTED, VERSION)
         if all(name in row.origin for name in names):
             return {name: row.origin[name] for name in names}

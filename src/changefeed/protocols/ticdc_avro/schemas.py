@@ -68,7 +68,7 @@ class AvroColumn:
     """A field that is a column.
 
     Attributes:
-        column: what the field says of it; `key` is None.
+        column: as the field declares it; `key` is None.
         kind: Avro's type under the union.
         scale: of a decimal in bytes.
     """
@@ -101,7 +101,7 @@ class RowSchema:
 
 
 def understand(schema_id: int, text: str, *, key: bool = False) -> RowSchema:
-    """What a schema text means; a key has columns alone.
+    """Compiles a schema text; a key has columns alone.
 
     Raises:
         SchemaError: it is not a schema of a TiCDC row.

@@ -1,4 +1,4 @@
-"""From schemas to table shapes: a key's and a value's schema together make a family, compiled once.
+"""Schemas to table shapes: a key's and a value's schema together make a family, compiled once.
 
 A row that is deleted with its key alone has the key's columns and no value schema. The wire text of a shape keeps both
 schemas with their ids, so that the same bytes can be written again:
@@ -42,8 +42,8 @@ class Family:
         missing = self.key_names - {c.column.name for c in row.columns}
         if missing:
             raise SchemaError(f"key has a column that the value has not: {min(missing)}")
-        said = None if key is None else True
-        self.columns = tuple(replace(c.column, key=said and c.column.name in self.key_names) for c in row.columns)
+        declared = None if key is None else True
+        self.columns = tuple(replace(c.column, key=declared and c.column.name in self.key_names) for c in row.columns)
         self._readers = tuple((c.column.name, reader(c.column.type, c.kind, c.scale, zone)) for c in row.columns)
         self._temporal = tuple(c.name for c in self.columns if c.type.name in TEMPORAL)
         self._wire = canonical({NAME: {"key": _wire(key), "value": _wire(value)}})

@@ -56,7 +56,7 @@ PROTOCOL = Protocol(
         {"enable-tidb-extension": "true"},
         {"enable-tidb-extension": "true", "debezium-include-start-ts": "true"},
     ),
-    self_telling=True,
+    self_describing=True,
     ticdc_names=("debezium",),
     forms=(Form("", {"debezium-disable-schema": "true"}), Form("schema")),
     kernel=KernelTwin(_kernel),

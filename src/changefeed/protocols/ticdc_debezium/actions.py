@@ -1,4 +1,4 @@
-"""What a schema change does: messages say CREATE, ALTER or DROP, the statement says the rest.
+"""The action of a schema change: CREATE, ALTER or DROP from the message, the rest from the statement.
 
     CREATE  create_database create_table create_view
     DROP    drop_database drop_table drop_index truncate_table drop_view
@@ -87,7 +87,7 @@ def change(action: str) -> str | None:
 
 
 def action(statement: str) -> str:
-    """What a statement does, snake case; `other` for one that nobody knows."""
+    """The kind of a statement, snake case; `other` for an unknown one."""
     try:
         words = _words(statement)
     except UnsupportedError:
@@ -138,6 +138,6 @@ def _split(words: list[str]) -> list[list[str]]:
 
 
 def _columns_in(words: list[str]) -> int:
-    """How many columns `ADD COLUMN (…)` has."""
+    """The number of columns in `ADD COLUMN (…)`."""
     opening = words.index("(")
     return len(_split(words[opening + 1 : -1]))

@@ -184,7 +184,7 @@ def sanitised(name: str) -> str:
 
 
 def unusual(key: Document | None, value: Document, usual: Blocks) -> dict[str, Any]:
-    """What of a mark's key and schema blocks its payload and the options do not say; goes into the origin."""
+    """The parts of a mark's key and schema blocks that do not follow from payload and options; kept in the origin."""
     if key is None:
         return {"key": None} | ({} if value.schema in (None, usual.value) else {"schemas": [None, value.schema]})
     sent = [key.schema, value.schema]
@@ -198,14 +198,14 @@ def beside(payload: str, schema: str | None) -> bytes:
 
 
 def around(schema: str | None) -> tuple[str, str]:
-    """What stands in front of a document's payload and behind it."""
+    """The text before a document's payload, and the text after it."""
     return '{"payload":', "}" if schema is None else f',"schema":{schema}}}'
 
 
 def documents(
     key: str, payload: str, origin: Mapping[str, Any], usual: Blocks, options: Options
 ) -> tuple[bytes | None, bytes]:
-    """Key and value of a mark; `origin` as `unusual` made it, or of a mark from elsewhere."""
+    """Key and value of a mark; `origin` as `unusual` made it, or that of a foreign mark."""
     schemas = origin.get("schemas", [usual.key, usual.value])
     if options.debezium_disable_schema:
         schemas = [None, None]

@@ -4,7 +4,7 @@ r"""Schema changes: the message of a DDL statement, both ways.
     value    {"payload":{"source":{…},"ts_ms":…,"databaseName":"shop","schemaName":null,"ddl":"ALTER TABLE …",
                "tableChanges":[{"type":"ALTER","id":"\"shop\".\"t\"","table":{…}}]}}
 
-Rule 1. `tableChanges` stays in the origin, word for word: what it says of columns is less than the statement says, and more
+Rule 1. `tableChanges` stays in the origin, word for word: its columns have less than those of the statement, and more
         than an event's `columns` hold. See `table_changes` for what they are made of.
 Rule 2. Producers send messages of the changes that `actions` lists; other changes are not written.
 """

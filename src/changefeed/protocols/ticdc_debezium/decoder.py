@@ -55,7 +55,7 @@ class Decoder:
         self._families: Families[Family] = Families()
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
-        """What the records mean; see `protocols.base.Decoder`."""
+        """Decodes the records; see `protocols.base.Decoder`."""
         rows = BatchBuilder()
         control: list[Control] = []
         dead: list[DeadLetter] = []
@@ -70,7 +70,7 @@ class Decoder:
         return Decoded(rows.build(), control, dead)
 
     def forget(self) -> None:
-        """Lets go of the shapes; see `protocols.base.Decoder`."""
+        """Forgets the shapes; see `protocols.base.Decoder`."""
         self._families.forget()
 
     def _record(
@@ -92,7 +92,7 @@ class Decoder:
             control.append(ddl.read(place, named, found, origin, self._options))
 
     def _named(self, key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
-        """The table that a record is about, where its value, or the schema of its key, tells it for certain."""
+        """The table that a record is about, where its value, or the schema of its key, names it without doubt."""
         try:
             found = self._document(value, "value")
             block = envelope.read({} if found is None else found.payload)

@@ -1,4 +1,4 @@
-"""Columns with defaults: what the schema block says of one, and what stands in a row for NULL.
+"""Columns with defaults: the default in the schema block, and the value in a row for NULL.
 
     DEFAULT …                    in the schema block                        for a NULL in a row (null-with-default=producer)
     number                       that number as a double                    that number; bigint unsigned wrapped
@@ -60,7 +60,7 @@ def for_null(column: Column, options: Options) -> str:
 
 
 def _defect(t: ColumnType, ready: Any, options: Options) -> str | None:
-    """What a producer writes instead of the default, where that is a defect of its own."""
+    """The value that a producer writes instead of the default, where that is a defect of the producer."""
     if not options.bug_compat:
         return None
     if t.name == "timestamp":

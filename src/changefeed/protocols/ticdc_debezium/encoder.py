@@ -44,7 +44,7 @@ class Encoder:
         self._offsets = Offsets() if options.partition_num is not None else None
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
-        """The records that say `changes`; see `protocols.base.Encoder`."""
+        """The records for `changes`; see `protocols.base.Encoder`."""
         return self.encode_events(in_order(changes))
 
     def encode_events(self, events: Iterable[Row | Control | Lines]) -> pa.RecordBatch:
@@ -57,12 +57,12 @@ class Encoder:
             with naming(event):
                 for place, (key, value) in self._messages(event):
                     offset = place.offset if self._offsets is None else self._offsets.next(place)
-                    said = {"key": self._deflated(key), "value": self._deflated(value)}
-                    records.add({"topic": place.topic, "partition": place.partition, "offset": offset, **said})
+                    parts = {"key": self._deflated(key), "value": self._deflated(value)}
+                    records.add({"topic": place.topic, "partition": place.partition, "offset": offset, **parts})
         return records.build()
 
     def template(self, shape: TableShape) -> str | None:
-        """What the kernel needs to write rows of a shape."""
+        """The template by which the kernel writes rows of a shape."""
         self._router.check(shape)
         return self._templates.text(shape)
 

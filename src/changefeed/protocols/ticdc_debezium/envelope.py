@@ -6,7 +6,7 @@
 
 Rule 1. `ts_ms` is the millisecond of `commit_ts`, `name` is the cluster's id. All else but names and timestamps never
         changes; a member that does is kept, in the origin.
-Rule 2. A member that is missing, or that nobody knows, is refused.
+Rule 2. A missing or unknown member is refused.
 """
 
 from __future__ import annotations
@@ -128,12 +128,12 @@ def _text(value: str | int | None) -> str:
 
 
 def origin(source: Source) -> dict[str, Any]:
-    """What of the block no other key of a row holds."""
+    """The members of the block that no other key of a row has."""
     return {"cluster_id": source.cluster_id, **source.others}
 
 
 def mark(payload: dict[str, Any], source: Source) -> dict[str, Any]:
-    """The origin of an event that is not a row; `connector` says whose it is, as a shape's wire text does of a row."""
+    """The origin of an event that is not a row; `connector` names its protocol, as a shape's wire text does for a row."""
     start = {} if source.start_ts is None else {"start_ts": source.start_ts}
     ts_ms = integer(payload, "ts_ms", INT64, "payload.")
     return {"connector": CONNECTOR, "ts_ms": ts_ms, **origin(source), **start}

@@ -41,7 +41,7 @@ class Images:
         before, after: the images, None for none.
         irregular: what the types cannot hold, word for word.
         sent: JSON texts that the writers would not write.
-        types: what the values show of types that nothing else tells, by column.
+        types: inferred from the values where no schema declares them, by column.
     """
 
     __slots__ = ("after", "before", "irregular", "sent", "types")

@@ -14,7 +14,7 @@ from changefeed.ticdc.zone import zone
 
 
 class Options(Dispatching, base.Options, frozen=True):
-    """What both directions need to know of the producer."""
+    """Properties of the producer, for both directions."""
 
     profile: Annotated[
         Literal["classic", "newarch"], Meta(description="which producer's bytes to write; both are read")

@@ -5,8 +5,8 @@
 
 Rule 1. The schema stays text. Records of one table repeat it byte for byte, so that it is parsed once and not per record.
 Rule 2. Producers write the payload first and no white space: the text is cut in two. `,"schema":{` cannot stand inside of a
-        payload's string (its quotes would be escaped), and if it stands elsewhere in it, the halves are not JSON.
-Rule 3. Members in another order, or with white space, are read as well; the schema's text is then written anew.
+        payload's string (its quotes would be escaped), and if it stands at another place, the halves are not JSON.
+Rule 3. Members in another order, or with white space, are read as well; the schema's text is then written again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a record of this protocol looks: JSON whose source block names TiCDC, compressed or not."""
+"""Recognises records of this protocol: JSON whose source block names TiCDC, compressed or not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def likely(record: Record) -> dict[str, str]:
 
 
 def _inflated(value: bytes) -> tuple[str, bytes]:
-    """How the value is compressed, and its text."""
+    """The compression of the value, and its text."""
     name = compression.guessed(value, _OPENING)
     try:
         return name, compression.inflate(value, name, _MOST)

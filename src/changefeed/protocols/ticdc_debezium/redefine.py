@@ -1,6 +1,6 @@
-"""Values under a better definition: what one told as `bigint` is, once the DDL says DATETIME(3).
+"""Reinterprets a value under the DDL's column type: a `bigint` of the record becomes DATETIME(3).
 
-    told as          defined as                                  the value
+    record           DDL                                         the value
     bigint           bigint unsigned                             wraps back: -1 is 18446744073709551615
     bigint           date, datetime(p), time(p), year            counts days, ms or µs (by p), µs, years
     double, bigint   decimal(p,s), float                         its shortest digits
@@ -9,8 +9,9 @@
     datetime(3)      datetime(p)                                 the same moment; so timestamps, and times with p digits
     null             anything                                    NULL
 
-Rule 1. A value is what its JSON text means in a column of the defined type: it is written as told and read as defined.
-Rule 2. A date or time whose kind was told is a moment already, and stays it, in whatever unit it came.
+Rule 1. A value is what its JSON text means in a column of the defined type: it is written with the record's
+        type and read with the declared one.
+Rule 2. A date or time that the record declares is a moment already, and stays it, in whatever unit it came.
 """
 
 from __future__ import annotations
@@ -28,29 +29,29 @@ from changefeed.wire import strict_json
 _BIGINT, _TINYINT = ColumnType("bigint"), ColumnType("tinyint")
 
 
-def redefine(told: ColumnType, defined: ColumnType) -> Callable[[Any], Any]:
-    """The function that takes ready values of the type told to ready values of the type defined; not for NULL.
+def redefine(inferred: ColumnType, defined: ColumnType) -> Callable[[Any], Any]:
+    """The function that takes ready values of the type in the record to ready values of the declared type; not for NULL.
 
     It raises:
         SchemaError: the value means nothing in the defined type.
         IrregularError: it does, but the type cannot hold it.
     """
-    if told == defined:
+    if inferred == defined:
         return lambda value: value
-    if told.name == defined.name == "time":
+    if inferred.name == defined.name == "time":
         return lambda value: _digits(value, defined.length or 0)
-    if told.name == defined.name in ("date", "datetime", "timestamp"):
+    if inferred.name == defined.name in ("date", "datetime", "timestamp"):
         return lambda value: value
-    write, read = writer(told), _reader(defined)
-    column = _column(told, defined)
+    write, read = writer(inferred), _reader(defined)
+    column = _column(inferred, defined)
     return ByColumn(lambda value: _reread(write(value), read), column) if column else lambda v: _reread(write(v), read)
 
 
-def _column(told: ColumnType, defined: ColumnType) -> Column | None:
-    """What does the same for whole columns, where something does."""
-    if told.name in TEXTS and defined.name == "timestamp":
+def _column(inferred: ColumnType, defined: ColumnType) -> Column | None:
+    """The same conversion for whole columns, where there is one."""
+    if inferred.name in TEXTS and defined.name == "timestamp":
         return instants()
-    if told != _BIGINT:
+    if inferred != _BIGINT:
         return None
     match defined.name:
         case "bigint" if defined.unsigned:
@@ -87,7 +88,7 @@ def _fixed(digits: Any, defined: ColumnType) -> Any:
     """The decimal of these digits, with as many behind the point as the type has.
 
     They are the shortest that tell the double apart which the producer has made. Up to 15 digits no other decimal became
-    this double. Beyond, several may have, and nobody knows which.
+    this double. Above that, several may have it, and which one is unknown.
     """
     if type(digits) is Irregular:
         return digits

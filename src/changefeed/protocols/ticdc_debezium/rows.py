@@ -6,9 +6,9 @@
 
 Rule 1. A shape that was read from this protocol is written with the schema blocks it came with, its key as it came, and NULL
         as null: a default that stands for NULL stands there already.
-Rule 2. Others get their blocks from their columns, and a NULL in a column with a default is written as `null-with-default` says.
+Rule 2. Others get their blocks from their columns, and a NULL in a column with a default is written by `null-with-default`.
 Rule 3. The key is `{}` for a table without one, and for a row that lacks columns of it.
-Rule 4. `ts_ms`, the producer's clock, is the origin's; a row from elsewhere takes its commit time.
+Rule 4. `ts_ms`, the producer's clock, is the origin's; a foreign row takes its commit time.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ColumnWriter:
 
 @dataclass(frozen=True, slots=True)
 class ShapeWriter:
-    """How a shape is written.
+    """The writers of columns and key, and the schema blocks.
 
     Attributes:
         keys: the handle key's columns in the key's order; None writes no Kafka key.

@@ -1,4 +1,4 @@
-"""What a schema block says of the columns: computed once for each text, apart from any payload.
+"""The columns in a schema block: computed once for each text, apart from any payload.
 
     {"type":"struct","optional":false,"name":"default.shop.t.Envelope","version":1,"fields":[
       {"type":"struct","optional":true,"name":"default.shop.t.Value","field":"before","fields":[F,…]},
@@ -52,7 +52,7 @@ class RowSchema:
 
 @by_text
 def row_schema(text: str) -> RowSchema:
-    """What the schema of a row's value says.
+    """Compiles the schema of a row's value.
 
     Raises:
         ProtocolError: it describes no row, or a column of an unknown type.
@@ -70,7 +70,7 @@ def row_schema(text: str) -> RowSchema:
 
 @by_text
 def key_schema(text: str) -> Fields:
-    """What the schema of a row's key says: the columns of the handle key.
+    """Compiles the schema of a row's key: the columns of the handle key.
 
     Raises:
         ProtocolError: as `row_schema`.

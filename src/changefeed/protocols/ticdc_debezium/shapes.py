@@ -1,11 +1,11 @@
-"""From schema blocks and images to table shapes: compiled once, then looked up.
+"""Schema blocks and images to table shapes: compiled once, then looked up.
 
 Rule 1. Rows with the same schema blocks, the same key columns and the same columns in their images are one family. A family
         has a shape for each set of types that its values alone show: digits of timestamps, and without a schema all.
 Rule 2. A NULL shows nothing: a row joins the first shape of its family that agrees where it does show something. A column
         of NULLs alone is `timestamp`, or `null` without a schema.
 Rule 3. The table of shapes is bounded; see `columnar.families`.
-Rule 4. `key` is known from the key's payload; without a Kafka key, or when it has columns that the row has not, nobody said.
+Rule 4. `key` is known from the key's payload; without a Kafka key, or when it has columns that the row has not, it is unknown.
 
 The wire text of a shape is `{"connector":"TiCDC","key":…,"value":…}`: the texts of the two schema blocks, null for a document
 without one; no `key` where the Kafka key was null. `keys` has the key's order where it is not the table's.
@@ -32,7 +32,7 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What a family of rows has in common.
+    """The properties that the rows of a family have in common.
 
     Attributes:
         value_schema, key_schema: texts of the schema blocks, None without one.

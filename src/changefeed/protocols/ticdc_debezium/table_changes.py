@@ -7,7 +7,7 @@ r"""`tableChanges` of a schema change: the table after it, as Debezium's connect
 
 `length` is left out where it is the type's default (bit 1, char 1, varchar 5), and means fraction digits for temporal types and
 the display width for integers. Defaults are not read: CURRENT_TIMESTAMP is written as 1970-01-01, a text like an expression.
-A message made for a statement from elsewhere describes the columns that the event or its CREATE TABLE tells, without charsets.
+A message made for a foreign statement describes the columns of the event or its CREATE TABLE, without charsets.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _unquoted(text: str) -> str:
 
 
 def made(event: SchemaChange) -> list[dict[str, Any]]:
-    """The member for a schema change from elsewhere."""
+    """The member for a foreign schema change."""
     if not event.table or event.type == "truncate_table":
         return []
     statement = _statement(event)
@@ -123,7 +123,7 @@ def made(event: SchemaChange) -> list[dict[str, Any]]:
 
 
 def _statement(event: SchemaChange) -> Statement | None:
-    """What the statement does, if it is one thing that we can read."""
+    """The statement, if it is a single one that can be read."""
     if event.type not in ("create_table", "rename_table"):
         return None
     try:

@@ -1,11 +1,11 @@
-r"""What the kernel is told of a shape's rows, drawn from the writers that `rows` has for them.
+r"""Templates by which the kernel writes a shape's rows, made from the writers in `rows`.
 
     {"payload":{"source":{…,"ts_ms": ┬ ms ┬ ,…,"commit_ts": ┬ ts ┬ ,"cluster_id":"default"},"ts_ms": ┬ clock ┬ ,
      "transaction":null,"op":"u","before":{"id": ┬ id ┬ ,…},"after":{…}},"schema":{…}}
 
 Rule 1. Of this protocol's own rows those have a template whose origin has the producer's clock and its cluster, and no more.
         Nothing of the origin of others is written.
-Rule 2. What a producer says of values it has no words for (years of two digits, times before 1970) is left to `values`.
+Rule 2. Values that the producer cannot represent (years of two digits, times before 1970) are left to `values`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Templates:
         writers, ours = self._rows.shape(shape, self._options.cluster_id), is_ours(shape)
         if self._options.large_message_handle_compression != "none" or len(shape.by_name) < len(shape.columns):
             return None
-        if ours and writers.made:  # of the cluster, which each row tells by itself
+        if ours and writers.made:  # of the cluster, which each row has by itself
             return None
         before, after = (_written(columns) for columns in (writers.before, writers.after))
         if before is None or after is None:
@@ -73,7 +73,7 @@ class Templates:
                 yield Case("before" in sides, "after" in sides, key, value, ops)
 
     def _envelope(self, shape: TableShape, ours: bool) -> Iterator[Part]:
-        """What stands in front of `op`."""
+        """The members before `op`."""
         start = 0 if self._options.debezium_include_start_ts else None
         found = envelope.of({}, shape.database, shape.table, 0, self._options.cluster_id, start)
         own = {"ts_ms": Head("ms"), "commit_ts": Head("ts")}
@@ -95,8 +95,8 @@ class Templates:
         ms = pc.shift_right(ts, pa.scalar(tso.LOGICAL_BITS, pa.uint64()))
         found = {"ts": ts, "ms": ms}
         if is_ours(table.shape):
-            told = pc.extract_regex(table.rows.column("origin"), _ORIGIN)
-            found |= {name: pc.struct_field(told, name) for name in ("clock", "cluster")}
+            parts = pc.extract_regex(table.rows.column("origin"), _ORIGIN)
+            found |= {name: pc.struct_field(parts, name) for name in ("clock", "cluster")}
         if self._options.debezium_include_start_ts:
             found["start"] = _start(table.rows.column("transaction"))
         return found
@@ -132,7 +132,7 @@ def _image(columns: Sequence[ColumnWriter], side: str, places: dict[str, int]) -
 
 
 def _form(t: ColumnType) -> Form | None:
-    """What values of a type are written as, as `values.writer` writes them; None for one without a form."""
+    """The form of a type's values, as `values.writer` writes them; None for one without a form."""
     name = t.name
     if name == "bigint" and t.unsigned:
         return "wrapped"

@@ -64,7 +64,7 @@ def read_instant(text: str) -> int:
 
 
 def digits_of(text: str) -> int | None:
-    """How many fraction digits the text of a TIMESTAMP has; None for the one that stands for many."""
+    """The number of fraction digits in the text of a TIMESTAMP; None for the text that stands for many."""
     return None if text == EPOCH_TEXT else max(0, len(text) - 21)
 
 
@@ -84,9 +84,9 @@ def instant(us: int, digits: int) -> str:
 
 def write_time(text: str) -> str:
     """The number of a TIME."""
-    found = _TIME_TEXT.fullmatch(text)
-    if found is None:
+    match = _TIME_TEXT.fullmatch(text)
+    if match is None:
         raise UnsupportedError(f"ticdc-debezium cannot carry {text!r:.60} as a time")
-    sign, hour, minute, second, fraction = found.groups()
+    sign, hour, minute, second, fraction = match.groups()
     us = (int(hour) * 3600 + int(minute) * 60 + int(second)) * 1_000_000 + int((fraction or "").ljust(6, "0")[:6])
     return str(-us if sign else us)

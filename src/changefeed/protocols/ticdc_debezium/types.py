@@ -1,4 +1,4 @@
-"""The type of a field: what the schema block says of a column, as far as it says it, and back.
+"""The type of a field: from the schema block, as far as that declares it, and back.
 
     type, name io.debezium.…        without tidb_type        tidb_type refines it to
     int16                           smallint                 tinyint, tinyint unsigned
@@ -19,7 +19,7 @@
     int64    time.MicroTimestamp    datetime(6): µs          –
     int64    time.MicroTime         time(6): µs              –
 
-Rule 1. A type says what the value's form is: datetime(3) is sent in milliseconds, though the column may be a DATETIME.
+Rule 1. A type is the form of the value: datetime(3) is sent in milliseconds, though the column may be a DATETIME.
 Rule 2. `text` may be the base64 of a binary column, `bigint` a bigint unsigned that wrapped, `double` a decimal: only a
         tidb_type or the table's DDL can tell, and from the type here and the one there the value follows.
 """
@@ -111,18 +111,18 @@ def _members(base: str, allowed: str) -> tuple[str, ...]:
     return tuple(member.replace("\\,", ",") for member in re.split(r"(?<!\\),", allowed))
 
 
-def _refined(told: ColumnType, sent: Any) -> ColumnType:
+def _refined(declared: ColumnType, sent: Any) -> ColumnType:
     if type(sent) is not str:
         raise SchemaError(f"{show(sent)} is not a tidb_type")
     name, _, attribute = sent.partition(" ")
     if attribute not in ("", "unsigned"):
         raise SchemaError(f"{show(sent)} is not a tidb_type")
-    if name == told.name and name in _REFINES | {"double": ()}:
+    if name == declared.name and name in _REFINES | {"double": ()}:
         return ColumnType(name, bool(attribute))
-    if name == told.name and not attribute:
-        return told
-    if str(told) not in _REFINES.get(name, ()):
-        raise SchemaError(f"tidb_type {show(sent)} contradicts the type {told}")
+    if name == declared.name and not attribute:
+        return declared
+    if str(declared) not in _REFINES.get(name, ()):
+        raise SchemaError(f"tidb_type {show(sent)} contradicts the type {declared}")
     return ColumnType(name, bool(attribute))
 
 
@@ -188,5 +188,5 @@ def tidb_type(t: ColumnType) -> str:
 
 
 def optional(column: Column) -> bool:
-    """Whether the column takes NULL; where nobody said, all but the key do."""
+    """Whether the column takes NULL; if unknown, all but the key do."""
     return not column.key if column.nullable is None else column.nullable

@@ -15,7 +15,7 @@ r"""Column values: JSON of a payload ⇄ ready values (see `model.values`), one 
 
 Rule 1. A value of another form than its type's is an error, never converted.
 Rule 2. Text that is not UTF-8 is `Irregular`: NULL in the column, its bytes beside it.
-Rule 3. A zero date goes out as null where that is allowed and as 0 elsewhere. See `times` for other values that cannot be said.
+Rule 3. A zero date goes out as null where that is allowed and else as 0. See `times` for other values that cannot be written.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _LONGEST_NUMBER = 400
 
 @dataclass(frozen=True, slots=True)
 class Irregular:
-    """What the column's type cannot hold, word for word."""
+    """A value that the column's type cannot hold, verbatim."""
 
     data: bytes
 

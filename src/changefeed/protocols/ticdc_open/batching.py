@@ -35,7 +35,7 @@ def alone(key: bytes, value: bytes) -> int:
 
 @dataclass(slots=True)
 class Open:
-    """A record that is still being filled. `source` is the record its rows came in, None for rows from elsewhere."""
+    """A record that is still being filled. `source` is the record its rows came in, None for foreign rows."""
 
     place: Place
     source: int | None
@@ -113,7 +113,7 @@ _SHARED = ("topic", "partition", "source")
 
 
 def _stretches(lines: pa.RecordBatch) -> Iterator[tuple[int, int]]:
-    """From where to where rows share a place and a source."""
+    """Ranges of consecutive rows with the same position and source."""
     changes = pa.repeat(pa.scalar(False), len(lines) - 1)
     for name in _SHARED:
         column = lines.column(name)

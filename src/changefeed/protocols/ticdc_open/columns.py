@@ -1,4 +1,4 @@
-"""How a shape's columns are written: compiled once for each shape.
+"""Writers of a shape's columns: compiled once for each shape.
 
 Shapes that were read from the Open Protocol say t, h and f themselves (`shape.wire`). Others get them from their types:
 
@@ -25,7 +25,7 @@ from changefeed.wire.go_json import Writer
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What decides the text besides the shape."""
+    """The options that decide the text besides the shape."""
 
     json: Writer
     by_name: bool  # classic: columns in ascending order of their names
@@ -87,7 +87,7 @@ def shape_writer(shape: TableShape, style: Style) -> ShapeWriter:
 
 
 def wire_columns(shape: TableShape) -> list[dict[str, Any]] | None:
-    """How the Open Protocol described the columns; None when the shape is from elsewhere."""
+    """The columns as the Open Protocol described them; None for a foreign shape."""
     if not shape.wire:
         return None
     wire = json.loads(shape.wire)

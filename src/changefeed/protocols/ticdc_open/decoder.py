@@ -60,7 +60,7 @@ class Decoder:
         self._families: Families[Family] = Families()
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
-        """What the records mean; see `protocols.base.Decoder`."""
+        """Decodes the records; see `protocols.base.Decoder`."""
         rows = BatchBuilder()
         control: list[Control] = []
         dead: list[DeadLetter] = []
@@ -86,7 +86,7 @@ class Decoder:
         return Decoded(rows.build(), control, dead)
 
     def forget(self) -> None:
-        """Lets go of the shapes; see `protocols.base.Decoder`."""
+        """Forgets the shapes; see `protocols.base.Decoder`."""
         self._families.forget()
 
     def _check_readable(self, messages: list[framing.Message]) -> None:
@@ -127,7 +127,7 @@ class Decoder:
         return compression.inflate(value, options.large_message_handle_compression, options.max_inflated_bytes)
 
     def _stored_row(self, key: EventKey, place: Place, rows: BatchBuilder, keep: bool) -> None:
-        """The row in full, from the claim-check store; what the message itself says of it is not used."""
+        """The row in full, from the claim-check store; the members of the message itself are not used."""
         message = claim_check.read(key, self._stores.get_body, self._options.claim_check_max_bytes)
         stored = envelope.read_key(message.key)
         claim_check.check_same(key, stored)
@@ -177,7 +177,7 @@ class Decoder:
         if old.described == new.described:
             images.before = images.read(self._compile(old.described), old.values, "p", "before.")
             return self._family(key.schema, key.table, new.described)
-        for _, value in nameless:  # whoever it belongs to, it is a value of its type
+        for _, value in nameless:  # whichever column it belongs to, it is a value of its type
             Images().read(self._compile((("nameless", value.t, value.h, value.f),)), [value.value], "p")
         found = partial.complete(new, old, nameless)
         if found.sent is not None:

@@ -45,7 +45,7 @@ class Encoder:
         self._offsets = Offsets() if options.partition_num is not None else None
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
-        """The records that say `changes`; see `protocols.base.Encoder`."""
+        """The records for `changes`; see `protocols.base.Encoder`."""
         return self.encode_events(in_order(changes))
 
     def encode_events(self, events: Iterable[Row | Control | Lines]) -> pa.RecordBatch:
@@ -75,7 +75,7 @@ class Encoder:
         )
 
     def template(self, shape: TableShape) -> str | None:
-        """What the kernel needs to write rows of a shape."""
+        """The template by which the kernel writes rows of a shape."""
         self._router.check(shape)
         return self._templates.text(shape)
 

@@ -1,4 +1,4 @@
-r"""What a message says around the columns.
+r"""The message envelope: event key and value, without the columns.
 
     event key    {"ts":…,"scm":"shop","tbl":"items","rid":…,"ptn":…,"t":1,"ohk":true,"ccl":"…"}      classic
                  {"ts":…,"scm":"shop","tbl":"items","t":1,"ohk":true,"ccl":"…","ptn":…}              newarch
@@ -7,7 +7,7 @@ r"""What a message says around the columns.
     resolved     no value
     column       {"t":8,"h":true,"f":11,"v":137}                    type, handle key, flags, value
 
-Rule 1. A member that nobody knows is refused: an `ohk` or `ccl` of the future passed over would be a row misread.
+Rule 1. An unknown member is refused: an `ohk` or `ccl` of the future passed over would be a row misread.
 Rule 2. A member that stands twice is a contradiction, and refused. Producers write `ohk` twice, and members of Rule 3.
 Rule 3. newarch with only-output-updated-columns writes an old value whose column is now NULL without the column's name,
         straight into `p`: `"p":{"t":3,"f":65,"v":-5}`. Such members are never columns: see `Nameless`.

@@ -4,7 +4,7 @@
     value  └─────────────┴ length ┴ JSON ┴ length ┴ JSON ┴ …      all lengths and the version: int64, big-endian
 
 Rule 1. The i-th key belongs to the i-th value; key and value end together, or the record is nothing.
-Rule 2. No messages at all (a key of 8 bytes, no value) is a record that says nothing.
+Rule 2. No messages at all (a key of 8 bytes, no value) is a record without events.
 Rule 3. A resolved message has a value of length 0. The published page shows a record without any value for it: a value
         of 0 bytes stands for one empty value.
 """

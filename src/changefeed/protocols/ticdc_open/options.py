@@ -13,7 +13,7 @@ from changefeed.ticdc.zone import zone
 
 
 class Options(Dispatching, base.Options, frozen=True):
-    """What both directions need to know of the producer."""
+    """Properties of the producer, for both directions."""
 
     profile: Annotated[
         Literal["classic", "newarch"], Meta(description="which producer's bytes to write; both are read")
@@ -29,7 +29,7 @@ class Options(Dispatching, base.Options, frozen=True):
     max_message_bytes: Annotated[int, Meta(description="limit of one Kafka message")] = 10_485_760
     max_batch_size: Annotated[int, Meta(description="rows in one Kafka message at most")] = 16
     large_message_handle_option: Annotated[
-        str, Meta(description="rows beyond the limit: none (an error), handle-key-only, claim-check")
+        str, Meta(description="rows above the limit: none (an error), handle-key-only, claim-check")
     ] = "none"
     large_message_handle_compression: Annotated[
         str, Meta(description="of each row and DDL value: none, snappy, lz4")

@@ -1,4 +1,4 @@
-"""Old rows that leave columns out: what `p` says, completed by `u`.
+"""Old rows that leave columns out: the columns of `p`, completed by `u`.
 
     u  a=1 b=9 c=null d=null      p  b=2, and nameless t=3 f=65 v=-5      c has t=3 f=65, d has t=15 f=64
     before  a=1 b=2 c=-5 d=null   sent  ["b", "c"]
@@ -40,7 +40,7 @@ class Completed:
 
 
 def complete(new: Image, old: Image, nameless: tuple[tuple[int, Nameless], ...]) -> Completed:
-    """The old row of which `p` told `old` and `nameless`."""
+    """The old row of which `p` has `old` and `nameless`."""
     described, values = list(old.described), list(old.values)
     sent: list[Any] = [d[0] for d in described]
     unknown: set[str] = set()

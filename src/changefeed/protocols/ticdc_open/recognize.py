@@ -1,4 +1,4 @@
-"""How a record of this protocol looks: a version and a length in front of `{"ts":`."""
+"""Recognises records of this protocol: a version and a length in front of `{"ts":`."""
 
 from __future__ import annotations
 

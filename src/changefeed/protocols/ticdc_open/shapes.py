@@ -1,4 +1,4 @@
-"""From described columns to table shapes: compiled once, then looked up.
+"""Described columns to table shapes: compiled once, then looked up.
 
 Rows that describe the same columns in the same way are one family; its shapes differ by fraction digits: `ticdc.digits`.
 
@@ -37,7 +37,7 @@ class Compiled:
 
 
 def compile_column(described: Described, zone: tzinfo, legacy: bool) -> Compiled:
-    """What a description means.
+    """Compiles a description.
 
     Raises:
         ProtocolError: the type is unknown, or `t` or `f` is not an integer.

@@ -1,10 +1,10 @@
-r"""What the kernel is told of a shape's rows, drawn from the writers that `rows` has for them.
+r"""Templates by which the kernel writes a shape's rows, made from the writers in `rows`.
 
     {"u":{"id":{"t":8,"h":true,"f":11,"v": ┬ id ┬ },"qty":{"t":3,"f":65,"v": ┬ qty ┬ }},"p":{…}}
     └ opening and members ────────────────┘      └ closing, opening, members ──┘
 
 Rule 1. Only whole images: what `p` with the changed columns alone has depends on the row.
-Rule 2. Of an origin the kernel hears `rid` and `ptn`, as the text that stands in the event key. One that says more of
+Rule 2. From the origin, the kernel receives only `rid` and `ptn`, verbatim as in the event key. One that has more of
         what a message has is left to the encoder.
 """
 
@@ -106,14 +106,14 @@ class Templates:
         return {"ts": commit_ts.column(table.rows), "members": self._members(table.rows.column("origin"))}
 
     def _members(self, origin: pa.Array) -> pa.Array:
-        """`,"rid":7,"ptn":0`, or nothing; NULL where an origin says more of a message."""
+        """`,"rid":7,"ptn":0`, or nothing; NULL where an origin has more of a message."""
         if origin.null_count == len(origin):
             return pa.repeat("", len(origin))
         pattern = r"^\{(.*)\}$" if self._rows.classic else r'^\{(?:"rid":-?\d+,?)?(.*)\}$'
-        said = pc.replace_substring_regex(origin, pattern, r",\1")
-        said = pc.if_else(pc.equal(said, ","), "", said)
+        members = pc.replace_substring_regex(origin, pattern, r",\1")
+        members = pc.if_else(pc.equal(members, ","), "", members)
         silent = pc.if_else(templates.silent(origin, _NAMES), "", pa.scalar(None, pa.string()))
-        return pc.if_else(pc.coalesce(pc.match_substring_regex(origin, _ORIGIN), False), said, silent)
+        return pc.if_else(pc.coalesce(pc.match_substring_regex(origin, _ORIGIN), False), members, silent)
 
 
 def _image(columns: Sequence[ColumnWriter], side: str, places: dict[str, dict[str, int]]) -> Iterator[Part]:
@@ -124,7 +124,7 @@ def _image(columns: Sequence[ColumnWriter], side: str, places: dict[str, dict[st
 
 
 def _form(t: ColumnType, code: int, json: str, ahead: int | None) -> Form | None:
-    """What values of a type are written as, as `values.writer` writes them; None for one without a form."""
+    """The form of a type's values, as `values.writer` writes them; None for one without a form."""
     name = t.name
     if name in INTEGERS or name in ("year", "bit"):
         return INTEGER

@@ -77,8 +77,8 @@ def read_number(text: Number) -> Decimal:
     Raises:
         SchemaError: it has more digits than any decimal of MySQL.
     """
-    found = _NUMBER.fullmatch(text)
-    if found is None or abs(int(found[1] or 0)) > _FARTHEST:
+    match = _NUMBER.fullmatch(text)
+    if match is None or abs(int(match[1] or 0)) > _FARTHEST:
         raise SchemaError(f"{text[:40]} is not a decimal")
     return Decimal(text)
 

@@ -1,4 +1,4 @@
-"""From a field's schema to its column type, and from JSON values to ready values.
+"""A field's schema to its column type, and JSON values to ready values.
 
     schema                                column type        value
     int8 int16 int32 int64                tinyint … bigint   as sent: a wrapped bigint unsigned is negative
@@ -14,7 +14,7 @@
     array of float                        vector
     any other struct, array or map        json               the text as sent
 
-Rule 1. The type says what the schema says and no more; the schema-change topic knows the rest.
+Rule 1. The type has what the schema has and no more; the rest is in the schema-change topic.
 Rule 2. A value of another form than its schema's is an error; one that the column type cannot hold is `Irregular`.
 """
 

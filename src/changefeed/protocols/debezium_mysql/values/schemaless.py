@@ -1,4 +1,4 @@
-"""Payloads without schema: what a JSON value alone says of its column.
+"""Payloads without schema: the column types that a JSON value alone allows.
 
     value                             type               why not more
     "…"                               varchar            may be text, base64, an enum's label, a date

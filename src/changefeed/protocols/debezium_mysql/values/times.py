@@ -7,9 +7,9 @@
     DATETIME(4–6)     µs                           ms        µs               ns               2018-06-20T01:02:03.9Z
     TIMESTAMP         2018-06-20T01:02:03.123456Z, in every mode
 
-Rule 1. A number tells no fraction digits: ms is datetime(3) and time(3), µs and ns are datetime(6) and time(6). A
-        definition that says fewer takes nothing away but zeros.
-Rule 2. Text tells its digits: a streamed TIMESTAMP has those of its column, a snapshot leaves zeros at the end out.
+Rule 1. A number has no fraction digits: ms is datetime(3) and time(3), µs and ns are datetime(6) and time(6). A
+        definition with fewer digits removes only zeros.
+Rule 2. Text has its digits: a streamed TIMESTAMP has those of its column, a snapshot leaves zeros at the end out.
 Rule 3. What the calendar or the type does not have is `Irregular`, in the words it was sent in.
 """
 
@@ -42,14 +42,14 @@ _ISO_DATE = re.compile(r"[+-]?\d{4,9}-\d\d-\d\d(?:Z|[+-]\d\d:\d\d)?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Irregular:
-    """What the column's type cannot hold, in the words it was sent in."""
+    """A value that the column's type cannot hold, verbatim as it was sent."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A date and time that tells its fraction digits: together they are `timestamp(6)`."""
+    """A date and time with its number of fraction digits: together they are `timestamp(6)`."""
 
     us: int
     digits: int

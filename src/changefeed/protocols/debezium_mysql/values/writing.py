@@ -1,4 +1,4 @@
-"""From ready values to the JSON that a field's schema asks for: the inverse of `reading`, for columns of any type.
+"""Ready values to the JSON of a field's schema: the inverse of `reading`, for columns of any type.
 
 Rule 1. What a schema has no form for is `UnsupportedError`; nothing is rounded, but for digits of a time or a date and
         time that the mode does not have (ms in `connect`), and for a bigint unsigned that wraps in mode `long`, as the
