@@ -194,14 +194,15 @@ class NativeWrites:
             Item(target, _Typed([]), files.filter(pc.is_in(files.column("path"), pa.array(group))), "compact")
             for group in groups(opened.state.files, rules)
         ]
+        if not items:
+            return
         if sum(pc.sum(item.files.column("size")).as_py() for item in items) <= _HERE_BYTES:
             done = [write_item(item, ()) for item in items]
         else:
             done = compact_all(spark, items, spark.sparkContext.defaultParallelism)
-        if done:
-            compact(opened, done)
-            opened.table.update_incremental()
-            _checkpoint(opened)
+        compact(opened, done)
+        opened.table.update_incremental()
+        _checkpoint(opened)
 
     def _is_to_be_made(self, owner: str, job: Job) -> bool:
         """Whether the table's last write is known, and comes before this one."""
