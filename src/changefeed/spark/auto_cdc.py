@@ -1,4 +1,4 @@
-"""What Spark's `create_auto_cdc_flow` must be told of a table's changes.
+"""A table's changes, and the arguments, for Spark's `create_auto_cdc_flow`.
 
 Declarative pipelines keep a table equal to its upstream from a stream of changes by `create_auto_cdc_flow` of
 `pyspark.pipelines`: on Databricks, and in open-source Spark from 4.2 on; Spark 4.1 has pipelines, but not this function. Its

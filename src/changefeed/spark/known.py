@@ -1,4 +1,4 @@
-"""What is known of a table before its rows are read: its schema changes, and the columns that its rows have.
+"""The schema changes and the columns of a table, known before its rows are read.
 
 A DataFrame has one schema, and a table's changes in the course of a log. So the log is looked through once, when the DataFrame
 is made:
@@ -37,7 +37,7 @@ _Identity = tuple[int | None, str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a look through records has found.
+    """The result of a look through records.
 
     Attributes:
         changes: the schema changes of all tables, in their order: a table may be renamed.
@@ -105,7 +105,7 @@ class Look:
         return self
 
     def add(self, decoded: Decoded) -> None:
-        """Takes in what some records mean."""
+        """Takes in decoded records."""
         for event in decoded.control:
             if isinstance(event, SchemaChange):
                 self.changes.setdefault(identity(event), event)
@@ -119,14 +119,14 @@ class Look:
                     _meet(self.columns, column)
 
     def join(self, other: Look) -> None:
-        """Takes in what another look has seen."""
+        """Takes in another look."""
         self.changes = other.changes | self.changes
         self.tables |= other.tables
         for column in other.columns.values():
             _meet(self.columns, column)
 
     def known(self, language: Language) -> Known:
-        """What has been found."""
+        """The result."""
         database, name = split_name(self.name)
         changes = tuple(in_order(self.changes.values()))
         defined, last = dict[str, Column](), None
@@ -143,7 +143,7 @@ class Look:
 
 
 def identity(event: SchemaChange) -> _Identity:
-    """What tells one schema change from another: every partition may show it."""
+    """The identity of a schema change, which every partition may show."""
     return event.commit_ts, event.database, event.ddl
 
 

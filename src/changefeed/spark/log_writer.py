@@ -63,7 +63,7 @@ class LogWriter(DataSourceArrowWriter):
         self._remove()
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Removes what has been written."""
+        """Removes the files."""
         self._remove()
 
     @property

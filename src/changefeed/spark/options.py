@@ -17,7 +17,7 @@ from changefeed.stages.transcode import Language
 
 
 class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
-    """What is read of a log, and how it is shown."""
+    """Options of a read."""
 
     path: Annotated[str | None, Meta(description="a log, or a pattern such as `history/*.jsonl.gz`")] = None
     protocol: Annotated[str | None, Meta(description="name of the protocol; without it, the records as they are")] = (
@@ -49,7 +49,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", for
 
 
 class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
-    """What is written to a log."""
+    """Options of a write."""
 
     path: Annotated[str, Meta(description="the folder of the log")]
     protocol: Annotated[str, Meta(description="name of the protocol to write")]

@@ -1,6 +1,10 @@
-"""From records to rows of either shape: what runs in the tasks, for the data source and for `decode` alike.
+"""Reads records into rows of either shape: the work of a task, for the data source and for `decode` alike.
 
-records ─▶ Reader ─▶ definitions of the log's DDL ─▶ AllTables │ OneTable ─▶ Arrow batches
+records ─▶ Reader ─▶ AllTables                                ─▶ Arrow batches
+              └────▶ definitions of the log's DDL ─▶ OneTable ─┘
+
+All tables are shown with the values that their records carry, so their rows do not depend on where a task begins. Rows of one
+table are read under the definition that was in force.
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How records become rows. It is shipped to the tasks.
+    """A plan to read records into rows. It is shipped to the tasks.
 
     Attributes:
         language: the protocol and its options.
@@ -113,7 +117,7 @@ class Rows:
             self._shape = replace(self._shape, redefine=Redefinition(language.name, language.options).redefine())
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
-        """What the records mean; the rows of one table under its definitions."""
+        """The changes that records hold; the rows of one table under its definitions."""
         decoded = self._read(records)
         if not isinstance(self._shape, OneTable):
             return decoded
@@ -124,7 +128,9 @@ class Rows:
             self._definitions.put(Decoded(control=[event]))
             self._seen.add(identity(event))
             _check_types(table, before, self._definitions.newest(table.database, table.name), event)
-        return self._definitions.put(decoded)
+        here = (table.database, table.name)
+        tables = [batch for batch in decoded.tables if (batch.shape.database, batch.shape.table) == here]
+        return self._definitions.put(replace(decoded, tables=tables))
 
     def rows(self, decoded: Decoded) -> Iterator[pa.RecordBatch]:
         """The rows of the result."""

@@ -249,7 +249,7 @@ _Part = tuple[pa.Array, pa.RecordBatch]
 
 
 def _order(rows: pa.RecordBatch) -> pa.Array:
-    """What sorts events of one batch of records."""
+    """The sort key of events of one batch of records."""
     high = pc.shift_left(rows.column("record").cast(pa.int64()), pa.scalar(32, pa.int64()))
     return pc.add(high, pc.coalesce(rows.column("index"), pa.scalar(0, pa.int32())).cast(pa.int64()))
 

@@ -102,7 +102,7 @@ class DataSource(datasource.DataSource):
         return _local(path)
 
     def _reading(self, schema: StructType | None) -> Reading | None:
-        """How the records are read; None for the records themselves.
+        """The plan of the read; None for the records as they are.
 
         Args:
             schema: that the user gave; None for what the log tells.
@@ -165,7 +165,7 @@ class Logs:
 
 @dataclass
 class Piece(InputPartition):
-    """What one task reads.
+    """The slices that one task reads.
 
     Attributes:
         slices: whose records are shown.
@@ -186,7 +186,7 @@ class Piece(InputPartition):
 
 
 def pieces(start: Cursors, end: Cursors, *, whole: bool) -> list[InputPartition]:
-    """What lies between two offsets, for the tasks.
+    """The work between two offsets, for the tasks.
 
     Args:
         start: path -> where the log has been read to.
@@ -225,13 +225,13 @@ def read_piece(piece: Piece, reading: Reading | None, *, ends: bool) -> Iterator
 
 
 class Reader(DataSourceReader):
-    """Reads what is there when it is planned."""
+    """Reads the records that are there when it is planned."""
 
     def __init__(self, found: Logs, reading: Reading | None) -> None:
         self._logs, self._reading = found, reading
 
     def partitions(self) -> list[InputPartition]:
-        """What each task reads."""
+        """The work of each task."""
         ends = self._logs.ends()
         if not ends and not logs(self._logs.pattern):
             raise SourceError(f"changefeed: no record log matches {self._logs.pattern}")
@@ -260,7 +260,7 @@ class StreamReader(DataSourceStreamReader):
         return _offset(self._progress.everything())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """What the tasks of one batch read.
+        """The work of the tasks of one batch.
 
         Raises:
             SourceError: a log has become shorter.

@@ -1,4 +1,4 @@
-"""From rows of either shape to changes, and these to records: what `encode` and the writer of record logs share.
+"""Turns rows of either shape into changes, and these into records, for `encode` and for the writer of record logs.
 
 Rule 1. A row's position says to which topic, partition and offset its record goes; without one, that is the topic that was
         named, partition 0, and the row's number. Rows of one partition are written in their order by an encoder of its own.
@@ -42,7 +42,7 @@ Keys = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How rows become records. It is shipped to the tasks.
+    """A plan to turn rows into records. It is shipped to the tasks.
 
     Attributes:
         language: the protocol and its options.
@@ -111,7 +111,7 @@ class Writing:
 
 
 def writing(language: Language, table: str | None, schema: StructType, topic: str, keys: Keys) -> Writing:
-    """How rows with these columns become records.
+    """The plan for rows with these columns.
 
     Raises:
         ConfigError: the columns are of neither shape, or an option sends rows to other partitions.
