@@ -347,8 +347,7 @@ class TableSink(Protocol):
         ...
 
     def write_mode(self, path: str) -> str:
-        """The way in which changes by key are merged into the table at the path: `copy-on-write` or `merge-on-read`. Needs
-        no Spark.
+        """The way in which changes by key are merged into the table: `copy-on-write` or `merge-on-read`. Needs no Spark.
 
         A mode that the definition does not ask for has the reason in brackets. Empty for a sink with one way.
         """
