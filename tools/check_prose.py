@@ -24,9 +24,6 @@ GLOSSARY = Path("docs/glossary.md")
 UNCLEAN: dict[str, tuple[str, ...]] = {
     "text": (
         "ARCHITECTURE.md",
-        "CHANGELOG.md",
-        "CONTRIBUTING.md",
-        "SECURITY.md",
         "bench",
         "docs",
         "docs/decisions",
