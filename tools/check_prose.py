@@ -23,7 +23,6 @@ GLOSSARY = Path("docs/glossary.md")
 # Folders and files with findings, by kind of finding.
 UNCLEAN: dict[str, tuple[str, ...]] = {
     "text": (
-        "ARCHITECTURE.md",
         "bench",
         "docs",
         "docs/decisions",
