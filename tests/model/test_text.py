@@ -291,7 +291,7 @@ ERRORS: list[tuple[list[str], str]] = [
     ([_row("{}", ',"shape":"ab"')], "e:1: no line of kind \"shape\" before it describes 'ab' - at `$.shape`"),
     (
         [SHAPE_LINE, (ORDERS_ROW % "{}").replace('["id"]', '["note"]')],
-        "e:2: ['note'], but its shape says ['id'] - at `$.keys`",
+        "e:2: ['note'], but its shape has ['id'] - at `$.keys`",
     ),
     ([SHAPE_LINE, ORDERS_ROW % '{"ID":1}'], "e:2: its shape has no column 'ID'; it has id, note - at `$.after`"),
     (
@@ -327,12 +327,11 @@ ERRORS: list[tuple[list[str], str]] = [
     ),
     (
         [_row('{"a":null}')],
-        "e:1: column 'a' is NULL in every row: a shape line before the row says which type it is - at `$.after.a`",
+        "e:1: column 'a' is NULL in every row: a shape line before the row declares its type - at `$.after.a`",
     ),
     (
         [_row('{"a":1}'), _row('{"a":"x"}')],
-        "e:2: a varchar, but line 1 has a bigint there: a shape line before the row says which type it is"
-        " - at `$.after.a`",
+        "e:2: a varchar, but line 1 has a bigint there: a shape line before the row declares its type - at `$.after.a`",
     ),
     (
         [_row('{"a":{"x":1}}')],

@@ -3,7 +3,7 @@
 One chunk is one row of plain columns to plan by and a payload to apply:
 
     kind            payload
-    rows            Arrow IPC stream of those columns of one table batch that are applied, without what says nothing;
+    rows            Arrow IPC stream of those columns of one table batch that are applied, without columns that have no content;
                     its shape, topic and partition are in the schema's metadata
     schema          JSON, one schema change      ┐
     resolved        JSON, one mark               │ as `model.event` has them
@@ -55,7 +55,7 @@ CHUNKS = pa.schema(
 )
 # A row (id and order where it has a transaction), the end of a transaction (events, and where it lies: mark), or a schema
 # change (events 0, id where it is counted like a transaction). Of a snapshot, `snapshot` is the mark of its row or schema
-# change, and SIGNAL for the row by which Debezium is asked for one, or tells itself how far an incremental one is. `time`
+# change, and SIGNAL for the row that requests one from Debezium, or reports the progress of an incremental one. `time`
 # is a row's commit time in milliseconds: that of a schema change may be when the connector read it, another one each time.
 TRANSACTIONS = pa.schema(
     [
@@ -99,7 +99,7 @@ def pack(
         transactions: whether transactions tell how far all tables may move.
 
     Raises:
-        UnsupportedError: a commit_ts is beyond 2^63 - 1, which Spark's bigint cannot hold.
+        UnsupportedError: a commit_ts is above 2^63 - 1, which Spark's bigint cannot hold.
     """
     partitions = list(by_partition(records))
     chunks = [_read(*part) for part in (partitions if fresh is None else by_partition(fresh))]
@@ -124,9 +124,9 @@ def pack(
 def unpack(payload: bytes) -> TableBatch:
     """The table batch in the payload of a `rows` chunk; its rows have the columns that are applied."""
     with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
-        said, rows = reader.schema.metadata, reader.read_next_batch()
-    shape, count = read_shape(said[b"shape"].decode()), len(rows)
-    place = {"topic": said[b"topic"].decode(), "partition": pa.scalar(int(said[b"partition"]), pa.int32())}
+        metadata, rows = reader.schema.metadata, reader.read_next_batch()
+    shape, count = read_shape(metadata[b"shape"].decode()), len(rows)
+    place = {"topic": metadata[b"topic"].decode(), "partition": pa.scalar(int(metadata[b"partition"]), pa.int32())}
 
     def column(field: pa.Field) -> pa.Array:
         if field.name in place:
@@ -191,15 +191,15 @@ def _ascending(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def _transactions(decoded: Decoded) -> Iterator[dict[str, Any]]:
     parts = [_members(table) for table in decoded.tables]
     for event in decoded.control:
-        said: dict[str, Any] = {"topic": event.place.topic, "partition": event.place.partition}
+        document: dict[str, Any] = {"topic": event.place.topic, "partition": event.place.partition}
         if isinstance(event, TransactionMark) and event.status == "end":
-            said |= {"id": event.id, "events": event.event_count, "mark": event.place.offset}
+            document |= {"id": event.id, "events": event.event_count, "mark": event.place.offset}
         elif isinstance(event, SchemaChange):
-            said |= {"id": origin.gtid(event), "events": 0, "commit_ts": event.commit_ts}
-            said["snapshot"] = origin.snapshot_mark(event)
+            document |= {"id": origin.gtid(event), "events": 0, "commit_ts": event.commit_ts}
+            document["snapshot"] = origin.snapshot_mark(event)
         else:
             continue
-        parts.append(pa.RecordBatch.from_pylist([said], schema=_MEMBERS))
+        parts.append(pa.RecordBatch.from_pylist([document], schema=_MEMBERS))
     if not parts:
         return
     for topic, partition, rows in by_partition(pa.concat_batches(parts)):
@@ -227,8 +227,8 @@ def _snapshot_marks(table: TableBatch) -> pa.Array:
     nothing = pa.nulls(len(rows), pa.string())
     read = pc.equal(rows.column("op"), "read")
     if pc.any(read).as_py():
-        found = origin.snapshot_marks(rows.column("origin"))
-        return pc.if_else(read, pc.coalesce(found, pa.scalar("true")), nothing)
+        marks = origin.snapshot_marks(rows.column("origin"))
+        return pc.if_else(read, pc.coalesce(marks, pa.scalar("true")), nothing)
     if [c.name.lower() for c in shape.after_columns] != _SIGNAL_COLUMNS:
         return nothing
     kinds = pc.struct_field(rows.column("after"), shape.after_columns[1].name)
@@ -254,17 +254,22 @@ def pack_waiting(records: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _event(
-    kind: str, place: Place, said: dict[str, Any], ts: int | None, database: str | None = None, table: str | None = None
+    kind: str,
+    place: Place,
+    document: dict[str, Any],
+    ts: int | None,
+    database: str | None = None,
+    table: str | None = None,
 ) -> dict[str, Any]:
     at = _at(place.topic, place.partition, place.offset, place.offset)
-    named = {"kind": kind, "database": database, "table": table, "rows": 1, "payload": canonical(said).encode()}
+    named = {"kind": kind, "database": database, "table": table, "rows": 1, "payload": canonical(document).encode()}
     return named | at | {"min_commit_ts": ts, "max_commit_ts": ts}
 
 
 def _ends(values: pa.Array) -> tuple[Any, Any]:
     """The smallest and the largest value; None where there is none."""
-    found = pc.min_max(values).as_py()
-    return found["min"], found["max"]
+    extremes = pc.min_max(values).as_py()
+    return extremes["min"], extremes["max"]
 
 
 def _at(topic: str, partition: int, first: int, last: int) -> dict[str, Any]:
@@ -281,19 +286,21 @@ def by_partition(rows: pa.RecordBatch) -> Iterator[_Part]:
         return
     pairs = pa.StructArray.from_arrays([topics, partitions], names=["topic", "partition"])
     for topic, partition in dict.fromkeys((p["topic"], p["partition"]) for p in _distinct(pairs)):
-        here = pc.and_(pc.equal(topics, pa.scalar(topic)), pc.equal(partitions, pa.scalar(partition, pa.int32())))
-        yield topic, partition, rows.filter(here)
+        in_partition = pc.and_(
+            pc.equal(topics, pa.scalar(topic)), pc.equal(partitions, pa.scalar(partition, pa.int32()))
+        )
+        yield topic, partition, rows.filter(in_partition)
 
 
 def _distinct(pairs: pa.StructArray) -> list[dict[str, Any]]:
     table = pa.table({"topic": pairs.field(0), "partition": pairs.field(1)})
-    found: list[dict[str, Any]] = table.group_by(["topic", "partition"], use_threads=False).aggregate([]).to_pylist()
-    return found
+    distinct: list[dict[str, Any]] = table.group_by(["topic", "partition"], use_threads=False).aggregate([]).to_pylist()
+    return distinct
 
 
-def _applied(rows: pa.RecordBatch, said: dict[str, str]) -> pa.RecordBatch:
+def _applied(rows: pa.RecordBatch, document: dict[str, str]) -> pa.RecordBatch:
     rows = rows.select([name for name in _APPLIED if _says_something(name, rows.column(name))])
-    return rows.replace_schema_metadata(said)
+    return rows.replace_schema_metadata(document)
 
 
 def _says_something(name: str, column: pa.Array) -> bool:

@@ -1,11 +1,12 @@
 """Columns from the decoder's Arrow type to the sink's, and from there to canonical values.
 
-Two steps. `reshape` takes a column from the type that the record told (`decimal`, an enum's index) to the type that the
+Two steps. `reshape` takes a column from the type of the record (`decimal`, an enum's index) to the type that the
 table has (`decimal(12,2)`, `enum('a','b')`), both in the core's Arrow types; where the two agree it costs nothing.
 `to_sink` then applies the sink's type map, which every value of a type fits by construction.
 
-What a record told may be less than a name: in Debezium's JSON without schemas a date is a number of days, and an unsigned
-bigint may have wrapped. Where DDL tells the type, the protocol says what its values are under it (`redefine`).
+The type of a record may be less specific than that of the column: in Debezium's JSON without schemas a date is a number of
+days, and an unsigned
+bigint may have wrapped. If DDL declares the type, the protocol converts its values to it (`redefine`).
 
 A value that the table's type cannot hold is NULL and its text is kept under its row: never wrapped, never rounded.
 """
@@ -59,7 +60,7 @@ def defined(array: pa.Array, source: ColumnType, target: ColumnType, redefine: R
         return reshape(array, source, target)
     if family(source) == family(target) and not _mended(array, source, target):
         core, irregular = reshape(array, source, target)
-        if not irregular:  # else it may have been told in another form, as an unsigned bigint that wrapped
+        if not irregular:  # else it may have another form, such as an unsigned bigint that wrapped
             return core, irregular
     return _redefined(array, source, target, redefine)
 
@@ -73,7 +74,7 @@ def _mended(array: pa.Array, source: ColumnType, target: ColumnType) -> bool:
 
 
 def _redefined(array: pa.Array, source: ColumnType, target: ColumnType, redefine: Redefine) -> Reshaped:
-    """The whole column where the protocol knows how; else value by value, each distinct one once."""
+    """The whole column at once if the protocol supports it; otherwise value by value, each distinct one once."""
     change, write = redefine(source, target), writer(source)
     whole = change.column(array) if isinstance(change, ByColumn) else None
     if whole is not None:

@@ -1,4 +1,4 @@
-"""What a chunk says beside its columns, as JSON: shapes, schema changes, dead letters."""
+"""JSON payloads of chunks: shapes, schema changes, dead letters."""
 
 from __future__ import annotations
 
@@ -48,11 +48,12 @@ def schema_to_dict(event: SchemaChange) -> dict[str, Any]:
     }
 
 
-def schema_from_dict(said: dict[str, Any]) -> SchemaChange:
+def schema_from_dict(document: dict[str, Any]) -> SchemaChange:
     """The schema change that `schema_to_dict` wrote."""
     return SchemaChange(
-        said["type"], said["database"], said["table"], said["ddl"], Place(*said["place"]), commit_ts=said["commit_ts"],
-        origin=with_snapshot_mark(said.get("snapshot")),
+        document["type"], document["database"], document["table"], document["ddl"], Place(*document["place"]),
+        commit_ts=document["commit_ts"],
+        origin=with_snapshot_mark(document.get("snapshot")),
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 An upstream that checks (MySQL's strict mode, TiDB's default) refuses an ALTER under which a value would not fit, but it
 does round, pad and strip without a word, and sends no row event for it. Whatever cannot be followed exactly has no
-expression here: the pipeline then says so instead of guessing.
+expression here: the pipeline then reports it instead of guessing.
 
     followed                                                  not followed
     integers to integers, decimals, floats, texts             to year: 70 becomes 1970

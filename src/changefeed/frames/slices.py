@@ -78,7 +78,7 @@ def read(batches: Iterable[pa.RecordBatch], only: Only | None = None) -> Iterato
     """The records of the slices, or only those wanted, in their order, some at a time.
 
     Raises:
-        SourceError: a log cannot be read, or holds something that is no record.
+        SourceError: a log cannot be read, or contains something that is not a record.
     """
     for batch in batches:
         for row in batch.to_pylist():

@@ -152,9 +152,9 @@ def widen(a: ColumnType, b: ColumnType) -> ColumnType:
     if a.name == b.name and a.name in ("date", "year", "json", "boolean"):
         return a
     for rule in (_wider_number, _wider_temporal, _wider_kind, _wider_members):
-        found = rule(a, b)
-        if found is not None:
-            return found
+        result = rule(a, b)
+        if result is not None:
+            return result
     if a.name in GEOMETRIES and b.name in GEOMETRIES:
         return ColumnType("geometry")
     if a.name == b.name == "vector":

@@ -10,9 +10,9 @@ A table batch is one shape and one Arrow record batch, a row a change:
     op          string   insert update delete read upsert
     commit_ts   uint64   upstream ordering number, NULL where there is none
     sequence    uint64   the order of changes where there is no commit_ts, else NULL; it is made of what `origin` holds
-    commit_time timestamp[s, ms or us; UTC]   the unit tells the digits that are known
+    commit_time timestamp[s, ms or us; UTC]   the unit is the precision that is known
     transaction struct<id string, order int64, table_order int64>
-    origin      string   JSON object of what else the protocol says, NULL for nothing
+    origin      string   JSON object of the protocol's other fields, NULL if there are none
     before      struct   image, NULL for none; its fields are `shape.before_columns`
     after       struct   image, NULL for none; its fields are `shape.after_columns`
     irregular   map<string, binary>   column -> the text (UTF-8, or the very bytes) that its type cannot hold
@@ -168,7 +168,7 @@ class BatchBuilder:
 
     Values are what pyarrow takes for the column's Arrow type, with integers for date32 (days) and timestamps (µs), so
     that no date outside Python's calendar is lost. An image is a dict column -> value that has exactly the columns the
-    shape says.
+    shape has.
     """
 
     def __init__(self, unit: str = "ms") -> None:

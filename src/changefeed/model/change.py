@@ -155,7 +155,7 @@ def _values(array: pa.Array, column: Column) -> list[Any]:
 def decoded(events: Iterable[Event], *, batch_events: int = 10_000) -> Iterator[Decoded]:
     """The events in columns, as encoders take them, a batch at a time.
 
-    Events that follow each other at one position, told apart by their index, lie in one record; a batch never ends inside
+    Events that follow each other at one position, with different indexes, are in one record; a batch never ends inside
     of one. A row without a position gets topic `events`, partition 0 and its number as offset.
 
     Args:

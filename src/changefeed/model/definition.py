@@ -1,7 +1,7 @@
 """A table as its DDL defines it: the columns that rows carry, its unique keys, and the one that identifies a row.
 
 The handle key is the primary key; else, of the unique keys whose columns are all NOT NULL, the one with the fewest
-columns, the oldest of several; else there is none. Virtual generated columns never reach a row: a table knows only
+columns, the oldest of several; else there is none. Virtual generated columns never reach a row: a table has only
 their names and places, so that later DDL may name them.
 """
 
@@ -29,7 +29,7 @@ class Table:
     Attributes:
         columns: those that rows carry, in upstream order.
         keys: the handle key's columns in the key's order; empty when there is none.
-        uniques: all unique keys, oldest first; empty when nobody said.
+        uniques: all unique keys, oldest first; empty if unknown.
         virtual: virtual generated columns: their place among all columns, from 0, and their name; in that order.
     """
 

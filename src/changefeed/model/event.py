@@ -19,7 +19,7 @@ OPS = ("insert", "update", "delete", "read", "upsert")
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """A wall-clock time in UTC, with as many digits as the producer told.
+    """A wall-clock time in UTC, with as many digits as the producer sent.
 
     Attributes:
         us: microseconds since the epoch.
@@ -38,7 +38,7 @@ class Instant:
         return self.datetime.isoformat(timespec=_TIMESPECS[self.digits]).replace("+00:00", "Z")
 
     def __format__(self, spec: str) -> str:
-        """As `datetime` formats it: `f"{event.commit_time:%H:%M}"` is the same of rows and of other events."""
+        """Formats like `datetime`: `f"{event.commit_time:%H:%M}"` is the same of rows and of other events."""
         return format(self.datetime, spec) if spec else str(self)
 
 
@@ -46,13 +46,13 @@ _TIMESPECS = {0: "seconds", 3: "milliseconds", 6: "microseconds"}
 
 
 class _Event:
-    """What all events but rows have in common."""
+    """The fields that all events except rows share."""
 
     __slots__ = ()
 
     @property
     def position(self) -> Position:
-        """Where the event lies."""
+        """The position of the event."""
         place: Position = self.place  # type: ignore[attr-defined]  # each subclass has it
         return place
 
@@ -71,7 +71,7 @@ class SchemaChange(_Event):
         ddl: the statement's text as sent.
         columns: the table after the change, or None where the protocol does not say.
         sequence: its place in the order of changes where there is no commit_ts.
-        origin: what else the protocol says, by its own keys.
+        origin: other fields of the protocol, by its own keys.
     """
 
     type: str

@@ -1,8 +1,8 @@
 """The keys of events, as capabilities and losses name them: what a protocol may carry, or lose on the way.
 
-A key is said of events as `decode --json` prints them; those that begin with `delete.` of deletes, the plain ones of
+A key applies to events as `decode --json` prints them; those that begin with `delete.` of deletes, the plain ones of
 all other rows. `position` and `origin` are in no list: the first is always the record's own, the second is what one
-protocol says and no other key holds.
+protocol sends and no other key covers.
 """
 
 from __future__ import annotations

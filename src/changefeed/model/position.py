@@ -1,4 +1,4 @@
-"""Where a change event lies: its record, and which event of the record it is."""
+"""The position of a change event: its record, and its index in the record."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Position:
         Raises:
             ConfigError: the text has another form.
         """
-        found = _PLACE.fullmatch(text)
-        if found is None:
+        match = _PLACE.fullmatch(text)
+        if match is None:
             raise ConfigError(f"{text!r} is not a position: expected topic:partition:offset, with or without :index")
-        topic, partition, offset, index = found.groups()
+        topic, partition, offset, index = match.groups()
         return cls(topic, int(partition), int(offset), None if index is None else int(index), record)
 
 

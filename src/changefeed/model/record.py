@@ -58,18 +58,18 @@ def batch_of(records: Records, first: int = 0) -> pa.RecordBatch:
 
 def records_of(batch: pa.RecordBatch) -> list[Record]:
     """The records of a batch with the columns of `RECORDS`."""
-    found = []
+    records = []
     for row in batch.to_pylist():
         headers = tuple((header["key"], header["value"]) for header in row["headers"] or ())
         place = row["topic"], row["partition"], row["offset"]
-        found.append(Record(row["key"], row["value"], *place, row["timestamp"], headers))
-    return found
+        records.append(Record(row["key"], row["value"], *place, row["timestamp"], headers))
+    return records
 
 
-def _record(given: tuple[Any, ...] | dict[str, Any]) -> Record:
-    if isinstance(given, Record):
-        return given
-    return Record(**given) if isinstance(given, dict) else Record(*given)
+def _record(value: tuple[Any, ...] | dict[str, Any]) -> Record:
+    if isinstance(value, Record):
+        return value
+    return Record(**value) if isinstance(value, dict) else Record(*value)
 
 
 def _row(record: Record, number: int) -> dict[str, Any]:

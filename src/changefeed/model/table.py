@@ -18,7 +18,7 @@ class Column:
     """A column of an upstream table, as far as its description goes.
 
     Attributes:
-        nullable, key: True, False, or None where nobody said.
+        nullable, key: True, False, or None if unknown.
         default: the SQL text of the default, or None for none; only schema changes know it.
     """
 
@@ -39,7 +39,7 @@ class TableShape:
     Attributes:
         columns: all columns that occur, in upstream order.
         before, after: names of the columns that the image carries where there is one; None means all of them.
-        wire: JSON text of what only this protocol says and needs to write the same bytes again, or "".
+        wire: JSON text of details that only this protocol has and needs to write the same bytes again, or "".
     """
 
     database: str
@@ -74,7 +74,7 @@ class TableShape:
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """Names of the handle key's columns; empty when there is none or nobody said."""
+        """Names of the handle key's columns; empty if there is none or it is unknown."""
         return tuple(c.name for c in self.columns if c.key)
 
     @cached_property

@@ -1,6 +1,6 @@
 """The types of MySQL and TiDB columns, their text, and the Arrow type that carries each without loss.
 
-The text is MySQL's own (`bigint unsigned`, `decimal(12,2)`, `enum('a','b')`), cut down to what a protocol tells:
+The text is MySQL's own (`bigint unsigned`, `decimal(12,2)`, `enum('a','b')`), reduced to the details that a protocol sends:
 `decimal` alone where the precision is unknown, `enum` alone where the members are. What is unknown decides the Arrow
 type too, so that text and Arrow type always agree:
 
@@ -107,7 +107,7 @@ class ColumnType:
         """The type that `text` names, in any case; attributes such as `not null` or a charset are not part of it.
 
         Raises:
-            SchemaError: the text is no MySQL type.
+            SchemaError: the text is not a MySQL type.
         """
         return _parse(text)
 
@@ -128,12 +128,12 @@ class ColumnType:
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> ColumnType:
-    found = _TEXT.match(text if "'" in text else text.lower())
-    if found is None:  # members keep their case: only the name in front of them is lowered
-        found = _TEXT.match(re.sub(r"^\s*\w+", lambda m: m.group().lower(), text))
-    if found is None:
+    match = _TEXT.match(text if "'" in text else text.lower())
+    if match is None:  # members keep their case: only the name in front of them is lowered
+        match = _TEXT.match(re.sub(r"^\s*\w+", lambda m: m.group().lower(), text))
+    if match is None:
         raise SchemaError(f"{text!r} is not a MySQL type")
-    name, inside, attributes = found.groups()
+    name, inside, attributes = match.groups()
     name = _ALIASES.get(name, name)
     if name == "tinyint(1)":
         return ColumnType("tinyint", length=1)
@@ -157,11 +157,11 @@ def _parse(text: str) -> ColumnType:
 def _members(inside: str, text: str) -> tuple[str, ...]:
     members, at = [], 0
     while at < len(inside):
-        found = _MEMBER.match(inside, at)
-        if found is None:
+        match = _MEMBER.match(inside, at)
+        if match is None:
             raise SchemaError(f"{text!r}: members must be quoted and separated by commas")
-        members.append(found[1].replace("''", "'"))
-        at = found.end()
+        members.append(match[1].replace("''", "'"))
+        at = match.end()
     return tuple(members)
 
 

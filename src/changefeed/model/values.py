@@ -50,10 +50,10 @@ class IrregularError(ProtocolError):
 
 def read_date(text: str) -> int:
     """Days since 1970-01-01 of `YYYY-MM-DD`."""
-    found = _DATE.fullmatch(text)
-    if found is None:
+    match = _DATE.fullmatch(text)
+    if match is None:
         raise SchemaError(f"{text!r} is not a date")
-    year, month, day = map(int, found.groups())
+    year, month, day = map(int, match.groups())
     return _days(year, month, day, text)
 
 
@@ -78,13 +78,13 @@ def read_datetime(text: str) -> tuple[int, int]:
         SchemaError: the text has another form.
         IrregularError: it has, but names no moment of the calendar (zero dates).
     """
-    found = _DATETIME.fullmatch(text)
-    if found is None:
+    match = _DATETIME.fullmatch(text)
+    if match is None:
         raise SchemaError(f"{text!r} is not a date and time")
-    year, month, day, hour, minute, second = map(int, found.groups()[:6])
+    year, month, day, hour, minute, second = map(int, match.groups()[:6])
     if hour > 23 or minute > 59 or second > 59:
         raise SchemaError(f"{text!r} is not a date and time")
-    fraction = found[7] or ""
+    fraction = match[7] or ""
     seconds = _days(year, month, day, text) * 86_400 + hour * 3600 + minute * 60 + second
     return seconds * 1_000_000 + int(fraction.ljust(6, "0") or 0), len(fraction)
 
@@ -105,16 +105,16 @@ def write_instant(us: int, digits: int) -> str:
 
 def read_time(text: str) -> str:
     """The text of a TIME, checked: `[-]HH[H]:MM:SS[.f]`, at most 838 hours."""
-    found = _TIME.fullmatch(text)
-    if found is None or int(found[1]) > 838 or (len(found[1]) == 3 and found[1][0] == "0"):
+    match = _TIME.fullmatch(text)
+    if match is None or int(match[1]) > 838 or (len(match[1]) == 3 and match[1][0] == "0"):
         raise SchemaError(f"{text!r} is not a time")
     return text
 
 
 def read_decimal(text: str) -> str:
     """The text of a DECIMAL, checked: plain notation, no exponent, no needless zero in front, at most 65 digits."""
-    found = _DECIMAL.fullmatch(text)
-    if found is None or len(text) > 68:
+    match = _DECIMAL.fullmatch(text)
+    if match is None or len(text) > 68:
         raise SchemaError(f"{text[:80]!r} is not a decimal")
     if _NEGATIVE_ZERO.fullmatch(text):
         raise IrregularError(f"{text!r} is a negative zero")
@@ -153,7 +153,7 @@ def reader(t: ColumnType) -> Read:
     """The function canonical -> ready for this type.
 
     The function raises SchemaError for a value that is not of the type, IrregularError for one that the column's Arrow
-    type cannot hold. NULL is not its business.
+    type cannot hold. NULL is handled by the caller.
     """
     name = t.name
     if name in INTEGERS or name in ("bit", "year"):
@@ -195,7 +195,7 @@ def reader(t: ColumnType) -> Read:
 
 @lru_cache(maxsize=4096)
 def writer(t: ColumnType) -> Write:
-    """The function ready -> canonical for this type. NULL is not its business."""
+    """The function ready -> canonical for this type. NULL is handled by the caller."""
     name = t.name
     if name == "float":
         return lambda value: _write_float(shortest_float32(value))

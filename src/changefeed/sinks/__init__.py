@@ -30,7 +30,7 @@ EVENT_SINKS: dict[str, str] = {
 
 
 def sink_sections() -> dict[str, type[SinkSection]]:
-    """What a definition may say of each sink, by its type."""
+    """Sink type -> model of its section in a definition."""
     return {name: import_module(f"{place}.section").SECTION for name, place in SINKS.items()}
 
 
@@ -64,7 +64,7 @@ def letter_table(definition: Any, path: str, session: SparkSession | None = None
 
 
 def event_sink_sections() -> dict[str, type[Section]]:
-    """What can be configured of each event sink, by its type."""
+    """Event sink type -> model of its options."""
     return {name: import_module(f"{place}.section").SECTION for name, place in EVENT_SINKS.items()}
 
 

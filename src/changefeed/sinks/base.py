@@ -81,7 +81,7 @@ Expression: TypeAlias = Null | Constant | Converted
 
 
 class Texts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a `Rewrite` does to `_irregular`, the map of column names to texts.
+    """The effect of a `Rewrite` on `_irregular`, the map of column names to texts.
 
     Attributes:
         dropped: names to leave out.
@@ -202,7 +202,7 @@ class Chunked:
 class Changes(Protocol):
     """The changes that a `Load`, `Upsert` or `Append` applies: one row a key, or every row of a table without a key.
 
-    Columns of both forms, so that no upstream name can collide with a name of ours:
+    Columns of both forms, so that no upstream name can collide with an added name:
 
         c0, c1, …      the columns of the write's table by position, in the sink's types
         _deleted       boolean: the row is deleted; only the key's columns are set
@@ -213,7 +213,7 @@ class Changes(Protocol):
 
     @property
     def rows(self) -> int:
-        """How many row changes there are at most, before the last one of each key is chosen."""
+        """Maximum number of row changes, before the last one of each key is chosen."""
         ...
 
     @property
@@ -223,7 +223,7 @@ class Changes(Protocol):
 
     @property
     def chunked(self) -> Chunked | None:
-        """Where they lie, for a sink that reads them itself and calls `applied`; None if it must take one of the forms below."""
+        """The location of the chunks, for a sink that reads them itself and calls `applied`; None if it must use another form."""
         ...
 
     def applied(self, read: int) -> None:
@@ -231,17 +231,17 @@ class Changes(Protocol):
         ...
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """As a DataFrame of this session."""
+        """The changes as a DataFrame of this session."""
         ...
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """As Arrow record batches."""
+        """The changes as Arrow record batches."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What one `apply` is called with."""
+    """The arguments of one `apply`."""
 
     write: Write
     changes: Changes | None
@@ -284,7 +284,7 @@ class Commit:
 
 
 class TypeMap(Protocol):
-    """Which types MySQL columns have in the sink."""
+    """The sink's types of MySQL columns."""
 
     def sink_type(self, type: ColumnType) -> SinkType:
         """The type that a column has downstream, and what it does not keep."""
@@ -293,7 +293,7 @@ class TypeMap(Protocol):
     def conversion(
         self, old: ColumnType, new: ColumnType, *, widening: bool = False
     ) -> Literal["none", "rewrite"] | None:
-        """What a change of a column's type means for the rows that exist.
+        """The effect of a change of a column's type on existing rows.
 
         Args:
             old: the type before.
@@ -302,7 +302,7 @@ class TypeMap(Protocol):
 
         Returns:
             `none`: the sink's type and its values stay. `rewrite`: the sink can convert the values as MySQL does. None: what
-            MySQL made of the values cannot be told.
+            MySQL converted the values to cannot be derived.
         """
         ...
 
@@ -332,7 +332,7 @@ class TableSink(Protocol):
         ...
 
     def location(self, path: str) -> str:
-        """Where the table at a path lies, for messages: `s3a://lake/shop/orders`."""
+        """The location of the table at a path, for messages: `s3a://lake/shop/orders`."""
         ...
 
     def refusal(self, table: Table) -> str | None:
@@ -347,7 +347,7 @@ class TableSink(Protocol):
         ...
 
     def write_mode(self, path: str) -> str:
-        """How changes by key are merged into the table at the path: `copy-on-write` or `merge-on-read`. Needs no Spark.
+        """The way in which changes by key are merged into the table: `copy-on-write` or `merge-on-read`. Needs no Spark.
 
         A mode that the definition does not ask for has the reason in brackets. Empty for a sink with one way.
         """
@@ -378,7 +378,7 @@ class TableSink(Protocol):
         ...
 
     def damaged_files(self, path: str, version: int) -> list[str]:
-        """Data files of a version that are gone, or are not of the size that the table's log says."""
+        """Data files of a version that are missing, or whose size differs from the table's log."""
         ...
 
     def has_files(self, path: str) -> bool:
@@ -386,7 +386,7 @@ class TableSink(Protocol):
         ...
 
     def differences(self, path: str, table: Table) -> list[str]:
-        """How the columns of the table at the path differ from those that `table` would get, a phrase each."""
+        """The differences between the columns of the table at the path and those that `table` would get, a phrase each."""
         ...
 
     def prepare(self, jobs: Sequence[Job]) -> None:

@@ -24,7 +24,7 @@ What an encoder remembers from one append to the next:
 
 Rule 8. A sink makes its encoder at its first append and keeps it. After an append that raised, it makes a new one: what the
 old one remembers may be of records that are not there. So a new encoder must be right behind any append, as in a new run.
-Schemas and shapes are no problem: an encoder says again what it needs, and a schema registry keeps the id of a schema.
+Schemas and shapes need no care: an encoder repeats them as needed, and a schema registry keeps the id of a schema.
 Two things are:
   * A protocol that numbers its events counts on (`protocols.base.NumberingEncoder`). The number lies beside the write id.
   * A `ClosingEncoder` closes each append, so that no append rests on the encoder's memory.
@@ -65,7 +65,7 @@ class EventSink(Protocol):
 
     @property
     def location(self) -> str:
-        """Where the records go, for messages: `kafka://broker:9092/shop`."""
+        """The destination of the records, for messages: `kafka://broker:9092/shop`."""
         ...
 
     def owned_by(self, owner: str) -> EventSink:

@@ -22,7 +22,7 @@ class LetterTable(Protocol):
     """Dead letters at one location. `exists`, `rows`, `waiting` and `tables` need no Spark.
 
     Raises, every method:
-        SinkError: the table cannot be read or written; the message says what to do.
+        SinkError: the table cannot be read or written; the message has the remedy.
     """
 
     def exists(self) -> bool:
@@ -34,7 +34,7 @@ class LetterTable(Protocol):
         ...
 
     def waiting(self) -> int:
-        """How many letters wait."""
+        """Number of dead letters that have not been replayed."""
         ...
 
     def tables(self) -> set[tuple[str | None, str | None]]:

@@ -1,4 +1,4 @@
-"""What a definition says of a table sink: the names that every one has.
+"""Sections of table sinks in a definition: the options of every table sink.
 
 Each sink declares its own in `<sink>/section.py`, as `SECTION`.
 """
@@ -15,7 +15,7 @@ from changefeed.section import Section
 
 
 class SinkSection(Section):
-    """What every sink of tables under a folder has."""
+    """The options of every sink of tables under a folder."""
 
     type: str
     path: str = Field(description="Folder or URL; relative to the definition.")
@@ -44,9 +44,9 @@ class SinkSection(Section):
                 "takes no keys or passwords, because logs and commands print paths: give them as the file "
                 "system's own properties under `spark`, as `spark.hadoop.fs.s3a.secret.key: ${AWS_SECRET_ACCESS_KEY}`"
             )
-        if found := re.search(r"%[0-9A-Fa-f]{2}", value):
+        if match := re.search(r"%[0-9A-Fa-f]{2}", value):
             raise ValueError(
-                f"readers to which every path is a URL take {found[0]!r} in {value} for another character: name the folder "
+                f"readers to which every path is a URL take {match[0]!r} in {value} for another character: name the folder "
                 "without it"
             )
         return value

@@ -135,7 +135,7 @@ def merge_sql(target: str, source: str, table: Table, extra: dict[str, str], *, 
 
 
 def _told(table: Table, new: str) -> str:
-    """The irregular texts of the columns that the change does not carry, with those that it tells."""
+    """The irregular texts of columns that the change does not contain, with those that it contains."""
     columns = ", ".join(text(c.name) for c in table.columns)
     carried = f"coalesce(get(s._has, CAST(array_position(array({columns}), k) AS int) - 1), true)"
     kept = f"map_filter(t.{quoted(IRREGULAR)}, (k, v) -> NOT {carried})"

@@ -1,4 +1,4 @@
 """Spark: a Java that fits, the locked jars, a quiet session on one machine; a cluster's master, Python and workers.
 
-Nothing here knows what a change is.
+This package does not depend on the data model.
 """

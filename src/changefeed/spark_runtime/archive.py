@@ -157,14 +157,14 @@ def _found(name: str) -> metadata.Distribution | None:
 
 
 def _needs(one: metadata.Distribution, extras: str) -> Iterator[tuple[str, str]]:
-    """What a package requires, as (name, extras); of its own extras, those asked for."""
+    """The requirements of a package, as (name, extras); including those of the requested extras."""
     asked = {extra.strip() for extra in extras.split(",")}
     for text in one.requires or ():
         requirement, _, marker = text.partition(";")
         extra = re.search(r"extra\s*==\s*['\"]([^'\"]+)['\"]", marker)
-        found = _REQUIREMENT.match(requirement.strip())
-        if found and (extra is None or extra[1] in asked):
-            yield re.sub(r"[-_.]+", "-", found[1]).lower(), found[2] or ""
+        match = _REQUIREMENT.match(requirement.strip())
+        if match and (extra is None or extra[1] in asked):
+            yield re.sub(r"[-_.]+", "-", match[1]).lower(), match[2] or ""
 
 
 def has_kernel() -> bool:

@@ -1,14 +1,14 @@
 """Spark on a cluster: its master, its defaults, and a Python that its workers find.
 
-    changefeed run       a JVM of ours, in client mode: `spark.master` in the definition names the cluster
+    changefeed run       a JVM of its own, in client mode: `spark.master` in the definition names the cluster
     spark-submit         a JVM that is there; its properties are the cluster's and those of the command line
 
-Rule 1. What the definition says wins, then the command line of spark-submit, then spark-defaults.conf, then our own
+Rule 1. The definition wins, then the command line of spark-submit, then spark-defaults.conf, then our own
         properties, of which a cluster gets those alone that the work needs (`properties.EVERYWHERE`).
 Rule 2. Workers run the Python of the archive that `changefeed package` made, where spark.archives names one as
         `#environment`; else the one that spark.pyspark.python or PYSPARK_PYTHON names; else the driver's own path.
 Rule 3. Spark starts workers on the driver's machine too, which plan a source, by the same path as those of the cluster. A
-        path within the archive leads nowhere there. So a JVM of ours works in a folder where it leads to this Python.
+        path within the archive leads nowhere there. So the JVM is started in a folder where it leads to this Python.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def start(app_name: str, master: str | None, given: Mapping[str, str], scratch: Path) -> SparkContext:
+def start(app_name: str, master: str | None, config: Mapping[str, str], scratch: Path) -> SparkContext:
     """Spark with the properties of a cluster.
 
     Args:
         app_name: what Spark calls the application.
-        master: as in Spark; None inside spark-submit, which knows.
+        master: as in Spark; None inside spark-submit, which sets it.
         given: the definition's properties.
         scratch: a folder of this process.
 
@@ -63,18 +63,18 @@ def start(app_name: str, master: str | None, given: Mapping[str, str], scratch: 
     from py4j.protocol import Py4JJavaError
     from pyspark import SparkConf, SparkContext
 
-    given, folder = dict(given), None
+    config, folder = dict(config), None
     if master is not None:
-        given = {name: absolute(value) if name in _LISTS else value for name, value in given.items()}
-        reach(master)
-        folder = _own_jvm(given, scratch)
+        config = {name: absolute(value) if name in _LISTS else value for name, value in config.items()}
+        check_master(master)
+        folder = _own_jvm(config, scratch)
     else:
-        os.environ["PYSPARK_PYTHON"] = worker_python(given)
+        os.environ["PYSPARK_PYTHON"] = worker_python(config)
     first = SparkConf(loadDefaults=False)
-    first.setAll(list((given | ({"spark.master": master} if master else {})).items()))
+    first.setAll(list((config | ({"spark.master": master} if master else {})).items()))
     started = gateway.gateway(first, folder)
     conf = SparkConf(_jvm=started.jvm)  # with the properties that spark-submit has read
-    conf.setAppName(app_name).setAll(list(given.items()))
+    conf.setAppName(app_name).setAll(list(config.items()))
     conf.setAll(list(missing(conf).items()))
     conf.setIfMissing("spark.sql.warehouse.dir", f"file://{scratch}/warehouse")
     try:
@@ -96,15 +96,15 @@ def missing(conf: SparkConf) -> dict[str, str]:
     return ours
 
 
-def _own_jvm(given: dict[str, str], scratch: Path) -> Path | None:
-    """Prepares for a JVM of ours; the folder to start it in, if that matters."""
+def _own_jvm(config: dict[str, str], scratch: Path) -> Path | None:
+    """Prepares the start of a JVM; returns the folder to start it in, if that matters."""
     os.environ["JAVA_HOME"] = str(java.find().home)
     options = [os.environ.get("SPARK_SUBMIT_OPTS", ""), *java_options(scratch)]  # of the driver alone, whatever it has
     os.environ["SPARK_SUBMIT_OPTS"] = " ".join(filter(None, options))
-    if not any("delta-spark" in given.get(name, "") for name in _JARS):
-        given["spark.jars"] = with_jars(given)
-    chosen = os.environ["PYSPARK_PYTHON"] = worker_python(given)
-    given.pop("spark.pyspark.python", None)  # or a JVM of spark-submit would want to know more of it
+    if not any("delta-spark" in config.get(name, "") for name in _JARS):
+        config["spark.jars"] = with_jars(config)
+    chosen = os.environ["PYSPARK_PYTHON"] = worker_python(config)
+    config.pop("spark.pyspark.python", None)  # or a JVM of spark-submit would want to know more of it
     if os.path.isabs(chosen) or "/" not in chosen:
         return None
     there = scratch / chosen
@@ -113,10 +113,10 @@ def _own_jvm(given: dict[str, str], scratch: Path) -> Path | None:
     return scratch
 
 
-def worker_python(given: Mapping[str, str]) -> str:
+def worker_python(config: Mapping[str, str]) -> str:
     """The program that workers run, as a path on their machines."""
-    named = given.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
-    shipped = any(one.endswith(f"#{ENVIRONMENT}") for one in given.get("spark.archives", "").split(","))
+    named = config.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
+    shipped = any(one.endswith(f"#{ENVIRONMENT}") for one in config.get("spark.archives", "").split(","))
     return named or (PYTHON if shipped else sys.executable)
 
 
@@ -128,8 +128,8 @@ def absolute(paths: str) -> str:
     )
 
 
-def reach(master: str) -> None:
-    """Sees whether a standalone master listens: Spark itself tries for a minute, and then says something else.
+def check_master(master: str) -> None:
+    """Checks that a standalone master listens: Spark itself tries for a minute, and then reports something else.
 
     Raises:
         ConfigError: none does.

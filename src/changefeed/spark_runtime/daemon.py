@@ -26,14 +26,14 @@ from socket import socket
 
 
 def without_archives(path: list[str]) -> list[str]:
-    """The path without its archives, if pyspark and py4j are found without them; else as it was."""
+    """The path without its archives, if pyspark and py4j are importable without them; else as it was."""
     folders = [entry for entry in path if not entry.endswith((".zip", ".jar"))]
-    found = all(PathFinder.find_spec(name, folders) is not None for name in ("pyspark", "py4j"))
-    return folders if found else path
+    importable = all(PathFinder.find_spec(name, folders) is not None for name in ("pyspark", "py4j"))
+    return folders if importable else path
 
 
 def without_trace(worker: Callable[[socket, bool], int]) -> Callable[[socket, bool], int]:
-    """The worker; one that cannot answer any more ends as it did, but says nothing: Spark knows, or is gone."""
+    """The worker; one that cannot answer any more ends with its exit code, without a message: Spark has it, or is gone."""
 
     def quiet(sock: socket, authenticated: bool) -> int:
         try:

@@ -16,8 +16,8 @@ _READER: ContextVar[SparkSession | None] = ContextVar("reader", default=None)
 def file_system(spark: SparkSession, path: str) -> tuple[Any, Any]:
     """The path, and the file system that has it, as Java objects."""
     jvm: Any = spark._jvm
-    found = jvm.org.apache.hadoop.fs.Path(path)
-    return found, found.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    resolved = jvm.org.apache.hadoop.fs.Path(path)
+    return resolved, resolved.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
 
 
 def read_text(spark: SparkSession, path: str) -> str | None:
@@ -42,7 +42,7 @@ def read_text(spark: SparkSession, path: str) -> str | None:
 def read_by(spark: SparkSession) -> Iterator[None]:
     """Commands that read a sink without Spark read it through this session while in here.
 
-    Spark knows every file system that its jars know, with the credentials that the definition gives it.
+    Spark supports every file system of its jars, with the credentials in the definition.
     """
     before = _READER.set(spark)
     try:

@@ -1,7 +1,7 @@
-"""Start Spark's JVM and listen to what it says.
+"""Starts Spark's JVM and reads its output.
 
 pyspark lets the JVM write to the stdout and stderr of the process. Here both go through a pipe to our stderr: stdout
-belongs to the command line's output, what says nothing is left out, and of a JVM that does not come up the last words
+belongs to the command line's output, noise is left out, and of a JVM that does not come up the last words
 become the error's message.
 
 The JVM ends when its stdin does, so within seconds of this process, however that ends. It does not end by itself: Ctrl-C in
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
     from pyspark import SparkConf
 
-# Said by the JVM itself at every start, before any logging is set up.
+# Printed by the JVM itself at every start, before logging is set up.
 _INCUBATOR = b"WARNING: Using incubator modules: jdk.incubator.vector"
 _SIGNALS = ("HUP", "INT", "TERM")
 _TRACEBACK = b"Traceback (most recent call last):"
@@ -65,7 +65,8 @@ def gateway(conf: SparkConf, folder: Path | None = None) -> JavaGateway:
             output.close()
             reader.join(timeout=5)
             raise ConfigError(f"Spark's JVM did not start: {' / '.join(last_words)}") from error
-    # A JVM that dies is an error of ours; py4j logs it too, with a traceback for each thread that notices, some to the root.
+    # A JVM that dies is raised as an error here; py4j logs it too, with a traceback for each thread that notices, some to
+    # the root.
     logging.getLogger("py4j").addHandler(logging.NullHandler())
     logging.getLogger().addFilter(_is_not_of_py4j)
     _ignore_signals(started)
@@ -86,7 +87,7 @@ def worth_reading(lines: Iterable[bytes]) -> Iterator[bytes]:
     """The lines without the ones that say nothing.
 
     Beside the JVM's greeting that is the farewell of idle Python workers: when a session stops, the socket is
-    sometimes gone before they have flushed it, and they die with a traceback of nobody's code.
+    sometimes gone before they have flushed it, and they die with a traceback that contains no code of this project.
     """
     traceback: list[bytes] = []
     for line in lines:

@@ -25,7 +25,7 @@ _TIMEOUT_S = 900
 
 
 def cache_folder(environ: Mapping[str, str] | None = None, system: str | None = None) -> Path:
-    """Where downloads are kept: `CHANGEFEED_HOME`, or `changefeed` in the user's cache folder."""
+    """The folder of downloads: `CHANGEFEED_HOME`, or `changefeed` in the user's cache folder."""
     environ = os.environ if environ is None else environ
     if home := environ.get("CHANGEFEED_HOME"):
         return Path(home).expanduser()

@@ -66,7 +66,7 @@ def paths(*names: str, cache: Path | None = None) -> list[Path]:
         cache: the folder to keep them in, instead of the user's.
 
     Raises:
-        ConfigError: a set nobody knows, or a jar that could not be had or is not the one that was locked.
+        ConfigError: an unknown set, or a jar that could not be fetched or is not the locked one.
     """
     files: list[Path] = []
     for name in names:

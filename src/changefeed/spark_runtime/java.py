@@ -2,9 +2,9 @@
 
 Spark 4.1 needs Java 17 or 21: older ones lack classes it uses, and on 25 it fails (the security manager that Hadoop
 calls is gone). Several may be installed, so the first that *fits* is taken, in the order in which a user would expect
-to be heard: `JAVA_HOME`, then `PATH`, then the usual places of Debian, RHEL, macOS, Homebrew and SDKMAN.
+in this order: `JAVA_HOME`, then `PATH`, then the usual places of Debian, RHEL, macOS, Homebrew and SDKMAN.
 
-`python -m changefeed.spark_runtime.java` says which one that is; its exit code is 1 if there is none.
+`python -m changefeed.spark_runtime.java` shows which one that is; its exit code is 1 if there is none.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ def find(environ: Mapping[str, str] | None = None, places: Iterable[str] = PLACE
         if java.major in SUPPORTED:
             return java
         unfit[java.home] = java
-    found = ", ".join(f"{java.version} in {java.home}" for java in unfit.values())
+    unsuitable = ", ".join(f"{java.version} in {java.home}" for java in unfit.values())
     raise ConfigError(
         f"Spark 4.1 needs Java {' or '.join(map(str, SUPPORTED))}; "
-        f"{f'found only {found}' if found else 'no Java was found'}. {install_hint()}"
+        f"{f'found only {unsuitable}' if unsuitable else 'no Java was found'}. {install_hint()}"
     )
 
 
@@ -116,7 +116,7 @@ def _homes(environ: Mapping[str, str], places: Iterable[str]) -> Iterator[Path]:
         yield Path(environ["JAVA_HOME"])
     on_path = shutil.which("java", path=environ.get("PATH", ""))
     if on_path:
-        # Behind Debian's chain of links lies <home>/bin/java. macOS' /usr/bin/java is a stub; its /usr is no home.
+        # Debian's chain of links ends at <home>/bin/java. macOS' /usr/bin/java is a stub: /usr is not a Java home.
         yield Path(on_path).resolve().parent.parent
     for place in places:
         yield from map(Path, sorted(glob.glob(os.path.expanduser(place))))

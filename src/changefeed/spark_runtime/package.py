@@ -1,4 +1,4 @@
-"""The folder that `changefeed package` writes: the archive, the jars, and how spark-submit is told of them.
+"""The folder that `changefeed package` writes: the archive, the jars, and the properties for spark-submit.
 
 changefeed-0.1.0-cp311-linux-x86_64.tar.gz
 jars/delta-spark_4.1_2.13-4.4.0.jar …
@@ -57,12 +57,12 @@ def write(folder: Path, at: str | None = None) -> Made:
         )
         packages = archive.write(target)
         base = prefix(folder, at)
-        said = {
+        lines = {
             "spark.archives": f"{base}/{target.name}#{ENVIRONMENT}",
             "spark.pyspark.python": PYTHON,
             "spark.jars": ",".join(f"{base}/jars/{jar.name}" for jar in copies),
         }
-        properties.write_text("".join(f"{name} {value}\n" for name, value in said.items()), encoding="utf-8")
+        properties.write_text("".join(f"{name} {value}\n" for name, value in lines.items()), encoding="utf-8")
         program.write_text(_PROGRAM, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{error.filename or folder}: {error.strerror}") from error
@@ -70,5 +70,5 @@ def write(folder: Path, at: str | None = None) -> Made:
 
 
 def prefix(folder: Path, at: str | None) -> str:
-    """What the files' paths begin with, as the cluster sees them."""
+    """The beginning of the files' paths, as the cluster sees them."""
     return at.rstrip("/") if at else str(folder.absolute())

@@ -20,7 +20,7 @@ DELTA = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 
-# What the SQL that is run here means: each session must have just these values, whoever started it.
+# What the SQL that is run here means: each session must have just these values, whichever program started it.
 SESSION = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
@@ -61,7 +61,7 @@ ONE_MACHINE = {
     # Spark's 200 and Delta's 50 are for clusters: with them a MERGE of 1000 rows takes 5 s instead of 1.
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "2",
-    "spark.sql.ui.explainMode": "simple",  # it is written for every plan, whoever reads it
+    "spark.sql.ui.explainMode": "simple",  # it is written for every plan, read or not
     # The UI's store is kept up to date even when there is no UI. Spark's 1000 of each fill a tenth of the heap.
     "spark.ui.retainedJobs": "50",
     "spark.ui.retainedStages": "50",
@@ -78,7 +78,7 @@ ONE_MACHINE = {
 }
 
 # A run asks for hundreds of plans, most of them for a few rows: to compile them takes longer than to interpret them. The
-# last line is ours alone, and tells `compiled` that nobody chose otherwise.
+# last line is set only here, and shows `compiled` that the user did not choose otherwise.
 _INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -111,13 +111,13 @@ def is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def one_machine(given: Mapping[str, str], scratch: Path) -> dict[str, str]:
+def one_machine(config: Mapping[str, str], scratch: Path) -> dict[str, str]:
     """The defaults, the user's on top, and what has to be joined with the user's instead of replaced."""
-    ours = EVERYWHERE | ONE_MACHINE | ({} if COMPILED.keys() & given.keys() else _INTERPRETED)
-    merged = ours | DELTA | dict(given)
+    ours = EVERYWHERE | ONE_MACHINE | ({} if COMPILED.keys() & config.keys() else _INTERPRETED)
+    merged = ours | DELTA | dict(config)
     merged.setdefault(_KNOWN_TABLES, str(_tables_in(merged["spark.driver.memory"])))
-    merged["spark.jars"] = with_jars(given)
-    theirs = given.get("spark.driver.extraJavaOptions", "")
+    merged["spark.jars"] = with_jars(config)
+    theirs = config.get("spark.driver.extraJavaOptions", "")
     # Ours first: of a repeated option the JVM takes the last. The collector needs a tenth of the heap less than G1 beside it.
     options = java_options(scratch)
     options += [] if _COLLECTOR.search(theirs) else ["-XX:+UseParallelGC"]
@@ -138,14 +138,14 @@ def java_options(scratch: Path) -> list[str]:
     return options
 
 
-def with_jars(given: Mapping[str, str]) -> str:
+def with_jars(config: Mapping[str, str]) -> str:
     """`spark.jars` with those of Delta and Kafka after the user's."""
     files = [str(path) for path in jars.paths("delta", "kafka")]
-    return ",".join([*filter(None, [given.get("spark.jars")]), *files])
+    return ",".join([*filter(None, [config.get("spark.jars")]), *files])
 
 
 def _tables_in(heap: str) -> int:
-    """How many tables fill a fifth of a heap of this size, as Spark writes it: `2g`, `640m`."""
+    """Number of tables that fill a fifth of a heap of this size, as Spark writes it: `2g`, `640m`."""
     size = _SIZE.fullmatch(heap.strip())
     mebibytes = int(size[1]) * 1024 ** ("kmgt".index(size[2].lower() or "m") - 1) if size else 0
     return max(50, int(mebibytes) // 15)

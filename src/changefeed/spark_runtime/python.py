@@ -1,4 +1,4 @@
-"""The program that Spark takes for Python: Python, with modules of ours in the place of two of pyspark's.
+"""The program that Spark starts as Python: Python, with replacements for two of pyspark's modules.
 
 `spark.python.daemon.module` names ours for the workers of tasks alone. Those that plan a data source have daemons too, which
 end at a signal that all processes of a service get; and the worker of a streaming source has to answer in time.

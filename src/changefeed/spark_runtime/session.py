@@ -43,9 +43,9 @@ def session(app_name: str, *, master: str = "local[*]", config: Mapping[str, str
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    given = dict(config or {})
+    properties = dict(config or {})
     if SparkContext._active_spark_context is not None:
-        return SparkSession.builder.config(map={**given}).getOrCreate()
+        return SparkSession.builder.config(map={**properties}).getOrCreate()
 
     sweep()
     scratch = Scratch("spark")
@@ -53,16 +53,16 @@ def session(app_name: str, *, master: str = "local[*]", config: Mapping[str, str
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_AUTH_SOCKET_TIMEOUT", "120")  # seconds in which the JVM takes a connection of Python's
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")  # or each of a JVM's threads keeps memory that it has freed
-    master = given.get("spark.master", master)
+    master = properties.get("spark.master", master)
     if cluster.submitted() or not is_local(master):
-        context = cluster.start(app_name, None if cluster.submitted() else master, given, scratch.path)
+        context = cluster.start(app_name, None if cluster.submitted() else master, properties, scratch.path)
     else:
-        context = _start(app_name, master, given, scratch)
+        context = _start(app_name, master, properties, scratch)
     _say_nothing_of_the_end(context._accumulatorServer)
     return SparkSession(context)
 
 
-def _start(app_name: str, master: str, given: Mapping[str, str], scratch: Scratch) -> SparkContext:
+def _start(app_name: str, master: str, config: Mapping[str, str], scratch: Scratch) -> SparkContext:
     """Spark on this machine alone."""
     from pyspark import SparkConf, SparkContext
 
@@ -70,7 +70,7 @@ def _start(app_name: str, master: str, given: Mapping[str, str], scratch: Scratc
     os.environ["PYSPARK_PYTHON"] = python.program(scratch.path / "python")
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     conf = SparkConf(loadDefaults=False).setAppName(app_name).setMaster(master)
-    conf.setAll(list(one_machine(given, scratch.path).items()))
+    conf.setAll(list(one_machine(config, scratch.path).items()))
     return SparkContext(conf=conf, gateway=gateway.gateway(conf))
 
 
@@ -115,7 +115,7 @@ def another(spark: SparkSession) -> SparkSession:
 def compiled(spark: SparkSession) -> Iterator[None]:
     """Plans made in here are compiled: worth it where many rows go through.
 
-    Only in a session that interprets by our default. One that was handed over, or told how to plan, stays as it is.
+    Only in a session that interprets by our default. One that was handed over, or has its own planning options, stays as it is.
     """
     if spark.conf.get("spark.changefeed.plans", None) is None:
         yield
@@ -148,12 +148,12 @@ def lives(spark: SparkSession) -> bool:
 
 
 def _say_nothing_of_the_end(server: Any) -> None:
-    """Lets pyspark's server for accumulators print no traceback when the JVM has ended: whoever waits for Spark says so."""
-    told = server.handle_error
+    """Makes pyspark's server for accumulators print no traceback when the JVM has ended: the waiting caller reports it."""
+    handle = server.handle_error
 
     def handle_error(request: Any, address: Any) -> None:
         if not isinstance(sys.exception(), (EOFError, ConnectionError)):
-            told(request, address)
+            handle(request, address)
 
     server.handle_error = handle_error
 

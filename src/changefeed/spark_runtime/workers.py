@@ -6,7 +6,7 @@
 
 Rule 1. A worker decodes as the driver would, or not at all: the same Python, the same sources, the same kernel.
 Rule 2. The function that looks travels as a whole (`shipped`): a worker without changefeed can run it too.
-Rule 3. What Spark itself says of such a worker ends as a sentence too (`told`).
+Rule 3. Spark's own errors about such a worker are translated to one sentence, too (`translated_error`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Expected = dict[str, Any]
 
 
 def expected() -> Expected:
-    """What every worker must have: this process's own."""
+    """The versions that every worker must have: those of this process."""
     kernel = metadata.version("changefeed-kernel") if find_spec("changefeed_kernel") else None
     return {
         "python": list(sys.version_info[:2]),
@@ -67,7 +67,7 @@ def shipped() -> Callable[..., str]:
     """The function that looks at a worker. It is made again, without a module: so its code is what travels, not its name."""
 
     def lacking(expected: dict[str, Any], folder: str = "", shared: str = "") -> str:
-        """What this process lacks, as a sentence, or nothing; with a folder, the hash of the modules in it."""
+        """The differences of this process, as a sentence, or None; with a folder, the hash of the modules in it."""
         import hashlib
         import importlib.metadata
         import importlib.util
@@ -87,17 +87,17 @@ def shipped() -> Callable[..., str]:
             return digest.hexdigest()[:16]
 
         def missing() -> str:
-            here, wanted = list(sys.version_info[:2]), list(expected["python"])
-            if here != wanted:
-                return f"has Python {here[0]}.{here[1]}, the driver {wanted[0]}.{wanted[1]}"
-            found = importlib.util.find_spec("changefeed")
-            if found is None or found.origin is None:
+            version, wanted = list(sys.version_info[:2]), list(expected["python"])
+            if version != wanted:
+                return f"has Python {version[0]}.{version[1]}, the driver {wanted[0]}.{wanted[1]}"
+            spec = importlib.util.find_spec("changefeed")
+            if spec is None or spec.origin is None:
                 return "has no package changefeed"
             import changefeed
 
             if changefeed.__version__ != expected["version"]:
                 return f"has changefeed {changefeed.__version__}, the driver {expected['version']}"
-            top = os.path.dirname(found.origin)
+            top = os.path.dirname(spec.origin)
             if os.path.isdir(top) and summed(top) != expected["sources"]:
                 return f"has another build of changefeed {changefeed.__version__} than the driver"
             for name in expected["packages"]:
@@ -116,9 +116,9 @@ def shipped() -> Callable[..., str]:
 
         if folder:
             return summed(folder)
-        said = missing()
-        if said:
-            return f"the worker on {socket.gethostname()} {said}. {expected['fix']} ({sys.executable})"
+        difference = missing()
+        if difference:
+            return f"the worker on {socket.gethostname()} {difference}. {expected['fix']} ({sys.executable})"
         if shared and not os.path.exists(shared):
             return (
                 f"the worker on {socket.gethostname()} does not see the folder of sink.path as the driver does: name one on a "
@@ -133,8 +133,8 @@ def shipped() -> Callable[..., str]:
 def refuse() -> None:
     """Ends this process with a sentence on stderr if it is a worker that lacks something; Spark carries it to the driver."""
     text = os.environ.get(VARIABLE)
-    if text is not None and (said := shipped()(json.loads(base64.urlsafe_b64decode(text)))):
-        print(f"changefeed.errors.ConfigError: {said}", file=sys.stderr, flush=True)
+    if text is not None and (difference := shipped()(json.loads(base64.urlsafe_b64decode(text)))):
+        print(f"changefeed.errors.ConfigError: {difference}", file=sys.stderr, flush=True)
         os._exit(1)
 
 
@@ -148,11 +148,12 @@ def check(spark: SparkSession, folder: str) -> None:
     Raises:
         ConfigError: a worker lacks something, or the folder means two places.
     """
-    scheme, here = urlsplit(folder).scheme, _default(spark)
-    if not scheme and urlsplit(here).scheme != "file":
+    scheme, default = urlsplit(folder).scheme, _default(spark)
+    if not scheme and urlsplit(default).scheme != "file":
         raise ConfigError(
-            f"sink.path {folder} is a folder of this machine for changefeed, and one of {here} for Spark (fs.defaultFS): write "
-            f"it as file://{folder} or {here.rstrip('/')}{folder}"
+            f"sink.path {folder} is a folder of this machine for changefeed, and one of {default} for Spark "
+            "(fs.defaultFS): write "
+            f"it as file://{folder} or {default.rstrip('/')}{folder}"
         )
     context = spark.sparkContext
     if is_local(str(context.master)):
@@ -161,9 +162,9 @@ def check(spark: SparkSession, folder: str) -> None:
     look, wanted = shipped(), expected()
     with _mark(urlsplit(folder).path if scheme in ("", "file") else "") as mark:
         work = _work(look, wanted, mark)
-        said = [one for one in context.parallelize(range(tasks), tasks).mapPartitions(work).collect() if one]
-    if said:
-        raise ConfigError(said[0])
+        differences = [one for one in context.parallelize(range(tasks), tasks).mapPartitions(work).collect() if one]
+    if differences:
+        raise ConfigError(differences[0])
 
 
 def _default(spark: SparkSession) -> str:
@@ -208,12 +209,12 @@ _SAID = (
 )
 
 
-def told(text: str) -> str | None:
-    """The sentence for what Spark says of a Python worker that cannot work; None when the text is of something else."""
+def translated_error(text: str) -> str | None:
+    """The sentence for Spark's error about a Python worker that cannot work; None if the text is about something else."""
     for pattern, words in _SAID:
-        if found := pattern.search(text):
+        if match := pattern.search(text):
             where = _WHERE.search(text)
             worker = f"the worker on {where[1]}" if where else "a worker"
-            name = (found[1] or "") if found.groups() else ""
+            name = (match[1] or "") if match.groups() else ""
             return f"{worker} {words.format(name.lower() if 'package' in words else name)}. {_FIX}"
     return None

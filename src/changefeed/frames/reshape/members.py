@@ -10,7 +10,7 @@ from changefeed.model.types import ColumnType
 
 
 def index_to_member(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped:
-    """An index from 1, 0 for the empty text; beyond the members there is no member."""
+    """The index of a member, from 1; 0 for the empty text. An index past the last member is invalid."""
     members = target.members or ()
     array, irregular = blank(array, pc.greater(array, pa.scalar(len(members), pa.uint16())))
     return pa.array(["", *members], pa.string()).take(array), irregular

@@ -11,7 +11,7 @@ from changefeed.model.values import writer
 
 
 def temporal(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped:
-    """From datetime(p) to datetime(q), from timestamp(p) to timestamp(q)."""
+    """Converts datetime(p) to datetime(q), and timestamp(p) to timestamp(q)."""
     if (source.length or 0) <= (target.length or 0):
         return array, {}
     unit = 10 ** (6 - (target.length or 0))
@@ -24,7 +24,7 @@ def temporal(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshape
 
 
 def time(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped:
-    """To another precision: texts with as many digits of a fraction as the type says."""
+    """Converts to another precision: texts with as many fractional digits as the type has."""
     if source.length == target.length:
         return array, {}
     digits = target.length or 0

@@ -1,4 +1,4 @@
-"""Integers, decimals and floats: by ranges where both are numbers, by the digits of their text elsewhere."""
+"""Conversions of integers, decimals and floats: by ranges where both are numbers, otherwise by the digits of their text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _range(t: ColumnType) -> tuple[int, int]:
 
 
 def _outside(array: pa.Array, low: int, high: int) -> pa.Array | None:
-    """Which rows are below `low` or above `high`; None when the array's type rules it out."""
+    """For each row, whether it is below `low` or above `high`; None if the array's type rules it out."""
     kind = array.type
     signed = pa.types.is_signed_integer(kind)
     least, most = (

@@ -1,4 +1,4 @@
-"""What all ways from one type to another are made of."""
+"""Building blocks shared by all type conversions."""
 
 from __future__ import annotations
 

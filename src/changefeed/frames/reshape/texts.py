@@ -27,7 +27,7 @@ def binary_to_text(array: pa.Array, source: ColumnType, target: ColumnType) -> R
 
 
 def to_text(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped:
-    """Anything as its canonical text; JSON for what is no text in canonical form."""
+    """Any value as its canonical text; JSON for values whose canonical form is not a text."""
     kind = family(source)
     if array.type == pa.string():
         return array, {}

@@ -5,7 +5,7 @@ r"""The canonical text of events: one JSON object a line, and back.
     {"kind":"schema","type":"add_column",…}
     {"kind":"resolved","commit_ts":463267589883154927,…}
 
-Rule 1. `lines(parse(text)) == text` for every text that `lines` has written: nothing that a protocol said is lost on
+Rule 1. `lines(parse(text)) == text` for every text that `lines` has written: nothing that a protocol sent is lost on
         the way, and `encode` writes the same bytes from the text as from the columns.
 Rule 2. A line has the keys of its kind in one order, no spaces, numbers as Python prints them.
 Rule 3. A shape line stands before the first row that names it. Images have the columns that their row carries, so one

@@ -36,7 +36,7 @@ class ColumnForm(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class TransactionForm(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What is known of a row's transaction."""
+    """The known facts of a row's transaction."""
 
     id: str | None = None
     order: int | None = None
@@ -144,7 +144,7 @@ _decode: Callable[[str | bytes], AnyForm] = msgspec.json.Decoder(AnyForm).decode
 
 
 class Here:
-    """Where a line stands, to begin messages with."""
+    """The place of a line, with which messages begin."""
 
     __slots__ = ("name", "number")
 
@@ -153,12 +153,12 @@ class Here:
         self.number = number
 
     def error(self, message: str, path: str | None = None, *, number: int | None = None) -> SchemaError:
-        """The error for this line, or for the line `number`; `path` says where in it, as `$.after.qty`."""
+        """The error for this line, or for the line `number`; `path` is the place in it, as `$.after.qty`."""
         at = "" if path is None else f" - at `{path}`"
         return SchemaError(f"{self.name}:{number or self.number}: {message}{at}")
 
 
-def raw_text(raw: msgspec.Raw, here: Here, path: str, number: int | None = None) -> str:
+def raw_text(raw: msgspec.Raw, place: Here, path: str, number: int | None = None) -> str:
     """The text of `origin` or `wire`, which msgspec has not looked into.
 
     Raises:
@@ -167,29 +167,29 @@ def raw_text(raw: msgspec.Raw, here: Here, path: str, number: int | None = None)
     try:
         return bytes(raw).decode()
     except UnicodeDecodeError as error:
-        raise here.error(f"not a line of JSON: {error}", path, number=number) from error
+        raise place.error(f"not a line of JSON: {error}", path, number=number) from error
 
 
-def read_form(line: str | bytes, here: Here) -> AnyForm:
-    """What the line says, its keys and their types checked.
+def read_form(line: str | bytes, place: Here) -> AnyForm:
+    """The content of the line, its keys and their types checked.
 
     Raises:
-        SchemaError: it is no JSON object, or not one of ours; the message says where.
+        SchemaError: it is not a JSON object, or not an event; the message has the place.
     """
     try:
         return _decode(line)
     except msgspec.ValidationError as error:
-        raise here.error(_explain(str(error), line)) from error
+        raise place.error(_explain(str(error), line)) from error
     except (msgspec.DecodeError, UnicodeError) as error:
-        found = _read_surrogates(line, here)
-        if found is None:
-            raise here.error(f"not a line of JSON: {error}") from error
-        return found
+        value = _read_surrogates(line, place)
+        if value is None:
+            raise place.error(f"not a line of JSON: {error}") from error
+        return value
     except RecursionError as error:
-        raise here.error("JSON nested too deep") from error
+        raise place.error("JSON nested too deep") from error
 
 
-def _read_surrogates(line: str | bytes, here: Here) -> AnyForm | None:
+def _read_surrogates(line: str | bytes, place: Here) -> AnyForm | None:
     text = line if isinstance(line, str) else line.decode("utf-8", "replace")
     if "\\ud" not in text.lower():
         return None
@@ -198,10 +198,10 @@ def _read_surrogates(line: str | bytes, here: Here) -> AnyForm | None:
         raw = {"origin", "wire"} if value.get("kind") in ("row", "shape") else set()
         for key in raw & value.keys():
             value[key] = msgspec.Raw(canonical(value[key]).encode())
-        found: AnyForm = msgspec.convert(value, AnyForm)
-        return found
+        form: AnyForm = msgspec.convert(value, AnyForm)
+        return form
     except msgspec.ValidationError as error:
-        raise here.error(_explain(str(error), line)) from error
+        raise place.error(_explain(str(error), line)) from error
     except (ValueError, AttributeError, RecursionError):
         return None
 

@@ -10,7 +10,7 @@
     {"bits": …}             set
     list                    vector
 
-A date in quotes is a string here: a shape line says otherwise. A column that is NULL everywhere has no type.
+A date in quotes is a string here: a shape line can declare another type. A column that is NULL everywhere has no type.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _OBJECTS = {
     frozenset({"bits"}): "set",
 }
 _SCALARS = {bool: "boolean", int: "bigint", float: "double", str: "varchar", list: "vector"}
-_HINT = "a shape line before the row says which type it is"
+_HINT = "a shape line before the row declares its type"
 
 
-def infer(rows: Iterable[tuple[int, RowForm]], here: Here) -> TableShape:
+def infer(rows: Iterable[tuple[int, RowForm]], place: Here) -> TableShape:
     """The shape that all these rows of one table fit; each comes with its line's number.
 
     Raises:
         SchemaError: values of a column contradict each other, or tell nothing; the message names line and column.
     """
-    types: dict[str, tuple[str, int, str]] = {}  # column -> type, the line that said so, the path
+    types: dict[str, tuple[str, int, str]] = {}  # column -> type, the line with the first such value, the path
     names: dict[str, tuple[int, str]] = {}
     database, table, keys = "", "", []
     for number, row in rows:
@@ -48,30 +48,30 @@ def infer(rows: Iterable[tuple[int, RowForm]], here: Here) -> TableShape:
                 path = f"$.{side}.{name}"
                 names.setdefault(name, (number, path))
                 if value is not None:
-                    found = _type(value, here, number, path)
-                    types[name] = _merge(types.get(name), (found, number, path), here)
+                    inferred = _type(value, place, number, path)
+                    types[name] = _merge(types.get(name), (inferred, number, path), place)
     for name, (number, path) in names.items():
         if name not in types:
-            raise here.error(f"column {name!r} is NULL in every row: {_HINT}", path, number=number)
+            raise place.error(f"column {name!r} is NULL in every row: {_HINT}", path, number=number)
     columns = [Column(n, ColumnType.parse(types[n][0]), key=n in keys if keys else None) for n in names]
     return TableShape(database, table, tuple(columns))
 
 
-def _type(value: Any, here: Here, number: int, path: str) -> str:
-    found = _OBJECTS.get(frozenset(value)) if isinstance(value, dict) else _SCALARS[type(value)]
-    if found is None:
+def _type(value: Any, place: Here, number: int, path: str) -> str:
+    inferred = _OBJECTS.get(frozenset(value)) if isinstance(value, dict) else _SCALARS[type(value)]
+    if inferred is None:
         known = ", ".join("{" + ", ".join(sorted(names)) + "}" for names in _OBJECTS)
-        raise here.error(f"no value has the keys {', '.join(value)}; objects here are {known}", path, number=number)
-    if found == "bigint" and not -(2**63) <= value < 2**63:
+        raise place.error(f"no value has the keys {', '.join(value)}; objects here are {known}", path, number=number)
+    if inferred == "bigint" and not -(2**63) <= value < 2**63:
         return "bigint unsigned"
-    return found
+    return inferred
 
 
-def _merge(old: tuple[str, int, str] | None, new: tuple[str, int, str], here: Here) -> tuple[str, int, str]:
+def _merge(old: tuple[str, int, str] | None, new: tuple[str, int, str], place: Here) -> tuple[str, int, str]:
     if old is None or old[0] == new[0]:
         return old or new
     pair = {old[0], new[0]}
     for wide in ("double", "bigint unsigned"):
         if wide in pair and pair <= {"bigint", wide}:
             return old if old[0] == wide else new
-    raise here.error(f"a {new[0]}, but line {old[1]} has a {old[0]} there: {_HINT}", new[2], number=new[1])
+    raise place.error(f"a {new[0]}, but line {old[1]} has a {old[0]} there: {_HINT}", new[2], number=new[1])

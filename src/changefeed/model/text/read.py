@@ -1,6 +1,6 @@
 """Text to events: lines are checked one by one, then turned into columns a batch at a time.
 
-Events whose lines follow each other at one position, told apart by their index, lie in one record; a batch never ends
+Events whose lines follow each other at one position, with different indexes, are in one record; a batch never ends
 inside a record. Rows of one shape go to one table batch for each set of columns that their images carry, and for each
 number of digits that their commit times have.
 """
@@ -72,8 +72,8 @@ class _Pending:
 class _Reader:
     """The lines so far: shapes by their id, and the events that wait for their batch to be full."""
 
-    def __init__(self, here: Here, topic: str) -> None:
-        self._here = here
+    def __init__(self, place: Here, topic: str) -> None:
+        self._here = place
         self._topic = topic
         self._shapes: dict[str, TableShape] = {}
         self._pending = _Pending()
@@ -86,9 +86,9 @@ class _Reader:
         last = self._pending.last
         if last is None or last.index is None:
             return False
-        here = Here(self._here.name, self._here.number + 1)
-        form = read_form(line, here)
-        return isinstance(form, ShapeForm) or _continues(last, self._read_place(form, here))
+        place = Here(self._here.name, self._here.number + 1)
+        form = read_form(line, place)
+        return isinstance(form, ShapeForm) or _continues(last, self._read_place(form, place))
 
     def add(self, line: str | bytes) -> None:
         """Reads one line."""
@@ -144,13 +144,13 @@ class _Reader:
         shape = self._shapes.get(form.shape)
         if shape is None:
             raise self._here.error(f'no line of kind "shape" before it describes {form.shape!r}', "$.shape")
-        for key, said, described in (
+        for key, value, described in (
             ("database", form.database, shape.database),
             ("table", form.table, shape.table),
             ("keys", form.keys, list(shape.keys)),
         ):
-            if said != described:
-                raise self._here.error(f"{said!r}, but its shape says {described!r}", f"$.{key}")
+            if value != described:
+                raise self._here.error(f"{value!r}, but its shape has {described!r}", f"$.{key}")
         self._pending.shaped.setdefault(id(shape), (shape, []))[1].append(row)
 
     def _place(self, form: EventForm) -> Place:
@@ -160,15 +160,15 @@ class _Reader:
             return place
         return replace(place, record=last.record + 1)
 
-    def _read_place(self, form: EventForm, here: Here, record: int = 0) -> Place:
+    def _read_place(self, form: EventForm, line: Here, record: int = 0) -> Place:
         if form.position is None:
-            return Place(self._topic, 0, here.number - 1, None, record)
+            return Place(self._topic, 0, line.number - 1, None, record)
         try:
             place = Place.parse(form.position, record)
         except ConfigError as error:
-            raise here.error(str(error), "$.position") from error
+            raise line.error(str(error), "$.position") from error
         if place.partition >= 2**31 or place.offset >= 2**63 or (place.index or 0) >= 2**31:
-            raise here.error(f"{form.position!r} has a number too large", "$.position")
+            raise line.error(f"{form.position!r} has a number too large", "$.position")
         return place
 
     def _time(self, text: str | None) -> Instant | None:

@@ -31,7 +31,7 @@ class Row(NamedTuple):
     time: Instant | None
 
 
-def table_batches(shape: TableShape, rows: list[Row], here: Here) -> Iterator[TableBatch]:
+def table_batches(shape: TableShape, rows: list[Row], place: Here) -> Iterator[TableBatch]:
     """The rows in columns; a batch for each set of columns that the images carry, and each commit time unit.
 
     Raises:
@@ -45,9 +45,9 @@ def table_batches(shape: TableShape, rows: list[Row], here: Here) -> Iterator[Ta
         groups.setdefault((*images, unit), []).append(row)
     for (before, after, unit), group in groups.items():
         for side, names in (("before", before), ("after", after)):
-            _check_names(names, everything, side, group[0].number, here)
+            _check_names(names, everything, side, group[0].number, place)
         carried = TableShape(shape.database, shape.table, shape.columns, before, after, shape.wire)
-        yield TableBatch(carried, _record_batch(carried, unit, group, here))
+        yield TableBatch(carried, _record_batch(carried, unit, group, place))
 
 
 def _carried(image: dict[str, Any] | None, everything: tuple[str, ...]) -> _Names:
@@ -57,15 +57,15 @@ def _carried(image: dict[str, Any] | None, everything: tuple[str, ...]) -> _Name
     return None if names == everything else names
 
 
-def _check_names(names: _Names, known: tuple[str, ...], side: str, number: int, here: Here) -> None:
+def _check_names(names: _Names, known: tuple[str, ...], side: str, number: int, place: Here) -> None:
     for name in names or ():
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
-            raise here.error(f"its shape has no column {name!r}; {hint}", f"$.{side}", number=number)
+            raise place.error(f"its shape has no column {name!r}; {hint}", f"$.{side}", number=number)
 
 
-def _record_batch(shape: TableShape, unit: str, rows: list[Row], here: Here) -> pa.RecordBatch:
+def _record_batch(shape: TableShape, unit: str, rows: list[Row], place: Here) -> pa.RecordBatch:
     forms, schema = [row.form for row in rows], table_schema(shape, unit)
     times = [None if r.time is None else r.time.us * PER_SECOND[unit] // 1_000_000 for r in rows]
     columns = [
@@ -78,27 +78,27 @@ def _record_batch(shape: TableShape, unit: str, rows: list[Row], here: Here) -> 
         pa.array([f.commit_ts for f in forms], pa.uint64()),
         pa.nulls(len(rows), pa.uint64()),
         pa.array(times, schema.field("commit_time").type),
-        _transactions(rows, here),
-        pa.array([_origin(row, here) for row in rows], pa.string()),
-        _image("before", shape.before_columns, rows, here),
-        _image("after", shape.after_columns, rows, here),
-        pa.array([_irregular(row, here) for row in rows], IRREGULAR),
+        _transactions(rows, place),
+        pa.array([_origin(row, place) for row in rows], pa.string()),
+        _image("before", shape.before_columns, rows, place),
+        _image("after", shape.after_columns, rows, place),
+        pa.array([_irregular(row, place) for row in rows], IRREGULAR),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _image(side: str, columns: tuple[Column, ...], rows: list[Row], here: Here) -> pa.StructArray:
+def _image(side: str, columns: tuple[Column, ...], rows: list[Row], place: Here) -> pa.StructArray:
     images: list[dict[str, Any] | None] = [getattr(row.form, side) for row in rows]
     kind = pa.struct([pa.field(c.name, c.type.arrow, metadata={"mysql": str(c.type)}) for c in columns])
     absent = [image is None for image in images]
     if not columns or all(absent):
         return pa.array([None if gone else {} for gone in absent], kind)
-    cells = [_cells(c, [None if i is None else i[c.name] for i in images], side, rows, here) for c in columns]
+    cells = [_cells(c, [None if i is None else i[c.name] for i in images], side, rows, place) for c in columns]
     mask = pa.array(absent, pa.bool_()) if any(absent) else None
     return pa.StructArray.from_arrays(cells, fields=list(kind), mask=mask)
 
 
-def _cells(column: Column, values: list[Any], side: str, rows: list[Row], here: Here) -> pa.Array:
+def _cells(column: Column, values: list[Any], side: str, rows: list[Row], place: Here) -> pa.Array:
     read, ready = reader(column.type), []
     if column.type.name in _FORMS:
         read = _exact(read, column.type)
@@ -107,10 +107,10 @@ def _cells(column: Column, values: list[Any], side: str, rows: list[Row], here: 
             ready.append(None if value is None else read(value))
     except IrregularError as error:
         message = f'{error}: it is null here and its text goes to "irregular"'
-        raise here.error(message, f"$.{side}.{column.name}", number=rows[len(ready)].number) from error
+        raise place.error(message, f"$.{side}.{column.name}", number=rows[len(ready)].number) from error
     except ProtocolError as error:
-        raise here.error(str(error), f"$.{side}.{column.name}", number=rows[len(ready)].number) from error
-    return _array(ready, column.type.arrow, f"$.{side}.{column.name}", rows, here)
+        raise place.error(str(error), f"$.{side}.{column.name}", number=rows[len(ready)].number) from error
+    return _array(ready, column.type.arrow, f"$.{side}.{column.name}", rows, place)
 
 
 def _exact(read: Callable[[Any], Any], t: ColumnType) -> Callable[[Any], Any]:
@@ -128,7 +128,7 @@ def _exact(read: Callable[[Any], Any], t: ColumnType) -> Callable[[Any], Any]:
     return exactly
 
 
-def _array(values: list[Any], kind: pa.DataType, path: str, rows: list[Row], here: Here) -> pa.Array:
+def _array(values: list[Any], kind: pa.DataType, path: str, rows: list[Row], place: Here) -> pa.Array:
     """The Arrow array; a value that it refuses is an error of its line."""
     foreign = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError)
     try:
@@ -138,28 +138,28 @@ def _array(values: list[Any], kind: pa.DataType, path: str, rows: list[Row], her
             try:
                 pa.array([value], kind)
             except foreign as error:
-                raise here.error(f"{value!r} is not a {kind}: {error}", path, number=row.number) from error
+                raise place.error(f"{value!r} is not a {kind}: {error}", path, number=row.number) from error
         raise
 
 
-def _transactions(rows: list[Row], here: Here) -> pa.Array:
+def _transactions(rows: list[Row], place: Here) -> pa.Array:
     if all(row.form.transaction is None for row in rows):
         return pa.nulls(len(rows), TRANSACTION)
     known = [row.form.transaction for row in rows]
     values = [t and {"id": t.id, "order": t.order, "table_order": t.table_order} for t in known]
-    return _array(values, TRANSACTION, "$.transaction", rows, here)
+    return _array(values, TRANSACTION, "$.transaction", rows, place)
 
 
-def _origin(row: Row, here: Here) -> str | None:
-    text = raw_text(row.form.origin, here, "$.origin", row.number)
+def _origin(row: Row, place: Here) -> str | None:
+    text = raw_text(row.form.origin, place, "$.origin", row.number)
     if text == "null":
         return None
     if text[:1] != "{":
-        raise here.error("Expected `object | null`", "$.origin", number=row.number)
+        raise place.error("Expected `object | null`", "$.origin", number=row.number)
     return text
 
 
-def _irregular(row: Row, here: Here) -> list[tuple[str, bytes]]:
+def _irregular(row: Row, place: Here) -> list[tuple[str, bytes]]:
     form = row.form
     kept = []
     for name, text in form.irregular.items():
@@ -169,9 +169,9 @@ def _irregular(row: Row, here: Here) -> list[tuple[str, bytes]]:
             places.append((form.before, name.removeprefix("before.")))
         if all(image.get(column, ...) is not None for image, column in places):
             message = f"the image must have {places[-1][1]!r} and null there: the value is kept here alone"
-            raise here.error(message, f"$.irregular.{name}", number=row.number)
+            raise place.error(message, f"$.irregular.{name}", number=row.number)
         try:
             kept.append((name, text.encode("utf-8", "surrogateescape")))
         except UnicodeEncodeError as error:
-            raise here.error(f"{error.reason}: bytes are \\udc80 to \\udcff", f"$.irregular.{name}") from error
+            raise place.error(f"{error.reason}: bytes are \\udc80 to \\udcff", f"$.irregular.{name}") from error
     return kept

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 def wrote(spark: SparkSession, path: str, application: str) -> bool | None:
     """See `read.wrote`."""
-    found = snapshot(spark, path)
-    return None if found is None else application in found.applications
+    opened = snapshot(spark, path)
+    return None if opened is None else application in opened.applications
 
 
 def properties(spark: SparkSession, path: str) -> dict[str, str] | None:
     """See `read.properties`."""
-    found = snapshot(spark, path)
-    return None if found is None else dict(found.properties)
+    opened = snapshot(spark, path)
+    return None if opened is None else dict(opened.properties)
 
 
 def query(spark: SparkSession, path: str, sql: str) -> list[dict[str, Any]]:

@@ -33,20 +33,23 @@ def translated(path: str) -> Iterator[None]:
             raise _other_columns(path, str(error).splitlines()[0]) from error
         raise
     except Py4JJavaError as error:
-        name, said = error.java_exception.getClass().getSimpleName(), first_line(error)
+        name, reason = error.java_exception.getClass().getSimpleName(), first_line(error)
         if name in _CONFLICTS:
             raise FencedError(
-                f"{path}: another writer of this pipeline committed at the same time ({name}: {said})"
+                f"{path}: another writer of this pipeline committed at the same time ({name}: {reason})"
             ) from error
         if name in _RETRIED:
-            raise SinkError(f"{path}: {name}: {said}", transient=True) from error
-        if found := next((condition for condition in _OTHER_COLUMNS if condition in said), None):
-            raise _other_columns(path, found) from error  # pyspark does not find the texts of all of Delta's conditions
+            raise SinkError(f"{path}: {name}: {reason}", transient=True) from error
+        if other_columns := next((condition for condition in _OTHER_COLUMNS if condition in reason), None):
+            raise _other_columns(
+                path, other_columns
+            ) from error  # pyspark does not find the texts of all of Delta's conditions
         raise
 
 
-def _other_columns(path: str, said: str) -> SinkError:
+def _other_columns(path: str, reason: str) -> SinkError:
     return SinkError(
-        f"{path}: its columns are not those that this pipeline gave it: somebody else has changed them ({said}). Restore it, or "
+        f"{path}: its columns are not those that this pipeline gave it: somebody else has changed them "
+        f"({reason}). Restore it, or "
         "rebuild all tables from the source: changefeed repair --rebuild --all"
     )

@@ -41,13 +41,13 @@ class DeltaLetters:
 
     def waiting(self) -> int:
         """See `LetterTable`."""
-        found = read.query(self.path, "SELECT count(*) AS n FROM t WHERE replayed IS NULL")
-        return int(found[0]["n"]) if found else 0
+        counted = read.query(self.path, "SELECT count(*) AS n FROM t WHERE replayed IS NULL")
+        return int(counted[0]["n"]) if counted else 0
 
     def tables(self) -> set[tuple[str | None, str | None]]:
         """See `LetterTable`."""
-        found = read.query(self.path, 'SELECT DISTINCT database, "table" FROM t')
-        return {(one["database"], one["table"]) for one in found}
+        named = read.query(self.path, 'SELECT DISTINCT database, "table" FROM t')
+        return {(one["database"], one["table"]) for one in named}
 
     def write(self, letters: DataFrame) -> None:
         """See `LetterTable`."""

@@ -109,12 +109,12 @@ def snapshot(spark: SparkSession, path: str, application: str = "", way_out: str
         if version < 0:
             return None
         transactions = state.transactions()
-        found = transactions.get(application)
+        last = transactions.get(application)
         schema, properties = state.metadata().schema(), _pairs(jvm, state.metadata().configuration())
         return Snapshot(
             version,
             int(state.sizeInBytes()),
-            unpack(int(found.get())) if found.isDefined() else None,
+            unpack(int(last.get())) if last.isDefined() else None,
             tuple(schema.fieldNames()),
             properties,
             str(schema.json()),
@@ -147,8 +147,8 @@ def _commit(version: int, actions: list[dict[str, Any]]) -> LogCommit:
     transactions, changes, metadata = dict[str, int](), False, False
     for action in actions:
         match action:
-            case {"commitInfo": dict(said)}:
-                info = said
+            case {"commitInfo": dict(commit_info)}:
+                info = commit_info
             case {"txn": txn}:
                 transactions[txn["appId"]] = int(txn["version"])
             case {"metaData": _}:
@@ -170,7 +170,7 @@ def is_newest(spark: SparkSession, path: str, version: int) -> bool:
 
 
 def missing_files(spark: SparkSession, path: str, version: int) -> list[str]:
-    """Data files of a version that are gone, or have another size than the log says.
+    """Data files of a version that are missing, or whose size differs from the log.
 
     Raises:
         SinkError: the log or the folder cannot be read.

@@ -113,9 +113,9 @@ class DeltaSink:
     def refusal(self, table: Table) -> str | None:
         """See `TableSink`."""
         for name in (column.name for column in table.columns):
-            if found := next((c for c in name if c in _NOT_IN_NAMES), None):
+            if character := next((c for c in name if c in _NOT_IN_NAMES), None):
                 fix = "Rename it upstream, or name the table in pipeline.exclude"
-                return f"column {name!r}: plain Delta tables have no {found!r} in names of columns. {fix}"
+                return f"column {name!r}: plain Delta tables have no {character!r} in names of columns. {fix}"
             if clash := next((n for n in self.metadata_columns if n.lower() == name.lower()), None):
                 fix = (
                     "set sink.irregular to `null` or `fail`"
@@ -162,12 +162,12 @@ class DeltaSink:
     def snapshot(self, path: str) -> TableSnapshot | None:
         """See `TableSink`."""
         if self._native is not None:
-            with suppress(SinkError):  # Delta's own reader says what is wrong with a log
+            with suppress(SinkError):  # Delta's own reader reports what is wrong with a log
                 return table_snapshot(f"{self._native.root}/{path}", self.owner)
-        found = log.snapshot(self.spark, self.location(path), self.owner)
-        if found is None:
+        snapshot = log.snapshot(self.spark, self.location(path), self.owner)
+        if snapshot is None:
             return None
-        return TableSnapshot(found.version, found.columns, found.write_id, found.applications)
+        return TableSnapshot(snapshot.version, snapshot.columns, snapshot.write_id, snapshot.applications)
 
     def is_newest(self, path: str, version: int) -> bool:
         """See `TableSink`."""

@@ -6,7 +6,7 @@
 
 Rule 1. File n + 1 is made, under its name at once, by a writer that has read the footer of file n. Where n + 1 is there
 already, another writer was faster: the append was not made. So an older run that wakes up finds its number taken.
-Rule 2. Files are never changed. Whoever deletes old ones leaves the newest, and leaves those alone that are younger than any
+Rule 2. Files are never changed. A program that deletes old ones must leave the newest, and those that are younger than any
 pause of a run: a number that is free again would let an older run write.
 Rule 3. The folder is one record log, in the order of names, for `changefeed decode FOLDER`; `FOLDER/*.parquet` is a source
 of type `files`.
@@ -154,8 +154,8 @@ class FileEvents:
 def _footer_of(file: str) -> _Footer:
     with _named(file):
         try:
-            said = pq.read_metadata(file).metadata or {}
-            footer = msgspec.json.decode(said[_FOOTER], type=_Footer)
+            metadata = pq.read_metadata(file).metadata or {}
+            footer = msgspec.json.decode(metadata[_FOOTER], type=_Footer)
         except (KeyError, pa.ArrowInvalid, msgspec.DecodeError) as error:
             raise SinkError(
                 f"{file}: not a file of an event sink: {error}. Give the sink a folder of its own"

@@ -8,15 +8,15 @@ Rule 1. The transactional id is made from the owner. A sink that appends for the
 makes a new producer: Kafka then ends the owner's last transaction, one way or the other, and refuses whatever older producer
 of this id comes later.
 Rule 2. Only behind that is the last write id read, by a consumer that waits for open transactions. So nothing can come
-between it and this producer's commit, or the commit fails. After that the sink knows the last write id by itself.
+between it and this producer's commit, or the commit fails. After that the sink remembers the last write id.
 Rule 3. That a producer was refused does not say that a newer run did it: an older one that woke up may have. The write id
 in Kafka decides: with a higher epoch there it is a `FencedError`, else another try may work.
 Rule 4. Readers with `isolation.level=read_committed` see an append once, and whole. Others also see what was never committed.
 Rule 5. Topics are not created here, and have as many partitions as the encoder's options say, at least.
 
 Kafka forgets offsets of a consumer group without members after `offsets.retention.minutes`, by default seven days after they
-were written. A pipeline that was killed inside of an append and stays down for longer may append once more. Who knows of
-earlier appends and finds no write id at all should stop.
+were written. A pipeline that was killed inside of an append and stays down for longer may append once more. If there were
+earlier appends and there is no write id, do not start it again.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class KafkaEvents:
 
     Attributes:
         servers: `host:port,…`.
-        topic: where the write id is kept; records go where the encoder says, which is this topic as a rule.
+        topic: topic that stores the write id; the encoder chooses the records' topics, usually this one.
         encoder: makes an encoder of the protocol.
         properties: librdkafka's own, for security and sizes.
         timeout: seconds for the brokers to answer.
@@ -150,7 +150,7 @@ class KafkaEvents:
         self._drop(unsure=self._unsure)
         with self._named("opening a transactional producer"):
             producer = Producer({**_DEFAULTS, **self._common(), "transactional.id": self._id}, logger=_log)
-            self._count(producer, self.topic)  # this says sooner than the next line that no server answers
+            self._count(producer, self.topic)  # fails faster than the next line if no server answers
             producer.init_transactions(self.timeout)
         self._last = self._read()
         self._producer, self._unsure = producer, False
@@ -164,9 +164,9 @@ class KafkaEvents:
     def _read(self, *, stable: bool = True) -> Mark | None:
         """The mark in the owner's group; if `stable`, after transactions that are open."""
         with self._named("reading the last write id"), self._group(stable=stable) as group:
-            found = self._committed(group)
+            committed = self._committed(group)
         try:
-            return msgspec.json.decode(found.metadata, type=Mark) if found.metadata else None
+            return msgspec.json.decode(committed.metadata, type=Mark) if committed.metadata else None
         except msgspec.DecodeError as error:
             raise SinkError(
                 f"{self.location}: group {self._id} has an offset of somebody else for partition 0 of {self.topic} ({error}): "
@@ -178,10 +178,10 @@ class KafkaEvents:
         until = time.monotonic() + self.timeout
         while True:
             try:
-                [found] = group.committed([TopicPartition(self.topic, 0)], self.timeout)
-                if found.error is None:
-                    return found
-                raise KafkaException(found.error)
+                [committed] = group.committed([TopicPartition(self.topic, 0)], self.timeout)
+                if committed.error is None:
+                    return committed
+                raise KafkaException(committed.error)
             except KafkaException as error:
                 if error.args[0].code() not in _STARTING or time.monotonic() > until:
                     raise
@@ -275,7 +275,7 @@ class KafkaEvents:
                 )
 
     def _count(self, producer: Producer, topic: str) -> int:
-        """How many partitions a topic has."""
+        """Number of partitions of a topic."""
         with self._named("asking for topics"):
             found = producer.list_topics(topic, self.timeout).topics.get(topic)
         if found is None or (found.error and found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART):
@@ -295,17 +295,18 @@ class KafkaEvents:
 
     def _error(self, doing: str, error: Any) -> Exception:
         """The error for one of Kafka's."""
-        said = f"{self.location}: {doing}: {error.str()}"
+        message = f"{self.location}: {doing}: {error.str()}"
         if error.code() == KafkaError._INVALID_ARG:
-            return ConfigError(said)
+            return ConfigError(message)
         if error.code() in _NOT_ALLOWED:
             return SinkError(
-                f"{said}. The user needs Write and Describe on the topics, Write and Describe on the transactional id and Read "
+                f"{message}. The user needs Write and Describe on the topics, Write and Describe on the "
+                "transactional id and Read "
                 f"on the group, both {self._id}"
             )
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-            return SinkError(f"{said}. Raise max.message.bytes of the topic, or lower the protocol's own limit")
-        return SinkError(said, transient=True)
+            return SinkError(f"{message}. Raise max.message.bytes of the topic, or lower the protocol's own limit")
+        return SinkError(message, transient=True)
 
 
 def _messages(records: pa.RecordBatch) -> Iterator[dict[str, Any]]:

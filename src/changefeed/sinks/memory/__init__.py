@@ -94,8 +94,8 @@ class MemoryTypes:
         self, old: ColumnType, new: ColumnType, *, widening: bool = False
     ) -> Literal["none", "rewrite"] | None:
         """See `TypeMap`."""
-        found = SparkTypes().conversion(old, new, widening=widening)
-        return found if found != "rewrite" or _converter(old, new) is not None else None
+        conversion = SparkTypes().conversion(old, new, widening=widening)
+        return conversion if conversion != "rewrite" or _converter(old, new) is not None else None
 
 
 @dataclass(slots=True)
@@ -132,8 +132,8 @@ class MemorySink:
 
     def has_written(self, path: str) -> bool | None:
         """See `TableSink`."""
-        found = self.snapshot(path)
-        return None if found is None else found.write_id is not None
+        snapshot = self.snapshot(path)
+        return None if snapshot is None else snapshot.write_id is not None
 
     def tables(self) -> Iterator[str]:
         """See `TableSink`."""

@@ -81,13 +81,14 @@ class Progress:
 
     def _total(self, path: str) -> Cursor:
         """The end of the file's last complete record; if it has grown, only the new part is counted."""
-        size, here = record_log.size(path), self.cursors.get(path, record_log.START)
-        known, end = self._totals.get(path, (None, here))
+        size, cursor = record_log.size(path), self.cursors.get(path, record_log.START)
+        known, end = self._totals.get(path, (None, cursor))
         if known != size:
             end = record_log.advance(path, end if end.bytes else record_log.START)
-            if end.records < here.records or sum(size) < here.bytes:
+            if end.records < cursor.records or sum(size) < cursor.bytes:
                 raise SourceError(
-                    f"{path} has become shorter: {here.records:,} records of it have been read. A log may grow, not be replaced: "
+                    f"{path} has become shorter: {cursor.records:,} records of it have been read. A log may "
+                    "grow, not be replaced: "
                     "restore it, or give what is new a name of its own"
                 )
             self._totals[path] = size, end

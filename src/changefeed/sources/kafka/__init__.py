@@ -91,13 +91,13 @@ class KafkaTopics:
         """The batch's offsets with the topics' ids; partitions that the batch does not have begin at their first record."""
         known, offsets = SourceOffset({}) if before is None else read(before), read(logged).offsets
         there = self._ask(spark).topics()
-        found = self._ask(spark).described(sorted(self._wanted(there) & there.keys()))
+        topics = self._ask(spark).described(sorted(self._wanted(there) & there.keys()))
         batch = SourceOffset(offsets, {name: id for name in offsets if (id := known.ids.get(name)) is not None})
-        removed = compare.removed(batch, found, found.keys() | offsets.keys())
+        removed = compare.removed(batch, topics, topics.keys() | offsets.keys())
         if removed:
             raise compare.refusal(removed, goes_on=self.removed == "continue")
-        ids = {name: topic.id for name, topic in found.items() if topic.id is not None}
-        return SourceOffset(offsets, ids).extended({name: topic.partitions for name, topic in found.items()}).text()
+        ids = {name: topic.id for name, topic in topics.items() if topic.id is not None}
+        return SourceOffset(offsets, ids).extended({name: topic.partitions for name, topic in topics.items()}).text()
 
     def end(self, spark: SparkSession, source_offset: str | None) -> str | None:
         """None: Spark's available-now trigger asks the brokers."""

@@ -52,8 +52,8 @@ class Brokers:
             wanted.add(name)
         answer = self._json(self._admin.describeTopics(wanted).allTopicNames().get())
         return {
-            name: Topic(_id(said), frozenset(p["partition"] for p in said["partitions"]))
-            for name, said in answer.items()
+            name: Topic(_id(described), frozenset(p["partition"] for p in described["partitions"]))
+            for name, described in answer.items()
         }
 
     def ends(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
