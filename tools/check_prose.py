@@ -29,15 +29,6 @@ UNCLEAN: dict[str, tuple[str, ...]] = {
         "docs/guides",
         "docs/reference",
         "src/changefeed/bench",
-<<<<<<< HEAD
-        "src/changefeed/frames",
-        "src/changefeed/frames/reshape",
-        "src/changefeed/model",
-        "src/changefeed/model/text",
-=======
-        "src/changefeed/codec",
-        "src/changefeed/protocols",
->>>>>>> words
         "src/changefeed/protocols/canal_json",
         "src/changefeed/protocols/debezium_mysql",
         "src/changefeed/protocols/tencent_dts",
