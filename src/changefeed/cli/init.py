@@ -29,6 +29,8 @@ sink:
   type: delta
   path: out/lake
   # writer: native                 # all tables in one Spark job, if path is a local folder; or spark: SQL per table
+  # write-mode: copy-on-write      # updates and deletes: write files again, or merge-on-read: mark rows as deleted
+  # compaction: auto               # with merge-on-read: write files with many deleted rows again, or off
   # irregular: "null"              # zero dates and the like: "null", fail, or keep (as text in _irregular)
   # metadata-columns: [_commit_ts] # columns to add: _commit_ts, _commit_time, _op, _position
   # adopt: [shop.orders]           # existing tables to continue, with their rows
