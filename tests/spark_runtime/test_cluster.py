@@ -90,7 +90,7 @@ def test_files_for_workers_are_found_from_the_current_folder() -> None:
 def test_a_master_that_is_not_there_is_named_at_once() -> None:
     (port,) = free_ports(1)
     with pytest.raises(ConfigError) as caught:
-        cluster.reach(f"spark://127.0.0.1:{port}")
+        cluster.check_master(f"spark://127.0.0.1:{port}")
     assert str(caught.value) == (
         f"spark.master: no master answers (127.0.0.1:{port}: [Errno 111] Connection refused). Is it running, and reachable from "
         "here?"

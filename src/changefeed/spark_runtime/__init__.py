@@ -1,4 +1,4 @@
-"""Spark: a Java that fits, the locked jars, a quiet session on one machine; a cluster's master, Python and workers.
+"""Starts Spark: Java, the locked jars, a session on one machine; a cluster's master, Python and workers.
 
-Nothing here knows what a change is.
+Nothing in this package depends on change events.
 """

@@ -10,5 +10,5 @@ def first_line(error: Any) -> str:
     cause = error.java_exception
     while cause.getCause() is not None:
         cause = cause.getCause()
-    said = str(cause.getMessage() or cause.getClass().getSimpleName())
-    return said.splitlines()[0] if said else str(cause.getClass().getSimpleName())
+    message = str(cause.getMessage() or cause.getClass().getSimpleName())
+    return message.splitlines()[0] if message else str(cause.getClass().getSimpleName())
