@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Documentation that is true: `check_docs.py` fails when it is not, `check_docs.py --write` writes what is made from the code.
+"""Checks the documentation: `check_docs.py` fails if it is wrong; `check_docs.py --write` writes the generated parts.
 
-Rule 1. A page under docs/reference is what the code says (reference_pages.py), no more and no fewer pages. So is a table of
-        another page that stands between `<!-- made: NAME -->` and `<!-- end -->`.
-Rule 2. Every command, option, definition field and error says what it is; so does every reason of a dead letter.
+Rule 1. The pages under docs/reference are exactly those generated from the code (reference_pages.py). So are the tables of
+        other pages between `<!-- made: NAME -->` and `<!-- end -->`.
+Rule 2. Every command, option, definition field and error has a description; so does every reason of a dead letter.
 Rule 3. The README names every source and sink; every protocol has its README.
-Rule 4. A link to a file or a heading leads somewhere; every page can be reached from docs/README.md.
-Rule 5. A command or option that a page shows is there.
+Rule 4. The target of a link exists, file and heading; every page can be reached from docs/README.md.
+Rule 5. The commands and options that a page shows exist.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 def main(args: list[str]) -> int:
-    """Exit code 1 when something is not as it should be; everything that is said on stderr."""
+    """Prints the problems on stderr; exit code 1 if there are any."""
     if args == ["--write"]:
         write()
     elif args:
         print("usage: check_docs.py [--write]", file=sys.stderr)
         return 2
-    found = [*stale(), *undescribed(), *unlisted(), *broken_links(), *unreachable(), *misnamed()]
-    for complaint in found:
-        print(complaint, file=sys.stderr)
-    return 1 if found else 0
+    problems = [*stale(), *undescribed(), *unlisted(), *broken_links(), *unreachable(), *misnamed()]
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return 1 if problems else 0
 
 
 def write() -> None:
-    """Writes the reference pages and the tables, and removes pages that nothing in the code stands for any more."""
+    """Writes the reference pages and the tables, and removes reference pages that are no longer generated."""
     REFERENCE.mkdir(parents=True, exist_ok=True)
     wanted = reference.pages()
     for path in REFERENCE.iterdir():
@@ -69,8 +69,8 @@ def write() -> None:
 
 
 def with_tables(text: str) -> str:
-    """The text of a page, with the tables that the code says now."""
-    return _MADE.sub(lambda found: found[1] + found[2] + reference.TABLES[found[1]](), text)
+    """Returns the text of a page with newly generated tables."""
+    return _MADE.sub(lambda match: match[1] + match[2] + reference.TABLES[match[1]](), text)
 
 
 def stale() -> Iterator[str]:
@@ -79,7 +79,7 @@ def stale() -> Iterator[str]:
     there = {path.name: path.read_text(encoding="utf-8") for path in REFERENCE.iterdir()} if REFERENCE.exists() else {}
     for name in sorted(wanted.keys() | there.keys()):
         if wanted.get(name) != there.get(name):
-            what = "is missing" if name not in there else "stands for nothing" if name not in wanted else "is stale"
+            what = "is missing" if name not in there else "is not generated" if name not in wanted else "is stale"
             yield f"docs/reference/{name} {what}: run tools/check_docs.py --write"
     for page in documents():
         text = page.read_text(encoding="utf-8")
@@ -150,8 +150,8 @@ def broken_links() -> Iterator[str]:
 
 def headings(page: Path) -> set[str]:
     """The headings of a page as links name them."""
-    found = _HEADING.findall(_FENCE.sub("", page.read_text(encoding="utf-8")))
-    return {re.sub(r"[^\w\- ]", "", text.lower()).strip().replace(" ", "-") for text in found}
+    titles = _HEADING.findall(_FENCE.sub("", page.read_text(encoding="utf-8")))
+    return {re.sub(r"[^\w\- ]", "", text.lower()).strip().replace(" ", "-") for text in titles}
 
 
 def unreachable() -> Iterator[str]:
@@ -172,8 +172,8 @@ def misnamed() -> Iterator[str]:
     """Rule 5."""
     known = {name: {o for p in command.params for o in p.opts} for name, command in reference.commands()}
     for page in documents():
-        for found in _SHOWN.findall(page.read_text(encoding="utf-8")):
-            words, rest = (found[0], found[1]) if found[0] else (found[2], found[3])
+        for shown in _SHOWN.findall(page.read_text(encoding="utf-8")):
+            words, rest = (shown[0], shown[1]) if shown[0] else (shown[2], shown[3])
             name = next((n for n in known if f"{words} ".startswith(f"{n} ")), None)
             if name is None and not any(n.startswith(words.strip()) for n in known):
                 yield f"{page.relative_to(ROOT)}: there is no command changefeed {words.strip()}"

@@ -27,8 +27,6 @@ UNCLEAN: dict[str, tuple[str, ...]] = {
         "docs",
         "docs/decisions",
         "docs/guides",
-        "docs/reference",
-        "src/changefeed/bench",
         "src/changefeed/protocols/canal_json",
         "src/changefeed/protocols/debezium_mysql",
         "src/changefeed/protocols/tencent_dts",
@@ -71,12 +69,9 @@ UNCLEAN: dict[str, tuple[str, ...]] = {
         "tests/ticdc",
         "tests/wire",
         "tests/wire/avro",
-        "tools",
     ),
     "names": (
         "bench",
-        "src/changefeed/bench",
-        "src/changefeed/codec",
         "src/changefeed/pipeline/operations",
         "src/changefeed/pipeline/store",
         "src/changefeed/protocols",
@@ -123,7 +118,6 @@ UNCLEAN: dict[str, tuple[str, ...]] = {
         "tests/ticdc",
         "tests/wire",
         "tests/wire/avro",
-        "tools",
     ),
 }
 

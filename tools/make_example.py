@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Write examples/shop/history.jsonl.gz: a part of the recorded history in tests/data/shop, the same every time.
+"""Writes examples/shop/history.jsonl.gz: a part of the recorded history in tests/data/shop, always the same.
 
-Kept are all schema changes and resolved marks, one customer in eight, the orders that were ever theirs, the items and
-refunds of those, and one line in four of the audit table. A key's rows are kept all or not at all, so what remains is a
-history of its own. Offsets are renumbered.
+It keeps all schema changes and resolved marks, one customer in eight, all orders that ever belonged to them, their items and
+refunds, and one row in four of the audit table. Either all changes of a key are kept or none, so the result is a consistent
+history. Offsets are renumbered.
 
     python tools/make_example.py [OUT]
 """
@@ -32,18 +32,18 @@ Event = dict[str, Any]
 
 def make(out: Path) -> int:
     """Writes the example to `out`; returns how many records it has."""
-    spoken = protocol("ticdc-open")
-    options = spoken.read_options({"profile": "newarch"})
+    open_protocol = protocol("ticdc-open")
+    options = open_protocol.read_options({"profile": "newarch"})
     kept = part(list(_events(HISTORY)))
-    encoder = spoken.encoder(options, Stores())
+    encoder = open_protocol.encoder(options, Stores())
     written = [encoder.encode(changes) for changes in text.parse(map(canonical, kept), name=out.name, topic="shop")]
     record_log.write(out, written)
     return sum(records.num_rows for records in written)
 
 
 def _events(log: Path) -> Iterator[Event]:
-    spoken = protocol("ticdc-open")
-    decoder = spoken.decoder(spoken.read_options({}), Stores())
+    open_protocol = protocol("ticdc-open")
+    decoder = open_protocol.decoder(open_protocol.read_options({}), Stores())
     seen: set[str] = set()
     for records in record_log.read(log):
         for line in text.lines(decoder.decode(records), shapes_seen=seen):
@@ -51,7 +51,7 @@ def _events(log: Path) -> Iterator[Event]:
 
 
 def part(events: list[Event]) -> list[Event]:
-    """The events of the part, in their order, at their new offsets."""
+    """Returns the events of the part, in order, with their new offsets."""
     images = [(e["table"], image) for e in events if e["kind"] == "row" for image in (e["before"], e["after"]) if image]
     orders = {image["id"] for table, image in images if table == "orders" and image["customer_id"] % 8 == 1}
     keep: dict[str, Callable[[Event], bool]] = {

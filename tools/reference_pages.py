@@ -1,6 +1,6 @@
-"""The pages under docs/reference, made from the code: `pages()` is what they should say.
+"""Generates the pages under docs/reference from the code: `pages()` returns their texts.
 
-Nothing is written here by hand but the sentence above each page and the meaning of a dead letter's reason.
+Only the sentence at the top of each page and the meanings of the reasons of dead letters are written by hand here.
 """
 
 from __future__ import annotations
@@ -31,35 +31,35 @@ from tools.markdown import table as _table
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "changefeed"
 MADE = "<!-- Made by tools/check_docs.py --write; do not edit. -->\n\n"
 
-# reason -> what it means, and what helps; a protocol lists those that it alone gives
+# Reason -> its meaning, and what helps; a protocol lists the reasons that only it uses.
 REASONS = {
     "bad-compression": "A compressed value does not inflate. Is `large-message-handle-compression` right?",
     "bad-json": "A message is not JSON, or not strict JSON. Is the protocol right?",
-    "bad-length": "A length in front of a message or a value is negative, or not that of what follows. Is the protocol right?",
+    "bad-length": "The length before a message or a value is negative, or differs from the length of what follows. Is the protocol right?",
     "bad-magic": "The record does not begin as Confluent's wire format does. Is the protocol right?",
     "bad-protobuf": "The bytes are not Protocol Buffers, or not these messages. Is the protocol right?",
-    "bad-schema": "The schema behind the record's schema id is no schema of this protocol, or one beyond all bounds.",
+    "bad-schema": "The schema with the record's schema id is not a schema of this protocol, or exceeds a limit.",
     "bad-utf8": "A text in the record is not UTF-8.",
     "bad-varint": "An integer does not have its shortest form, or has too many bits. Is the schema registry the right one?",
-    "claim-check": "The row lies in a file that is missing, too large, or not said where: `claim-check-storage-uri`.",
-    "defect": "changefeed failed at this record, and not by its design: the error has the trace. The others go on. Please report it, with what `changefeed dlq show` prints of the record; a version that can read it replays it.",
-    "handle-key-only": "The producer found the row too large and sent its key alone. Raise its `max-message-bytes`, or let it use `claim-check`.",
-    "incomplete-group": "An event lies in several records, and these are not all of them: the log begins or ends inside, one is missing, or one of its entries is a dead letter. Read the records again from the first one.",
-    "protocol": "The record contradicts the protocol in a way that has no code of its own; the error says how.",
-    "schema": "A message contradicts what the protocol says of its members, or a value its column's type.",
-    "too-large": "A value inflates beyond `max-inflated-bytes`, a group of records grows beyond `max_group_bytes`, or there is more of something than a record may hold.",
-    "trailing-bytes": "The record goes on after its last message.",
+    "claim-check": "The row is in a file that is missing or too large, or `claim-check-storage-uri` is not set.",
+    "defect": "changefeed failed at this record, which is a defect: the error has the trace. Other records are decoded. Please report it, with the output of `changefeed dlq show` for the record; a corrected version can replay it.",
+    "handle-key-only": "The row was too large for the producer, which sent only its key. Raise its `max-message-bytes`, or let it use `claim-check`.",
+    "incomplete-group": "An event spans several records, and some are missing: the log begins or ends within the event, a record is lost, or one of its entries is a dead letter. Read the records again from the first one.",
+    "protocol": "The record violates the protocol in a way without its own reason; the error describes it.",
+    "schema": "A message violates the protocol's rules for its members, or a value does not have its column's type.",
+    "too-large": "A value has more than `max-inflated-bytes` when inflated, a group of records more than `max_group_bytes`, or a record exceeds another limit.",
+    "trailing-bytes": "The record has bytes after its last message.",
     "truncated": "The record ends early.",
-    "unknown-kind": "A message is of a kind that its protocol does not have, or another connector's.",
-    "unknown-schema": "The schema registry does not know the record's schema id. Is it the one that the producer uses?",
-    "unknown-type": "A column has a type, or the number of one, that nobody knows.",
+    "unknown-kind": "A message has a kind that its protocol does not define, or is from another connector.",
+    "unknown-schema": "The schema registry does not contain the record's schema id. Is it the one that the producer uses?",
+    "unknown-type": "A column has an unknown type, or an unknown type code.",
     "version": "The record's version is not 1. Is the protocol right?",
 }
-NO_LETTER = {"dead-letters"}  # reasons of errors that are about letters, not in them
+NO_LETTER = {"dead-letters"}  # reasons of errors about dead letters, which no dead letter has
 
 
 def protocols() -> str:
-    """The table of the protocols: who reads and writes the rows, and what cuts rest on."""
+    """Returns the table of protocols: the language of decoder and encoder, and what cuts require."""
     rows = []
     for name in PROTOCOLS:
         known = protocol(name)
@@ -71,14 +71,14 @@ def protocols() -> str:
 
 
 def _cut(known: Protocol) -> str:
-    """What cuts rest on, and the options that it needs."""
+    """Returns what the cuts of a protocol require, with the necessary options."""
     key = known.capabilities.cut_key
     if key is None:
         return "nothing: `consistency: key` alone"
     names = {"resolved": "resolved marks", "checkpoint": "checkpoints", "transaction-mark": "whole transactions"}
 
-    def has(given: Mapping[str, str]) -> bool:
-        return key in known.capabilities_of(known.read_options(given)).carries
+    def has(values: Mapping[str, str]) -> bool:
+        return key in known.capabilities_of(known.read_options(values)).carries
 
     needed = {} if has({}) else fewest(next(variant for variant in known.variants if has(variant)), has)
     options = " and ".join(f"`{n}`" if v == "true" else f"`{n}={v}`" for n, v in needed.items())
@@ -86,7 +86,7 @@ def _cut(known: Protocol) -> str:
 
 
 def option_pages() -> str:
-    """The table of contents of the options' pages."""
+    """Returns the table of contents of the options' pages."""
     rows = [(f"[Options of {name}](reference/options-{name}.md)", protocol(name).title) for name in PROTOCOLS]
     return _table(("options of a protocol", "with the producer's names"), rows)
 
@@ -96,7 +96,7 @@ TABLES: dict[str, Callable[[], str]] = {"protocols": protocols, "options": optio
 
 
 def pages() -> dict[str, str]:
-    """File name under docs/reference -> its text."""
+    """Returns file name under docs/reference -> text."""
     schema = Definition.model_json_schema(by_alias=True)
     made = {
         "cli.md": cli(),
@@ -111,7 +111,7 @@ def pages() -> dict[str, str]:
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
-    """Every command by its full name, those of groups too."""
+    """Yields every command with its full name, including those of groups."""
     for name, place in sorted(COMMANDS.items()):
         module, _, attribute = place.partition(":")
         yield from _flat(name, getattr(import_module(module), attribute))
@@ -119,18 +119,18 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 
 def _flat(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
     if isinstance(command, click.Group):
-        for inner, found in sorted(command.commands.items()):
-            yield from _flat(f"{name} {inner}", found)
+        for inner, subcommand in sorted(command.commands.items()):
+            yield from _flat(f"{name} {inner}", subcommand)
     else:
         yield name, command
 
 
 def cli() -> str:
-    """Commands, their arguments and options, exit codes."""
-    parts = ["# Command line\n\nWhat is asked for goes to stdout; errors, notes and progress to stderr.\n"]
+    """Returns the page of commands, their arguments and options, and exit codes."""
+    parts = ["# Command line\n\nResults are printed to stdout; errors, notes and progress to stderr.\n"]
     for name, command in commands():
         usage = " ".join(["changefeed", name, *command.collect_usage_pieces(click.Context(command))])
-        about = "\n\n".join(map(_paragraph, _said(command)))
+        about = "\n\n".join(map(_paragraph, _paragraphs(command)))
         rows = [
             (_flags(p), (p.help or "").rstrip("."), _default(p)) for p in command.params if isinstance(p, click.Option)
         ]
@@ -141,12 +141,12 @@ def cli() -> str:
     return "\n".join(parts)
 
 
-def _said(command: click.Command) -> list[str]:
+def _paragraphs(command: click.Command) -> list[str]:
     return [p for text in (command.help, command.epilog) if text for p in inspect.cleandoc(text).split("\n\n")]
 
 
 def _paragraph(text: str) -> str:
-    """A paragraph of a help text; after a line with a backspace its lines stay as they are, a title and examples."""
+    """Formats a paragraph of a help text; one that begins with a backspace line has a title and verbatim examples."""
     if not text.startswith("\b\n"):
         return text
     title, _, lines = text.removeprefix("\b\n").partition("\n")
@@ -169,7 +169,7 @@ def _default(option: click.Option) -> str:
 
 
 def options(name: str) -> str:
-    """The options of one protocol, with the producer's names."""
+    """Returns the page of one protocol's options, with the producer's names."""
     known = protocol(name)
     described = msgspec.json.schema(known.options)["$defs"][known.options.__name__]["properties"]
     rows = [
@@ -184,7 +184,7 @@ def options(name: str) -> str:
 
 
 def pipeline(schema: dict[str, Any]) -> str:
-    """The sections of a pipeline's definition."""
+    """Returns the page of the sections of a pipeline's definition."""
     models = schema["$defs"]
     parts = [
         "# Pipeline definition\n\n"
@@ -201,7 +201,7 @@ def pipeline(schema: dict[str, Any]) -> str:
         "ProtocolChoice": "protocol",
     }
     also = {
-        "KafkaSource": "\nAny name that begins with `kafka.` is a property of the Kafka client, passed on as it is.\n",
+        "KafkaSource": "\nAny name that begins with `kafka.` is a property of the Kafka client, passed on unchanged.\n",
         "ProtocolChoice": "\nAll other names are the protocol's own options.\n",
     }
     for model in [*titles, *sorted(set(models) - set(titles))]:
@@ -223,7 +223,7 @@ def _fields(model: dict[str, Any]) -> str:
 
 
 def _described(field: dict[str, Any]) -> dict[str, Any]:
-    """The part of a field's schema that has its description: of `X | None` it is X's."""
+    """Returns the part of a field's schema that contains its description: for `X | None`, that of X."""
     return next((f for f in (field, *field.get("anyOf", ())) if "description" in f), {"description": ""})
 
 
@@ -245,7 +245,7 @@ def _literal(value: Any) -> str:
 
 
 def error_page() -> str:
-    """The error tree and the reasons of dead letters."""
+    """Returns the page of the error tree and the reasons of dead letters."""
     text = inspect.cleandoc(errors.__doc__ or "")
     rows = [(f"`{reason}`", meaning) for reason, meaning in sorted(reasons().items())]
     return (
@@ -256,33 +256,33 @@ def error_page() -> str:
 
 
 def reasons() -> dict[str, str]:
-    """Every reason of a dead letter -> what it means."""
+    """Returns reason of a dead letter -> meaning."""
     return REASONS | {reason: text for name in PROTOCOLS for reason, text in protocol(name).reasons.items()}
 
 
 def reasons_in_code() -> set[str]:
-    """Every reason that some code gives a `ProtocolError` or a `DeadLetter`."""
-    found: set[str] = set()
+    """Returns all reasons that the code gives to a `ProtocolError` or a `DeadLetter`."""
+    used: set[str] = set()
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.keyword) and node.arg == "reason" and isinstance(node.value, ast.Constant):
-                found.add(str(node.value.value))
+                used.add(str(node.value.value))
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "default_reason":
-                found.add(str(ast.literal_eval(node.value)))
-    return found - NO_LETTER
+                used.add(str(ast.literal_eval(node.value)))
+    return used - NO_LETTER
 
 
 def types() -> str:
-    """The type map of the sinks."""
+    """Returns the page of the sinks' type map."""
     rows = []
     for text in _examples():
         upstream = ColumnType.parse(text)
         sink = sink_type(upstream)
         rows.append((f"`{text}`", f"`{upstream.arrow}`", f"`{sink.sql}`", (sink.lossy or "").capitalize()))
     return (
-        "# Types\n\nWhat a MySQL column is in memory (Arrow, lossless) and in a sink's table (Spark's types). "
-        "`explain` shows it for the tables of a pipeline. A table's types come from its DDL where the log has it; "
-        "else they are learned from its rows, and widen when later rows need it.\n\n"
+        "# Types\n\nThe type of a MySQL column in memory (Arrow, lossless) and in a sink's table (Spark's types). "
+        "`explain` shows it for the tables of a pipeline. A table's types come from its DDL if the log contains it; "
+        "else they are inferred from its rows, and widened if later rows need it.\n\n"
         + _table(("MySQL", "Arrow", "sink", "not kept"), rows)
     )
 

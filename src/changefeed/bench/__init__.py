@@ -1,1 +1,1 @@
-"""Measurements: what this machine does in a second. One file a question; the answers kept are in `bench/results`."""
+"""Benchmarks: decoding and encoding speed on this machine, one benchmark per file; recorded results are in `bench/results`."""

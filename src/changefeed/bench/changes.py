@@ -1,7 +1,7 @@
-"""Changes to measure with, the same for every protocol: rows of an orders table, made from a seed.
+"""The workload, the same for every protocol: changes of an orders table, generated from a seed.
 
-85 % inserts, 10 % updates with both images, 5 % deletes; NULLs, escapes and characters beyond ASCII occur. Each protocol's
-own encoder writes them.
+85 % inserts, 10 % updates with both images, 5 % deletes, with NULLs, escapes and non-ASCII characters. Each protocol's own
+encoder writes them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SHAPE = TableShape(
     "orders",
     tuple(Column(name, ColumnType.parse(text), name != "id", name == "id") for name, text in _TYPES.items()),
 )
-# What is measured: a form of a protocol's values, by the protocol's name and the form's.
+# Name of a form of a protocol's values -> the protocol's name, and the form.
 FORMS: dict[str, tuple[str, Form]] = {
     ", ".join(filter(None, (name, form.name))): (name, form) for name in PROTOCOLS for form in protocol(name).forms
 }
@@ -53,8 +53,8 @@ class Workload:
 
     Attributes:
         form: a key of `FORMS`.
-        schemas: those that its Avro names, by their ids.
-        rows: how many row changes the records hold.
+        schemas: id -> Avro schema.
+        rows: number of row changes in the records.
     """
 
     form: str
@@ -67,12 +67,12 @@ class Workload:
     @property
     def values(self) -> list[bytes]:
         """The record values that are not null."""
-        found = (value for batch in self.batches for value in batch.column("value").to_pylist())
-        return [value for value in found if value is not None]
+        values = (value for batch in self.batches for value in batch.column("value").to_pylist())
+        return [value for value in values if value is not None]
 
 
 def workload(form: str, rows: int, *, seed: int = 1) -> Workload:
-    """The records in which the protocol's encoder says `rows` changes in this form."""
+    """Encodes `rows` changes in this form."""
     (name, chosen), schemas, ids = FORMS[form], dict[int, str](), dict[str, int]()
 
     def register(subject: str, schema: str) -> int:
@@ -90,7 +90,7 @@ def workload(form: str, rows: int, *, seed: int = 1) -> Workload:
 
 
 def changes(rows: int, r: random.Random) -> Iterator[Decoded]:
-    """So many changes, some at a time."""
+    """Yields `rows` changes in batches."""
     for start in range(0, rows, _AT_ONCE):
         builder = BatchBuilder()
         for number in range(start, min(rows, start + _AT_ONCE)):

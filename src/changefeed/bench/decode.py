@@ -1,10 +1,10 @@
-"""How fast Open Protocol records become columns: reference, kernel, and what one would use instead.
+"""Decoding speed of Open Protocol records: reference, kernel, and the usual alternatives.
 
-In process, one core: CPU seconds of this process, the best of several runs. On Spark: see `on_spark`. All of it is
-measured on the same rows, in one go.
+In process, one core: CPU seconds of this process, the best of several runs. On Spark: see `on_spark`. Everything is
+measured on the same rows in one run.
 
-    json.loads, msgspec   the values' JSON alone, to Python objects: nothing typed, nothing checked
-    reference, kernel     records to typed columns, every check made
+    json.loads, msgspec   only the values' JSON to Python objects: without types and checks
+    reference, kernel     records to typed columns, with all checks
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _BATCH = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One way to decode, and how fast it was.
+    """The speed of one way to decode.
 
     Attributes:
         where: `core`, one core of one process; `spark` and `files`, all cores, see `on_spark`.
-        what: as in the module's table.
-        rows_in_record: how many messages a record held.
+        what: the way, as in the module's table.
+        rows_in_record: number of messages per record.
         seconds: for all rows.
         rows_per_second, mb_per_second: MB are 10^6 bytes of record values.
     """
@@ -54,22 +54,22 @@ def run(records: int = 500_000, *, spark: bool = True, json: bool = False, seed:
     """Measures, and returns the lines to print.
 
     Args:
-        records: how many rows.
+        records: number of rows.
         spark: whether to measure on Spark too.
-        json: one JSON object a measurement, instead of a table.
-        seed: of the rows.
+        json: return one JSON object per measurement instead of a table.
+        seed: seed of the rows.
     """
-    found = measure(records, spark=spark, seed=seed)
+    measured = measure(records, spark=spark, seed=seed)
     if json:
-        return [json_module.dumps(asdict(m)) for m in found]
-    return [*_table(found), "", *_ratios(found)]
+        return [json_module.dumps(asdict(m)) for m in measured]
+    return [*_table(measured), "", *_ratios(measured)]
 
 
 def measure(records: int, *, spark: bool, seed: int = 1) -> list[Measured]:
-    """All measurements, in the order of the module's table."""
+    """Returns all measurements, in the order of the module's table."""
     single, batched = (workload.records(records, seed=seed, rows_in_record=n) for n in (1, 16))
-    found = list(_in_process(single, 1)) + list(_in_process(batched, 16))
-    return found + (list(_on_spark(single)) if spark else [])
+    measured = list(_in_process(single, 1)) + list(_in_process(batched, 16))
+    return measured + (list(_on_spark(single)) if spark else [])
 
 
 def _in_process(records: pa.Table, rows_in_record: int) -> Iterator[Measured]:
@@ -93,7 +93,7 @@ def _decode_all(kernel: Any, batches: list[pa.RecordBatch]) -> None:
 
 
 def _check(decoded: Decoded) -> None:
-    assert decoded.tables and not decoded.dead, "the workload is made of sound rows"  # noqa: PT018  # no test: one sentence for both
+    assert decoded.tables and not decoded.dead, "all rows of the workload are valid"  # noqa: PT018  # not a test: one message for both
 
 
 def _measured(where: str, what: str, rows_in_record: int, seconds: float, rows: int, size: int) -> Measured:
@@ -101,11 +101,11 @@ def _measured(where: str, what: str, rows_in_record: int, seconds: float, rows: 
 
 
 def _on_spark(records: pa.Table) -> Iterator[Measured]:
-    cores = os.cpu_count() or 1  # each has the records once
+    cores = os.cpu_count() or 1  # each decodes the records once
     size, copies = sum(map(len, records.column("value").to_pylist())), dict.fromkeys(("spark", "files"), cores)
     with on_spark.session() as spark:
-        found = on_spark.measure(spark, records, copies, PROTOCOL, {}, ("from_json", _from_json))
-    for where, ways in found.items():
+        seconds_by_place = on_spark.measure(spark, records, copies, PROTOCOL, {}, ("from_json", _from_json))
+    for where, ways in seconds_by_place.items():
         for what, seconds in ways.items():
             yield _measured(where, what, 1, seconds, len(records) * cores, size * cores)
 
@@ -118,16 +118,16 @@ def _from_json(value: Column) -> Column:
     return f.from_json(f.substring(value, 9, 2**31 - 1).cast("string"), schema)
 
 
-def _table(found: list[Measured]) -> list[str]:
+def _table(measured: list[Measured]) -> list[str]:
     lines = [f"{'where':<6} {'what':<11} {'rows in record':>14} {'rows/s':>12} {'MB/s':>8}"]
-    for m in found:
+    for m in measured:
         speed = f"{m.rows_per_second:>12,.0f} {m.mb_per_second:>8,.1f}"
         lines.append(f"{m.where:<6} {m.what:<11} {m.rows_in_record:>14} {speed}")
     return lines
 
 
-def _ratios(found: list[Measured]) -> list[str]:
-    speed = {(m.where, m.what, m.rows_in_record): m.rows_per_second for m in found}
+def _ratios(measured: list[Measured]) -> list[str]:
+    speed = {(m.where, m.what, m.rows_in_record): m.rows_per_second for m in measured}
     pairs = [
         (("core", "kernel", 1), ("core", "json.loads", 1)),
         (("core", "kernel", 16), ("core", "json.loads", 16)),

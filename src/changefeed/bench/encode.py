@@ -1,6 +1,6 @@
-"""How fast changes become records of each protocol that the kernel writes, on one core, against the encoder in Python.
+"""Encoding speed of each protocol that the kernel writes, on one core, compared with the encoder in Python.
 
-The same changes everywhere, CPU seconds of this process, the best of several runs. Both write the same bytes.
+The changes are always the same; CPU seconds of this process, the best of several runs. Both write the same bytes.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ WAYS: tuple[tuple[str, Mapping[str, str]], ...] = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """How fast one way was; MB are 10^6 bytes of record values.
+    """The speed of one way to encode; MB are 10^6 bytes of record values.
 
     Attributes:
-        ratio: how many times as fast as the encoder in Python; None for that itself.
+        ratio: speed relative to the encoder in Python; None for that encoder itself.
     """
 
     protocol: str
@@ -51,11 +51,11 @@ class Speed:
 def run(rows: int, *, json: bool = False) -> list[str]:
     """Measures, and returns the lines to print."""
     made = list(changes(rows, random.Random(1)))
-    found = [speed for name, options in WAYS for speed in measure(name, options, made)]
+    speeds = [speed for name, options in WAYS for speed in measure(name, options, made)]
     if json:
-        return [json_module.dumps(asdict(speed)) for speed in found]
+        return [json_module.dumps(asdict(speed)) for speed in speeds]
     lines = [f"{'protocol':<15} {'options':<29} {'what':<10} {'rows/s':>12} {'MB/s':>8} {'':>8}"]
-    for s in found:
+    for s in speeds:
         ratio = "" if s.ratio is None else f"{s.ratio:.2g} x"
         speed = f"{s.rows_per_second:>12,.0f} {s.mb_per_second:>8,.1f} {ratio:>8}"
         lines.append(f"{s.protocol:<15} {s.options:<29} {s.what:<10} {speed}")
@@ -63,9 +63,9 @@ def run(rows: int, *, json: bool = False) -> list[str]:
 
 
 def measure(name: str, options: Mapping[str, str], made: list[Decoded]) -> Iterator[Speed]:
-    """The encoder in Python, and the kernel where it is installed."""
+    """Measures the encoder in Python, and the kernel if it is installed."""
     usual, expected = None, None
-    said = ", ".join(f"{option}={value}" for option, value in options.items())
+    shown = ", ".join(f"{option}={value}" for option, value in options.items())
     rows = sum(len(table) for changed in made for table in changed.tables)
     ways: tuple[tuple[str, Literal["on", "off"], int], ...] = (("encoder", "off", 1), ("kernel", "on", _RUNS))
     for what, kernel, runs in ways:
@@ -73,20 +73,20 @@ def measure(name: str, options: Mapping[str, str], made: list[Decoded]) -> Itera
             written, seconds = _timed(name, options, made, kernel, runs)
         except ConfigError:
             return
-        assert expected is None or written == expected, "both write the same"
+        assert expected is None or written == expected, "both write the same bytes"
         size = sum(len(value) for batch in written for value in batch.column("value").to_pylist() if value is not None)
-        yield Speed(name, said, what, seconds, rows / seconds, size / seconds / 1e6, usual and usual / seconds)
+        yield Speed(name, shown, what, seconds, rows / seconds, size / seconds / 1e6, usual and usual / seconds)
         usual, expected = seconds, written
 
 
 def _timed(
     name: str, options: Mapping[str, Any], made: list[Decoded], kernel: Literal["on", "off"], runs: int
 ) -> tuple[list[pa.RecordBatch], float]:
-    """The records, and the seconds of the fastest run."""
+    """Returns the records, and the seconds of the fastest run."""
     written, fastest = [], float("inf")
     for _ in range(runs):
-        speaks = encoder(name, options, kernel=kernel)
+        encodes = encoder(name, options, kernel=kernel)
         start = time.process_time()
-        written = [speaks.encode(changed) for changed in made]
+        written = [encodes.encode(changed) for changed in made]
         fastest = min(fastest, time.process_time() - start)
     return written, max(fastest, 1e-9)

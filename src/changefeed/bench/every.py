@@ -1,8 +1,8 @@
-"""How fast records of each protocol become columns, against what one would use instead, in one run.
+"""Decoding speed of each protocol, compared with the usual alternatives, in one run.
 
-The same changes in every form of every protocol. In process, one core: CPU seconds of this process, the best of several
-runs; the library makes Python objects of values, nothing typed and nothing checked; reference and kernel make typed
-columns and check everything. On Spark, all cores: see `on_spark`.
+The same changes are decoded from every form of every protocol. In process, one core: CPU seconds of this process, the best
+of several runs; the library converts values to Python objects without types and checks; reference and kernel make typed
+columns with all checks. On Spark, all cores: see `on_spark`.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from changefeed.protocols.base import Stores
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Rows and bytes of values, about, in copies of the changes: fewer would measure how jobs start. The one lies in a heap of
-# 3 GiB, the other on disk.
+# Approximate number of rows and bytes of values: with fewer, the start of jobs would dominate. `spark` is in a heap of 3 GiB,
+# `files` on disk.
 ON_SPARK = {"spark": (300_000, 300_000_000), "files": (1_000_000, 600_000_000)}
 
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """How fast one way was; MB are 10^6 bytes of record values.
+    """The speed of one way to decode; MB are 10^6 bytes of record values.
 
     Attributes:
-        form: of a protocol, a key of `changes.FORMS`.
+        form: a key of `changes.FORMS`.
         where: `core`, one core of one process; `spark` and `files`, all cores, see `on_spark`.
-        ratio: how many times as fast as what one would use instead.
+        ratio: speed relative to the usual alternative; None for the alternative itself.
     """
 
     form: str
@@ -54,20 +54,20 @@ class Speed:
 
 
 def run(rows: int, *, spark: bool = True, json: bool = False) -> Iterator[str]:
-    """Measures, and says what was found line by line.
+    """Measures, and yields the results line by line.
 
     Args:
-        rows: how many changes, of each form.
+        rows: number of changes of each form.
         spark: whether to measure on Spark too.
-        json: one JSON object a measurement, instead of a table.
+        json: yield one JSON object per measurement instead of a table.
     """
     if not json:
         yield f"{'where':<6} {'form':<23} {'what':<10} {'rows/s':>12} {'MB/s':>8} {'':>8}".rstrip()
     for s in _all(rows, spark=spark):
         ratio = "" if s.ratio is None else f"{s.ratio:.3g} x"
         speed = f"{s.rows_per_second:>12,.0f} {s.mb_per_second:>8,.1f} {ratio:>8}"
-        told = f"{s.where:<6} {s.form:<23} {s.what:<10} {speed}".rstrip()
-        yield json_module.dumps(asdict(s)) if json else told
+        line = f"{s.where:<6} {s.form:<23} {s.what:<10} {speed}".rstrip()
+        yield json_module.dumps(asdict(s)) if json else line
 
 
 def _all(rows: int, *, spark: bool) -> Iterator[Speed]:
@@ -81,14 +81,14 @@ def _all(rows: int, *, spark: bool) -> Iterator[Speed]:
 
 
 def measure(work: Workload) -> Iterator[Speed]:
-    """The library, the reference, and the kernel where it has a twin; a library that is not installed is left out."""
+    """Measures the library if it is installed, the reference, and the kernel if it supports the protocol."""
     values = work.values
     seconds = turns.fastest(dict(_ways(work, values)), once="reference")
     yield from _speeds(work, "core", seconds, _peer(work)[0], times=1)
 
 
 def measure_on_spark(spark: SparkSession, work: Workload) -> Iterator[Speed]:
-    """What Spark has for such values, where it has something, our decode, and the trips without decoding."""
+    """Measures Spark's own function for such values if there is one, the stage `decode`, and transfer without decoding."""
     copies = {where: _copies(work, *most) for where, most in ON_SPARK.items()}
     usual = spark_peers.usual(work.form, work.values, work.schemas)
     with tempfile.TemporaryDirectory() as folder:
@@ -99,13 +99,13 @@ def measure_on_spark(spark: SparkSession, work: Workload) -> Iterator[Speed]:
             file.write_text(json_module.dumps(listed))
             options["schema-registry"] = str(file)
         records = pa.Table.from_batches(work.batches)
-        found = on_spark.measure(spark, records, copies, work.protocol, options, usual)
-    for where, seconds in found.items():
+        seconds_by_place = on_spark.measure(spark, records, copies, work.protocol, options, usual)
+    for where, seconds in seconds_by_place.items():
         yield from _speeds(work, where, seconds, None if usual is None else usual[0], copies[where])
 
 
 def _copies(work: Workload, rows: int, size: int) -> int:
-    """How often to repeat the records: whole copies for each core."""
+    """Returns the number of copies of the records, a multiple of the number of cores."""
     cores, wanted = os.cpu_count() or 1, min(rows / work.rows, size / sum(map(len, work.values)))
     return max(1, math.ceil(wanted / cores)) * cores
 
@@ -138,10 +138,10 @@ def _decoder(work: Workload, kernel: Literal["on", "off"]) -> Any:
 
 
 def decode(work: Workload, kernel: Literal["on", "off"]) -> None:
-    """Decodes the records with a decoder that knows nothing yet."""
+    """Decodes the records with a new decoder."""
     decodes, rows = _decoder(work, kernel), 0
     for batch in work.batches:
         decoded = decodes.decode(batch)
-        assert not decoded.dead, "the workload is made of sound rows"
+        assert not decoded.dead, "all rows of the workload are valid"
         rows += sum(map(len, decoded.tables))
     assert rows == work.rows

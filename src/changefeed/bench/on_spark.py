@@ -1,14 +1,14 @@
-"""How fast records become columns on Spark: seconds by the clock, all cores.
+"""Decoding speed on Spark: elapsed seconds, all cores.
 
-    from_json, from_avro   the values to typed columns by Spark itself, with the schema told; nothing checked
-    decode                 records to chunks, as a pipeline does it
-    identity, one way      records into Python and back, and into Python with only a count back: the limits
+    from_json, from_avro   values to typed columns by Spark itself, with a declared schema; without checks
+    decode                 records to chunks, as in a pipeline
+    identity, one way      records into Python and back, and into Python with only a count back: the upper limits
 
-Over records in Spark's memory (`spark`), as those of Kafka arrive; and over a record log, a folder of Parquet (`files`):
-Spark's functions behind its own reader, our decode in the workers that read it, as the source `files` has it.
+Measured with records in Spark's memory (`spark`), as they come from Kafka; and with a record log, a folder of Parquet
+(`files`): Spark's functions with Spark's own reader, `decode` in the workers that read the log, as the source `files` does.
 
-Each way runs several times, in turn with the others, so that whatever else the machine does hits all alike; the best
-run counts.
+Each way runs several times, in turn with the others, so that other load on the machine affects all alike; the best run
+counts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Usual = Callable[["Column"], "Column"]
 
 @contextmanager
 def session() -> Iterator[SparkSession]:
-    """A session with a heap for the records, and with `from_avro`; its plans are compiled, as those that decode are."""
+    """A session with enough heap for the records, and with `from_avro`; plans are compiled, as in a pipeline."""
     from changefeed.spark_runtime import jars
     from changefeed.spark_runtime.properties import COMPILED
     from changefeed.spark_runtime.session import session as start
@@ -57,20 +57,20 @@ def measure(
     options: Mapping[str, Any],
     usual: tuple[str, Usual] | None,
 ) -> dict[str, dict[str, float]]:
-    """Where -> way -> seconds for all copies of the records.
+    """Returns place -> way -> seconds for all copies of the records.
 
     Args:
-        records: of one partition, in order.
-        copies: where -> how many times the records are decoded there, each time as a partition of its own.
-        protocol, options: what they are in.
-        usual: what Spark itself has for such values: its name, and the values' column to the typed one.
+        records: records of one partition, in order.
+        copies: place -> number of copies to decode there, each as a separate partition.
+        protocol, options: the protocol of the records, and its options.
+        usual: name of Spark's own function, and the function from the column of values to the typed one; None if none.
     """
     from changefeed.stages.decode import decode
 
     def ways(read: DataFrame, ours: DataFrame) -> dict[str, DataFrame]:
         theirs = {} if usual is None else {usual[0]: read.select(usual[1](read["value"]).alias("row"))}
         made = theirs | {"decode": decode(ours, protocol, options, whole=True)}
-        assert not made["decode"].filter("kind = 'dead'").count(), "the workload is made of sound rows"
+        assert not made["decode"].filter("kind = 'dead'").count(), "all rows of the workload are valid"
         return made
 
     with tempfile.TemporaryDirectory() as folder:
@@ -104,7 +104,7 @@ def _timed(frame: DataFrame) -> float:
 
 
 def _written(records: pa.Table, times: int, folder: Path) -> list[slices.Slice]:
-    """So many copies of the records as a log, a file for each core; the slices of it."""
+    """Writes copies of the records as a log, with one file per core; returns its slices."""
     folder.mkdir()
     number, cores = records.schema.get_field_index("partition"), os.cpu_count() or 1
     files = [folder / f"{core}.parquet" for core in range(cores)]

@@ -1,8 +1,8 @@
-"""What one would run instead of a decoder: the usual library for a protocol's bytes, nothing typed, nothing checked.
+"""Alternatives to a decoder: the usual library for a protocol's bytes, without types and checks.
 
 JSON           json.loads of every value
 Avro           fastavro, with the schemas parsed beforehand
-ProtoBuf       Python message objects of the protobuf package, asked for what a row consists of: it makes no value before
+ProtoBuf       Python message objects of the protobuf package; the parts of each row are read, as values are made lazily
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from changefeed.protocols.tencent_dts import messages as dts
 from changefeed.wire.protobuf import Message
 
 _HEADER = 5  # Confluent's: magic and schema id
-# Field -> the message in it, where our tables leave a span.
+# Field -> the message in it, for fields that `dts` declares as spans.
 _SPANS: dict[tuple[str, str], Message] = {
     ("Entries", "items"): dts.ENTRY,
     ("Entry", "header"): dts.HEADER,
@@ -31,27 +31,27 @@ _SPANS: dict[tuple[str, str], Message] = {
 
 
 def json_loads(values: Sequence[bytes], schemas: Mapping[int, str]) -> Callable[[], Any]:
-    """Every value as Python objects."""
+    """Returns the function that converts every value to Python objects."""
     return lambda: all(json.loads(value) for value in values)
 
 
 def framed_json_loads(values: Sequence[bytes], schemas: Mapping[int, str]) -> Callable[[], Any]:
-    """Every message of values that are messages with their lengths in front."""
+    """Returns the same as `json_loads` for values that are messages, each after its length."""
     return json_loads([body for value in values for body in messages(value)], schemas)
 
 
 def messages(value: bytes) -> list[bytes]:
-    """The messages of an Open Protocol value."""
-    found, at = [], 0
+    """Splits an Open Protocol value into its messages."""
+    bodies, at = [], 0
     while at < len(value):
         end = at + 8 + int.from_bytes(value[at : at + 8], "big")
-        found.append(value[at + 8 : end])
+        bodies.append(value[at + 8 : end])
         at = end
-    return found
+    return bodies
 
 
 def fastavro(values: Sequence[bytes], schemas: Mapping[int, str]) -> Callable[[], Any]:
-    """Every datum as a Python dict.
+    """Returns the function that converts every datum to a Python dict.
 
     Raises:
         MissingExtraError: fastavro is not installed.
@@ -71,7 +71,7 @@ def fastavro(values: Sequence[bytes], schemas: Mapping[int, str]) -> Callable[[]
 
 
 def protobuf(values: Sequence[bytes], schemas: Mapping[int, str]) -> Callable[[], Any]:
-    """Every envelope and the entries in it as message objects, and what their rows consist of.
+    """Returns the function that parses every envelope and its entries to message objects, and reads the parts of their rows.
 
     Raises:
         MissingExtraError: protobuf is not installed.
@@ -98,17 +98,17 @@ def protobuf(values: Sequence[bytes], schemas: Mapping[int, str]) -> Callable[[]
 
 
 def _read(entry: Any) -> None:
-    """Asks an entry for what a row consists of."""
-    said, rows = entry.header, entry.event.dmlEvent
-    _ = said.timestamp, said.serverId, said.fileName, said.position, said.gtid, said.seqId
-    _ = said.schemaName, said.tableName, [(c.name, c.originalType, c.isKey) for c in rows.columns]
+    """Reads the parts of an entry's rows."""
+    header, rows = entry.header, entry.event.dmlEvent
+    _ = header.timestamp, header.serverId, header.fileName, header.position, header.gtid, header.seqId
+    _ = header.schemaName, header.tableName, [(c.name, c.originalType, c.isKey) for c in rows.columns]
     for row in rows.rows:
         for data in (*row.oldColumns, *row.newColumns):
             _ = data.dataType, data.charset, data.sv or data.bv
 
 
 def _describe(file: Any, table: Message) -> None:
-    """Adds a message, and those in it, to a file of descriptors."""
+    """Adds a message and its nested messages to a file of descriptors."""
     if table.name in {known.name for known in file.message_type}:
         return
     described = file.message_type.add(name=table.name)
@@ -123,7 +123,7 @@ def _describe(file: Any, table: Message) -> None:
             _describe(file, inner)
 
 
-# What a form's values are -> the library's name, and what runs it.
+# Format of a form's values -> the library's name, and the function that prepares it.
 PEERS: dict[str, tuple[str, Callable[[Sequence[bytes], Mapping[int, str]], Callable[[], Any]]]] = {
     "json": ("json.loads", json_loads),
     "framed json": ("json.loads", framed_json_loads),

@@ -1,4 +1,4 @@
-"""What one would run on Spark instead of a decoder: its own functions, told the types of what one wants of a value."""
+"""Alternatives to a decoder on Spark: its own functions, with a declared schema of the required members."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def _from_avro(schema: str) -> tuple[str, Usual]:
 
 
 def usual(form: str, values: list[bytes], schemas: Mapping[int, str]) -> tuple[str, Usual] | None:
-    """What Spark has for values of this form: its name, and from the column of values to a typed one."""
+    """Returns the name of Spark's function for values of this form, and the function that applies it; None if there is none."""
     match form:
         case "ticdc-open":
-            return _from_json(_MESSAGE, start=9)  # behind the length of the only message
+            return _from_json(_MESSAGE, start=9)  # after the length of the only message
         case "ticdc-debezium" | "ticdc-debezium, schema":
             return _from_json(f"struct<payload: struct<{_TICDC_ENVELOPE}>>")
         case "debezium-mysql":

@@ -1,4 +1,4 @@
-"""Seconds of several ways to do the same, in turns: a machine has slow and fast minutes, and each way its share of them."""
+"""Measures several ways in turns, so that slow and fast periods of the machine affect all of them alike."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _RUNS = 7
 
 
 def fastest(ways: Mapping[str, Callable[[], Any]], *, once: str) -> dict[str, float]:
-    """CPU seconds of the fastest run of each way.
+    """Returns the CPU seconds of the fastest run of each way.
 
     Args:
-        ways: by their names.
-        once: the name of one that takes long, and runs a single time.
+        ways: name -> function.
+        once: the name of a slow way, which runs only once.
     """
     seconds = dict.fromkeys(ways, float("inf"))
     for run in range(_RUNS):
@@ -25,7 +25,7 @@ def fastest(ways: Mapping[str, Callable[[], Any]], *, once: str) -> dict[str, fl
 
 
 def timed(way: Callable[[], Any]) -> float:
-    """CPU seconds of one run, never 0."""
+    """Returns the CPU seconds of one run, never 0."""
     start = time.process_time()
     way()
     return max(time.process_time() - start, 1e-9)

@@ -1,8 +1,7 @@
-"""Records to measure with: rows of an orders table in Open Protocol, about 440 bytes a value, made from a seed.
+"""The workload for `decode`: rows of an orders table in Open Protocol, about 440 bytes per value, generated from a seed.
 
-The first half comes as the classic producer writes it (columns by name, `rid` in the key), the rest as the new
-architecture does. One row in ten is an update with both images, one in twenty a delete; NULLs, escapes and characters
-beyond ASCII occur.
+The first half is as the classic producer writes it (columns by name, `rid` in the key), the rest as the new architecture
+does. One row in ten is an update with both images, one in twenty a delete, with NULLs, escapes and non-ASCII characters.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ TOPIC = "orders"
 _FIRST_TS = 463_267_594_595_935_302
 _START_US = 1_767_225_600_000_000
 _NAMES = ("Ada Lovelace", "Łukasz Nowak", "O'Hara and Sons", 'Anna \\"Q\\" Berg', "北京 Trading", "a plain customer")
-# The table's columns in order: name, and what stands between the name and the value.
+# The table's columns in order: name -> the text between the name and the value.
 COLUMNS = {
     "id": '{"t":8,"h":true,"f":139,"v":',
     "customer": '{"t":15,"f":64,"v":',
@@ -31,7 +30,7 @@ COLUMNS = {
     "weight": '{"t":5,"f":65,"v":',
     "qty": '{"t":3,"f":129,"v":',
 }
-# What Spark's from_json is told: the same columns, each an object with the value alone.
+# The schema for Spark's from_json: the same columns, each an object with only the value.
 JSON_TYPES = {
     "id": "decimal(20,0)",
     "customer": "string",
@@ -46,12 +45,12 @@ JSON_TYPES = {
 
 
 def records(count: int, *, seed: int = 1, rows_in_record: int = 1) -> pa.Table:
-    """Records that hold `count` rows together, with the columns of `model.batch.RECORDS`.
+    """Returns records with `count` rows in total, with the columns of `model.batch.RECORDS`.
 
     Args:
-        count: of rows.
-        seed: other values for another one.
-        rows_in_record: how many messages a record holds; the last one may hold fewer.
+        count: number of rows.
+        seed: seed of the values.
+        rows_in_record: number of messages per record; the last record may have fewer.
     """
     r = random.Random(seed)
     messages = iter([_message(r, number, classic=number < count // 2) for number in range(count)])

@@ -1,5 +1,5 @@
-"""Decoders and encoders by a protocol's name, for everything above: `decoding.decoder` and `encoding.encoder`.
+"""Decoders and encoders by a protocol's name, for all other packages: `decoding.decoder` and `encoding.encoder`.
 
-Here belongs what stands between a protocol's reference and its users: the Rust kernel, rows put back in order, and the net
-that makes a dead letter of a record at which a decoder raises.
+This package combines a protocol's reference with the Rust kernel, restores the order of rows, and makes a dead letter of
+a record for which a decoder raises.
 """

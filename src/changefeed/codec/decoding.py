@@ -1,7 +1,7 @@
-"""Decoders by a protocol's name: the Rust kernel and the reference together, or the reference alone.
+"""Decoders by a protocol's name: the Rust kernel with the reference as its fallback, or the reference alone.
 
-Rule 1. Which class of the kernel decodes a protocol, and with which arguments, is declared by the protocol (`KernelTwin`).
-Rule 2. Without the kernel everything works, slower, with one warning.
+Rule 1. The protocol declares which class of the kernel decodes it, and with which arguments (`KernelTwin`).
+Rule 2. Everything works without the kernel, but slower; this is logged once as a warning.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def decoder(
     *,
     kernel: Literal["auto", "on", "off"] = "auto",
 ) -> Decoder:
-    """The decoder of a protocol: kernel and reference together where the kernel has a twin, else the reference.
+    """Returns the decoder of a protocol: kernel and reference if the kernel supports it, else the reference alone.
 
     Args:
-        name: of the protocol.
-        options: as the protocol's `Options`, or a mapping that is checked to become that.
+        name: the protocol's name.
+        options: the protocol's `Options`, or a mapping to validate as such.
         stores: access to data outside the records, such as claim-check bodies.
-        kernel: `off` uses the reference alone; `on` fails where `auto` falls back to the reference.
+        kernel: `off` uses the reference alone; `on` fails if the kernel is not available, `auto` falls back.
 
     Raises:
         ConfigError: protocol or options are unknown, or the kernel is `on` and not installed.
@@ -68,7 +68,7 @@ def decoder(
 
 
 def kernel_of(twin: KernelTwin, options: Options) -> Callable[[], Kernel] | None:
-    """A function that makes the kernel's object for these options; None where the kernel cannot decode with them."""
+    """Returns a function that builds the kernel's decoder; None if the kernel does not support these options."""
     call = twin.call(options)
     if call is None:
         return None

@@ -1,14 +1,14 @@
-"""The net under every decoder: a record at which one raises becomes a dead letter, and the other records are decoded.
+"""Guard of every decoder: a record for which the decoder raises becomes a dead letter, and the other records are decoded.
 
     batch ─▶ kernel and reference ─raises─▶ the reference alone ─raises─▶ the reference, record by record
                                                                              └─raises─▶ dead letter, reason `defect`
 
-Rule 1. A decoder never raises for the content of a record. If one does, that is a defect of changefeed: it costs this record,
-        which is kept with the trace, and not the pipeline. A panic of the kernel counts as such a defect.
-Rule 2. Errors that are meant to stop do stop: wrong configuration, the outside (files, schema registry), memory, an interrupt.
-Rule 3. A decoder's state about the order of records is rewound to before the batch, and to before a record that raised.
-Rule 4. Shapes are forgotten before a batch when there are too many, and after a batch that raised. Kernel and reference count
-        alike, so that rows join the same shapes with either.
+Rule 1. A decoder never raises for the content of a record. If one does, that is a defect of changefeed: only this record is
+        set aside, with the trace, and the pipeline continues. A panic of the kernel is such a defect.
+Rule 2. Other errors stop the decoder: wrong configuration, files and schema registry, memory, an interrupt.
+Rule 3. A decoder's state about the order of records is reset to before the batch, and to before a record that raised.
+Rule 4. Shapes are forgotten before a batch if there are too many, and after a batch that raised. Kernel and reference count
+        in the same way, so that rows join the same shapes with either.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class GuardedDecoder:
     """A decoder that never raises for the content of a record.
 
     Attributes:
-        name: of the protocol.
+        name: the protocol's name.
     """
 
     def __init__(self, name: str, reference: Decoder) -> None:
@@ -85,7 +85,7 @@ class GuardedDecoder:
             self._reference.rewind(mark)
 
     def _recovered(self, records: pa.RecordBatch, mark: Any) -> Decoded:
-        """Decodes with the reference: the whole batch, or if that raises too, record by record."""
+        """Decodes with the reference: the whole batch, or, if that raises too, record by record."""
         self._rewind(mark)
         self.forget()
         try:
@@ -127,17 +127,17 @@ class GuardedFragmentDecoder(GuardedDecoder):
 
 
 def guarded(name: str, reference: Decoder) -> GuardedDecoder:
-    """A reference without a kernel, with the net under it."""
+    """Returns a guarded decoder for a reference without a kernel."""
     return (GuardedFragmentDecoder if isinstance(reference, FragmentDecoder) else GuardedDecoder)(name, reference)
 
 
 def _is_defect(error: BaseException) -> bool:
-    """Whether an error is a defect: not the user's, not of the outside, and not an interrupt."""
+    """Whether an error is a defect of changefeed: not the user's, not of files or services, and not an interrupt."""
     if isinstance(error, ProtocolError | UnsupportedError):
-        return True  # meant for a letter, but nobody caught it
+        return True  # should have become a dead letter, but was not caught
     if isinstance(error, ChangefeedError | OSError | MemoryError):
         return False
-    return isinstance(error, Exception) or type(error).__name__ == "PanicException"  # which no module has to import
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"  # no module exports the class
 
 
 def _letters(name: str, record: pa.RecordBatch, error: BaseException) -> Iterator[DeadLetter]:

@@ -1,12 +1,13 @@
-"""Encoders by a protocol's name: the Rust kernel writes whole columns where it can, the encoder all other rows one by one.
+"""Encoders by a protocol's name: the Rust kernel writes the rows that it supports, the encoder all other rows one by one.
 
     tables ─▶ kernel ─▶ keys and values of the registered shapes ─▶ lines ┐
                  └─ unmatched rows ─▶ rows ───────────────────────────────┴ in order ─▶ encoder ─▶ records
 
-Rule 1. The result is the encoder's own: same bytes, same records, same errors.
-Rule 2. The encoder states once how rows of a shape are written (`columnar.templates`), and makes records of keys and values.
-Rule 3. The kernel writes a row as a whole or not at all. The encoder writes unmatched rows, in their place among the others.
-Rule 4. Without the kernel everything works, slower.
+Rule 1. The result equals that of the encoder alone: same bytes, same records, same errors.
+Rule 2. The encoder describes once how rows of a shape are written (`columnar.templates`), and makes records of keys and
+        values.
+Rule 3. The kernel writes a row completely or not at all. The encoder writes unmatched rows, in their order among the others.
+Rule 4. Everything works without the kernel, but slower.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ _Single = tuple[int, Row | Control]
 class Kernel(Interface):
     """Writes rows by templates; see `changefeed_kernel.pyi`."""
 
-    def learn(self, template: str) -> int | None:
+    def learn(self, template: str) -> int | None:  # prose: the name in the Rust kernel
         """Registers a template. Returns its number, from 0; None if the kernel does not support it."""
         ...
 
     def encode(self, number: int, rows: pa.RecordBatch) -> tuple[pa.Int32Array, pa.Array | None, pa.Array] | None:
-        """The numbers of the rows that were written, their keys and their values."""
+        """Returns the numbers of the rows that it has written, their keys and their values."""
         ...
 
 
@@ -56,13 +57,13 @@ def encoder(
     *,
     kernel: Literal["auto", "on", "off"] = "auto",
 ) -> Encoder:
-    """The encoder of a protocol, with the kernel where that can write for it.
+    """Returns the encoder of a protocol: kernel and encoder if the kernel supports it, else the encoder alone.
 
     Args:
-        name: of the protocol.
-        options: as the protocol's `Options`, or a mapping that is checked to become that.
+        name: the protocol's name.
+        options: the protocol's `Options`, or a mapping to validate as such.
         stores: access to data outside the records, such as claim-check bodies.
-        kernel: `off` uses the encoder alone; `on` fails where `auto` falls back to it.
+        kernel: `off` uses the encoder alone; `on` fails if the kernel is not available, `auto` falls back.
 
     Raises:
         ConfigError: protocol or options are unknown, or the kernel is `on` and not installed.
@@ -80,11 +81,11 @@ def encoder(
 
 
 class KernelEncoder:
-    """An encoder, and the kernel that writes its rows.
+    """An encoder whose rows the kernel writes as far as it supports them.
 
     Attributes:
-        unmatched: how many rows the encoder has written by itself so far.
-        min_rows: tables of fewer rows are left to the encoder, which is faster than setting up columns.
+        unmatched: number of rows that the encoder itself has written so far.
+        min_rows: smaller tables are left to the encoder, which is faster than setting up columns.
     """
 
     def __init__(self, reference: ColumnEncoder, kernel: Callable[[], Kernel]) -> None:
@@ -97,7 +98,7 @@ class KernelEncoder:
         self._numbers: dict[TableShape, int | None] = {}
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
-        """The records for `changes`; see `protocols.base.Encoder`."""
+        """Encodes the changes; see `protocols.base.Encoder`."""
         if len(self._numbers) > _MAX_SHAPES:
             self._start_over()
         if all(len(table) < self.min_rows for table in changes.tables):
@@ -117,7 +118,7 @@ class KernelEncoder:
         return _merged(lines, sorted(singles, key=lambda single: single[0]))
 
     def _written(self, table: TableBatch, lines: list[pa.RecordBatch]) -> TableBatch:
-        """Appends what the kernel can write to `lines`; returns the other rows."""
+        """Appends the rows that the kernel can write to `lines`; returns the other rows."""
         number, batch = None if len(table) < self.min_rows else self._number(table.shape), table.rows
         if number is None:
             return table
@@ -135,7 +136,7 @@ class KernelEncoder:
         return TableBatch(table.shape, batch.filter(left))
 
     def _number(self, shape: TableShape) -> int | None:
-        """The number of the shape's template; None where only the encoder can write it, or report why not."""
+        """Returns the number of the shape's template; None if only the encoder can write it, or report the error."""
         if shape not in self._numbers:
             try:
                 template = self._reference.template(shape)
@@ -148,7 +149,7 @@ class KernelEncoder:
 
 
 def _ordinals(changes: Decoded) -> list[pa.Array]:
-    """The place of each row among all events, for each table; and of each control event, at the end."""
+    """Returns the rank of each row among all events, one array per table; the last one is for control events."""
     tables = [_key(t.rows.column("record"), t.rows.column("index")) for t in changes.tables]
     places = [event.place for event in changes.control]
     control = _key(*(pa.array(n, pa.int32()) for n in ([p.record for p in places], [p.index for p in places])))
@@ -166,7 +167,7 @@ def _key(record: pa.Array, index: pa.Array) -> pa.Array:
 
 
 def _merged(lines: list[pa.RecordBatch], singles: list[_Single]) -> Iterator[Row | Control | Lines]:
-    """Lines and single events in their order, lines that follow each other together."""
+    """Yields lines and single events in order; consecutive lines are combined."""
     whole = _in_order(lines)
     ordinals, at = [] if whole is None else whole.column("ordinal"), 0
     for ordinal, event in singles:

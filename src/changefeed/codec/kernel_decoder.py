@@ -1,17 +1,16 @@
-"""The Rust kernel and the reference decoder as one decoder: fast where the kernel has the shape, exact everywhere.
+"""The Rust kernel and the reference as one decoder: the kernel is fast, and the reference decodes unmatched records.
 
     records ─▶ kernel ─▶ rows of the registered shapes
                   └─ unmatched records ─▶ reference ─▶ changes, control, dead letters
                         ▲                     └─ new shapes ─▶ registered with the kernel
                         └── the records that are left are tried again
 
-Rule 1. The result is the reference's: same events, same shapes, one batch a shape, in order.
-Rule 2. A record is decoded by the kernel as a whole or not at all. The kernel rejects no record and reports no errors.
-Rule 3. Shapes come from the reference alone and are registered in the order in which it makes them: a row that agrees with
-        several joins the first, in the kernel as in the reference. So unmatched records go to the reference in order, few at
-        first, and registration of a table ends with the first shape that the kernel does not support: a later one would get
-        rows that agree with both. The reference remembers the same shapes, as many and as long, with the kernel and without:
-        see `columnar.families`.
+Rule 1. The result equals that of the reference: same events, same shapes, one batch per shape, in order.
+Rule 2. The kernel decodes a record completely or not at all. It never rejects a record and never reports an error.
+Rule 3. Only the reference makes shapes, and they are registered in that order: a row that matches several shapes joins the
+        first, in the kernel as in the reference. So unmatched records go to the reference in order, few at first. The
+        registration of a table ends with the first shape that the kernel does not support, because a later one would get
+        rows that match both. The reference keeps the same shapes with and without the kernel: see `columnar.families`.
 """
 
 from __future__ import annotations
@@ -44,22 +43,22 @@ _FIRST_TO_REFERENCE = 2
 class Kernel(Interface):
     """The compiled twin of one protocol's decoder; see `changefeed_kernel.pyi`."""
 
-    def learn(self, shape: str) -> int | None:
+    def learn(self, shape: str) -> int | None:  # prose: the name in the Rust kernel
         """Registers a shape. Returns its number, from 0; None if the kernel does not support it."""
         ...
 
     def decode(
         self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None, **more: pa.Array
     ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array]:
-        """Rows by shape number, and the rows of the unmatched records. `more` are the columns that the twin declares."""
+        """Returns rows by shape number, and the row numbers of unmatched records. `more`: the columns that the twin declares."""
         ...
 
 
 class KernelDecoder(GuardedDecoder):
-    """A kernel, and the reference that decodes unmatched records and registers their shapes.
+    """A kernel, and the reference that decodes unmatched records and makes their shapes.
 
     Attributes:
-        unmatched: how many records the reference has decoded so far.
+        unmatched: number of records that the reference has decoded so far.
     """
 
     def __init__(self, name: str, reference: Decoder, twin: KernelTwin, kernel: Callable[[], Kernel]) -> None:
@@ -98,7 +97,7 @@ class KernelDecoder(GuardedDecoder):
         return Decoded(joined(tables), control, dead)
 
     def _run_kernel(self, records: pa.RecordBatch, rows: pa.Array | None, tables: list[TableBatch]) -> pa.Array:
-        """Appends what the kernel can decode to `tables`; returns the rows of the other records."""
+        """Appends the rows that the kernel decodes to `tables`; returns the row numbers of the unmatched records."""
         more = {"topics": records.column("topic").cast(pa.binary())} if self._twin.topics else {}
         if self._twin.headers:
             more["headers"] = headers_of(records)
@@ -108,7 +107,7 @@ class KernelDecoder(GuardedDecoder):
         return unmatched
 
     def _register(self, tables: list[TableBatch]) -> bool:
-        """Registers new shapes with the kernel; returns whether it took any."""
+        """Registers new shapes with the kernel; whether it accepted any."""
         before = len(self._shapes)
         for shape, topic in (
             shapes_by_topic(tables) if self._twin.topics else ((t.shape, None) for t in by_first_row(tables))
@@ -119,7 +118,7 @@ class KernelDecoder(GuardedDecoder):
             family = (shape.database, shape.table, shape.wire)
             if shape.before is not None or shape.after is not None or family in self._unsupported:
                 continue
-            if any("\0" in name for name in shape.by_name):  # Arrow's C interface, which ends names there
+            if any("\0" in name for name in shape.by_name):  # Arrow's C interface ends names at NUL
                 self._unsupported.add(family)
             elif self._kernel.learn(description(shape, topic)) is not None:
                 self._shapes.append(RegisteredShape(shape))

@@ -1,7 +1,7 @@
-"""Table batches of the kernel's rows and the reference's, in order; shapes as the kernel registers them.
+"""Joins the rows of the kernel and of the reference into table batches, in order; describes shapes for the kernel.
 
-The kernel returns rows without the columns that follow from their record; they are completed here. Events that the reference
-decodes from some records of a batch get the row numbers of the whole batch. Both are joined: one batch a shape.
+The kernel returns rows without the columns that follow from their record; these are added here. Events that the reference
+decodes from some records of a batch get the row numbers of the whole batch. Both are joined: one batch per shape.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MILLISECONDS = pa.timestamp("ms", tz="UTC")
 
 
 def shapes_by_topic(tables: list[TableBatch]) -> list[tuple[TableShape, str]]:
-    """Shapes with each topic that has rows of them, in the order of the first of these rows."""
+    """Returns each shape with each topic that has rows of it, in the order of their first rows."""
     seen: list[tuple[int, TableShape, str]] = []
     for table in tables:
         rows = zip(table.rows.column("topic").to_pylist(), table.rows.column("record").to_pylist(), strict=True)
@@ -36,7 +36,7 @@ def shapes_by_topic(tables: list[TableBatch]) -> list[tuple[TableShape, str]]:
 
 
 class Places:
-    """Topic, partition and offset of the records of a batch. Where all are equal, any slice of the column will do."""
+    """Topic, partition and offset of the records of a batch. If all values of a column are equal, any slice is used."""
 
     def __init__(self, records: pa.RecordBatch) -> None:
         self._records = len(records)
@@ -46,14 +46,14 @@ class Places:
         ]
 
     def of(self, rows: pa.Array, *, single: bool) -> dict[str, pa.Array]:
-        """The columns of events of these records; `single`: no two are of one."""
+        """Returns the columns for events of these records; `single`: each record has at most one event."""
         few, whole = len(rows) <= self._records, single and len(rows) == self._records
         columns = (c.slice(0, len(rows)) if whole or (one and few) else c.take(rows) for c, one in self._columns)
         return dict(zip(_PLACE.names, columns, strict=True))
 
 
 def headers_of(records: pa.RecordBatch) -> pa.Array:
-    """The records' headers as the kernel takes them."""
+    """Returns the records' headers in the type that the kernel expects."""
     return _of_type(records.column("headers"), RECORDS.field("headers").type)
 
 
@@ -62,7 +62,7 @@ def _of_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def description(shape: TableShape, topic: str | None) -> str:
-    """The shape as JSON; its wire text, which is JSON, is part of it byte for byte, as the kernel may compare these bytes."""
+    """Returns the shape as JSON. It contains the wire text, also JSON, verbatim, because the kernel may compare its bytes."""
     columns = [{"name": c.name, "type": str(c.type), "key": c.key} for c in shape.columns]
     members = {"database": shape.database, "table": shape.table, "columns": columns}
     described = json.dumps(members if topic is None else members | {"topic": topic})
@@ -70,7 +70,7 @@ def description(shape: TableShape, topic: str | None) -> str:
 
 
 class RegisteredShape:
-    """A shape that the kernel has registered; completes its rows, with what is computed once for all batches."""
+    """A shape that is registered with the kernel; adds the missing columns to its rows, and caches them."""
 
     def __init__(self, shape: TableShape) -> None:
         self.shape = shape
@@ -78,7 +78,7 @@ class RegisteredShape:
         self._nulls: dict[str, pa.Array] = {}
 
     def completed(self, rows: pa.RecordBatch, more: dict[str, pa.Array]) -> TableBatch:
-        """The kernel's rows with the columns in `more`, and NULL in all other columns."""
+        """Returns the kernel's rows with the columns in `more`, and NULL in all other columns."""
         count = len(rows)
         columns = dict(zip(rows.schema.names, rows.columns, strict=True)) | more
         if "irregular" not in columns:
@@ -97,9 +97,9 @@ class RegisteredShape:
 
 
 def completed(parts: Sequence[tuple[RegisteredShape, pa.RecordBatch]], places: Places) -> list[TableBatch]:
-    """Tables of the kernel's rows, with the columns that it leaves out: what follows from the record and from commit_ts.
+    """Returns table batches of the kernel's rows, with the columns that follow from the record and from commit_ts.
 
-    These are computed for the rows of all tables together: a batch may hold a thousand tables with a few rows each.
+    These are computed for the rows of all tables together: a batch may contain a thousand tables with a few rows each.
     """
     if not parts:
         return []
@@ -122,13 +122,13 @@ def _end_to_end(parts: Sequence[pa.RecordBatch], name: str) -> pa.Array:
 
 @functools.cache
 def _nothing(bits: int) -> pa.MapArray:
-    """2**bits empty maps."""
+    """An array of 2**bits empty maps."""
     ends = pa.repeat(pa.scalar(0, pa.int32()), (1 << bits) + 1)
     return pa.MapArray.from_arrays(ends, pa.array([], pa.string()), pa.array([], pa.binary()))
 
 
 def placed(answer: Decoded, rows: pa.Array) -> Decoded:
-    """The reference's answer about some of the records, with their rows in the whole batch."""
+    """Returns the reference's result for some records, with their row numbers in the whole batch."""
     numbers = rows.to_pylist()
 
     def moved(place: Place) -> Place:
@@ -143,7 +143,7 @@ def placed(answer: Decoded, rows: pa.Array) -> Decoded:
 
 
 def joined(tables: Iterable[TableBatch]) -> list[TableBatch]:
-    """One batch a shape and unit of time, its rows in order, in the order in which the shapes are first met."""
+    """Returns one batch per shape and time unit, with its rows in order; batches are ordered by their first rows."""
     by_shape: dict[tuple[TableShape, pa.DataType], list[pa.RecordBatch]] = {}
     for table in tables:
         by_shape.setdefault((table.shape, table.rows.column("commit_time").type), []).append(table.rows)
@@ -151,7 +151,7 @@ def joined(tables: Iterable[TableBatch]) -> list[TableBatch]:
 
 
 def by_first_row(tables: Iterable[TableBatch]) -> list[TableBatch]:
-    """Batches in the order of their first rows."""
+    """Sorts batches by their first rows."""
     return sorted(tables, key=lambda t: (t.rows.column("record")[0].as_py(), t.rows.column("index")[0].as_py() or 0))
 
 

@@ -1,17 +1,17 @@
-"""Kernel and reference where an event may lie in several records: records become groups first, then groups are decoded.
+"""Kernel and reference for protocols whose events span several records: records are grouped first, then groups decoded.
 
-    records ─ kernel ─▶ runs of plain records, which the reference passes at once
-                 └─ the others, one by one ─▶ reference ─▶ groups, refusals, incomplete groups
+    records ─ kernel ─▶ runs of plain records, which the reference skips at once
+                 └─ other records, one by one ─▶ reference ─▶ groups, refusals, incomplete groups
     groups ─▶ kernel ─▶ rows and marks of the registered shapes
-                 └─ unmatched ─▶ reference: the first entry that is not known ─▶ a new shape, or its events; once more
+                 └─ unmatched ─▶ reference: the first unknown entry ─▶ a new shape, or its events; then retry
 
-Rule 1. How records follow each other is the reference's state, and nobody else's: the kernel finds the records of a batch that
-        look plain and count up, and the reference decides whether they follow the last one that it has seen.
+Rule 1. Only the reference keeps the sequence of records: the kernel finds the records of a batch that look plain and have
+        consecutive numbers, and the reference decides whether they follow the last one that it has seen.
 Rule 2. The position of a group is that of its last record. Groups of several records go to the kernel as their joined bytes.
-Rule 3. A group may hold thousands of rows. So the reference decodes of it what the kernel does not know, entry by entry; all of
-        it where an entry is dead or alone, and where there are too many. Unmatched groups are decoded in their order, as shapes
+Rule 3. A group may contain thousands of rows, so the reference decodes only the unmatched entries of it; it decodes the whole
+        group if an entry is dead or alone, or if there are too many. Unmatched groups are decoded in order, because shapes
         are registered in the order in which the reference makes them.
-Rule 4. Marks of transactions come out of the kernel in columns; they are put between the reference's control events.
+Rule 4. The kernel returns transaction marks in columns; they are merged with the reference's control events.
 """
 
 from __future__ import annotations
@@ -50,22 +50,22 @@ Refused = Any  # what `follow` returns for records that it refuses; anything tha
 
 @runtime_checkable
 class GroupDecoder(FragmentDecoder, Interface):
-    """A reference decoder that makes groups of records apart from decoding them; `KernelTwin.record_groups` declares it."""
+    """A reference decoder that groups records separately from decoding them; `KernelTwin.record_groups` declares it."""
 
     def follow(self, records: pa.RecordBatch, start: int, stop: int) -> Iterator[tuple[int, RecordGroup | Refused]]:
-        """The groups that records of a batch complete, and refusals, each with the row of the record that decides it."""
+        """Yields complete groups of records of a batch, and refusals, each with the row number of the deciding record."""
         ...
 
     def skip(self, records: pa.RecordBatch, run: Run) -> bool:
-        """Follows records that are a group each, and follow each other, at once; False if the first does not follow."""
+        """Skips consecutive records that are a group each; False if the first is not the next in the sequence."""
         ...
 
     def alone(self, records: pa.RecordBatch, row: int) -> RecordGroup:
-        """The group that is one record of a batch, which was passed by `skip`."""
+        """Returns the group of one record of a batch that `skip` has passed."""
         ...
 
     def keep(self, records: pa.RecordBatch) -> None:
-        """Forgets all records but those of incomplete groups, once a batch has been decoded."""
+        """Forgets all records except those of incomplete groups, after a batch has been decoded."""
         ...
 
     def read(self, groups: Iterable[Any]) -> Decoded:
@@ -73,17 +73,17 @@ class GroupDecoder(FragmentDecoder, Interface):
         ...
 
     def entry(self, group: Any, start: int, end: int, index: int) -> Decoded | None:
-        """Decodes one entry of a group; None if it has to be decoded together with its group.
+        """Decodes one entry of a group; None if it must be decoded together with its group.
 
         Args:
-            group: it is in.
-            start, end: of the entry in the group's data.
-            index: of its first event.
+            group: the group that contains the entry.
+            start, end: position of the entry in the group's data.
+            index: index of its first event.
         """
         ...
 
     def origin(self, group: Any) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """The members that the records of a group add to the origins of all its events, and to that of the first."""
+        """Returns members that a group adds to the origins of all its events, and to the origin of the first."""
         ...
 
     def is_for_kernel(self, table: TableBatch) -> bool:
@@ -96,14 +96,14 @@ class Batch:
     """A batch of records, its groups, and the events decoded so far.
 
     Attributes:
-        places, headers: of the records, as the kernel and its tables take them.
-        rows: records that are a group, or the last of one.
-        known: by row, groups that are not a plain record, and refusals.
-        refused: rows with a refusal; the reference decodes their groups.
-        more: of the known groups, by the names of the kernel's arguments, one a record: their data, and what they add to
-            the origins of their events.
-        stops: of an unmatched group, the first entry that the kernel does not know: its start and end in the data of the
-            group, and the index of its first event.
+        places, headers: positions and headers of the records, in the form that the kernel expects.
+        rows: row numbers of records that are a group, or the last record of one.
+        known: row number -> groups of several records, and refusals.
+        refused: row numbers with a refusal; the reference decodes their groups.
+        more: arguments for the kernel by name, one value per record, for the known groups: their data, and members to add
+            to the origins of their events.
+        stops: row number of an unmatched group -> its first unmatched entry: start and end in the data of the group, and
+            the index of its first event.
     """
 
     records: pa.RecordBatch
@@ -119,14 +119,14 @@ class Batch:
     dead: list[DeadLetter] = field(default_factory=list)
 
     def add(self, answer: Decoded) -> None:
-        """Adds the events of an answer of the reference."""
+        """Adds the events of a result of the reference."""
         self.tables += answer.tables
         self.control += answer.control
         self.dead += answer.dead
 
 
 class GroupKernelDecoder(KernelDecoder):
-    """A kernel, and the reference that makes groups of the records and registers shapes."""
+    """A kernel, and the reference that groups records and makes shapes."""
 
     _reference: GroupDecoder
     _kernel: Any
@@ -148,7 +148,7 @@ class GroupKernelDecoder(KernelDecoder):
         return self._reference.waiting()
 
     def _follow(self, records: pa.RecordBatch) -> Batch:
-        """Makes groups of the records."""
+        """Groups the records."""
         batch, at = Batch(records, Places(records), headers_of(records)), 0
         topics, partitions = records.column("topic").cast(pa.binary()), records.column("partition")
         arrays = records.column("key"), records.column("value"), batch.headers, topics, partitions
@@ -165,7 +165,7 @@ class GroupKernelDecoder(KernelDecoder):
         return batch
 
     def _add(self, batch: Batch, start: int, stop: int) -> None:
-        """Follows records one by one."""
+        """Adds records one by one."""
         if start == stop:
             return
         for row, group in self._reference.follow(batch.records, start, stop):
@@ -176,7 +176,7 @@ class GroupKernelDecoder(KernelDecoder):
                 batch.refused.add(row)
 
     def _described(self, batch: Batch) -> dict[str, pa.Array]:
-        """See `Batch.more`."""
+        """Returns `Batch.more`."""
         if not batch.known:
             return {}
         columns: dict[str, list[bytes | None]] = {
@@ -191,7 +191,7 @@ class GroupKernelDecoder(KernelDecoder):
         return {name: pa.array(values, pa.large_binary()) for name, values in columns.items()}
 
     def _run(self, batch: Batch, rows: list[int], skips: Sequence[tuple[int, int]] = ()) -> list[int]:
-        """Appends what the kernel can decode of some groups; returns the rows of the others, in order."""
+        """Adds the events that the kernel decodes from some groups; returns the row numbers of the other groups, in order."""
         records, mine = batch.records, batch.refused
         asked = pa.array([row for row in rows if row not in mine] if mine else rows, pa.int32())
         arrays = records.column("key"), records.column("value"), asked
@@ -229,7 +229,7 @@ class GroupKernelDecoder(KernelDecoder):
         return True
 
     def _part(self, batch: Batch, row: int) -> Decoded | None:
-        """Decodes the first entry of an unmatched group that the kernel does not know, with the reference."""
+        """Decodes the first unmatched entry of a group with the reference; None if the whole group must be decoded."""
         groups = self._groups(batch, row)
         if len(groups) == 1 and isinstance(groups[0], RecordGroup) and row in batch.stops:
             return self._reference.entry(groups[0], *batch.stops[row])
@@ -248,10 +248,10 @@ def _data(group: RecordGroup) -> bytes:
 
 
 def _marks(marks: pa.RecordBatch, records: pa.RecordBatch) -> Iterator[TransactionMark]:
-    """Transaction marks from their columns."""
+    """Yields transaction marks from their columns."""
     rows = marks.column("record")
-    lies = [records.column(name).take(rows).to_pylist() for name in ("topic", "partition", "offset")]
-    places = map(Place, *lies, marks.column("index").to_pylist(), rows.to_pylist())
+    positions = [records.column(name).take(rows).to_pylist() for name in ("topic", "partition", "offset")]
+    places = map(Place, *positions, marks.column("index").to_pylist(), rows.to_pylist())
     seconds = marks.column("commit_time").cast(pa.int64()).to_pylist()
     times = [None if s is None else Instant(s * 1_000_000, 0) for s in seconds]
     columns = (marks.column(name).to_pylist() for name in ("begins", "id", "origin"))

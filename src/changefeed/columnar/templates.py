@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from changefeed.model.table import TableShape
 
-# The name of a form, or its name with arguments; `kernel/src/encode/template.rs` lists them.
+# The name of a form, or its name with arguments; `kernel/src/encode/templates.rs` lists them.
 Form = str | dict[str, Any]
 Writer = str  # of strings and numbers: html, raw, java
 

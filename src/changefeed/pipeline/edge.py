@@ -26,7 +26,7 @@ from changefeed.errors import (
     SinkError,
     SourceError,
 )
-from changefeed.spark_runtime.workers import translated_error
+from changefeed.spark_runtime.workers import worker_problem
 
 _KAFKA = re.compile(r"org\.apache\.kafka\.common\.errors\.(\w+)Exception: (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
 _KAFKA_CONFIG = re.compile(
@@ -123,7 +123,7 @@ def translated(text: str, folders: Iterable[str] = ()) -> ChangefeedError | None
             if hasattr(error, "transient"):
                 error.transient = text[matches[-1].end() :].startswith(f"\n{TRANSIENT}")
             return error
-    if lacking := translated_error(text):
+    if lacking := worker_problem(text):
         return ConfigError(lacking)
     return _of_kafka(text) or _of_the_machine(text, folders) or _of_files(text)
 

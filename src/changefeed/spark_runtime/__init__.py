@@ -1,4 +1,4 @@
-"""Spark: a Java that fits, the locked jars, a quiet session on one machine; a cluster's master, Python and workers.
+"""Starts Spark: Java, the locked jars, a session on one machine; a cluster's master, Python and workers.
 
-This package does not depend on the data model.
+Nothing in this package depends on change events.
 """

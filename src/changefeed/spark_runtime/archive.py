@@ -1,13 +1,13 @@
-"""The archive that brings Python, changefeed, the kernel and their packages to machines that have none of them.
+"""The archive with Python, changefeed, the kernel and their packages, for machines that have none of them.
 
     bin/python          a script: the interpreter below, with the packages below
     python/             the interpreter: its program, its shared library, the standard library
-    packages/           changefeed, changefeed_kernel, pyspark without its jars, pyarrow, …: what `changefeed[all]` needs
+    packages/           changefeed, changefeed_kernel, pyspark without its jars, pyarrow, …: everything `changefeed[all]` needs
 
-Rule 1. Whatever can be moved is found from where it lies: no path of the machine that made it is in there.
-Rule 2. Packages are those of this very process, an editable installation too. What only commands without Spark use
-        (deltalake), tests, headers and pyspark's jars stay behind.
-Rule 3. It is for machines of one kind: the same processor, and a C library that is not older.
+Rule 1. The archive is relocatable: it contains no path of the machine that made it.
+Rule 2. It contains the packages of this process, also from an editable installation. Packages that only commands without
+        Spark use (deltalake), tests, headers and pyspark's jars are left out.
+Rule 3. It works on machines with the same processor architecture, and a C library that is not older.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from changefeed.errors import ConfigError
 from changefeed.spark_runtime.python import INSTEAD
 
 _SCRIPT = f"""#!/bin/sh
-# Python with changefeed and its packages, wherever this folder lies.
+# Python with changefeed and its packages; this folder may be moved.
 here=$(cd "$(dirname "$0")/.." && pwd -P) || exit 1
 export LD_LIBRARY_PATH="$here/python/lib${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
 export PYTHONPATH="$here/packages${{PYTHONPATH:+:$PYTHONPATH}}"
@@ -48,17 +48,17 @@ _REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+)\s*(?:\[([^\]]*)\])?")
 
 
 def file_name() -> str:
-    """The archive's name: what is in it, and for which machines."""
+    """The archive's name, with its version and platform."""
     tag = f"cp{sys.version_info[0]}{sys.version_info[1]}-{platform.system().lower()}-{platform.machine()}"
     return f"changefeed-{changefeed.__version__}-{tag}.tar.gz"
 
 
 def write(target: Path, level: int = 1) -> list[str]:
-    """Writes the archive; returns the names and versions of what is in it.
+    """Writes the archive; returns the names and versions of its packages.
 
     Args:
         target: the file.
-        level: of compression, from 0 to 9.
+        level: compression level, from 0 to 9.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -89,7 +89,7 @@ def _add_text(archive: tarfile.TarFile, name: str, text: str) -> None:
 
 
 def _add_interpreter(archive: tarfile.TarFile) -> None:
-    """The interpreter that this process runs, without the virtual environment around it."""
+    """Adds the interpreter of this process, without its virtual environment."""
     name = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     program = Path(os.path.realpath(sys.executable))
     _add_file(archive, program, f"python/bin/{name}")
@@ -109,7 +109,7 @@ def _add_interpreter(archive: tarfile.TarFile) -> None:
 
 
 def _add_folder(archive: tarfile.TarFile, path: Path, name: str) -> None:
-    """A file, or a folder with what is in it, links as what they lead to; of what was compiled, that for this Python."""
+    """Adds a file or a folder; links are resolved, and only bytecode for this Python is included."""
     if path.is_dir():
         for each in sorted(path.iterdir()):
             if each.name not in ("test", "tests"):
@@ -127,7 +127,7 @@ def _add_file(archive: tarfile.TarFile, path: Path, name: str) -> None:
 
 
 def _add_distribution(archive: tarfile.TarFile, one: metadata.Distribution) -> None:
-    """The files that an installed package has, but for those that no worker reads."""
+    """Adds the files of an installed package, except those that workers do not need."""
     for file in one.files or ():
         path = Path(str(one.locate_file(file)))
         if not _LEFT_OUT.search(file.as_posix()) and path.is_file():
@@ -135,11 +135,11 @@ def _add_distribution(archive: tarfile.TarFile, one: metadata.Distribution) -> N
 
 
 def _distributions() -> Iterator[metadata.Distribution]:
-    """The installed packages that `changefeed[all]` needs, and the kernel, each once."""
+    """Yields the installed packages that `changefeed[all]` needs, and the kernel, each once."""
     seen, left = set[str](), [("changefeed", "all"), ("changefeed-kernel", "")]
     while left:
         name, extras = left.pop()
-        one = _found(name)
+        one = _installed(name)
         if one is None or (f"{name}[{extras}]" in seen):
             continue
         seen.add(f"{name}[{extras}]")
@@ -149,7 +149,7 @@ def _distributions() -> Iterator[metadata.Distribution]:
         left += [need for need in _needs(one, extras) if need[0] not in _NOT_NEEDED - {"changefeed"}]
 
 
-def _found(name: str) -> metadata.Distribution | None:
+def _installed(name: str) -> metadata.Distribution | None:
     try:
         return metadata.distribution(name)
     except metadata.PackageNotFoundError:
@@ -157,7 +157,7 @@ def _found(name: str) -> metadata.Distribution | None:
 
 
 def _needs(one: metadata.Distribution, extras: str) -> Iterator[tuple[str, str]]:
-    """The requirements of a package, as (name, extras); including those of the requested extras."""
+    """Yields the requirements of a package as (name, extras), including those of the requested extras."""
     asked = {extra.strip() for extra in extras.split(",")}
     for text in one.requires or ():
         requirement, _, marker = text.partition(";")
@@ -168,5 +168,5 @@ def _needs(one: metadata.Distribution, extras: str) -> Iterator[tuple[str, str]]
 
 
 def has_kernel() -> bool:
-    """Whether the archive will have the Rust kernel."""
+    """Whether the archive will contain the Rust kernel."""
     return find_spec("changefeed_kernel") is not None

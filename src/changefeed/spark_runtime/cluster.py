@@ -1,14 +1,15 @@
 """Spark on a cluster: its master, its defaults, and a Python that its workers find.
 
-    changefeed run       a JVM of its own, in client mode: `spark.master` in the definition names the cluster
-    spark-submit         a JVM that is there; its properties are the cluster's and those of the command line
+    changefeed run       changefeed starts a JVM in client mode: `spark.master` in the definition names the cluster
+    spark-submit         the JVM exists already; its properties come from the cluster and the command line
 
-Rule 1. The definition wins, then the command line of spark-submit, then spark-defaults.conf, then our own
-        properties, of which a cluster gets those alone that the work needs (`properties.EVERYWHERE`).
-Rule 2. Workers run the Python of the archive that `changefeed package` made, where spark.archives names one as
-        `#environment`; else the one that spark.pyspark.python or PYSPARK_PYTHON names; else the driver's own path.
-Rule 3. Spark starts workers on the driver's machine too, which plan a source, by the same path as those of the cluster. A
-        path within the archive leads nowhere there. So the JVM is started in a folder where it leads to this Python.
+Rule 1. The definition has priority, then the command line of spark-submit, then spark-defaults.conf, then changefeed's
+        defaults. On a cluster only the required defaults are set (`properties.EVERYWHERE`).
+Rule 2. Workers run the Python that spark.pyspark.python or PYSPARK_PYTHON names; else the Python of the archive from
+        `changefeed package`, if spark.archives contains one as `#environment`; else the driver's own path.
+Rule 3. Spark also starts workers on the driver's machine, to plan a source, with the same path as on the cluster. A path
+        within the archive does not exist there. So the JVM that changefeed starts works in a folder where that path leads
+        to this Python.
 """
 
 from __future__ import annotations
@@ -40,25 +41,25 @@ ENVIRONMENT = "environment"
 PYTHON = f"./{ENVIRONMENT}/bin/python"
 _LISTS = ("spark.jars", "spark.files", "spark.archives", "spark.submit.pyFiles")
 _JARS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
-_PATIENCE = 10.0  # seconds in which a master takes a connection
+_PATIENCE = 10.0  # seconds to wait for a master's connection
 
 
 def submitted() -> bool:
-    """Whether spark-submit has started this process, and a JVM before it."""
+    """Whether spark-submit has started this process, and its JVM."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def start(app_name: str, master: str | None, config: Mapping[str, str], scratch: Path) -> SparkContext:
-    """Spark with the properties of a cluster.
+    """Starts Spark on a cluster.
 
     Args:
-        app_name: what Spark calls the application.
-        master: as in Spark; None inside spark-submit, which sets it.
-        given: the definition's properties.
-        scratch: a folder of this process.
+        app_name: Spark's name for the application.
+        master: the master's URL; None inside spark-submit, which has set it.
+        config: the definition's properties.
+        scratch: a temporary folder of this process.
 
     Raises:
-        ConfigError: nothing answers at the master's address, or Spark does not start there.
+        ConfigError: the master does not answer, or Spark does not start.
     """
     from py4j.protocol import Py4JJavaError
     from pyspark import SparkConf, SparkContext
@@ -84,7 +85,7 @@ def start(app_name: str, master: str | None, config: Mapping[str, str], scratch:
 
 
 def missing(conf: SparkConf) -> dict[str, str]:
-    """Our properties, but for those that somebody has set."""
+    """Returns changefeed's default properties that are not set yet."""
     local = is_local(conf.get("spark.master") or "")
     ours = EVERYWHERE | DELTA | (ONE_MACHINE if local else {})
     ours = {name: value for name, value in ours.items() if not conf.contains(name)}
@@ -97,14 +98,14 @@ def missing(conf: SparkConf) -> dict[str, str]:
 
 
 def _own_jvm(config: dict[str, str], scratch: Path) -> Path | None:
-    """Prepares the start of a JVM; returns the folder to start it in, if that matters."""
+    """Prepares the environment of the JVM that changefeed starts; returns the folder to start it in, if one is needed."""
     os.environ["JAVA_HOME"] = str(java.find().home)
-    options = [os.environ.get("SPARK_SUBMIT_OPTS", ""), *java_options(scratch)]  # of the driver alone, whatever it has
+    options = [os.environ.get("SPARK_SUBMIT_OPTS", ""), *java_options(scratch)]  # for the driver only
     os.environ["SPARK_SUBMIT_OPTS"] = " ".join(filter(None, options))
     if not any("delta-spark" in config.get(name, "") for name in _JARS):
         config["spark.jars"] = with_jars(config)
     chosen = os.environ["PYSPARK_PYTHON"] = worker_python(config)
-    config.pop("spark.pyspark.python", None)  # or a JVM of spark-submit would want to know more of it
+    config.pop("spark.pyspark.python", None)  # or pyspark's launcher would check the path on this machine
     if os.path.isabs(chosen) or "/" not in chosen:
         return None
     there = scratch / chosen
@@ -114,14 +115,14 @@ def _own_jvm(config: dict[str, str], scratch: Path) -> Path | None:
 
 
 def worker_python(config: Mapping[str, str]) -> str:
-    """The program that workers run, as a path on their machines."""
+    """Returns the path of Python on the workers' machines."""
     named = config.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
     shipped = any(one.endswith(f"#{ENVIRONMENT}") for one in config.get("spark.archives", "").split(","))
     return named or (PYTHON if shipped else sys.executable)
 
 
 def absolute(paths: str) -> str:
-    """A list of files as Spark takes it, with relative ones made absolute."""
+    """Makes the relative paths in a list of files, in Spark's syntax, absolute."""
     return ",".join(
         one if ":" in one.partition("#")[0] or not one.strip() else os.path.abspath(one.strip())
         for one in paths.split(",")
@@ -129,10 +130,10 @@ def absolute(paths: str) -> str:
 
 
 def check_master(master: str) -> None:
-    """Checks that a standalone master listens: Spark itself tries for a minute, and then reports something else.
+    """Checks that a standalone master listens: Spark itself retries for a minute, and then reports another error.
 
     Raises:
-        ConfigError: none does.
+        ConfigError: no master answers.
     """
     if not master.startswith("spark://"):
         return

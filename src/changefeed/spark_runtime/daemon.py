@@ -1,18 +1,18 @@
-"""The daemon that Spark's Python workers are forked from: `spark.python.daemon.module`.
+"""The daemon from which Spark's Python workers are forked: `spark.python.daemon.module`.
 
-Spark puts archives on the workers' path, `pyspark.zip` among them, and before every task a worker lets Python look again
-at everything on the path. Reading the archives' directories takes a tenth of a second each time, longer than most of our
-tasks. Where pyspark is installed beside them, they are not needed.
+Spark puts archives such as `pyspark.zip` on the workers' path, and before every task a worker invalidates Python's caches of
+the path. Reading the archives' directories again takes a tenth of a second, longer than most tasks. If pyspark is installed,
+the archives are not needed.
 
-Arrow's own allocator gives the memory of large columns back at once, and the system then clears it again for the next
-batch: as long a work as everything else that is done with chunks. The C library's keeps it.
+Arrow's own allocator returns the memory of large columns at once, and the system must clear it again for the next batch,
+which takes as long as all other work on chunks. The C library's allocator keeps the memory.
 
-A signal that a service manager or `timeout` sends to all processes must not end the workers before the step that they work
-for. Spark ends them by other means: it closes the daemon's stdin, and kills a worker that hangs.
+A signal that a service manager or `timeout` sends to all processes must not end the workers before the current step is done.
+Spark ends them by other means: it closes the daemon's stdin, and kills a worker that hangs.
 
-A worker that lacks something of what the driver has (`workers.py`) ends here, with a sentence, and before its first task.
+A worker that differs from the driver (`workers.py`) ends before its first task, with a message.
 
-When Spark stops, its idle workers find their sockets closed, and each would print a stack trace of it as the program ends.
+When Spark stops, the sockets of idle workers are closed, and each worker would print a stack trace.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from socket import socket
 
 
 def without_archives(path: list[str]) -> list[str]:
-    """The path without its archives, if pyspark and py4j are importable without them; else as it was."""
+    """Returns the path without archives, if pyspark and py4j are importable without them; else unchanged."""
     folders = [entry for entry in path if not entry.endswith((".zip", ".jar"))]
     importable = all(PathFinder.find_spec(name, folders) is not None for name in ("pyspark", "py4j"))
     return folders if importable else path
 
 
 def without_trace(worker: Callable[[socket, bool], int]) -> Callable[[socket, bool], int]:
-    """The worker; one that cannot answer any more ends with its exit code, without a message: Spark has it, or is gone."""
+    """Wraps a worker so that it ends without a stack trace if its connection is closed."""
 
     def quiet(sock: socket, authenticated: bool) -> int:
         try:

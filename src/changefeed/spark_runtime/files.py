@@ -1,4 +1,4 @@
-"""Files where the sink lies, by Hadoop's file systems: what Spark can write to, these can too."""
+"""Files in the sink's storage, through Hadoop's file systems: any storage that Spark supports."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _READER: ContextVar[SparkSession | None] = ContextVar("reader", default=None)
 
 
 def file_system(spark: SparkSession, path: str) -> tuple[Any, Any]:
-    """The path, and the file system that has it, as Java objects."""
+    """Returns the path and its file system, as Java objects."""
     jvm: Any = spark._jvm
-    resolved = jvm.org.apache.hadoop.fs.Path(path)
-    return resolved, resolved.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    java_path = jvm.org.apache.hadoop.fs.Path(path)
+    return java_path, java_path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
 
 
 def read_text(spark: SparkSession, path: str) -> str | None:
-    """A file's text; None when there is no such file."""
+    """Reads a file's text; None if the file does not exist."""
     from py4j.protocol import Py4JJavaError
 
     jvm: Any = spark._jvm
@@ -40,7 +40,7 @@ def read_text(spark: SparkSession, path: str) -> str | None:
 
 @contextmanager
 def read_by(spark: SparkSession) -> Iterator[None]:
-    """Commands that read a sink without Spark read it through this session while in here.
+    """Within this context, commands that usually read a sink without Spark read it through this session.
 
     Spark supports every file system of its jars, with the credentials in the definition.
     """
@@ -52,5 +52,5 @@ def read_by(spark: SparkSession) -> Iterator[None]:
 
 
 def reader() -> SparkSession | None:
-    """The session to read through; None where Spark is not needed."""
+    """The session to read through; None if Spark is not needed."""
     return _READER.get()

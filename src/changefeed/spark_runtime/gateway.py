@@ -1,12 +1,12 @@
-"""Starts Spark's JVM and reads its output.
+"""Starts Spark's JVM, and filters its output.
 
-pyspark lets the JVM write to the stdout and stderr of the process. Here both go through a pipe to our stderr: stdout
-belongs to the command line's output, noise is left out, and of a JVM that does not come up the last words
-become the error's message.
+pyspark lets the JVM write to the process's stdout and stderr. Here both go through a pipe to stderr: stdout is for the
+command's own output, meaningless lines are dropped, and if the JVM does not start, its last lines become the error message.
 
-The JVM ends when its stdin does, so within seconds of this process, however that ends. It does not end by itself: Ctrl-C in
-a terminal, `timeout` and a service manager send their signal to every process of the group or the service, and whether to
-stop, and when, is decided here. So it is in a session of its own, and ignores these signals; what it starts inherits that.
+The JVM ends when its stdin is closed, so within seconds of this process, however that ends. It must not end earlier: Ctrl-C
+in a terminal, `timeout` and a service manager send their signal to every process of the group or the service, but only this
+process decides whether and when to stop. So the JVM has a session of its own and ignores these signals, and its child
+processes inherit that.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
     from pyspark import SparkConf
 
-# Printed by the JVM itself at every start, before logging is set up.
+# The JVM prints this at every start, before any logging is set up.
 _INCUBATOR = b"WARNING: Using incubator modules: jdk.incubator.vector"
 _SIGNALS = ("HUP", "INT", "TERM")
 _TRACEBACK = b"Traceback (most recent call last):"
 
 
 def gateway(conf: SparkConf, folder: Path | None = None) -> JavaGateway:
-    """The connection to a JVM with these properties; the one of an earlier session, or of spark-submit, if there is one.
+    """Returns the connection to a JVM with these properties; an existing one of an earlier session or of spark-submit.
 
     Args:
         conf: the properties.
-        folder: where a new JVM works; None for the current one.
+        folder: the working folder of a new JVM; None for the current one.
 
     Raises:
-        ConfigError: the JVM did not come up; the message ends with its last words.
+        ConfigError: the JVM did not start; the message ends with its last lines.
     """
     from pyspark import SparkContext
     from pyspark.errors import PySparkRuntimeError
@@ -65,8 +65,7 @@ def gateway(conf: SparkConf, folder: Path | None = None) -> JavaGateway:
             output.close()
             reader.join(timeout=5)
             raise ConfigError(f"Spark's JVM did not start: {' / '.join(last_words)}") from error
-    # A JVM that dies is raised as an error here; py4j logs it too, with a traceback for each thread that notices, some to
-    # the root.
+    # changefeed reports a JVM that has died; py4j would also log a traceback for each thread, some to the root logger.
     logging.getLogger("py4j").addHandler(logging.NullHandler())
     logging.getLogger().addFilter(_is_not_of_py4j)
     _ignore_signals(started)
@@ -84,10 +83,10 @@ def _ignore_signals(started: JavaGateway) -> None:
 
 
 def worth_reading(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines without the ones that say nothing.
+    """Yields the lines without meaningless ones.
 
-    Beside the JVM's greeting that is the farewell of idle Python workers: when a session stops, the socket is
-    sometimes gone before they have flushed it, and they die with a traceback that contains no code of this project.
+    These are the JVM's first warning, and the traceback of idle Python workers: when a session stops, their socket is
+    sometimes closed before they have flushed it.
     """
     traceback: list[bytes] = []
     for line in lines:

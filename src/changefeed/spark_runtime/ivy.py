@@ -1,10 +1,10 @@
-"""Fetch jars with the Ivy that comes inside pyspark: a Java is all it takes.
+"""Downloads jars with the Ivy that is part of pyspark; only Java is needed.
 
-Spark's own `spark.jars.packages` is not used: for the Kafka connector it insists on artifacts that do not exist in the
-version it asks for, and it breaks on a local Maven repository that has a pom without its jar.
+Spark's own `spark.jars.packages` is not used: for the Kafka connector it requires artifacts that do not exist in that
+version, and it fails on a local Maven repository that has a pom without its jar.
 
-A folder of jars is either complete or absent. Ivy works in a folder of its own beside the target, which is renamed
-when everything is there; of two processes that resolve at once, the later rename fails and takes the other's result.
+A folder of jars is either complete or absent. Ivy works in a temporary folder next to the target, which is renamed when it
+is complete; if two processes download at once, the later rename fails, and that process uses the other's result.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TIMEOUT_S = 900
 
 
 def cache_folder(environ: Mapping[str, str] | None = None, system: str | None = None) -> Path:
-    """The folder of downloads: `CHANGEFEED_HOME`, or `changefeed` in the user's cache folder."""
+    """The folder for downloads: `CHANGEFEED_HOME`, or `changefeed` in the user's cache folder."""
     environ = os.environ if environ is None else environ
     if home := environ.get("CHANGEFEED_HOME"):
         return Path(home).expanduser()
@@ -35,15 +35,15 @@ def cache_folder(environ: Mapping[str, str] | None = None, system: str | None = 
 
 
 def retrieve(descriptor: str, target: Path, check: Callable[[Path], None] | None = None) -> Path:
-    """The folder `target` with every jar that an Ivy descriptor asks for; nothing is done if it exists.
+    """Downloads every jar of an Ivy descriptor into the folder `target`, unless it exists; returns the folder.
 
     Args:
         descriptor: an `ivy.xml`, with the one configuration `default`.
-        target: the folder; it appears only when complete.
-        check: looks at the complete folder before it gets its name, and raises if it is not as it should be.
+        target: the folder; it appears only when it is complete.
+        check: called with the complete folder before it gets its name; raises if a jar is wrong.
 
     Raises:
-        ConfigError: a jar could not be had; the message names it.
+        ConfigError: a jar could not be downloaded; the message names it.
         MissingExtraError: pyspark is not installed.
     """
     if target.is_dir():
@@ -85,7 +85,7 @@ def _run_ivy(work: Path) -> None:
 
 
 def _explain(log: str) -> str:
-    """One sentence from Ivy's log: which jars are missing, or its last words."""
+    """Returns a message from Ivy's log: the missing jars, or its last lines."""
     missing = sorted({f"{org}:{name}:{rev}" for org, name, rev in re.findall(r":: (\S+?)#([^;\s]+);(\S+): \S", log)})
     missing += sorted(set(re.findall(r"\[NOT FOUND\s*\] (\S+)", log)))
     missing += sorted(set(re.findall(r"\[FAILED\s*\] (\S+)", log)))

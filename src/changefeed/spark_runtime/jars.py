@@ -1,8 +1,8 @@
-"""The jars that Spark needs beside its own, locked: coordinates, versions and contents.
+"""The additional jars of Spark, locked: coordinates, versions and contents.
 
-`paths("delta", "kafka")` gives files. The first call on a machine downloads them, later ones only look that they are
-there, so a machine that has run once works without a network. A set lies in a folder named after everything that is
-locked of it: another version is another folder, and an interrupted download leaves none.
+`paths("delta", "kafka")` returns files. The first call on a machine downloads them, later ones only check that they exist,
+so a machine that has run once works without a network. The name of a set's folder contains a hash of its locked jars:
+another version has another folder, and an interrupted download leaves none.
 
 `python -m changefeed.spark_runtime.jars` fetches all sets ahead of time.
 """
@@ -33,8 +33,8 @@ class Jar(NamedTuple):
         return f"{self.name}-{self.version}.jar"
 
 
-# None is transitive: Spark carries the rest, and what is not named here is not loaded. The token provider of Spark
-# 4.0.0 is the newest that resolves; every class of it that the 4.1 connector refers to is in it.
+# Without transitive dependencies: Spark contains the rest, and jars that are not listed are not loaded. The token provider of
+# Spark 4.0.0 is the newest that resolves; it contains every class that the 4.1 connector refers to.
 SETS: dict[str, tuple[Jar, ...]] = {
     "delta": (
         Jar("io.delta", "delta-spark_4.1_2.13", "4.4.0", "75a9400986853c061f5109f012547de2545a5759e5e752e5ef633dabe16a4f10"),
@@ -51,7 +51,7 @@ SETS: dict[str, tuple[Jar, ...]] = {
         Jar("org.apache.kafka", "kafka-clients", "3.9.1", "7568b998572d256f0b7bc0afdc1b7a2588b8b08415c62ce314c864a6851ae9d9"),
         Jar("org.apache.commons", "commons-pool2", "2.12.1", "5273c8bc8c0dca2211175c0d27efbd7228efae99689aac001a8e1ef8e872e9ef"),
     ),
-    # What decoding Avro is measured against.
+    # For benchmarks: Spark's own Avro decoder.
     "avro": (
         Jar("org.apache.spark", "spark-avro_2.13", "4.1.1", "6a19d90bc3b6e88d8db0fa36a19273aa10fea2dbd7a62bb60e4cedd73051b32d"),
     ),
@@ -59,14 +59,14 @@ SETS: dict[str, tuple[Jar, ...]] = {
 
 
 def paths(*names: str, cache: Path | None = None) -> list[Path]:
-    """The jar files of the named sets, downloaded if this machine has never had them.
+    """Returns the jar files of the named sets; downloads them if needed.
 
     Args:
         names: keys of `SETS`.
         cache: the folder to keep them in, instead of the user's.
 
     Raises:
-        ConfigError: an unknown set, or a jar that could not be fetched or is not the locked one.
+        ConfigError: a set is unknown, or a jar could not be downloaded or differs from the locked one.
     """
     files: list[Path] = []
     for name in names:
@@ -80,10 +80,10 @@ def paths(*names: str, cache: Path | None = None) -> list[Path]:
 
 
 def verify(jars: tuple[Jar, ...], folder: Path) -> None:
-    """Check that a folder has every jar with the locked content.
+    """Checks that a folder has every jar with the locked content.
 
     Raises:
-        ConfigError: it has not; the message names the jar.
+        ConfigError: a jar is missing or differs; the message names it.
     """
     for jar in jars:
         path = _present(folder / jar.file)
@@ -116,7 +116,7 @@ def _descriptor(jars: tuple[Jar, ...]) -> str:
 
 
 def main() -> int:
-    """Fetch every set and print the folders."""
+    """Downloads every set and prints the folders."""
     try:
         for folder in sorted({path.parent for path in paths(*SETS)}):
             print(folder)

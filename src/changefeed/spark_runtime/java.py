@@ -1,10 +1,10 @@
-"""Find a Java that Spark 4.1 runs on, or say the one command that brings it.
+"""Finds a Java for Spark 4.1, or names the command that installs one.
 
-Spark 4.1 needs Java 17 or 21: older ones lack classes it uses, and on 25 it fails (the security manager that Hadoop
-calls is gone). Several may be installed, so the first that *fits* is taken, in the order in which a user would expect
-in this order: `JAVA_HOME`, then `PATH`, then the usual places of Debian, RHEL, macOS, Homebrew and SDKMAN.
+Spark 4.1 needs Java 17 or 21: older versions lack classes that it uses, and on 25 it fails (the security manager that Hadoop
+calls was removed). Several may be installed; the first supported one is used, in this order: `JAVA_HOME`, `PATH`, the usual
+folders of Debian, RHEL, macOS, Homebrew and SDKMAN.
 
-`python -m changefeed.spark_runtime.java` shows which one that is; its exit code is 1 if there is none.
+`python -m changefeed.spark_runtime.java` prints it; the exit code is 1 if there is none.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Java:
     """One installed Java.
 
     Attributes:
-        home: what `JAVA_HOME` has to be for it.
-        version: as it calls itself, `17.0.15`.
+        home: the value for `JAVA_HOME`.
+        version: the full version, such as `17.0.15`.
     """
 
     home: Path
@@ -53,7 +53,7 @@ class Java:
 
     @property
     def major(self) -> int:
-        """The release: 17 of `17.0.15`, 8 of `1.8.0_392`."""
+        """The major version: 17 for `17.0.15`, 8 for `1.8.0_392`."""
         return int(re.split(r"\D", self.version.removeprefix("1."), maxsplit=1)[0])
 
     @property
@@ -63,30 +63,30 @@ class Java:
 
 
 def find(environ: Mapping[str, str] | None = None, places: Iterable[str] = PLACES) -> Java:
-    """The first Java that fits.
+    """Returns the first supported Java.
 
     Raises:
-        ConfigError: there is none; the message lists what is there instead, and the command that installs one.
+        ConfigError: there is none; the message lists the installed ones, and the command that installs a supported one.
     """
     unfit: dict[Path, Java] = {}
     for java in _installed(os.environ if environ is None else environ, places):
         if java.major in SUPPORTED:
             return java
         unfit[java.home] = java
-    unsuitable = ", ".join(f"{java.version} in {java.home}" for java in unfit.values())
+    others = ", ".join(f"{java.version} in {java.home}" for java in unfit.values())
     raise ConfigError(
         f"Spark 4.1 needs Java {' or '.join(map(str, SUPPORTED))}; "
-        f"{f'found only {unsuitable}' if unsuitable else 'no Java was found'}. {install_hint()}"
+        f"{f'found only {others}' if others else 'no Java was found'}. {install_hint()}"
     )
 
 
 def install_hint(system: str | None = None, os_release: str | None = None, *, root: bool | None = None) -> str:
-    """The one command that installs a Java on the system at hand, as a sentence.
+    """Returns a sentence with the command that installs Java on this system.
 
     Args:
-        system: as `platform.system()` names it.
+        system: the system's name, as in `platform.system()`.
         os_release: the text of `/etc/os-release`.
-        root: whether the user may do without `sudo`.
+        root: whether the user does not need `sudo`.
     """
     system = platform.system() if system is None else system
     sudo = "" if (os.geteuid() == 0 if root is None else root) else "sudo "
@@ -116,14 +116,14 @@ def _homes(environ: Mapping[str, str], places: Iterable[str]) -> Iterator[Path]:
         yield Path(environ["JAVA_HOME"])
     on_path = shutil.which("java", path=environ.get("PATH", ""))
     if on_path:
-        # Debian's chain of links ends at <home>/bin/java. macOS' /usr/bin/java is a stub: /usr is not a Java home.
+        # Debian's chain of links ends at <home>/bin/java. On macOS /usr/bin/java is a stub, and /usr is not a JAVA_HOME.
         yield Path(on_path).resolve().parent.parent
     for place in places:
         yield from map(Path, sorted(glob.glob(os.path.expanduser(place))))
 
 
 def _version(home: Path) -> str | None:
-    """The version of a home, or None if what lies there does not start or does not say."""
+    """Returns the version of a home; None if it does not start, or does not print a version."""
     match = _RELEASE_VERSION.search(_read(home / "release"))
     if match is None:
         try:
@@ -142,7 +142,7 @@ def _read(path: Path) -> str:
 
 
 def main() -> int:
-    """Print the Java that is found, or why none is."""
+    """Prints the Java, or the reason why there is none."""
     try:
         java = find()
     except ConfigError as error:

@@ -27,7 +27,7 @@ if __name__ == "__main__":
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The files of such a folder, and the packages in the archive."""
+    """The files of the folder, and the packages in the archive."""
 
     archive: Path
     jars: list[Path]
@@ -37,14 +37,14 @@ class Made:
 
 
 def write(folder: Path, at: str | None = None) -> Made:
-    """Writes everything into `folder`; files that are there are replaced.
+    """Writes all files into `folder`, replacing existing ones.
 
     Args:
-        folder: is made if it is not there.
-        at: the URL under which the cluster will see these files; None for the folder itself.
+        folder: the folder; it is created if it does not exist.
+        at: the URL of these files for the cluster; None for the folder itself.
 
     Raises:
-        ConfigError: the folder cannot be written, or a jar could not be had.
+        ConfigError: the folder cannot be written, or a jar could not be downloaded.
     """
     files = jars.paths("delta", "kafka")
     try:
@@ -57,12 +57,12 @@ def write(folder: Path, at: str | None = None) -> Made:
         )
         packages = archive.write(target)
         base = prefix(folder, at)
-        lines = {
+        values = {
             "spark.archives": f"{base}/{target.name}#{ENVIRONMENT}",
             "spark.pyspark.python": PYTHON,
             "spark.jars": ",".join(f"{base}/jars/{jar.name}" for jar in copies),
         }
-        properties.write_text("".join(f"{name} {value}\n" for name, value in lines.items()), encoding="utf-8")
+        properties.write_text("".join(f"{name} {value}\n" for name, value in values.items()), encoding="utf-8")
         program.write_text(_PROGRAM, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{error.filename or folder}: {error.strerror}") from error
@@ -70,5 +70,5 @@ def write(folder: Path, at: str | None = None) -> Made:
 
 
 def prefix(folder: Path, at: str | None) -> str:
-    """The beginning of the files' paths, as the cluster sees them."""
+    """Returns the prefix of the files' paths on the cluster."""
     return at.rstrip("/") if at else str(folder.absolute())

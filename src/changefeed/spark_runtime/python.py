@@ -1,7 +1,7 @@
-"""The program that Spark starts as Python: Python, with replacements for two of pyspark's modules.
+"""The program that Spark runs as Python: Python, with two of pyspark's modules replaced by changefeed's.
 
-`spark.python.daemon.module` names ours for the workers of tasks alone. Those that plan a data source have daemons too, which
-end at a signal that all processes of a service get; and the worker of a streaming source has to answer in time.
+`spark.python.daemon.module` applies only to the workers of tasks. The workers that plan a data source have daemons too,
+which would end at a signal to all processes of a service; and the worker of a streaming source must answer in time.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _INSTEAD = {
     "pyspark.sql.streaming.python_streaming_source_runner": "changefeed.spark_runtime.source_worker",
 }
 
-# In a shell script: what Python is asked for, with our modules in the place of theirs.
+# For a shell script: replaces the module in the arguments.
 INSTEAD = 'case "$1 $2" in\n{}esac\n'.format(
     "".join(f'  "-m {theirs}") shift 2; set -- -m {ours} "$@" ;;\n' for theirs, ours in _INSTEAD.items())
 )
 
 
 def program(path: Path) -> str:
-    """Writes the program to `path`; Python itself where none can be started from there."""
+    """Writes the program to `path` and returns it; returns Python itself if programs cannot be executed there."""
     path.write_text(f'#!/bin/sh\n{INSTEAD}exec {shlex.quote(sys.executable)} "$@"\n')
     path.chmod(0o700)
     return str(path) if os.access(path, os.X_OK) else sys.executable

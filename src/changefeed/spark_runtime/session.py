@@ -1,8 +1,8 @@
-"""A Spark session for a process that owns its Spark: the command line, the examples, the tests.
+"""Spark sessions: a new one for the command line, the examples and the tests, or one that the caller provides.
 
-On one machine it is quick on small tables, quiet, and leaves nothing behind. With the master of a cluster, or inside
-spark-submit, it is what the cluster has, and `cluster.py` starts it. Code that is handed a session, in a notebook or a job of
-its own, uses that one: `suited` makes it fit.
+On one machine a new session is tuned for small tables, prints no noise, and leaves no files. With the master of a cluster, or
+inside spark-submit, it has the cluster's properties, and `cluster.py` starts it. A caller's session, in a notebook or a job,
+is used as it is if its settings are right: see `suited`.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ SPARK_LINE = "4.1"
 
 
 def session(app_name: str, *, master: str = "local[*]", config: Mapping[str, str] | None = None) -> SparkSession:
-    """The process's Spark session, started if there is none, with Delta and Kafka.
+    """Returns the process's Spark session with Delta and Kafka; starts it if there is none.
 
     Args:
-        app_name: what Spark calls the application.
-        master: as in Spark; `spark.master` in `config` wins, and inside spark-submit what was submitted.
-        config: Spark properties; they win over the defaults here. In a process whose Spark already runs, only those
-            that can be set at run time have an effect.
+        app_name: Spark's name for the application.
+        master: the master's URL; `spark.master` in `config` has priority, and inside spark-submit the submitted master.
+        config: Spark properties; they override the defaults. If Spark runs already in this process, only those that can
+            be set at run time have an effect.
 
     Raises:
-        ConfigError: no Java that fits, a jar that could not be had, or a Spark of another line.
+        ConfigError: there is no supported Java, a jar could not be downloaded, or pyspark has another version.
         MissingExtraError: pyspark or pandas is not installed.
     """
     _require_pyspark()
@@ -51,34 +51,34 @@ def session(app_name: str, *, master: str = "local[*]", config: Mapping[str, str
     scratch = Scratch("spark")
     atexit.register(scratch.close)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_AUTH_SOCKET_TIMEOUT", "120")  # seconds in which the JVM takes a connection of Python's
-    os.environ.setdefault("MALLOC_ARENA_MAX", "2")  # or each of a JVM's threads keeps memory that it has freed
+    os.environ.setdefault("SPARK_AUTH_SOCKET_TIMEOUT", "120")  # seconds to connect to the JVM
+    os.environ.setdefault("MALLOC_ARENA_MAX", "2")  # otherwise each thread of the JVM keeps memory that it has freed
     master = properties.get("spark.master", master)
     if cluster.submitted() or not is_local(master):
         context = cluster.start(app_name, None if cluster.submitted() else master, properties, scratch.path)
     else:
         context = _start(app_name, master, properties, scratch)
-    _say_nothing_of_the_end(context._accumulatorServer)
+    _silence_disconnects(context._accumulatorServer)
     return SparkSession(context)
 
 
-def _start(app_name: str, master: str, config: Mapping[str, str], scratch: Scratch) -> SparkContext:
-    """Spark on this machine alone."""
+def _start(app_name: str, master: str, properties: Mapping[str, str], scratch: Scratch) -> SparkContext:
+    """Starts Spark on this machine only."""
     from pyspark import SparkConf, SparkContext
 
     os.environ["JAVA_HOME"] = str(java.find().home)
     os.environ["PYSPARK_PYTHON"] = python.program(scratch.path / "python")
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     conf = SparkConf(loadDefaults=False).setAppName(app_name).setMaster(master)
-    conf.setAll(list(one_machine(config, scratch.path).items()))
+    conf.setAll(list(one_machine(properties, scratch.path).items()))
     return SparkContext(conf=conf, gateway=gateway.gateway(conf))
 
 
 def suited(spark: SparkSession) -> SparkSession:
-    """The session, or one beside it in which SQL means what it must.
+    """Returns the session if it has the required SQL settings, else a new one in the same application.
 
     Raises:
-        ConfigError: it is a client of Spark Connect, or has no Delta.
+        ConfigError: the session is a client of Spark Connect, or has no Delta.
     """
     jvm: Any = getattr(spark, "_jvm", None)
     if jvm is None:
@@ -97,9 +97,9 @@ def suited(spark: SparkSession) -> SparkSession:
 
 
 def another(spark: SparkSession) -> SparkSession:
-    """A session beside this one, with settings of its own, in which SQL means what it must.
+    """Returns a new session in the same application, with the required SQL settings.
 
-    Of this one's settings it gets those of file systems: they may have the credentials for the sink.
+    It copies the settings of file systems, which may contain the credentials for the sink.
     """
     own, chosen = spark.newSession(), spark.sparkContext.getConf()
     for name, value in spark.conf.getAll.items():
@@ -113,9 +113,10 @@ def another(spark: SparkSession) -> SparkSession:
 
 @contextmanager
 def compiled(spark: SparkSession) -> Iterator[None]:
-    """Plans made in here are compiled: worth it where many rows go through.
+    """Within this context plans are compiled, which pays off for many rows.
 
-    Only in a session that interprets by our default. One that was handed over, or has its own planning options, stays as it is.
+    It has an effect only in a session that interprets plans by changefeed's default, not in a caller's session or one whose
+    properties set this.
     """
     if spark.conf.get("spark.changefeed.plans", None) is None:
         yield
@@ -131,7 +132,7 @@ def compiled(spark: SparkSession) -> Iterator[None]:
 
 
 def make_active(spark: SparkSession) -> None:
-    """Makes this the session that the JVM's thread for the calling one works in: a thread begins with none, or another's."""
+    """Makes this the active session of the JVM's thread for the calling thread; a new thread has none, or another's."""
     jvm: Any = spark._jvm
     jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
 
@@ -147,19 +148,19 @@ def lives(spark: SparkSession) -> bool:
         return False
 
 
-def _say_nothing_of_the_end(server: Any) -> None:
-    """Makes pyspark's server for accumulators print no traceback when the JVM has ended: the waiting caller reports it."""
-    handle = server.handle_error
+def _silence_disconnects(server: Any) -> None:
+    """Stops pyspark's accumulator server from printing a traceback when the JVM has ended: changefeed reports that itself."""
+    print_error = server.handle_error
 
     def handle_error(request: Any, address: Any) -> None:
         if not isinstance(sys.exception(), (EOFError, ConnectionError)):
-            handle(request, address)
+            print_error(request, address)
 
     server.handle_error = handle_error
 
 
 def _require_pyspark() -> None:
-    """Refuse early, and in words, what would fail later in a stack trace of the JVM."""
+    """Checks pyspark and pandas early, because the errors of the JVM are hard to read."""
     try:
         import pandas  # noqa: F401  # mapInArrow imports it on the executor
         import pyspark

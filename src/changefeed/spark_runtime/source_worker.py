@@ -1,8 +1,8 @@
-"""The worker of a streaming source, started so that it answers at once.
+"""The worker of a streaming source, which connects before it imports pyspark.
 
-Spark starts this worker by itself, not by its daemon, waits ten seconds for it to connect, and has no property for more. The
-worker that pyspark has connects when all of pyspark is imported: a second of work, which takes more than ten on a machine that
-has twenty other things to do. This one connects first.
+Spark starts this worker directly, not through the daemon, and waits ten seconds for its connection, without a property to
+change that. pyspark's own worker connects after all of pyspark is imported: a second of work, which takes more than ten on an
+overloaded machine. This one connects first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _BUFFER = 65536
 
 
 def _connected() -> BinaryIO:
-    """The connection to the JVM that started this process; over TCP it asks for a secret."""
+    """Connects to the JVM that started this process; over TCP it requires a secret."""
     path = os.environ.get("PYTHON_WORKER_FACTORY_SOCK_PATH")
     if path is not None:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -36,9 +36,9 @@ def _connected() -> BinaryIO:
 
 
 def main() -> None:
-    """Connects, gives the process id, and then is pyspark's worker, until the JVM closes the connection.
+    """Connects, sends the process id, and runs pyspark's worker until the JVM closes the connection.
 
-    pyspark's worker takes the end of the connection for an error and writes that to the JVM, which no longer reads.
+    pyspark's worker treats the end of the connection as an error and writes it to the JVM, which no longer reads.
     """
     stream = _connected()
     stream.write(struct.pack("!i", os.getpid()))

@@ -1,7 +1,8 @@
-"""Spark's properties for the start of its JVM, in a file that only this user can read.
+"""Passes Spark's properties to its JVM in a file that only this user can read.
 
-pyspark passes properties as `--conf name=value`: every user of the machine reads a command line in `/proc/PID/cmdline`,
-and passwords stand among the properties. Here they stand in files that are deleted when the JVM has started:
+pyspark passes properties as `--conf name=value`, but every user of the machine can read a command line in
+`/proc/PID/cmdline`, and properties may contain passwords. So they are written to files, which are deleted when the JVM has
+started:
 
     /tmp/changefeed-start-…/            mode 0700
         spark.conf                      mode 0600; spark-submit --properties-file
@@ -27,10 +28,10 @@ _ESCAPED = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
 
 @contextmanager
 def passed_in_a_file(properties: Iterable[tuple[str, str]]) -> Iterator[None]:
-    """While in here, a JVM that pyspark starts reads these properties from a file; afterwards the file is gone.
+    """Within this context, a JVM that pyspark starts reads these properties from a file; the file is deleted afterwards.
 
     Raises:
-        ConfigError: PYSPARK_SUBMIT_ARGS names a properties file of its own: Spark reads one only.
+        ConfigError: PYSPARK_SUBMIT_ARGS names another properties file: Spark reads only one.
     """
     before = os.environ.get(_SUBMIT_ARGS)
     if before is not None and any(word.split("=")[0] == "--properties-file" for word in shlex.split(before)):
@@ -52,7 +53,7 @@ def passed_in_a_file(properties: Iterable[tuple[str, str]]) -> Iterator[None]:
 
 
 def _text(properties: Iterable[tuple[str, str]], java_options: Path) -> str:
-    """The properties as Java reads them; `-D` options are moved to a file of their own."""
+    """Formats the properties as a Java properties file; `-D` options are moved to the file `java_options`."""
     lines, moved = [], list[str]()
     for name, value in properties:
         if name in _JAVA_OPTIONS:
@@ -72,13 +73,13 @@ def _text(properties: Iterable[tuple[str, str]], java_options: Path) -> str:
 
 
 def _escaped(text: str, also: str = "") -> str:
-    """A name or a value in a file of java.util.Properties."""
+    """Escapes a name or a value for a file of java.util.Properties."""
     escaped = "".join(f"\\{c}" if c in also else _ESCAPED.get(c, c) for c in text)
     return f"\\{escaped}" if escaped[:1] == " " else escaped
 
 
 def _quoted(word: str) -> str:
-    """An argument in an argument file of the java command."""
+    """Quotes an argument for an argument file of the java command."""
     return '"' + "".join(f"\\{c}" if c == '"' else _ESCAPED.get(c, c) for c in word) + '"'
 
 

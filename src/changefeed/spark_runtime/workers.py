@@ -1,12 +1,12 @@
-"""Python workers on other machines: what each must have, and one sentence that names what it lacks.
+"""Python workers on other machines: checks that each has the same installation as the driver, and names what is missing.
 
     driver                                            worker
     expected() ── spark.executorEnv.CHANGEFEED_EXPECTED ──▶ daemon.py: lacking(expected), when an executor's first task comes
-    check()    ── a small job, when a run begins ─────────▶ lacking(expected), whatever daemon the workers come from
+    check()    ── a small job, when a run begins ─────────▶ lacking(expected), with any daemon
 
-Rule 1. A worker decodes as the driver would, or not at all: the same Python, the same sources, the same kernel.
-Rule 2. The function that looks travels as a whole (`shipped`): a worker without changefeed can run it too.
-Rule 3. Spark's own errors about such a worker are translated to one sentence, too (`translated_error`).
+Rule 1. A worker has the same Python, the same sources and the same kernel as the driver, or does not run.
+Rule 2. The checking function is pickled by value (`shipped`), so a worker without changefeed can run it too.
+Rule 3. Spark's own errors about such a worker are translated to the same messages (`worker_problem`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Expected = dict[str, Any]
 
 
 def expected() -> Expected:
-    """The versions that every worker must have: those of this process."""
+    """Returns the installation of this process, required of every worker."""
     kernel = metadata.version("changefeed-kernel") if find_spec("changefeed_kernel") else None
     return {
         "python": list(sys.version_info[:2]),
@@ -54,20 +54,20 @@ def expected() -> Expected:
 
 
 def in_environment(expected: Expected) -> str:
-    """The value of `VARIABLE`: letters, digits, `-`, `_` and `=`, as YARN writes it into a shell script."""
+    """Returns the value of `VARIABLE`: only letters, digits, `-`, `_` and `=`, because YARN writes it into a shell script."""
     return base64.urlsafe_b64encode(json.dumps(expected).encode()).decode()
 
 
 def sources(folder: Path) -> str:
-    """A hash of the package's modules; the same on every machine that has the same."""
+    """Returns a hash of the package's modules, equal on all machines with the same sources."""
     return str(shipped()({}, str(folder)))
 
 
 def shipped() -> Callable[..., str]:
-    """The function that looks at a worker. It is made again, without a module: so its code is what travels, not its name."""
+    """Returns the function that checks a worker. It belongs to no importable module, so it is pickled by value."""
 
     def lacking(expected: dict[str, Any], folder: str = "", shared: str = "") -> str:
-        """The differences of this process, as a sentence, or None; with a folder, the hash of the modules in it."""
+        """Returns a sentence about what this process lacks, or ""; with a folder, the hash of the modules in it."""
         import hashlib
         import importlib.metadata
         import importlib.util
@@ -87,17 +87,17 @@ def shipped() -> Callable[..., str]:
             return digest.hexdigest()[:16]
 
         def missing() -> str:
-            version, wanted = list(sys.version_info[:2]), list(expected["python"])
-            if version != wanted:
-                return f"has Python {version[0]}.{version[1]}, the driver {wanted[0]}.{wanted[1]}"
-            spec = importlib.util.find_spec("changefeed")
-            if spec is None or spec.origin is None:
+            own, wanted = list(sys.version_info[:2]), list(expected["python"])
+            if own != wanted:
+                return f"has Python {own[0]}.{own[1]}, the driver {wanted[0]}.{wanted[1]}"
+            package = importlib.util.find_spec("changefeed")
+            if package is None or package.origin is None:
                 return "has no package changefeed"
             import changefeed
 
             if changefeed.__version__ != expected["version"]:
                 return f"has changefeed {changefeed.__version__}, the driver {expected['version']}"
-            top = os.path.dirname(spec.origin)
+            top = os.path.dirname(package.origin)
             if os.path.isdir(top) and summed(top) != expected["sources"]:
                 return f"has another build of changefeed {changefeed.__version__} than the driver"
             for name in expected["packages"]:
@@ -116,9 +116,9 @@ def shipped() -> Callable[..., str]:
 
         if folder:
             return summed(folder)
-        difference = missing()
-        if difference:
-            return f"the worker on {socket.gethostname()} {difference}. {expected['fix']} ({sys.executable})"
+        problem = missing()
+        if problem:
+            return f"the worker on {socket.gethostname()} {problem}. {expected['fix']} ({sys.executable})"
         if shared and not os.path.exists(shared):
             return (
                 f"the worker on {socket.gethostname()} does not see the folder of sink.path as the driver does: name one on a "
@@ -131,29 +131,28 @@ def shipped() -> Callable[..., str]:
 
 
 def refuse() -> None:
-    """Ends this process with a sentence on stderr if it is a worker that lacks something; Spark carries it to the driver."""
+    """Ends this process with a message on stderr if it is a worker that lacks something; Spark sends it to the driver."""
     text = os.environ.get(VARIABLE)
-    if text is not None and (difference := shipped()(json.loads(base64.urlsafe_b64decode(text)))):
-        print(f"changefeed.errors.ConfigError: {difference}", file=sys.stderr, flush=True)
+    if text is not None and (problem := shipped()(json.loads(base64.urlsafe_b64decode(text)))):
+        print(f"changefeed.errors.ConfigError: {problem}", file=sys.stderr, flush=True)
         os._exit(1)
 
 
 def check(spark: SparkSession, folder: str) -> None:
-    """Looks at the workers, where there are any but this process.
+    """Checks the workers, if there are any in other processes.
 
     Args:
         spark: the session.
-        folder: where the tables are; every machine must see the same there.
+        folder: the folder of the tables, which all machines must share.
 
     Raises:
-        ConfigError: a worker lacks something, or the folder means two places.
+        ConfigError: a worker lacks something, or the folder is ambiguous.
     """
     scheme, default = urlsplit(folder).scheme, _default(spark)
     if not scheme and urlsplit(default).scheme != "file":
         raise ConfigError(
-            f"sink.path {folder} is a folder of this machine for changefeed, and one of {default} for Spark "
-            "(fs.defaultFS): write "
-            f"it as file://{folder} or {default.rstrip('/')}{folder}"
+            f"sink.path {folder} is a folder of this machine for changefeed, and one of {default} for Spark (fs.defaultFS): "
+            f"write it as file://{folder} or {default.rstrip('/')}{folder}"
         )
     context = spark.sparkContext
     if is_local(str(context.master)):
@@ -162,13 +161,13 @@ def check(spark: SparkSession, folder: str) -> None:
     look, wanted = shipped(), expected()
     with _mark(urlsplit(folder).path if scheme in ("", "file") else "") as mark:
         work = _work(look, wanted, mark)
-        differences = [one for one in context.parallelize(range(tasks), tasks).mapPartitions(work).collect() if one]
-    if differences:
-        raise ConfigError(differences[0])
+        problems = [one for one in context.parallelize(range(tasks), tasks).mapPartitions(work).collect() if one]
+    if problems:
+        raise ConfigError(problems[0])
 
 
 def _default(spark: SparkSession) -> str:
-    """Spark's file system for paths without one, as a URL."""
+    """Returns the URL of Spark's default file system."""
     jvm: Any = spark._jvm
     conf = spark._jsparkSession.sessionState().newHadoopConf()
     return str(jvm.org.apache.hadoop.fs.FileSystem.getDefaultUri(conf).toString())
@@ -184,7 +183,7 @@ def _work(look: Callable[..., str], wanted: Expected, mark: str) -> Callable[[An
 
 @contextmanager
 def _mark(folder: str) -> Iterator[str]:
-    """A file in a local folder, as long as workers look for it; nothing for a folder that is not local."""
+    """Creates a temporary file in a local folder for the workers to look for; yields "" for a folder that is not local."""
     if not folder:
         yield ""
         return
@@ -199,7 +198,7 @@ def _mark(folder: str) -> Iterator[str]:
 
 
 _WHERE = re.compile(r"Lost task \S+ in stage \S+ \(TID \d+\) \((\S+) executor")
-_SAID = (
+_MESSAGES = (
     (re.compile(r"No module named '?changefeed(\.\S+)?'?\)?$", re.MULTILINE), "has no package changefeed"),
     (re.compile(r"No module named '?changefeed_kernel'?\)?$", re.MULTILINE), "has no Rust kernel, the driver has one"),
     (re.compile(r"No module named '?(pyspark|py4j|numpy|pyarrow|pandas|msgspec|pydantic)\b"), "has no package {}"),
@@ -209,9 +208,9 @@ _SAID = (
 )
 
 
-def translated_error(text: str) -> str | None:
-    """The sentence for Spark's error about a Python worker that cannot work; None if the text is about something else."""
-    for pattern, words in _SAID:
+def worker_problem(text: str) -> str | None:
+    """Translates Spark's error about a Python worker that cannot run; None for any other error."""
+    for pattern, words in _MESSAGES:
         if match := pattern.search(text):
             where = _WHERE.search(text)
             worker = f"the worker on {where[1]}" if where else "a worker"

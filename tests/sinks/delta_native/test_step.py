@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from changefeed.errors import SinkError
+from changefeed.model.definition import Table
 from changefeed.sinks.base import METADATA_COLUMNS, Append, Create, Job, Load, Touch, Upsert, WriteId
 from changefeed.sinks.delta.native import replay, step
 from changefeed.sinks.delta.native.files import Limits
@@ -66,40 +68,51 @@ def test_rows_are_written_natively(sink: DeltaSink) -> None:
 def test_appended_rows_are_written_natively(sink: DeltaSink) -> None:
     apply(sink, Create, 1, of=LOG)
     apply(sink, Append, 2, {"at": 1}, {"at": 1}, of=LOG)
-    assert writers(sink) == ["Apache-Spark", "delta-rs"]
+    assert writers(sink) == ["delta-rs", "delta-rs"]
     assert read(sink.location(PATH)).column("at").to_pylist() == [1, 1]
 
 
+def made_in_three_ways(
+    spark: SparkSession, root: Path, table: Table, row: dict[str, Any], *, merges_on_read: bool = False
+) -> Iterator[tuple[DeltaSink, str]]:
+    """A new table that is loaded natively, one made without rows natively, and one made without rows by Spark."""
+    name = table.name
+    for kind, native in (("load", True), ("create", True), ("create", False)):
+        sink = DeltaSink(str(root), METADATA_COLUMNS, spark, "changefeed:test:1", native, merges_on_read=merges_on_read)
+        path = f"{kind}_{native}/{name}"
+        write = Load(path=path, number=1, table=table) if kind == "load" else Create(path=path, number=1, table=table)
+        sink.apply(write, Given(table, (row,)) if kind == "load" else None, WriteId(1, 1, 1), "{}")
+        writer = "delta-rs" if native else "Apache-Spark"
+        assert DeltaTable(sink.location(path)).history()[0].get("engineInfo", "").startswith(writer)
+        yield sink, path
+
+
 def test_a_new_table_is_the_one_that_spark_makes(spark: SparkSession, tmp_path: Path) -> None:
-    sink = DeltaSink(str(tmp_path), METADATA_COLUMNS, spark, "changefeed:test:1")
     for name, of in (("types", all_types()), ("plain", ORDERS)):
         row = {**dict.fromkeys(c.name for c in of.columns), "id": 1}
         found = []
-        for write in (Load(path=f"shop/{name}", number=1, table=of), Create(path=f"spark/{name}", number=1, table=of)):
-            sink.apply(write, Given(of, (row,)) if isinstance(write, Load) else None, WriteId(1, 1, 1), "{}")
-            made = DeltaTable(sink.location(write.path))
+        for sink, path in made_in_three_ways(spark, tmp_path / name, of, row):
+            made = DeltaTable(sink.location(path))
             protocol = made.protocol()
             versions = (protocol.min_reader_version, protocol.min_writer_version, protocol.reader_features)
             found.append((versions, json.loads(made.schema().to_json()), dict(made.metadata().configuration)))
             assert set(protocol.writer_features or ()) <= {"timestampNtz", "invariants", "appendOnly"}
-        assert found[0] == found[1]
+        assert found[0] == found[1] == found[2]
 
 
 def test_a_new_table_with_vectors_is_the_one_that_spark_makes(spark: SparkSession, tmp_path: Path) -> None:
-    sink = DeltaSink(str(tmp_path), METADATA_COLUMNS, spark, "changefeed:test:1", merges_on_read=True)
     for name, of in (("types", all_types()), ("plain", ORDERS), ("log", LOG)):
         row = {**dict.fromkeys(c.name for c in of.columns), "id": 1, "at": 1}
         found = []
-        for write in (Load(path=f"shop/{name}", number=1, table=of), Create(path=f"spark/{name}", number=1, table=of)):
-            sink.apply(write, Given(of, (row,)) if isinstance(write, Load) else None, WriteId(1, 1, 1), "{}")
-            made = DeltaTable(sink.location(write.path))
+        for sink, path in made_in_three_ways(spark, tmp_path / name, of, row, merges_on_read=True):
+            made = DeltaTable(sink.location(path))
             protocol, configuration = made.protocol(), dict(made.metadata().configuration)
             readers, writers = set(protocol.reader_features or ()), set(protocol.writer_features or ())
             versions = (protocol.min_reader_version, protocol.min_writer_version, readers)
             found.append((versions, json.loads(made.schema().to_json()), configuration))
             assert ("deletionVectors" in readers, "deletionVectors" in writers) == (bool(of.keys), bool(of.keys))
-            assert sink.write_mode(write.path) == "merge-on-read"
-        assert found[0] == found[1]
+            assert sink.write_mode(path) == "merge-on-read"
+        assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize("merges_on_read", [False, True])
