@@ -1,4 +1,4 @@
-"""`python -m changefeed.cli`."""
+"""`python -m changefeed.cli`, which is `python -m changefeed`."""
 
 from changefeed.cli import main
 

@@ -1,0 +1,5 @@
+"""`python -m changefeed`: the command line."""
+
+from changefeed.cli import main
+
+main()
