@@ -8,7 +8,7 @@ DONE := $(VENV)/.done
 KERNEL := optional
 KERNEL_SOURCES := $(shell find kernel \( -name target -o -name fuzz \) -prune -o -name '*.rs' -print -o -name '*.toml' -print 2>/dev/null)
 
-.PHONY: help install demo test check check-rust unit tests nightly fmt bench lock clean java
+.PHONY: help install demo test check check-rust site unit tests nightly fmt bench lock clean java
 
 help:
 	@echo "make install     everything changefeed needs, into .venv"
@@ -16,6 +16,7 @@ help:
 	@echo "make test        install, then every check, and every test but the nightly ones"
 	@echo "make check       the static checks alone (style, types, layers, plain English, docs)"
 	@echo "make check-rust  form, lints and tests of the Rust kernel, where cargo is"
+	@echo "make site        the documentation as a web site, in build/site"
 	@echo "make unit        the tests that need no JVM: decoders, encoders, kernel, options, planner"
 	@echo "make nightly     the long tests: storage faults, random kills, MySQL, Spark clusters, a million damaged records of each protocol"
 	@echo "make fmt         put the code into the form that the checks want"
@@ -41,6 +42,12 @@ check:
 	$(BIN)/python tools/check_prose.py
 	@if [ -f tools/check_docs.py ]; then set -x; $(BIN)/python tools/check_docs.py; fi
 	$(BIN)/python tools/check_mirrors.py
+	@$(MAKE) --no-print-directory site
+
+# NO_MKDOCS_2_WARNING: MkDocs 1 is what the theme is made for.
+site: $(DONE)/packages
+	@$(BIN)/python tools/site_pages.py build/site-pages
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "build/site/index.html"
 
 # In the folder that the wheel is built in: a second run compiles what has changed alone.
 check-rust:
