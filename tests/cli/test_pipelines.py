@@ -138,7 +138,7 @@ def test_letters_are_listed_and_shown(ran: Ran) -> None:
         "app.orders",
         "ticdc-open:",
         "row",
-        "lies",
+        "is",
     ]
     by_id, by_position = (invoke("dlq", "show", ran.path, letter[name]).stdout for name in ("id", "position"))
     assert by_id == by_position
