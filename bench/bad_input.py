@@ -194,7 +194,7 @@ class Log:
 
 
 def measure(spark: SparkSession, folder: Path, good: int, bad: int, seed: int, *, batches: int = 20) -> dict[str, Any]:
-    """Makes the log, runs the pipeline, and tells what came of it; `faults` says what is not as it must be."""
+    """Makes the log, runs the pipeline, and returns the counts; `faults` lists the deviations from the expected result."""
     log = Log(good, bad, Random(seed))
     log.write(folder / "shop.parquet")
     source = {"type": "files", "path": str(folder / "shop.parquet"), "protocol": "ticdc-open"}
@@ -224,7 +224,7 @@ def measure(spark: SparkSession, folder: Path, good: int, bad: int, seed: int, *
 
 
 def _account(log: Log, counts: dict[str, int]) -> Iterator[str]:
-    """What was made against what was counted, record by record and row by row."""
+    """Compares the records and rows that were made with those that were counted."""
     made = log.made
     unmarked = log.good - log.good * 99 // 100
     wanted = {
@@ -239,9 +239,9 @@ def _account(log: Log, counts: dict[str, int]) -> Iterator[str]:
         if counts[name] != count:
             yield f"{name}: {counts[name]} counted, {count} made"
     control = made["DDL"] + made["marks"]
-    told = sum(counts[name] for name in ("applied", "repeated", "dead", "pending"))
-    if counts["records"] != told + control:
-        yield f"{counts['records']} records read, {told} told of, {control} DDL and marks"
+    accounted = sum(counts[name] for name in ("applied", "repeated", "dead", "pending"))
+    if counts["records"] != accounted + control:
+        yield f"{counts['records']} records read, {accounted} accounted for, {control} DDL and marks"
 
 
 def _letters(log: Log, letters: list[dict[str, Any]]) -> Iterator[str]:

@@ -50,7 +50,7 @@ def write_log(path: Path, rows: int) -> None:
 
 
 def run(folder: Path, log: Path, packed: Path, workers: int, batch: int) -> dict[str, Any]:
-    """What a run on so many workers takes."""
+    """Measures a run on this number of workers."""
     lake, events = folder / "lake", folder / "events"
     events.mkdir(parents=True)
     with SparkCluster(folder / "cluster", count=workers, memory="2g") as cluster:
@@ -122,7 +122,7 @@ def _tasks(events: Path) -> list[tuple[int, int]]:
 
 
 def _union(tasks: list[tuple[int, int]]) -> int:
-    """How long any task runs."""
+    """The total time during which at least one task runs."""
     total, upto = 0, 0
     for start, stop in tasks:
         total += max(0, stop - max(start, upto))

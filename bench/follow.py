@@ -1,10 +1,10 @@
-"""What the source costs when a log of a million records is followed in a hundred batches: no Spark, one process.
+"""Measures the source's cost when a log of a million records is followed in a hundred batches: no Spark, one process.
 
     python bench/follow.py [--records 1000000] [--batches 100] [--json]
 
-A plain log grows by a hundredth before each batch; compressed ones and Parquet are there, and read a hundredth at a time.
-Of each batch everything is done that a run does with the source: see what is there, plan, read the records of all
-slices, and ask which partitions there are.
+A plain log grows by a hundredth before each batch; compressed ones and Parquet exist from the start and are read a hundredth at
+a time. Each batch does everything that a run does with the source: list the files, plan, read the records of all
+slices, and list the partitions.
 """
 
 from __future__ import annotations

@@ -64,14 +64,14 @@ class Kill:
     delay: float
     phase: str = ""
     exit: int | None = None
-    said: str = ""
+    outcome: str = ""
 
     def line(self, number: int) -> str:
         """For the results."""
         when = f"{self.delay:.2f} s after ledger commit {self.commits} of the run"
         return (
             f"{number:4}  seed {self.seed} history {self.history} {self.consistency:11}  {self.kind:7} {when}  "
-            f"left {self.phase:12} exit {self.exit}  {self.said}"
+            f"left {self.phase:12} exit {self.exit}  {self.outcome}"
         )
 
 
@@ -84,11 +84,11 @@ class Pipeline:
     consistency: str
     java: str
     runs: int = 0
-    errors: dict[int, Path] = field(default_factory=dict)  # pid -> what the run says to stderr
+    errors: dict[int, Path] = field(default_factory=dict)  # pid -> the run's stderr
 
     @property
     def definition(self) -> Definition:
-        """As the command line reads it."""
+        """The definition, as the command line reads it."""
         return definition(self.log.path, self.folder / "lake", limit=LIMIT, consistency=self.consistency)
 
     def start(self) -> subprocess.Popen[str]:
@@ -110,7 +110,7 @@ class Pipeline:
         return process
 
     def last_words(self, process: subprocess.Popen[str]) -> str:
-        """The last line that a run said to stderr."""
+        """The last line that a run wrote to stderr."""
         lines = self.errors[process.pid].read_text(errors="replace").strip().splitlines()
         return lines[-1][:160] if lines else ""
 
@@ -119,7 +119,7 @@ class Pipeline:
         return max(self._reader().numbers(), default=0)
 
     def phase(self) -> str:
-        """Where the ledger says that the pipeline is."""
+        """The pipeline's phase, from the ledger."""
         try:
             reader = self._reader()
             head = reader.steady(reader.head)
@@ -140,7 +140,7 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class Process:
-    """One of a run's processes. A number may be given again: `born` tells it from another of the same number."""
+    """One of a run's processes. A process id may be reused: `born` distinguishes processes with the same id."""
 
     pid: int
     what: str
@@ -179,7 +179,7 @@ def send(targets: list[Process], number: signal.Signals) -> None:
 
 
 def chosen(kind: str, there: list[Process], chance: random.Random) -> list[Process]:
-    """Whom a kill of this kind is for."""
+    """The processes that a kill of this kind ends."""
     if kind in ("all", "zombie"):
         return there
     found = [process for process in there if process.what == kind]
@@ -203,8 +203,8 @@ def one_kill(pipeline: Pipeline, kill: Kill, chance: random.Random) -> bool:
         send(chosen(kill.kind, there, chance), signal.SIGKILL)
     ended = waited(run)
     kill.phase, kill.exit = pipeline.phase(), run.returncode
-    kill.said += "" if ended else "hung, and ended by the harness; "
-    kill.said += pipeline.last_words(run) if kill.kind in ("jvm", "worker", "zombie") else ""
+    kill.outcome += "" if ended else "hung, and ended by the harness; "
+    kill.outcome += pipeline.last_words(run) if kill.kind in ("jvm", "worker", "zombie") else ""
     # a JVM whose driver is gone finds out by itself, while the next run starts
     threading.Thread(target=_end_later, args=(there,), daemon=True).start()
     return True
@@ -234,7 +234,7 @@ def _taken_over(pipeline: Pipeline, kill: Kill, older: list[Process], chance: ra
             send(processes(newer.pid), signal.SIGKILL)
     send(older, signal.SIGCONT)
     waited(newer)
-    kill.said = f"went on {manner} of the newer run, exit {newer.returncode}; "
+    kill.outcome = f"went on {manner} of the newer run, exit {newer.returncode}; "
 
 
 def _end_later(left: list[Process]) -> None:
@@ -315,7 +315,7 @@ class Campaign:
                 shutil.rmtree(pipeline.folder, ignore_errors=True)
 
     def summary(self) -> str:
-        """What there was, in one line."""
+        """The counts of all kills, in one line."""
         kinds = {kind: sum(kill.kind == kind for kill in self.kills) for kind in KINDS}
         sums = {
             name: sum(getattr(f, name) for _, f in self.faults)

@@ -1,12 +1,12 @@
-"""What a ledger costs: a step, the newest state, `status`; after one step, after a thousand, after a hundred thousand.
+"""Measures a ledger's cost: a step, the newest state, `status`; after one step, after a thousand, after a hundred thousand.
 
     python bench/ledger.py [--tables 1000] [--partitions 64] [--steps 100000] [--out FILE]
 
 The state has `--tables` tables of ten columns and `--partitions` partitions. Each step writes one table in ten and begins
-with a plan. Timed steps make their files durable (fsync). Of the steps between them the store writes the pages, as it would, and
+with a plan. Timed steps make their files durable (fsync). For the steps between them the store writes the pages, but
 not the entries that it would delete again, so that a hundred thousand take a minute; their states have `--few` tables. Each
-piece of work is repeated `--repeat` times: the least of the clock's times is given, as others may use the machine, and what
-the processor took.
+piece of work is repeated `--repeat` times: the shortest wall time is reported, because others may use the machine, and the
+CPU time.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Damaged records by the million: what the suite does with 200 000 of each protocol, as long as one likes.
+"""Decodes damaged records by the million: the suite's test of 200 000 records of each protocol, with any number of records.
 
     python bench/mutations.py [--records 10000000] [--processes 2] [--out bench/results/mutations.json] [PROTOCOL…]
 
-Records of all recorded histories and vectors with one to four accidents each, made from numbered seeds: every one is dead
-or means something, and nothing else happens to it. A chunk that fails says its number; the same number makes the same
-records again. What is done is kept in the file after every chunk, and a run goes on where the last one ended.
+The records of all recorded histories and vectors get one to four damages each, made from numbered seeds. Each must become a
+dead letter or decode to events; no other result is allowed. A chunk that fails prints its number; the same number makes the
+same records again. The results are saved after every chunk, and a run continues where the last one ended.
 """
 
 from __future__ import annotations

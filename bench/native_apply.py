@@ -1,10 +1,10 @@
-"""What a step's writes cost in CPU: today's MERGE of each table, and the native apply, on equal tables and the same changes.
+"""Measures the CPU time of a step's writes: a MERGE of each table, and the native apply, on equal tables with the same changes.
 
     python bench/native_apply.py [--rows 1000000] [--changes 50000 500000] [--tables 100] [--each 200] [--merged 100]
         [--rounds 3] [--alone]
 
-First one table of so many rows takes random changes (70 % updates, 20 % inserts, 10 % deletes by random keys), then so many
-tables of 2 000 rows take a few each (MERGE only `--merged` of them, as it takes so long). Both ways read the same chunks
+First one table of `--rows` rows gets random changes (70 % updates, 20 % inserts, 10 % deletes by random keys), then `--tables`
+tables of 2 000 rows get a few each (MERGE only `--merged` of them, because it takes so long). Both ways read the same chunks
 from a folder of Parquet files, as the pending store writes it. They take turns, the other one first in every second round;
 the first round of each case warms up. CPU seconds are those of this process and all below it. At the end both ways' tables
 must hold the same rows. With `--alone` there is no Spark and no MERGE: the same work in one process, as a task does it.
@@ -181,7 +181,7 @@ class Bench:
         return folder.name
 
     def merge(self, folder: str) -> None:
-        """As `pipeline.executor` writes the tables of a step."""
+        """Writes the tables as `pipeline.executor` writes those of a step."""
         with compiled(self.spark) if self.large else nullcontext():
             for name in self.merged:
                 mine = self.pending.table(self.spark, [folder], ("app", name), None, None)

@@ -1,9 +1,9 @@
-"""What compilers cost: pipelines as they run by default, with Spark's plans compiled, and with Java's second compiler.
+"""Measures the cost of compilers: pipelines with the defaults, with Spark's plans compiled, and with Java's second compiler.
 
     python bench/plans.py [--rows 0 1000000 4000000] [--runs 3] [--json]
 
-Runs the example (0 rows stand for it: 705 rows, 13 schema changes, 5 tables), then once more with nothing left to apply, and
-transactions of so many rows, as those of `memory.py`; each a few times, the ways in turns. CPU seconds of all processes of the
+Runs the example (`--rows 0`: 705 rows, 13 schema changes, 5 tables), then once more with nothing left to apply, and
+transactions of `--rows` rows, like those of `memory.py`; each a few times, the ways in turns. CPU seconds of all processes of the
 command, user and system; the best run counts. `--writer spark` applies the rows by SQL MERGE.
 """
 

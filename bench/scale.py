@@ -97,7 +97,7 @@ def create(table: str, more: str = "") -> str:
 
 @dataclass
 class Taken:
-    """What a run took."""
+    """Time, CPU and memory of a run."""
 
     exit: int = 0
     seconds: float = 0.0

@@ -1,4 +1,4 @@
-"""What schema blocks cost: Debezium-shaped JSON with and without them, decoded by the kernel in turns.
+"""Measures the cost of schema blocks: Debezium-shaped JSON with and without them, decoded by the kernel in turns.
 
     python bench/schema_blocks.py [--rows 50000] [--runs 15] [--json]
 
@@ -35,7 +35,7 @@ def main() -> None:
         ratios = sorted(without / with_schema for without, with_schema in pairs)
         speeds = [arguments.rows / median(took) for took in zip(*pairs, strict=True)]
         longer = sum(map(len, schema.values)) / sum(map(len, plain.values))
-        said = {
+        result = {
             "protocol": name,
             "rows": arguments.rows,
             "runs": arguments.runs,
@@ -44,9 +44,11 @@ def main() -> None:
             "ratio": {"median": round(median(ratios), 3), "least": round(ratios[0], 3), "most": round(ratios[-1], 3)},
         }
         if arguments.json:
-            print(json.dumps(said))
+            print(json.dumps(result))
         else:
-            print(f"{name:<15} {said['rows_per_second']} rows/s, values {longer:.1f} x as long, ratio {said['ratio']}")
+            print(
+                f"{name:<15} {result['rows_per_second']} rows/s, values {longer:.1f} x as long, ratio {result['ratio']}"
+            )
 
 
 if __name__ == "__main__":

@@ -89,14 +89,14 @@ class Lake:
         rules: how changes are applied.
         random: decides whether writes run side by side.
         consistency: of the pipeline.
-        everywhere: schema changes are sent to every partition.
+        broadcast: schema changes are sent to every partition.
         notes: for people, of all steps.
     """
 
     rules: Rules
     random: Random
     consistency: str = "transaction"
-    everywhere: bool = True
+    broadcast: bool = True
     storage: Storage = field(default_factory=Storage)
     notes: list[str] = field(default_factory=list)
     _arrived: list[pa.RecordBatch] = field(default_factory=list)
@@ -107,7 +107,7 @@ class Lake:
         """The run that is under way; the first use begins one."""
         if self._flow is None:
             spoken = Capabilities(
-                frozenset(), everywhere=self.everywhere, restored_ddl=self.rules.restored_ddl, cuts="marks"
+                frozenset(), broadcast=self.broadcast, restored_ddl=self.rules.restored_ddl, cuts="marks"
             )
             definition = memory_definition(consistency=self.consistency, parallelism=self.random.choice([1, 1, 3]))
             self._flow = memory_flow(self.storage, spoken, definition, self.rules)

@@ -27,7 +27,7 @@ from tests.pipeline.upstream import MEMBERS, Change, Row, Table, Upstream
 
 Partition = tuple[str, int]
 RULES = Rules(restored_ddl=True)
-SPOKEN = Capabilities(frozenset(), everywhere=True, restored_ddl=True, cuts="marks")
+SPOKEN = Capabilities(frozenset(), broadcast=True, restored_ddl=True, cuts="marks")
 
 
 def history(random: Random, steps: int, *, partial: bool = True, keyless: bool = True, moves: bool = True) -> Upstream:

@@ -68,7 +68,7 @@ def test_schema_changes_that_are_not_sent_everywhere(
     random = Random(seed)
     upstream = history(random, steps, partial=partial, moves=False)
     logs = _logs(upstream, [("rows", p) for p in range(partitions)], random, marks, ("schema" if own else "rows", 0))
-    lake = Lake(RULES, random, "key", everywhere=False)
+    lake = Lake(RULES, random, "key", broadcast=False)
     for idle in _read(logs, lake, random):
         lake.step(set(logs), idle=idle)
     _check(upstream, lake)

@@ -9,7 +9,7 @@ from changefeed.model.event import Control, Resolved, SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
-from changefeed.stages.undated import Dates
+from changefeed.stages.missing_ts import TimestampEstimator
 
 SHAPE = TableShape("app", "t", (Column("id", ColumnType("int"), False, True),))
 
@@ -59,11 +59,11 @@ GONE = ("row", None)
 def test_a_row_is_dated_by_those_around_it(
     events: list[tuple[str, int | None]], marks: dict[str, dict[int, int]], wanted: list[int | None]
 ) -> None:
-    assert dates(Dates(marks).date(decoded(*events))) == wanted
+    assert dates(TimestampEstimator(marks).fill(decoded(*events))) == wanted
 
 
 def test_what_came_last_is_remembered_from_batch_to_batch() -> None:
-    dating = Dates({"t": {0: 1, 1: 2}})
-    assert dates(dating.date(decoded(("row", 5), ("mark", 6)))) == [5]
-    assert dates(dating.date(decoded(GONE, first=2))) == [7]
-    assert dates(dating.date(decoded(GONE, partition=1))) == [3]
+    dating = TimestampEstimator({"t": {0: 1, 1: 2}})
+    assert dates(dating.fill(decoded(("row", 5), ("mark", 6)))) == [5]
+    assert dates(dating.fill(decoded(GONE, first=2))) == [7]
+    assert dates(dating.fill(decoded(GONE, partition=1))) == [3]

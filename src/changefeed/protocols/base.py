@@ -225,12 +225,12 @@ class Capabilities:
         requires: key -> the key without which an event loses it, as an update that is recognised by its old row alone.
         cuts: the proof that everything up to some point was sent: `marks` in every partition (resolved events, or
             heartbeats with a sequence), whole `transactions`, or nothing.
-        undated: some rows have neither commit_ts nor sequence; what stands around them bounds when they happened.
+        missing_commit_ts: some rows have neither commit_ts nor sequence; it is estimated from the records around them.
         headers: whether the protocol uses record headers.
         fragments: an event may lie in several records; the decoder is a `FragmentDecoder`.
         key_only: a row that is too large may come with its key alone, and `ohk` in its origin.
-        everywhere: a schema change, or a mark at or above it, is sent to every partition of its topic, behind the rows of its
-            tables before it. Without that, what a partition has is in its order.
+        broadcast: a schema change, or a mark at or above it, is sent to every partition of its topic, after the rows of its
+            tables before it. Without that, each partition is in order.
         restored_ddl: TiDB wrote the text of the schema changes, from what it had parsed; see `mysql.ddl.parse`.
     """
 
@@ -238,11 +238,11 @@ class Capabilities:
     provides: frozenset[str] = frozenset()
     requires: Mapping[str, str] = field(default_factory=dict)
     cuts: Literal["marks", "transactions", "nothing"] = "nothing"
-    undated: bool = False
+    missing_commit_ts: bool = False
     headers: bool = False
     fragments: bool = False
     key_only: bool = False
-    everywhere: bool = False
+    broadcast: bool = False
     restored_ddl: bool = False
 
     @property

@@ -5,7 +5,7 @@ offsets within a task, as Spark's Kafka source gives them, most protocols need n
 
     capability of the protocol     batch                              stream
     none of the two below          tasks as they are                  tasks as they are
-    fragments, undated             each partition whole, in order     the same, and between batches the state of each partition
+    fragments, missing_commit_ts   each partition whole, in order     the same, and between batches the state of each partition
                                                                       in Spark's state store: records that wait for their
                                                                       remainder, and the last commit_ts
 
@@ -218,8 +218,8 @@ def _worker(reading: Reading, *, ends: bool) -> Work:
     return run
 
 
-# A stream that keeps something of each partition from one batch to the next. What travels are Arrow streams in one column:
-# Spark hands state to functions on pandas alone, and a record is no business of pandas.
+# A stream that keeps something of each partition from one batch to the next. Its rows are Arrow streams in one column:
+# Spark passes state only to functions on pandas, and records should not be converted to pandas.
 
 
 def _with_state(records: DataFrame, reading: Reading) -> DataFrame:

@@ -17,7 +17,7 @@ from changefeed.stages.transcode import Language
 
 
 class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
-    """Options of a read."""
+    """Settings of `spark.read.format("changefeed")` and of `decode`."""
 
     path: Annotated[str | None, Meta(description="a log, or a pattern such as `history/*.jsonl.gz`")] = None
     protocol: Annotated[str | None, Meta(description="name of the protocol; without it, the records as they are")] = (
@@ -49,7 +49,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", for
 
 
 class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
-    """Options of a write."""
+    """Settings of `df.write.format("changefeed")`."""
 
     path: Annotated[str, Meta(description="the folder of the log")]
     protocol: Annotated[str, Meta(description="name of the protocol to write")]

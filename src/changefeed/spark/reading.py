@@ -58,7 +58,7 @@ class Reading:
     def in_order(self) -> bool:
         """Whether what a record means rests on records before it in its partition, beyond schema changes."""
         can = protocol(self.language.name).capabilities
-        return can.fragments or can.undated
+        return can.fragments or can.missing_commit_ts
 
     def start(self) -> Rows:
         """A reading of some partitions, from records that rest on none before them."""
@@ -71,7 +71,7 @@ def one_table(options: ReadOptions, known: Known, schema: StructType | None) -> 
     Args:
         options: of the read.
         known: of the table.
-        schema: that the user gave; None for what the log tells.
+        schema: the one that the user passed; None for the log's own.
 
     Raises:
         ConfigError: nothing is known of the table, or the schema lacks a column that an option needs.
@@ -142,7 +142,7 @@ class Rows:
             yield from self.rows(self.decode(records))
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """Where nothing follows: records that wait for their remainder are dead letters."""
+        """Ends the input: records that wait for their remainder become dead letters."""
         return self._shape.batches(Decoded(dead=self._read.unfinished()))
 
     def waiting(self) -> pa.RecordBatch:

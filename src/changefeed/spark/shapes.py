@@ -224,7 +224,7 @@ def _change(batch: TableBatch, prefix: str) -> dict[str, pa.Array]:
         ts = rows.column("commit_ts").cast(pa.int64())
     except pa.ArrowInvalid as error:
         name = f"{batch.shape.database}.{batch.shape.table}"
-        raise UnsupportedError(f"{name}: a commit_ts is beyond 2^63-1, which Spark's bigint cannot hold") from error
+        raise UnsupportedError(f"{name}: a commit_ts is above 2^63-1, which Spark's bigint cannot hold") from error
     columns = {
         "op": rows.column("op"),
         "commit_ts": ts,

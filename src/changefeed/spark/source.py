@@ -1,14 +1,14 @@
 """The data source over record logs: `spark.read.format("changefeed")`, `spark.readStream.format("changefeed")`.
 
-Rule 1. A read is planned once: files are listed, whole records are counted, and of a table's columns the log tells
+Rule 1. A read is planned once: files are listed, whole records are counted, and a table's columns are looked up in the log
         (`known.py`). Tasks read slices of the files and decode them; rows come as Arrow batches, in the order of a slice.
-Rule 2. Where what a record means rests on those before it in its partition (`Reading.in_order`), no log is cut in slices. A
-        few tasks read all files in the order of their names, each for topic partitions of its own.
+Rule 2. If a record's meaning depends on those before it in its partition (`Reading.in_order`), logs are not cut into slices. A
+        few tasks read all files in the order of their names, each for its own topic partitions.
 Rule 3. An offset of a stream is how far each file has been read, in whole records and bytes: nothing else is in the
-        checkpoint. A batch goes to the end of all that is there when it is planned. A log may grow, not become shorter.
-Rule 4. A batch of a stream that begins within its logs and is of rule 2 first reads what lies before, and shows nothing of
-        it: then it has what waits for its remainder. Exact, and the more expensive the longer the logs are. What lay in a log
-        that was deleted since is not had: delete a log when whole rows end in it.
+        checkpoint. A batch ends at the end of all files when it is planned. A log may grow, not become shorter.
+Rule 4. If rule 2 holds, a batch of a stream that begins inside its logs first reads the records before it without returning
+        them, to restore the records that wait for their remainder. This is exact, and costs more the longer the logs are.
+        Records in a log that was deleted meanwhile are lost: delete a log only if whole rows end in it.
 Rule 5. Where a batch read ends, records that wait for their remainder are dead letters; where a batch of a stream ends, they
         come with a later one.
 
@@ -67,7 +67,7 @@ class DataSource(datasource.DataSource):
         return "changefeed"
 
     def schema(self) -> StructType:
-        """The columns of the result; of a table, its own as the log tells them."""
+        """The columns of the result; for one table, those that the log contains."""
         self._own_schema = True
         reading = self._reading(None)
         return spark_schema(RECORDS if reading is None else reading.schema)
@@ -105,7 +105,7 @@ class DataSource(datasource.DataSource):
         """The plan of the read; None for the records as they are.
 
         Args:
-            schema: that the user gave; None for what the log tells.
+            schema: the one that the user passed; None for the log's own.
         """
         options, own = read_options(self._said)
         if options.protocol is None and options.table is None:
@@ -143,7 +143,7 @@ class Logs:
     pattern: str
 
     def ends(self) -> Cursors:
-        """Where each of them ends now.
+        """The current end of each log.
 
         Raises:
             SourceError: a log cannot be read.

@@ -1,4 +1,4 @@
-"""Changes of all tables, from VARIANT images: a value tells its own type, and row by row they are read.
+"""Reads changes of all tables from VARIANT images, row by row; each value contains its own type.
 
 int8 … int64       bigint                     date           date
 decimal(…,0)       bigint unsigned, or decimal(38,0)         timestamp, _ntz    timestamp(6), datetime(6)

@@ -1,10 +1,10 @@
 """Turns rows of either shape into changes, and these into records, for `encode` and for the writer of record logs.
 
-Rule 1. A row's position says to which topic, partition and offset its record goes; without one, that is the topic that was
-        named, partition 0, and the row's number. Rows of one partition are written in their order by an encoder of its own.
-Rule 2. Of one table, columns have the MySQL types in their metadata, as a read gives them, or those of `types.py`; the key is
-        what `keys` names, or what the metadata mark. Of all tables, VARIANT tells the types: integers are `bigint`, decimals
-        have their digits, texts are `longtext`; a column that is NULL in all rows of a batch has no type.
+Rule 1. A row's position names the topic, partition and offset of its record; without a position, these are the topic of the
+        options, partition 0, and the row's number. Each partition has its own encoder, which writes rows in their order.
+Rule 2. Columns of a single table have the MySQL types in their metadata, as a read returns them, or those of `types.py`; the key
+        is the columns in `keys`, or those marked in the metadata. With all tables, VARIANT contains the types: integers are
+        `bigint`, decimals have their digits, texts are `longtext`; a column that is NULL in all rows of a batch has no type.
 Rule 3. Dead letters cannot be written, and no row is left out: a row without an op ends the write.
 """
 

@@ -10,7 +10,7 @@ as lists without NULLs if the protocol uses them. Otherwise only dead letters co
 appended to the topic as text. Records of a record log are not sent: the task that decodes them reads them
 (`frames.slices`).
 
-If an event may span several records, or if the position of a row in the order follows from its neighbours (`undated`),
+If an event may span several records, or if the position of a row in the order follows from its neighbours (`missing_ts`),
 each task reads whole partitions in order. Kafka's tasks do so already. A record log is read by a few tasks, each of which
 keeps the records of its own partitions: reading a record costs a tenth of sending it, and Parquet statistics allow to skip
 the partitions of other tasks. Incomplete fragments of the previous batch come first; those that are left at the end become
@@ -38,7 +38,7 @@ from changefeed.model.position import Place
 from changefeed.protocols import origin
 from changefeed.protocols import protocol as protocol_named
 from changefeed.protocols.base import FragmentDecoder, unfinished
-from changefeed.stages.undated import Dates
+from changefeed.stages.missing_ts import TimestampEstimator
 from changefeed.stores import stores_of
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def decode(
         whole: each task of `records` contains whole partitions, in order.
     """
     options, capabilities = dict(options), protocol_named(protocol).capabilities
-    in_order = capabilities.fragments or capabilities.undated
+    in_order = capabilities.fragments or capabilities.missing_commit_ts
     of_logs = slices.are_slices(records)
     if of_logs and not in_order:
         return records.mapInArrow(worker(protocol, options, latest, slices.read), CHUNKS_DDL)
@@ -223,14 +223,14 @@ class Reader:
         capabilities = protocol_named(protocol).capabilities
         self._protocol = protocol
         self._transactions, self._key_only = capabilities.cuts == "transactions", capabilities.key_only
-        self._dates = Dates(latest) if capabilities.undated else None
+        self._estimator = TimestampEstimator(latest) if capabilities.missing_commit_ts else None
         self._decoder = decoder(protocol, chosen, stores_of(chosen))
 
     def __call__(self, records: pa.RecordBatch) -> Decoded:
         """Decodes the records; every event has a commit_ts or a sequence in its place: see `ordered`."""
         decoded = ordered(self._decoder.decode(records), places=self._transactions)
-        if self._dates is not None:
-            decoded = self._dates.date(decoded)
+        if self._estimator is not None:
+            decoded = self._estimator.fill(decoded)
         return _without_key_only(decoded, records, self._protocol) if self._key_only else decoded
 
     def pack(self, decoded: Decoded, records: pa.RecordBatch, fresh: pa.RecordBatch | None = None) -> pa.RecordBatch:

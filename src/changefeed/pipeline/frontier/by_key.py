@@ -138,7 +138,7 @@ class TableFrontier:
         bounds: name -> commit_ts of the first waiting schema change that concerns it.
         schema_frontier: commit_ts up to which no schema change is missing, see Rule 4; None for no bound.
         covered: commit_ts that every partition has passed, see Rule 3; None for no bound.
-        undated: tables with rows that have no commit_ts.
+        without_ts: tables with rows that have no commit_ts.
     """
 
     state: State
@@ -147,12 +147,12 @@ class TableFrontier:
     bounds: dict[str, int]
     schema_frontier: int | None
     covered: int | None
-    undated: frozenset[str]
+    without_ts: frozenset[str]
     capabilities: Capabilities
 
     def upto(self, name: str, *, known: bool) -> int | None:
         """The commit_ts above which rows of the table wait; None if none wait."""
-        if name in self.undated:
+        if name in self.without_ts:
             return None
         bounds = [self.bounds.get(key) for key in _keys(name, self.capabilities)]
         bounds += [self.schema_frontier, None if known else self.covered]
@@ -241,17 +241,17 @@ def table_frontier(
     ready = passed.index(False) if False in passed else len(new)
     bounds = {name: e.commit_ts or 0 for e in reversed(new[ready:]) for name in concerned(e, capabilities)}
     schema_frontier = covered = None
-    if not idle and not capabilities.everywhere:
+    if not idle and not capabilities.broadcast:
         schema_frontier = min((_last(at, state) for at in known), default=None)
     elif not idle and len({topic for topic, _ in known}) > 1 and not _has_no_schema_changes(state, shown, capabilities):
         covered = _covered(state, known, new[:ready])
-    undated = frozenset(c.name for c in chunks if c.kind == "rows" and c.min_ts is None)
-    return TableFrontier(state, new[:ready], new[ready:], bounds, schema_frontier, covered, undated, capabilities)
+    without_ts = frozenset(c.name for c in chunks if c.kind == "rows" and c.min_ts is None)
+    return TableFrontier(state, new[:ready], new[ready:], bounds, schema_frontier, covered, without_ts, capabilities)
 
 
 def floor(state: State, name: str, capabilities: Capabilities) -> int | None:
     """The commit_ts up to which a table's rows were certainly applied before its last schema change: Rule 5."""
-    known = [state.changed.get(key) for key in _keys(name, capabilities)] if capabilities.everywhere else []
+    known = [state.changed.get(key) for key in _keys(name, capabilities)] if capabilities.broadcast else []
     return max((one.commit_ts for one in known if one is not None), default=None)
 
 
@@ -317,7 +317,7 @@ def _through(
 ) -> set[_Partition]:
     """The partitions that sent the event after all rows before it: if it comes earlier, the producer is sending again."""
     names, seen, ts = concerned(event, capabilities), set(shown), event.commit_ts or 0
-    for chunk in chunks if capabilities.everywhere else ():
+    for chunk in chunks if capabilities.broadcast else ():
         at = (chunk.topic, chunk.partition)
         again = chunk.kind == "rows" and at in seen and chunk.last > shown[at] and (chunk.max_ts or 0) <= ts
         if again and not names.isdisjoint(_keys(chunk.name, capabilities)):
@@ -336,7 +336,7 @@ def _is_decided(event: SchemaChange, events: Iterable[SchemaChange], state: Stat
 
 def _has_passed(at: _Partition, ts: int, state: State, capabilities: Capabilities, idle: bool) -> bool:
     """Whether nothing at or below `ts` can follow in a partition, judging by other events than the schema change itself."""
-    if not capabilities.everywhere:
+    if not capabilities.broadcast:
         return idle or _last(at, state) >= ts
     mark = state.resolved.get(at[0], {}).get(at[1])
     return idle if mark is None else mark >= ts
@@ -352,7 +352,7 @@ def _last(at: _Partition, state: State) -> int:
 
 def _has_no_schema_changes(state: State, shown: Mapping[_Identity, object], capabilities: Capabilities) -> bool:
     """Whether none will come: TiCDC's Avro has deletes without commit_ts, and schema changes only with resolved events."""
-    return capabilities.undated and not (state.resolved or state.changed or shown)
+    return capabilities.missing_commit_ts and not (state.resolved or state.changed or shown)
 
 
 def _covered(state: State, known: Iterable[_Partition], changes: list[SchemaChange]) -> int:

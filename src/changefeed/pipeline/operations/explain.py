@@ -173,7 +173,7 @@ def explain(definition: Definition, limit: int = 10_000) -> Explanation:
 
 
 def _barrier(consistency: str, can: Capabilities) -> str:
-    return _BY_KEY + _BY_KEY_WAITS[can.everywhere] if consistency == "key" else _BARRIERS[can.cuts]
+    return _BY_KEY + _BY_KEY_WAITS[can.broadcast] if consistency == "key" else _BARRIERS[can.cuts]
 
 
 def _chunks(opened: Source, limit: int) -> Iterator[ChunkInfo]:

@@ -45,9 +45,9 @@ PROTOCOL = Protocol(
     capabilities=Capabilities(
         carries=_CARRIES | _EXTENSION | _FULL_TYPES | _GTID,
         cuts="marks",
-        undated=True,
+        missing_commit_ts=True,
         key_only=True,
-        everywhere=True,  # TiCDC sends DDL to partition 0 alone, and watermarks to all: these tell the others
+        broadcast=True,  # TiCDC sends DDL to partition 0 alone, and watermarks to all: the others follow from these
         restored_ddl=True,
     ),
     options=Options,

@@ -34,7 +34,7 @@ class Options(Dispatching, base.Options, frozen=True):
         False
     )
     max_message_bytes: Annotated[int, Meta(description="limit of one Kafka message")] = 10_485_760
-    max_batch_size: Annotated[int, Meta(description="taken as TiCDC takes it; a message is one row")] = 16
+    max_batch_size: Annotated[int, Meta(description="accepted, without effect: a message is one row")] = 16
     large_message_handle_option: Annotated[
         str, Meta(description="rows above the limit: none (an error), handle-key-only, claim-check")
     ] = "none"

@@ -160,7 +160,7 @@ class Encoder:
             return
         (seconds, last), self._uncovered = self._uncovered, None
         body = {"syncedGtid": last.get("gtid"), "fileName": last.get("fileName"), "position": last.get("position")}
-        for place in self._router.everywhere():
+        for place in self._router.every_partition():
             origin = self._origin(last)
             header = write_header(m.CHECKPOINT, origin, {"timestamp": seconds})
             self._groups.add(place, None, self._placed(origin, False), m.CHECKPOINT, header, dict(body))

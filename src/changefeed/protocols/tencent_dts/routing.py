@@ -41,7 +41,7 @@ class Router:
         self._topics[place.topic] = None
         return list(self._of(place.topic))
 
-    def everywhere(self) -> list[Place]:
+    def every_partition(self) -> list[Place]:
         """Every partition of every topic that has been written to."""
         return [place for topic in self._topics for place in self._of(topic)]
 

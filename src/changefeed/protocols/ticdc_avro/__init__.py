@@ -49,8 +49,8 @@ PROTOCOL = Protocol(
     capabilities=Capabilities(
         carries=_ROWS | _EXTENSION | _MARKS | _DELETES | _OLD,
         cuts="marks",
-        undated=True,
-        everywhere=True,
+        missing_commit_ts=True,
+        broadcast=True,
         restored_ddl=True,
     ),
     options=Options,

@@ -43,7 +43,7 @@ PROTOCOL = Protocol(
     capabilities=Capabilities(
         carries=_CARRIES,
         cuts="marks",
-        everywhere=True,
+        broadcast=True,
         restored_ddl=True,
     ),
     options=Options,

@@ -40,8 +40,10 @@ class Options(Dispatching, base.Options, frozen=True):
     max_inflated_bytes: Annotated[int, Meta(description="compressed texts that grow beyond this are refused")] = (
         268_435_456
     )
-    max_message_bytes: Annotated[int, Meta(description="taken as TiCDC takes it; no message is too large")] = 10_485_760
-    max_batch_size: Annotated[int, Meta(description="taken as TiCDC takes it; a message is one row")] = 16
+    max_message_bytes: Annotated[int, Meta(description="accepted, without effect: no message is too large")] = (
+        10_485_760
+    )
+    max_batch_size: Annotated[int, Meta(description="accepted, without effect: a message is one row")] = 16
     topic: Topic = None
     partition_num: PartitionNum = None
     partition: Partition = "default"

@@ -48,7 +48,7 @@ PROTOCOL = Protocol(
         requires={"op.update": "before"},
         cuts="marks",
         key_only=True,
-        everywhere=True,
+        broadcast=True,
         restored_ddl=True,
     ),
     options=Options,

@@ -1,4 +1,4 @@
-"""undated: estimates the commit_ts of rows whose protocol sends none, from the records around them in their partition.
+"""Estimates the commit_ts of rows whose protocol sends none, from the records around them in their partition.
 
 A delete in TiCDC's Avro is a key without a value. The producer sends each table's rows in commit order, so the neighbouring
 records of the partition bound the commit_ts of the delete:
@@ -33,8 +33,8 @@ _Partition = tuple[str, int]
 _LAST = 2**63 - 1
 
 
-class Dates:
-    """Sets commit_ts of rows without one from their neighbours. Call `date` with whole partitions, in order.
+class TimestampEstimator:
+    """Sets commit_ts of rows without one from their neighbours. Call `fill` with whole partitions, in order.
 
     Args:
         latest: the highest commit_ts of each partition before the first batch.
@@ -43,10 +43,10 @@ class Dates:
     def __init__(self, latest: Mapping[str, Mapping[int, int]]) -> None:
         self._floors = {(topic, number): ts + 1 for topic, of in latest.items() for number, ts in of.items()}
 
-    def date(self, decoded: Decoded) -> Decoded:
+    def fill(self, decoded: Decoded) -> Decoded:
         """Returns the decoded records with a commit_ts in each row for which one can be estimated."""
         known = _known(decoded)
-        tables = [TableBatch(table.shape, _dated(table.rows, known, self._floors)) for table in decoded.tables]
+        tables = [TableBatch(table.shape, _filled(table.rows, known, self._floors)) for table in decoded.tables]
         self._floors |= {partition: int(ts[-1]) + 1 for partition, (_, ts) in known.items()}
         return replace(decoded, tables=tables)
 
@@ -74,13 +74,13 @@ def _in_order(several: list[_Known]) -> _Known:
     return offsets[order], ts[order]
 
 
-def _where(rows: pa.RecordBatch, dated: pa.BooleanArray) -> pa.RecordBatch:
-    """Returns row number, topic, partition, offset and commit_ts of the rows that `dated` selects."""
+def _where(rows: pa.RecordBatch, selected: pa.BooleanArray) -> pa.RecordBatch:
+    """Returns row number, topic, partition, offset and commit_ts of the rows that `selected` selects."""
     columns = {name: rows.column(name) for name in ("topic", "partition", "offset", "commit_ts")}
-    return pa.RecordBatch.from_pydict({"row": pa.array(np.arange(len(rows))), **columns}).filter(dated)
+    return pa.RecordBatch.from_pydict({"row": pa.array(np.arange(len(rows))), **columns}).filter(selected)
 
 
-def _dated(
+def _filled(
     rows: pa.RecordBatch, known: Mapping[_Partition, _Known], floors: Mapping[_Partition, int]
 ) -> pa.RecordBatch:
     column = rows.column("commit_ts")
@@ -88,20 +88,22 @@ def _dated(
         return rows
     filled, missing = np.zeros(len(rows), np.uint64), pc.is_null(column).to_numpy(zero_copy_only=False)
     for topic, partition, some in by_partition(_where(rows, pc.is_null(column))):
-        dates = _dates(some.column("offset").to_numpy(), known.get((topic, partition)), floors.get((topic, partition)))
-        if dates is not None:
+        estimates = _estimates(
+            some.column("offset").to_numpy(), known.get((topic, partition)), floors.get((topic, partition))
+        )
+        if estimates is not None:
             numbers = some.column("row").to_numpy()
-            filled[numbers], missing[numbers] = dates, False
+            filled[numbers], missing[numbers] = estimates, False
     at = rows.schema.get_field_index("commit_ts")
     return rows.set_column(at, rows.schema.field(at), pc.coalesce(column, pa.array(filled, mask=missing)))
 
 
-def _dates(offsets: np.ndarray, known: _Known | None, floor: int | None) -> np.ndarray | None:
+def _estimates(offsets: np.ndarray, known: _Known | None, floor: int | None) -> np.ndarray | None:
     if known is None:
         return None if floor is None else np.full(len(offsets), floor)
     known_offsets, ts = known
     following = np.searchsorted(known_offsets, offsets)
     before = np.concatenate([[floor or 0], ts + 1])[following]
     after = np.concatenate([ts, [_LAST]])[following]
-    dates: np.ndarray = np.minimum(before, after)
-    return dates
+    estimates: np.ndarray = np.minimum(before, after)
+    return estimates
