@@ -34,13 +34,13 @@ _NOTHING = {**dict.fromkeys(_COUNTS, 0), "raised": 0, "different": 0, "seconds":
 def chunk(protocol: str, seed: int, done: dict[str, Any]) -> list[str]:
     """Compares the records of one chunk, and adds up what came of them; the differences."""
     began = time.process_time()
-    found = compare(protocol, seed, CHUNK)
+    result = compare(protocol, seed, CHUNK)
     for name in _COUNTS:
-        done[name] += getattr(found, name)
-    done["raised"] += len(found.raised)
-    done["different"] += len(found.different)
+        done[name] += getattr(result, name)
+    done["raised"] += len(result.raised)
+    done["different"] += len(result.different)
     done["seconds"] = round(done["seconds"] + time.process_time() - began, 1)
-    return [*found.raised, *found.different]
+    return [*result.raised, *result.different]
 
 
 def main() -> None:

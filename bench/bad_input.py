@@ -246,15 +246,15 @@ def _account(log: Log, counts: dict[str, int]) -> Iterator[str]:
 
 def _letters(log: Log, letters: list[dict[str, Any]]) -> Iterator[str]:
     """The dead letters are the bad records, each once, with its bytes."""
-    found = {(letter["partition"], letter["offset"]): (letter["key"], letter["value"]) for letter in letters}
-    if len(found) != len(letters):
-        yield f"{len(letters) - len(found)} dead letters twice"
-    for place in sorted(log.bad.keys() - found.keys())[:5]:
+    kept = {(letter["partition"], letter["offset"]): (letter["key"], letter["value"]) for letter in letters}
+    if len(kept) != len(letters):
+        yield f"{len(letters) - len(kept)} dead letters twice"
+    for place in sorted(log.bad.keys() - kept.keys())[:5]:
         yield f"shop:{place[0]}:{place[1]} is bad and no dead letter: {log.bad[place]}"
-    for place in sorted(found.keys() - log.bad.keys())[:5]:
+    for place in sorted(kept.keys() - log.bad.keys())[:5]:
         yield f"shop:{place[0]}:{place[1]} is a dead letter and not bad"
-    for place in sorted(p for p in found.keys() & log.bad.keys() if found[p] != log.bad[p])[:5]:
-        yield f"shop:{place[0]}:{place[1]} was kept with other bytes: {found[place]} for {log.bad[place]}"
+    for place in sorted(p for p in kept.keys() & log.bad.keys() if kept[p] != log.bad[p])[:5]:
+        yield f"shop:{place[0]}:{place[1]} was kept with other bytes: {kept[place]} for {log.bad[place]}"
 
 
 def _tables(log: Log, definition: Definition) -> Iterator[str]:
@@ -263,9 +263,9 @@ def _tables(log: Log, definition: Definition) -> Iterator[str]:
         columns = [list(column) for column in zip(*rows.values(), strict=True)]
         wanted = pa.table(columns, schema=ROWS).sort_by("id")
         lies = pa.table(DeltaTable(f"{definition.sink.path}/shop/{table}").to_pyarrow_table())
-        found = lies.select(ROWS.names).cast(ROWS).sort_by("id")
-        if not found.equals(wanted):
-            yield f"{table} has {found.num_rows} rows for {wanted.num_rows}, or other values in them"
+        actual = lies.select(ROWS.names).cast(ROWS).sort_by("id")
+        if not actual.equals(wanted):
+            yield f"{table} has {actual.num_rows} rows for {wanted.num_rows}, or other values in them"
 
 
 def main() -> None:

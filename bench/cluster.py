@@ -64,11 +64,11 @@ def run(folder: Path, log: Path, packed: Path, workers: int, batch: int) -> dict
         file = folder / "pipeline.yaml"
         file.write_text(json.dumps({"source": source, "sink": sink, "pipeline": {"name": "big"}, "spark": spark}))
         driver, executors, steps = _watched(file, cluster)
-    found = _tasks(events)
+    tasks = _tasks(events)
     rows = sum(_count(lake / "big" / f"t{number}") for number in range(TABLES))
-    began, ended = found[0][0], steps[-1]["at"] * 1000
-    wall, busy = (ended - began) / 1000, _union(found) / 1000
-    work = sum(stop - start for start, stop in found) / 1000
+    began, ended = tasks[0][0], steps[-1]["at"] * 1000
+    wall, busy = (ended - began) / 1000, _union(tasks) / 1000
+    work = sum(stop - start for start, stop in tasks) / 1000
     applied = steps[-1]["applied"]
     return {
         "workers": workers,
@@ -96,13 +96,13 @@ def _watched(file: Path, cluster: SparkCluster) -> tuple[float, float, list[dict
         with open(out.name) as lines:
             while process.poll() is None:
                 pids = [tree(process.pid), [p for n in range(cluster.count) for p in tree(cluster.pid(n))]]
-                for side, found in zip(sides, pids, strict=True):
-                    side.update(found)
-                    spent.update({pid: used for pid in found if (used := cpu_of(pid))})
+                for side, numbers in zip(sides, pids, strict=True):
+                    side.update(numbers)
+                    spent.update({pid: used for pid in numbers if (used := cpu_of(pid))})
                 for line in lines:
-                    said = json.loads(line)
-                    if said["event"] == "step":
-                        steps.append({"at": time.time(), "applied": said["counts"]["applied"]})
+                    event = json.loads(line)
+                    if event["event"] == "step":
+                        steps.append({"at": time.time(), "applied": event["counts"]["applied"]})
                 time.sleep(0.2)
     if process.returncode or not steps:
         raise SystemExit(errors.read_text())
@@ -112,13 +112,13 @@ def _watched(file: Path, cluster: SparkCluster) -> tuple[float, float, list[dict
 
 def _tasks(events: Path) -> list[tuple[int, int]]:
     """Start and end of every task, in milliseconds, from the event log."""
-    found = []
+    times = []
     for file in events.iterdir():
         for line in file.read_text().splitlines():
             if line.startswith('{"Event":"SparkListenerTaskEnd"'):
                 info = json.loads(line)["Task Info"]
-                found.append((info["Launch Time"], info["Finish Time"]))
-    return sorted(found)
+                times.append((info["Launch Time"], info["Finish Time"]))
+    return sorted(times)
 
 
 def _union(tasks: list[tuple[int, int]]) -> int:
@@ -131,8 +131,8 @@ def _union(tasks: list[tuple[int, int]]) -> int:
 
 
 def _count(path: Path) -> int:
-    found = QueryBuilder().register("t", DeltaTable(str(path))).execute("SELECT count(*) AS n FROM t").read_all()
-    return int(found.column("n")[0].as_py())
+    rows = QueryBuilder().register("t", DeltaTable(str(path))).execute("SELECT count(*) AS n FROM t").read_all()
+    return int(rows.column("n")[0].as_py())
 
 
 def main() -> None:
@@ -140,17 +140,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=400_000)
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="changefeed-cluster-") as folder:
         packed, log = Path(folder) / archive.file_name(), Path(folder) / "log.parquet"
         archive.write(packed)
-        write_log(log, given.rows)
+        write_log(log, arguments.rows)
         runs = []
         for workers in (1, 2):
-            runs.append(run(Path(folder) / f"workers-{workers}", log, packed, workers, given.rows // STEPS))
+            runs.append(run(Path(folder) / f"workers-{workers}", log, packed, workers, arguments.rows // STEPS))
             print(json.dumps(runs[-1]), flush=True)
-    said = {"rows": given.rows, "tables": TABLES, "steps": STEPS, "cores of the machine": os.cpu_count(), "runs": runs}
-    given.out.write_text(json.dumps(said, indent=2) + "\n")
+    results = {
+        "rows": arguments.rows,
+        "tables": TABLES,
+        "steps": STEPS,
+        "cores of the machine": os.cpu_count(),
+        "runs": runs,
+    }
+    arguments.out.write_text(json.dumps(results, indent=2) + "\n")
 
 
 if __name__ == "__main__":

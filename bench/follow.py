@@ -56,7 +56,7 @@ def follow(folder: Path, name: str, count: int, batches: int) -> dict[str, Any]:
         began = time.process_time()
         end = reader.latestOffset()
         for one in reader.partitions(at, end):
-            read += sum(found.num_rows for found in slices.read(reader.read(one)))  # type: ignore[arg-type]
+            read += sum(batch_read.num_rows for batch_read in slices.read(reader.read(one)))  # type: ignore[arg-type]
         reader.commit(end)
         source.partitions(json.dumps(end))
         spent.append(time.process_time() - began)
@@ -81,13 +81,13 @@ def main() -> None:
     arguments = parser.parse_args()
     for name in NAMES:
         with tempfile.TemporaryDirectory() as folder:
-            found = follow(Path(folder), name, arguments.records, arguments.batches)
+            result = follow(Path(folder), name, arguments.records, arguments.batches)
         if arguments.json:
-            print(json.dumps(found), flush=True)
+            print(json.dumps(result), flush=True)
         else:
             print(
                 "{log:14} {seconds:8} s of CPU; a batch {first_batches} s at first, {last_batches} s at last".format(
-                    **found
+                    **result
                 )
             )
 

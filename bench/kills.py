@@ -93,14 +93,14 @@ class Pipeline:
 
     def start(self) -> subprocess.Popen[str]:
         """A run of the command line, in a group of its own."""
-        said = {
+        content = {
             "source": {"type": "files", "path": "log.jsonl", "protocol": "ticdc-open", "max-records-per-batch": LIMIT},
             "sink": {"type": "delta", "path": "lake"},
             "pipeline": {"name": "test", "consistency": self.consistency},
             "spark": {"spark.driver.memory": "640m", "spark.driver.extraJavaOptions": self.java},
         }
         file = self.folder / "pipeline.yaml"
-        file.write_text(json.dumps(said))  # JSON is YAML
+        file.write_text(json.dumps(content))  # JSON is YAML
         command = [sys.executable, "-m", "changefeed.cli", "run", str(file), "--once", "--json"]
         self.runs += 1
         errors = self.folder / f"errors-{self.runs}.txt"
@@ -163,13 +163,13 @@ def born(pid: int) -> str | None:
 
 def processes(root: int) -> list[Process]:
     """The run and its descendants, each a `driver`, `jvm` or `worker`."""
-    found = []
+    result = []
     for pid in tree(root):
         with suppress(OSError):
             name, when = Path(f"/proc/{pid}/comm").read_text().strip(), born(pid)
             what = "driver" if pid == root else "jvm" if name == "java" else "worker"
-            found.append(Process(pid, what, when or ""))
-    return found
+            result.append(Process(pid, what, when or ""))
+    return result
 
 
 def send(targets: list[Process], number: signal.Signals) -> None:
@@ -182,8 +182,8 @@ def chosen(kind: str, there: list[Process], chance: random.Random) -> list[Proce
     """The processes that a kill of this kind ends."""
     if kind in ("all", "zombie"):
         return there
-    found = [process for process in there if process.what == kind]
-    return [chance.choice(found)] if found else there
+    candidates = [process for process in there if process.what == kind]
+    return [chance.choice(candidates)] if candidates else there
 
 
 def one_kill(pipeline: Pipeline, kill: Kill, chance: random.Random) -> bool:
@@ -224,17 +224,17 @@ def waited(run: subprocess.Popen[str]) -> bool:
 def _taken_over(pipeline: Pipeline, kill: Kill, older: list[Process], chance: random.Random) -> None:
     """Stops the run, lets another take over, and lets the older go on while it works or when it has ended."""
     send(older, signal.SIGSTOP)
-    newer, manner = pipeline.start(), chance.choice(["in the middle", "after the end", "after the death"])
-    if manner == "after the end":
+    newer, moment = pipeline.start(), chance.choice(["in the middle", "after the end", "after the death"])
+    if moment == "after the end":
         waited(newer)
     else:
         pipeline.wait_for(newer, pipeline.commits() + chance.randint(1, 4))
         time.sleep(chance.random())
-        if manner == "after the death":
+        if moment == "after the death":
             send(processes(newer.pid), signal.SIGKILL)
     send(older, signal.SIGCONT)
     waited(newer)
-    kill.outcome = f"went on {manner} of the newer run, exit {newer.returncode}; "
+    kill.outcome = f"went on {moment} of the newer run, exit {newer.returncode}; "
 
 
 def _end_later(left: list[Process]) -> None:
@@ -302,10 +302,10 @@ class Campaign:
                 faults = Faults()
                 faults.wrong(f"a cut cannot be read: {error}")
             self.faults.append((number, faults))
-            found = f"{faults.cuts} cuts, {faults.tables} tables: {faults.lost} lost, {faults.doubled} doubled, "
-            found += f"{faults.torn} torn"
+            result = f"{faults.cuts} cuts, {faults.tables} tables: {faults.lost} lost, {faults.doubled} doubled, "
+            result += f"{faults.torn} torn"
             print(
-                f"      history {number} is applied: {found}",
+                f"      history {number} is applied: {result}",
                 *faults.words[:3],
                 sep="\n      ",
                 file=self.out,
@@ -371,11 +371,13 @@ def main() -> None:
     parser.add_argument("--pipelines", type=int, default=1)
     parser.add_argument("--kinds", type=lambda text: text.split(","), default=KINDS)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "kills.txt")
-    given: Any = parser.parse_args()
+    arguments: Any = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="changefeed-kills-"))
     os.environ["TMPDIR"] = str(folder)  # killed runs leave scratch behind
-    with given.out.open("a") as out:
-        done = campaign(given.seed, given.kills, given.minutes, folder, out, given.pipelines, given.kinds)
+    with arguments.out.open("a") as out:
+        done = campaign(
+            arguments.seed, arguments.kills, arguments.minutes, folder, out, arguments.pipelines, arguments.kinds
+        )
         print(done.summary(), file=out, flush=True)
     print(done.summary())
     bad = done.errors or any(faults.words for _, faults in done.faults)

@@ -43,15 +43,21 @@ from tests.pipeline.running import definition
 
 def _state(step: int, tables: list[Table], partitions: int, before: State) -> State:
     """The state after a step that has written every tenth table."""
-    here = before.tables or {f"{t.database}.{t.name}": TableState(t, f"shop/{t.name}", True) for t in tables}
-    here = {
+    tables_before = before.tables or {f"{t.database}.{t.name}": TableState(t, f"shop/{t.name}", True) for t in tables}
+    tables_before = {
         name: replace(table, written=Written(step, 1, step, 1)) if n % 10 == step % 10 else table
-        for n, (name, table) in enumerate(here.items())
+        for n, (name, table) in enumerate(tables_before.items())
     }
     offsets = {"topic": {p: step * 100 + p for p in range(partitions)}}
     counts = Counts(step * 100, step * 90, step * 90, 0, 0, 0)
     return State(
-        barrier=step, resolved=offsets, marks=offsets, latest=offsets, positions=offsets, tables=here, counts=counts
+        barrier=step,
+        resolved=offsets,
+        marks=offsets,
+        latest=offsets,
+        positions=offsets,
+        tables=tables_before,
+        counts=counts,
     )
 
 

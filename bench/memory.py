@@ -80,11 +80,11 @@ def tree(root: int) -> list[int]:
             except OSError:
                 continue
             parents.setdefault(int(fields[1]), []).append(int(entry))
-    found, todo = [], [root]
+    pids, todo = [], [root]
     while todo:
-        found.append(todo.pop())
-        todo += parents.get(found[-1], [])
-    return found
+        pids.append(todo.pop())
+        todo += parents.get(pids[-1], [])
+    return pids
 
 
 def resident(processes: list[int]) -> dict[str, int]:
@@ -126,12 +126,12 @@ def main() -> None:
         )
         peak, parts = 0, {}
         while run.poll() is None:
-            here = resident(tree(run.pid))
-            if sum(here.values()) > peak:
-                peak, parts = sum(here.values()), here
+            memory = resident(tree(run.pid))
+            if sum(memory.values()) > peak:
+                peak, parts = sum(memory.values()), memory
             time.sleep(0.2)
         seconds = time.monotonic() - started
-        said = run.stdout.read().splitlines() if run.stdout else []
+        lines = run.stdout.read().splitlines() if run.stdout else []
         status = subprocess.run(
             [sys.executable, "-m", "changefeed.cli", "status", str(definition), "--json"],
             capture_output=True,
@@ -152,7 +152,7 @@ def main() -> None:
     if arguments.json:
         print(json.dumps(result))
     else:
-        print(*said[-1:], sep="\n")
+        print(*lines[-1:], sep="\n")
         print(f"{applied} rows in {seconds:.0f} s; at most {peak / 2**30:.2f} GiB resident: {parts}")
     sys.exit(0 if result["within_4_gib"] else 1)
 

@@ -36,10 +36,10 @@ def chunk(protocol: str, number: int) -> dict[str, Any]:
     for damaged in mutations(history, number, CHUNK):
         records = record_batch(damaged)
         began = time.process_time()
-        found = decoder.decode(records)
+        decoded = decoder.decode(records)
         seconds += time.process_time() - began
-        check_accounted(found, len(damaged))
-        dead += len({letter.place.record for letter in found.dead})
+        check_accounted(decoded, len(damaged))
+        dead += len({letter.place.record for letter in decoded.dead})
     return {"records": CHUNK, "dead": dead, "seconds": seconds}
 
 
@@ -62,8 +62,8 @@ def main() -> None:
         done.setdefault(name, {"records": 0, "dead": 0, "seconds": 0.0})
     todo = list(rounds(arguments.protocols, done, arguments.records))
     with ProcessPoolExecutor(arguments.processes) as pool:
-        for (name, number), found in zip(todo, pool.map(chunk, *zip(*todo, strict=True)), strict=True):
-            done[name] = {what: round(done[name][what] + some, 2) for what, some in found.items()}
+        for (name, number), result in zip(todo, pool.map(chunk, *zip(*todo, strict=True)), strict=True):
+            done[name] = {what: round(done[name][what] + some, 2) for what, some in result.items()}
             arguments.out.write_text(json.dumps(done, indent=1) + "\n")
             print(f"{name} {number}: {done[name]['records']:,} records, {done[name]['dead']:,} dead", flush=True)
 

@@ -83,7 +83,7 @@ def images(ids: Any) -> pa.StructArray:
 
 def chunks(name: str, ids: Any, deleted: Any, ts: int) -> pa.RecordBatch:
     """Upserts of these keys, or deletes, as chunks of 4 000 rows."""
-    shape, found = TableShape("app", name, COLUMNS), []
+    shape, packed = TableShape("app", name, COLUMNS), []
     for start in range(0, len(ids), 4000):
         mine, gone = ids[start : start + 4000], deleted[start : start + 4000]
         rows, count = images(mine), len(mine)
@@ -102,8 +102,8 @@ def chunks(name: str, ids: Any, deleted: Any, ts: int) -> pa.RecordBatch:
         arrays = [columns[f.name] if f.name in columns else _nothing(f, count) for f in schema]
         batch = TableBatch(shape, pa.RecordBatch.from_arrays(arrays, schema=schema))
         records = record_columns(count, topic=pa.repeat("t", count), partition=columns["partition"], offset=offsets)
-        found.append(pack(Decoded([batch], [], []), records))
-    return pa.concat_batches(found)
+        packed.append(pack(Decoded([batch], [], []), records))
+    return pa.concat_batches(packed)
 
 
 def _nothing(field: pa.Field, count: int) -> pa.Array:
@@ -215,13 +215,13 @@ class Bench:
         """Whether both ways' tables hold the same rows."""
         differ = 0
         for name in self.merged[:5]:
-            said = [
+            rows = [
                 self.spark.sql(
                     f"SELECT count(*), count(DISTINCT id), sum(xxhash64(*) % 1000003) FROM delta.`{self.root}/{way}/{name}`"
                 ).first()
                 for way in ("merge", "native")
             ]
-            differ += said[0] != said[1]
+            differ += rows[0] != rows[1]
         return "the same rows" if not differ else f"{differ} TABLES DIFFER"
 
 

@@ -115,8 +115,8 @@ class Taken:
         parts = ", ".join(
             f"{name} {size / 2**30:.2f}" for name, size in sorted(self.parts.items(), key=lambda p: -p[1])[:3]
         )
-        told = f"exit {self.exit}, {self.seconds:.0f} s, {self.cpu:.0f} s of CPU, {self.peak / 2**30:.2f} GiB at most ({parts})"
-        return told + (f"; {self.error}" if self.error else "")
+        text = f"exit {self.exit}, {self.seconds:.0f} s, {self.cpu:.0f} s of CPU, {self.peak / 2**30:.2f} GiB at most ({parts})"
+        return text + (f"; {self.error}" if self.error else "")
 
 
 def cpu_of(pid: int) -> float:
@@ -132,9 +132,9 @@ def run(folder: Path, limit: int, heap: str) -> Taken:
     """Runs the pipeline over the log in `folder`, and watches its processes."""
     source = {"type": "files", "path": "log.parquet", "protocol": "ticdc-open", "max-records-per-batch": limit}
     sink = {"type": "delta", "path": "lake"}
-    said = {"source": source, "sink": sink, "pipeline": {"name": "big"}, "spark": {"spark.driver.memory": heap}}
+    content = {"source": source, "sink": sink, "pipeline": {"name": "big"}, "spark": {"spark.driver.memory": heap}}
     file = folder / "pipeline.yaml"
-    file.write_text(json.dumps(said))
+    file.write_text(json.dumps(content))
     taken, spent, began = Taken(), dict[int, float](), time.monotonic()
     output, errors = folder / "output.jsonl", folder / "errors.txt"
     with output.open("w") as out, errors.open("w") as err:
@@ -144,13 +144,13 @@ def run(folder: Path, limit: int, heap: str) -> Taken:
             while process.poll() is None:
                 pids = tree(process.pid)
                 spent |= {pid: used for pid in pids if (used := cpu_of(pid))}
-                here = resident(pids)
-                if sum(here.values()) > taken.peak:
-                    taken.peak, taken.parts = sum(here.values()), here
+                memory = resident(pids)
+                if sum(memory.values()) > taken.peak:
+                    taken.peak, taken.parts = sum(memory.values()), memory
                 for line in lines:
                     if line.startswith('{"event":"step"') or '"event": "step"' in line:
                         used = sum(spent.values())
-                        taken.steps.append((time.monotonic() - began, used, sum(here.values())))
+                        taken.steps.append((time.monotonic() - began, used, sum(memory.values())))
                 time.sleep(0.2)
     taken.exit, taken.seconds, taken.cpu = process.returncode, time.monotonic() - began, sum(spent.values())
     last = output.read_text().strip().splitlines()
@@ -161,15 +161,20 @@ def run(folder: Path, limit: int, heap: str) -> Taken:
 
 def asked(taken: Taken, table: str, sql: str) -> dict[str, Any]:
     """The one row of a query over a table of the newest cut."""
-    here = taken.state["tables"][f"big.{table}"]
-    found = QueryBuilder().register("t", DeltaTable(here["path"], version=here["version"])).execute(sql).read_all()
-    row: dict[str, Any] = pa.table(found).to_pylist()[0]
+    table_state = taken.state["tables"][f"big.{table}"]
+    rows = (
+        QueryBuilder()
+        .register("t", DeltaTable(table_state["path"], version=table_state["version"]))
+        .execute(sql)
+        .read_all()
+    )
+    row: dict[str, Any] = pa.table(rows).to_pylist()[0]
     return row
 
 
-def compared(found: Any, wanted: Any) -> str:
+def compared(actual: Any, wanted: Any) -> str:
     """In words."""
-    return "right" if found == wanted else f"WRONG: {str(found)[:200]} for {str(wanted)[:200]}"
+    return "right" if actual == wanted else f"WRONG: {str(actual)[:200]} for {str(wanted)[:200]}"
 
 
 def transaction(folder: Path, rows: int) -> tuple[Taken, str]:
@@ -178,8 +183,8 @@ def transaction(folder: Path, rows: int) -> tuple[Taken, str]:
     taken = run(folder, 20_000, "2g")
     if taken.exit:
         return taken, "not compared"
-    found = asked(taken, "rows", "SELECT count(*) AS n, sum(id) AS s, count(DISTINCT name) AS d FROM t")
-    right = compared(found, {"n": rows, "s": rows * (rows - 1) // 2, "d": rows})
+    actual = asked(taken, "rows", "SELECT count(*) AS n, sum(id) AS s, count(DISTINCT name) AS d FROM t")
+    right = compared(actual, {"n": rows, "s": rows * (rows - 1) // 2, "d": rows})
     return taken, f"{right}; {'below' if taken.peak < 4 * 2**30 else 'NOT below'} 4 GiB"
 
 
@@ -221,9 +226,9 @@ def columns(folder: Path, count: int) -> tuple[Taken, str]:
     taken = run(folder, 500, "2g")
     if taken.exit:
         return taken, "not compared"
-    found = asked(taken, "wide", f"SELECT count(*) AS n, sum(c0) AS a, sum(c{count - 1}) AS z FROM t")
+    actual = asked(taken, "wide", f"SELECT count(*) AS n, sum(c0) AS a, sum(c{count - 1}) AS z FROM t")
     a = 500 * 499 // 2 + 100
-    return taken, compared(found, {"n": 500, "a": a, "z": a + 500 * (count - 1)})
+    return taken, compared(actual, {"n": 500, "a": a, "z": a + 500 * (count - 1)})
 
 
 def record(folder: Path, mib: int) -> tuple[Taken, str]:
@@ -238,8 +243,8 @@ def record(folder: Path, mib: int) -> tuple[Taken, str]:
     taken = run(folder, 10, "2g")
     if taken.exit:
         return taken, "not compared"
-    found = asked(taken, "large", "SELECT count(*) AS n, sum(character_length(note)) AS s FROM t")
-    return taken, compared(found, {"n": 50, "s": 5 * (size // 2) + 45 * len("small")})
+    actual = asked(taken, "large", "SELECT count(*) AS n, sum(character_length(note)) AS s FROM t")
+    return taken, compared(actual, {"n": 50, "s": 5 * (size // 2) + 45 * len("small")})
 
 
 def transactions(folder: Path, count: int) -> tuple[Taken, str]:
@@ -258,12 +263,12 @@ def transactions(folder: Path, count: int) -> tuple[Taken, str]:
     if taken.exit:
         return taken, "not compared"
     newest = {(n % 10, n // 10 % 5_000): n for n in range(count)}
-    found = [
+    actual = [
         asked(taken, f"t{t}", "SELECT count(*) AS n, sum(CAST(substr(note, 2) AS BIGINT)) AS s FROM t")
         for t in range(10)
     ]
     per = [[n for (of, _), n in newest.items() if of == t] for t in range(10)]
-    return taken, compared(found, [{"n": len(p), "s": sum(p)} for p in per])
+    return taken, compared(actual, [{"n": len(p), "s": sum(p)} for p in per])
 
 
 def ddl(folder: Path, count: int) -> tuple[Taken, str]:
@@ -288,14 +293,14 @@ def ddl(folder: Path, count: int) -> tuple[Taken, str]:
     taken = run(folder, 400, "2g")
     if taken.exit:
         return taken, "not compared"
-    found = []
+    actual = []
     for of in range(20):
-        here = taken.state["tables"][f"big.t{of}"]
-        table = DeltaTable(here["path"], version=here["version"])
+        table_state = taken.state["tables"][f"big.t{of}"]
+        table = DeltaTable(table_state["path"], version=table_state["version"])
         names = [field.name for field in table.schema().fields]
-        found.append((names, asked(taken, f"t{of}", "SELECT count(*) AS n, sum(id) AS s FROM t")))
+        actual.append((names, asked(taken, f"t{of}", "SELECT count(*) AS n, sum(id) AS s FROM t")))
     ids = [range(of, count - 20, 20) for of in range(20)]
-    return taken, compared(found, [(["id", "note", *have[n]], {"n": len(i), "s": sum(i)}) for n, i in enumerate(ids)])
+    return taken, compared(actual, [(["id", "note", *have[n]], {"n": len(i), "s": sum(i)}) for n, i in enumerate(ids)])
 
 
 def steps(folder: Path, count: int) -> tuple[Taken, str]:
@@ -312,16 +317,16 @@ def steps(folder: Path, count: int) -> tuple[Taken, str]:
     taken = run(folder, 21, "1g")
     if taken.exit:
         return taken, "not compared"
-    found = [asked(taken, f"t{t}", "SELECT count(*) AS n, sum(id) AS s FROM t") for t in range(3)]
+    actual = [asked(taken, f"t{t}", "SELECT count(*) AS n, sum(id) AS s FROM t") for t in range(3)]
     ids = [[n * 20 + r for n in range(count) for r in range(20 if n else 17) if r % 3 == t] for t in range(3)]
-    told = [f"{len(taken.steps)} steps"]
+    lines = [f"{len(taken.steps)} steps"]
     for at in sorted({1, count // 5, count // 2, count}):
         if 1 <= at < len(taken.steps):
             (s0, c0, _), (s1, c1, size) = taken.steps[max(0, at - 10)], taken.steps[at]
             share = min(at, 10)
             each = f"{(s1 - s0) / share:.2f} s, {(c1 - c0) / share:.2f} s of CPU"
-            told.append(f"step {at}: {each}, {size / 2**30:.2f} GiB")
-    return taken, "; ".join([compared(found, [{"n": len(i), "s": sum(i)} for i in ids]), *told])
+            lines.append(f"step {at}: {each}, {size / 2**30:.2f} GiB")
+    return taken, "; ".join([compared(actual, [{"n": len(i), "s": sum(i)} for i in ids]), *lines])
 
 
 CASES: dict[str, tuple[Callable[[Path, int], tuple[Taken, str]], str, int]] = {
@@ -347,13 +352,13 @@ def _parsed() -> Any:
 
 def main() -> None:
     """Runs one case, and writes down what it took."""
-    given = _parsed()
-    case, option, _ = CASES[given.case]
+    arguments = _parsed()
+    case, option, _ = CASES[arguments.case]
     with tempfile.TemporaryDirectory(prefix="changefeed-scale-") as folder:
-        taken, right = case(Path(folder), given.size)
-    line = f"{given.case} ({given.size} {option}): {taken.words()}; {right}"
+        taken, right = case(Path(folder), arguments.size)
+    line = f"{arguments.case} ({arguments.size} {option}): {taken.words()}; {right}"
     print(line)
-    with given.out.open("a") as out:
+    with arguments.out.open("a") as out:
         print(line, file=out)
     sys.exit(0 if taken.exit == 0 and "WRONG" not in right and "NOT" not in right else 1)
 

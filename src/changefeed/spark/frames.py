@@ -27,7 +27,7 @@ from changefeed.errors import ConfigError
 from changefeed.frames.chunks import by_partition
 from changefeed.model.batch import Decoded
 from changefeed.model.event import Resolved, SchemaChange
-from changefeed.protocols import protocol as spoken
+from changefeed.protocols import protocol as protocol_by_name
 from changefeed.spark.known import Known, Look, split_name
 from changefeed.spark.options import ReadOptions, read_options, split
 from changefeed.spark.reading import Reading, Rows, one_table
@@ -73,8 +73,8 @@ def decode(
     Raises:
         ConfigError: an option is unknown, a column is missing, or nothing is known of the table.
     """
-    said = {"protocol": protocol, "table": table, **options}
-    chosen, own = read_options({name: value for name, value in said.items() if value is not None})
+    settings = {"protocol": protocol, "table": table, **options}
+    chosen, own = read_options({name: value for name, value in settings.items() if value is not None})
     if chosen.path is not None:
         raise ConfigError("changefeed: option path: the records are given already")
     language = chosen.language(own)
@@ -127,7 +127,7 @@ def encode(
         changes = changes.repartition(*places[:2]).sortWithinPartitions(*places)
     elif position not in changes.columns:
         changes = changes.coalesce(1)
-    if spoken(protocol).read_options(own).one_writer:
+    if protocol_by_name(protocol).read_options(own).one_writer:
         changes = changes.coalesce(1)
     return changes.mapInArrow(_encoder(work), _WRITTEN)
 
@@ -181,18 +181,18 @@ def _known(
                 "runs: give a batch of its records as `sample`, or the columns as `schema`"
             )
         return Known()
-    found = Look(options.table)
-    for row in records.mapInArrow(_looker(options, language), "found binary").collect():
-        found.join(pickle.loads(row.found))  # what our own tasks have made
-    return found.known(language)
+    look = Look(options.table)
+    for row in records.mapInArrow(_looker(options, language), "look binary").collect():
+        look.join(pickle.loads(row.look))  # what our own tasks have made
+    return look.known(language)
 
 
 def _looker(options: ReadOptions, language: Language) -> Work:
     name, limit = str(options.table), options.schema_records
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = Look(name).read(_first(map(arrived, batches), limit), language)
-        yield pa.record_batch([pa.array([pickle.dumps(found)], pa.binary())], ["found"])
+        look = Look(name).read(_first(map(arrived, batches), limit), language)
+        yield pa.record_batch([pa.array([pickle.dumps(look)], pa.binary())], ["look"])
 
     return run
 
@@ -253,15 +253,15 @@ def _stateful(reading: Reading) -> Any:
         waiting, latest = state.get if state.exists else (None, None)
         rows = Rows(reading, {key[0]: {key[1]: latest}} if latest is not None else {})
         came = sorted(pair for frame in frames for pair in zip(frame["first"], frame["records"], strict=True))
-        found = []
+        streams = []
         for records in ([waiting] if waiting else []) + [records for _, records in came]:
             for batch in _batches(records):
                 decoded = rows.decode(batch)
                 latest = max((ts for ts in (latest, _latest(decoded)) if ts is not None), default=None)
-                found += [_stream(one) for one in rows.rows(decoded)]
+                streams += [_stream(one) for one in rows.rows(decoded)]
         kept = rows.waiting()
         state.update((_stream(kept) if len(kept) else None, latest))
-        yield pd.DataFrame({"rows": found})
+        yield pd.DataFrame({"rows": streams})
 
     return run
 

@@ -156,8 +156,8 @@ def in_order(changes: Iterable[SchemaChange]) -> list[SchemaChange]:
 
 def _learned(language: Language, changes: Iterable[SchemaChange]) -> Iterator[Definitions]:
     """The definitions before the first of the changes, and after each."""
-    spoken = protocol(language.name)
-    definitions = Definitions(spoken, spoken.read_options(language.options))
+    protocol_of_log = protocol(language.name)
+    definitions = Definitions(protocol_of_log, protocol_of_log.read_options(language.options))
     yield definitions
     for event in changes:
         definitions.put(Decoded(control=[event]))

@@ -68,40 +68,40 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", fo
 _OWN = ReadOptions.__struct_encode_fields__
 
 
-def read_options(said: Mapping[str, Any]) -> tuple[ReadOptions, dict[str, Any]]:
+def read_options(settings: Mapping[str, Any]) -> tuple[ReadOptions, dict[str, Any]]:
     """The options of a read, and those of its protocol.
 
     Raises:
         ConfigError: an option is unknown, or its value does not fit.
     """
-    name = next((value for option, value in said.items() if _plain(option) == "protocol"), None)
-    own, others = split(said, name, _OWN)
+    name = next((value for option, value in settings.items() if _plain(option) == "protocol"), None)
+    own, others = split(settings, name, _OWN)
     return option_values.read("changefeed", ReadOptions, own), others
 
 
-def write_options(said: Mapping[str, Any]) -> tuple[WriteOptions, dict[str, Any]]:
+def write_options(settings: Mapping[str, Any]) -> tuple[WriteOptions, dict[str, Any]]:
     """The options of a write, and those of its protocol.
 
     Raises:
         ConfigError: an option is unknown or missing, or its value does not fit.
     """
-    name = next((value for option, value in said.items() if _plain(option) == "protocol"), None)
-    own, others = split(said, name, WriteOptions.__struct_encode_fields__)
+    name = next((value for option, value in settings.items() if _plain(option) == "protocol"), None)
+    own, others = split(settings, name, WriteOptions.__struct_encode_fields__)
     for needed in ("path", "protocol"):
         if needed not in own:
             raise ConfigError(f"changefeed: option {needed} is missing")
     return option_values.read("changefeed", WriteOptions, own), others
 
 
-def split(said: Mapping[str, Any], name: str | None, own: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split(settings: Mapping[str, Any], name: str | None, own: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The options in two parts: those among `own`, and those of the protocol; by their own names.
 
     Raises:
         ConfigError: an option is neither.
     """
-    spoken = protocol(name).options.__struct_encode_fields__ if name is not None else ()
-    known, found = {_plain(option): option for option in (*spoken, *own)}, dict[str, Any]()
-    for option, value in said.items():
+    protocol_options = protocol(name).options.__struct_encode_fields__ if name is not None else ()
+    known, values = {_plain(option): option for option in (*protocol_options, *own)}, dict[str, Any]()
+    for option, value in settings.items():
         if _plain(option).startswith("kafka_") or _plain(option) in ("subscribe", "subscribepattern"):
             raise ConfigError(
                 f"changefeed: option {option}: topics are read by Spark's own connector. Use "
@@ -111,9 +111,9 @@ def split(said: Mapping[str, Any], name: str | None, own: Iterable[str]) -> tupl
             where = f"option of changefeed and {name}" if name else "option of changefeed"
             raise unknown_name(where, option, known.values())
         if value is not None:
-            found[known[_plain(option)]] = value
+            values[known[_plain(option)]] = value
     mine = set(own)
-    return {n: v for n, v in found.items() if n in mine}, {n: v for n, v in found.items() if n not in mine}
+    return {n: v for n, v in values.items() if n in mine}, {n: v for n, v in values.items() if n not in mine}
 
 
 def _plain(option: str) -> str:

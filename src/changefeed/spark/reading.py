@@ -128,8 +128,8 @@ class Rows:
             self._definitions.put(Decoded(control=[event]))
             self._seen.add(identity(event))
             _check_types(table, before, self._definitions.newest(table.database, table.name), event)
-        here = (table.database, table.name)
-        tables = [batch for batch in decoded.tables if (batch.shape.database, batch.shape.table) == here]
+        wanted = (table.database, table.name)
+        tables = [batch for batch in decoded.tables if (batch.shape.database, batch.shape.table) == wanted]
         return self._definitions.put(replace(decoded, tables=tables))
 
     def rows(self, decoded: Decoded) -> Iterator[pa.RecordBatch]:

@@ -95,20 +95,20 @@ class AllTables:
 
 def _raw_texts(rows: pa.RecordBatch) -> dict[str, dict[str, dict[int, bytes]]]:
     """Image -> column -> row -> text, of the values that their types cannot hold."""
-    found: dict[str, dict[str, dict[int, bytes]]] = {"before": {}, "after": {}}
+    texts: dict[str, dict[str, dict[int, bytes]]] = {"before": {}, "after": {}}
     column = rows.column("irregular")
     if not len(column.keys):
-        return found
-    there = {side: {f.name for f in rows.column(side).type} for side in found}
-    images = {side: rows.column(side).is_valid() for side in found}
+        return texts
+    there = {side: {f.name for f in rows.column(side).type} for side in texts}
+    images = {side: rows.column(side).is_valid() for side in texts}
     for row in pc.indices_nonzero(pc.not_equal(column.offsets[1:], column.offsets[:-1])).to_pylist():
         main = "after" if images["after"][row].as_py() else "before"
         for name, text in column[row].as_py():
             old = name.removeprefix(BEFORE)
             side, own = ("before", old) if name.startswith(BEFORE) and main == "after" else (main, name)
             if own in there[side]:
-                found[side].setdefault(own, {})[row] = text
-    return found
+                texts[side].setdefault(own, {})[row] = text
+    return texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,16 +153,16 @@ class OneTable:
             SchemaError: a value means nothing in its column; or does not fit and `irregular` is `fail`; or a row has a column
                 that the schema lacks.
         """
-        here, parts = (self.table.database, self.table.name), []
+        wanted, parts = (self.table.database, self.table.name), []
         for batch in decoded.tables:
-            if (batch.shape.database, batch.shape.table) == here and len(batch):
+            if (batch.shape.database, batch.shape.table) == wanted and len(batch):
                 self._check_columns(batch)
                 gone = pc.is_null(batch.rows.column("after"))
                 for side, mask in (("before", gone), ("after", pc.invert(gone))):
                     rows = batch.rows.filter(mask)
                     if len(rows):
                         parts.append((_order(rows), self._rows(TableBatch(batch.shape, rows), side)))
-        dead = [letter for letter in decoded.dead if letter.table is None or (letter.database, letter.table) == here]
+        dead = [letter for letter in decoded.dead if letter.table is None or (letter.database, letter.table) == wanted]
         parts += _letters(dead, self.schema, "_dead_letter", wanted=self.letters)
         yield from _in_order(parts, self.schema)
 
@@ -179,7 +179,7 @@ class OneTable:
         rows, shape = batch.rows, batch.shape
         image = self._image(rows, shape, side)
         texts = irregular_texts(rows, self.table)
-        image.irregular = {row: dict(said) for row, said in texts.items()}
+        image.irregular = {row: dict(row_texts) for row, row_texts in texts.items()}
         columns = {c.name: image.column(c, self.table) for c in self.table.columns}
         if self.before:
             old = image if side == "before" else self._image(rows, shape, "before")
@@ -211,8 +211,8 @@ def _metadata(column: Column) -> dict[str, str]:
 
 def _add_old_texts(texts: dict[int, dict[str, str]], old: dict[int, dict[str, str]], rows: pa.RecordBatch) -> None:
     """Adds those of the image before the change, as `before.<column>`."""
-    for row, said in old.items():
-        texts.setdefault(row, {}).update({BEFORE + name: text for name, text in said.items()})
+    for row, row_texts in old.items():
+        texts.setdefault(row, {}).update({BEFORE + name: text for name, text in row_texts.items()})
     for column, by_row in _raw_texts(rows)["before"].items():
         for row, text in by_row.items():
             texts.setdefault(row, {})[BEFORE + column] = text.decode(errors="replace")

@@ -57,7 +57,7 @@ class DataSource(datasource.DataSource):
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
-        self._said = dict(options)
+        self._settings = dict(options)
         self._known: Known | None = None
         self._own_schema = False  # Spark pickles the object after it has asked for the schema
 
@@ -84,7 +84,7 @@ class DataSource(datasource.DataSource):
         """The writer of a folder of record logs."""
         if overwrite:
             raise ConfigError("changefeed: a log is never replaced: write with mode `append`, to a folder of its own")
-        options, own = write_options(self._said)
+        options, own = write_options(self._settings)
         if options.keys is not None and options.table is None:
             raise ConfigError("changefeed: option keys is for the rows of one table, which the option table names")
         keys = {str(options.table): tuple(options.keys.split(","))} if options.keys is not None else {}
@@ -96,7 +96,7 @@ class DataSource(datasource.DataSource):
         return None if self._own_schema else schema
 
     def _path(self) -> str:
-        path = read_options(self._said)[0].path
+        path = read_options(self._settings)[0].path
         if path is None:
             raise ConfigError("changefeed: no path: load a log or a pattern, as .load('history/*.jsonl.gz')")
         return _local(path)
@@ -107,7 +107,7 @@ class DataSource(datasource.DataSource):
         Args:
             schema: the one that the user passed; None for the log's own.
         """
-        options, own = read_options(self._said)
+        options, own = read_options(self._settings)
         if options.protocol is None and options.table is None:
             return None
         language = options.language(own)
@@ -156,10 +156,10 @@ class Logs:
         Raises:
             SourceError: there is no log.
         """
-        found = logs(self.pattern)
-        if not found:
+        paths = logs(self.pattern)
+        if not paths:
             raise SourceError(f"changefeed: no record log matches {self.pattern}")
-        for path in found:
+        for path in paths:
             yield from record_log.read(path, batch_size=10_000, stop=record_log.advance(path, limit=limit).records)
 
 
@@ -203,12 +203,12 @@ def pieces(start: Cursors, end: Cursors, *, whole: bool) -> list[InputPartition]
             Slice(path, first.records, first.bytes, first.records, last.records) for path, (first, last) in news.items()
         ]
         return [Piece(fresh, before, (number, _READERS)) for number in range(_READERS)] if fresh else []
-    found: list[InputPartition] = []
+    pieces: list[InputPartition] = []
     for path, (first, last) in news.items():
         step = max(_SLICE, -(-(last.records - first.records) // _SLICES))
         for at in range(first.records, last.records, step):
-            found.append(Piece([Slice(path, first.records, first.bytes, at, min(last.records, at + step))]))
-    return found
+            pieces.append(Piece([Slice(path, first.records, first.bytes, at, min(last.records, at + step))]))
+    return pieces
 
 
 def read_piece(piece: Piece, reading: Reading | None, *, ends: bool) -> Iterator[pa.RecordBatch]:
@@ -227,8 +227,8 @@ def read_piece(piece: Piece, reading: Reading | None, *, ends: bool) -> Iterator
 class Reader(DataSourceReader):
     """Reads the records that are there when it is planned."""
 
-    def __init__(self, found: Logs, reading: Reading | None) -> None:
-        self._logs, self._reading = found, reading
+    def __init__(self, found_logs: Logs, reading: Reading | None) -> None:
+        self._logs, self._reading = found_logs, reading
 
     def partitions(self) -> list[InputPartition]:
         """The work of each task."""
@@ -245,8 +245,8 @@ class Reader(DataSourceReader):
 class StreamReader(DataSourceStreamReader):
     """Plans batches on the driver, and reads them in tasks."""
 
-    def __init__(self, found: Logs, reading: Reading | None) -> None:
-        self._logs, self._reading = found, reading
+    def __init__(self, found_logs: Logs, reading: Reading | None) -> None:
+        self._logs, self._reading = found_logs, reading
         self._progress: Progress | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # Spark's name
@@ -284,5 +284,5 @@ def _whole(reading: Reading | None) -> bool:
 
 
 def _offset(cursors: Cursors) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(write_offset(cursors))
-    return found
+    offset: dict[str, Any] = json.loads(write_offset(cursors))
+    return offset

@@ -54,8 +54,8 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
     fields = []
     for one in schema:
-        said = {name.decode(): text.decode() for name, text in (one.metadata or {}).items()}
-        metadata = {name: said[name] for name in ("mysql", "key") if name in said}
+        texts = {name.decode(): text.decode() for name, text in (one.metadata or {}).items()}
+        metadata = {name: texts[name] for name in ("mysql", "key") if name in texts}
         fields.append(
             StructField(one.name, from_arrow_type(one.type, prefer_timestamp_ntz=True), True, metadata or None)
         )

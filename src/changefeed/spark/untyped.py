@@ -46,8 +46,8 @@ def from_variants(rows: pa.RecordBatch, keys: Mapping[str, tuple[str, ...]]) -> 
     for row, *images in read:
         known = types.setdefault(row["table"], {})
         for name, value in ((n, v) for image in images if image is not None for n, v in image.items()):
-            found = _type(value)
-            known[name] = found if name not in known else widen(known[name], found)
+            column_type = _type(value)
+            known[name] = column_type if name not in known else widen(known[name], column_type)
     builder = BatchBuilder("us")
     for number, (row, before, after) in enumerate(read):
         shape = _shape(row["table"], types[row["table"]], keys.get(row["table"]), before, after)

@@ -166,7 +166,7 @@ def _table_batch(rows: pa.RecordBatch, shape: TableShape, images: dict[str, pa.S
     time = column("_commit_time", pa.timestamp("us", tz="UTC"))
     unit = "us" if pc.any(pc.not_equal(pc.microsecond(time), 0)).as_py() else "ms"
     schema = table_schema(shape, unit)
-    found = {
+    columns = {
         "record": pa.array(range(size), pa.int32()),
         **{name: rows.column(name) for name in ("topic", "partition", "offset", "index")},
         "op": rows.column("_op").cast(pa.string()),
@@ -178,7 +178,7 @@ def _table_batch(rows: pa.RecordBatch, shape: TableShape, images: dict[str, pa.S
         "irregular": _irregular(rows) if "_irregular" in names else pa.array([[]] * size, IRREGULAR),
         **{side: images[side].cast(schema.field(side).type) for side in images},
     }
-    return TableBatch(shape, pa.RecordBatch.from_arrays([found[f.name] for f in schema], schema=schema))
+    return TableBatch(shape, pa.RecordBatch.from_arrays([columns[f.name] for f in schema], schema=schema))
 
 
 def _irregular(rows: pa.RecordBatch) -> pa.Array:

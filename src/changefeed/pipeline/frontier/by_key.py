@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.event import SchemaChange
 from changefeed.mysql import ddl
-from changefeed.mysql.ddl import statements as said
+from changefeed.mysql.ddl import statements as sql
 from changefeed.pipeline.frontier.base import Until
 from changefeed.pipeline.pending.store import ChunkInfo
 from changefeed.pipeline.planning.schema_events import distinct_changes
@@ -266,17 +266,17 @@ def concerned(event: SchemaChange, capabilities: Capabilities) -> set[str]:
     return {name.lower() for name in names} if capabilities.restored_ddl else names
 
 
-def _names(statement: said.Statement) -> list[str]:
+def _names(statement: sql.Statement) -> list[str]:
     match statement:
-        case said.CreateDatabase(database=database) | said.DropDatabase(database=database):
+        case sql.CreateDatabase(database=database) | sql.DropDatabase(database=database):
             return [f"{database}."]
-        case said.CreateTable(database=database, table=table, like=like):
+        case sql.CreateTable(database=database, table=table, like=like):
             return [f"{database}.{table}", *([".".join(like)] if like else [])]
-        case said.RenameTable():
+        case sql.RenameTable():
             return [f"{statement.database}.{statement.table}", f"{statement.to_database}.{statement.to_table}"]
-        case said.Unapplied(tables=tables):
+        case sql.Unapplied(tables=tables):
             return [".".join(names) for names in tables]
-        case said.Passed():
+        case sql.Passed():
             return []
     return [f"{statement.database}.{statement.table}"]
 

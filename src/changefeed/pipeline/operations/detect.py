@@ -183,9 +183,9 @@ def _needs_registry(decoded: Decoded, options: Mapping[str, str]) -> bool:
     return asked and not decoded.tables and "schema-registry" not in options
 
 
-def _count(found: Decoded, records: int) -> int:
+def _count(decoded: Decoded, records: int) -> int:
     """Number of records decoded; records without content, such as tombstones, prove nothing."""
-    return records - len({letter.place.record for letter in found.dead}) if found.tables or found.control else 0
+    return records - len({letter.place.record for letter in decoded.dead}) if decoded.tables or decoded.control else 0
 
 
 def _shown_options(known: Protocol, records: list[Record]) -> dict[str, str]:
@@ -201,9 +201,9 @@ def _decode(known: Protocol, sample: pa.RecordBatch, options: Mapping[str, str])
     return decoder(known.name, read, stores_of(read)).decode(sample)
 
 
-def _carried(known: Protocol, options: Mapping[str, str], found: Decoded) -> Mapping[str, str]:
+def _carried(known: Protocol, options: Mapping[str, str], decoded: Decoded) -> Mapping[str, str]:
     """Options with which the protocol carries all that was seen, where its records tell that and options do not."""
-    seen = set(_seen(found)) & known.capabilities.carries
+    seen = set(_seen(decoded)) & known.capabilities.carries
 
     def fits(variant: Mapping[str, str]) -> bool:
         return seen <= known.capabilities_of(known.read_options({**options, **variant})).carries | {"op.upsert"}
@@ -213,15 +213,15 @@ def _carried(known: Protocol, options: Mapping[str, str], found: Decoded) -> Map
     return next((fewest(variant, fits) for variant in known.variants if fits(variant)), {})
 
 
-def _seen(found: Decoded) -> Iterator[str]:
-    for table in found.tables:
+def _seen(decoded: Decoded) -> Iterator[str]:
+    for table in decoded.tables:
         ops = set(table.rows.column("op").to_pylist())
         yield from (f"op.{op}" for op in ops)
         if ops - {"delete"} and table.rows.column("before").null_count < len(table):
             yield from {"before"} if "update" in ops else ()
         yield from {"commit_ts"} if table.rows.column("commit_ts").null_count < len(table) else ()
-    yield from ("schema" for event in found.control if isinstance(event, SchemaChange))
-    yield from ("resolved" for event in found.control if isinstance(event, Resolved))
+    yield from ("schema" for event in decoded.control if isinstance(event, SchemaChange))
+    yield from ("resolved" for event in decoded.control if isinstance(event, Resolved))
 
 
 def _scalar(value: str) -> str:

@@ -18,7 +18,7 @@ from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.event import SchemaChange
 from changefeed.model.table import TableShape
 from changefeed.mysql import ddl
-from changefeed.mysql.ddl import statements as said
+from changefeed.mysql.ddl import statements as sql
 from changefeed.pipeline.planning.evolution import altered, irregular_defaults, passable, rewritten
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.schema_events import within
@@ -51,11 +51,11 @@ class SchemaChanges:
         if any(snapshot_mark(event) == LAST for event in events):
             self._without_rows(parsed, ts)
             parsed = [pair for pair in parsed if snapshot_mark(pair[1]) is None]
-        self._hold_together([self._names(s, e) for s, e in parsed if isinstance(s, said.RenameTable)], ts)
+        self._hold_together([self._names(s, e) for s, e in parsed if isinstance(s, sql.RenameTable)], ts)
         for statement, event in parsed:
             self._statement(statement, event, ts)
 
-    def _parsed(self, event: SchemaChange) -> list[said.Statement]:
+    def _parsed(self, event: SchemaChange) -> list[sql.Statement]:
         if event.commit_ts is None:
             raise UnsupportedError(
                 f"a schema change without commit_ts has no place in the order of rows: {event.ddl} at {event.place}"
@@ -81,31 +81,31 @@ class SchemaChanges:
                     writes.flush(*names, ts)
                     writes.held[".".join(names)] = Hold(ts - 1)
 
-    def _statement(self, statement: said.Statement, event: SchemaChange, ts: int) -> None:
+    def _statement(self, statement: sql.Statement, event: SchemaChange, ts: int) -> None:
         match statement:
-            case said.CreateTable():
+            case sql.CreateTable():
                 self._create(statement, event, ts)
-            case said.DropTable(database=database, table=table):
+            case sql.DropTable(database=database, table=table):
                 self._drop([self._spelled(database, table, event)], event, ts)
-            case said.DropDatabase(database=database):
+            case sql.DropDatabase(database=database):
                 self._drop(self._inside(database), event, ts)
-            case said.TruncateTable(database=database, table=table):
+            case sql.TruncateTable(database=database, table=table):
                 self._truncate(*self._spelled(database, table, event), event, ts)
-            case said.RenameTable():
+            case sql.RenameTable():
                 self._rename(statement, event, ts)
-            case said.AlterTable(database=database, table=table):
+            case sql.AlterTable(database=database, table=table):
                 self._alter(statement, *self._spelled(database, table, event), event, ts)
-            case said.Unapplied():
+            case sql.Unapplied():
                 concerned = statement.tables or ((event.database or "", event.table or ""),)
                 if any(self._turn(".".join(self._spelled(*names, event)), ts) for names in concerned):
                     self._refuse(event, f"{statement.kind} changes rows that cannot be identified", None)
-            case said.Passed() if within(ts, self.writes.after, None):
+            case sql.Passed() if within(ts, self.writes.after, None):
                 self.notes.append(f"{SKIPPED}: {event.ddl}")
 
-    def _without_rows(self, parsed: list[tuple[said.Statement, SchemaChange]], ts: int) -> None:
+    def _without_rows(self, parsed: list[tuple[sql.Statement, SchemaChange]], ts: int) -> None:
         """Plans the DDL of a snapshot without rows: see Rule 4."""
         for statement, event in parsed:
-            if snapshot_mark(event) is None or not isinstance(statement, said.CreateTable):
+            if snapshot_mark(event) is None or not isinstance(statement, sql.CreateTable):
                 continue
             name = ".".join(self._spelled(statement.database, statement.table, event))
             table = self.writes.tables.get(name)
@@ -137,7 +137,7 @@ class SchemaChanges:
         known = sorted(self.writes.names())
         return [n for n in known if n[0] == database or (self.rules.restored_ddl and n[0].lower() == database.lower())]
 
-    def _create(self, statement: said.CreateTable, event: SchemaChange, ts: int) -> None:
+    def _create(self, statement: sql.CreateTable, event: SchemaChange, ts: int) -> None:
         writes, behavior = self.writes, self.rules.behavior
         database, table = self._spelled(statement.database, statement.table, event)
         name = f"{database}.{table}"
@@ -188,13 +188,13 @@ class SchemaChanges:
         if name in self.writes.tables:
             self.writes.empty(name, ts)
 
-    def _names(self, statement: said.RenameTable, event: SchemaChange) -> tuple[_Name, _Name]:
+    def _names(self, statement: sql.RenameTable, event: SchemaChange) -> tuple[_Name, _Name]:
         """The old and the new name."""
         new = (statement.to_database, statement.to_table)
         is_new_name_in_event = self.rules.restored_ddl and _same(_named(event), new)
         return self._spelled(statement.database, statement.table, event), _named(event) if is_new_name_in_event else new
 
-    def _rename(self, statement: said.RenameTable, event: SchemaChange, ts: int) -> None:
+    def _rename(self, statement: sql.RenameTable, event: SchemaChange, ts: int) -> None:
         old, new = self._names(statement, event)
         if old == new or not self._turn(".".join(old), ts) or self._forbidden(event):
             return
@@ -208,7 +208,7 @@ class SchemaChanges:
             return
         self.writes.move(".".join(old), *new)
 
-    def _alter(self, statement: said.AlterTable, database: str, table: str, event: SchemaChange, ts: int) -> None:
+    def _alter(self, statement: sql.AlterTable, database: str, table: str, event: SchemaChange, ts: int) -> None:
         name = f"{database}.{table}"
         if not self._turn(name, ts) or self._forbidden(event):
             return

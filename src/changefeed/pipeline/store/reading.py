@@ -318,8 +318,8 @@ class ArrowFolder:
         from pyarrow.fs import FileSelector, FileType
 
         with _reached(self.path):
-            found = self.system.get_file_info(FileSelector(f"{self.root}/{below}", allow_not_found=True))
-        return [info.base_name for info in found if info.type == FileType.File and not info.base_name.startswith(".")]
+            infos = self.system.get_file_info(FileSelector(f"{self.root}/{below}", allow_not_found=True))
+        return [info.base_name for info in infos if info.type == FileType.File and not info.base_name.startswith(".")]
 
     def read(self, name: str) -> bytes | None:
         """See `Folder`."""

@@ -33,10 +33,10 @@ def read(location: str, get: Callable[[str], bytes] | None, options: Options) ->
 
 
 def _value(content: bytes) -> bytes:
-    found: Any = strict_json.read(content, "content")
-    if type(found) is not dict or found.keys() != {"key", "value"} or type(found["value"]) is not str:
+    members: Any = strict_json.read(content, "content")
+    if type(members) is not dict or members.keys() != {"key", "value"} or type(members["value"]) is not str:
         raise ProtocolError("content has not exactly the members key and value")
-    return base64_text.read(found["value"])
+    return base64_text.read(members["value"])
 
 
 def file_name(location: str) -> str:

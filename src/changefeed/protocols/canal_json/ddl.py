@@ -44,39 +44,39 @@ _ALTERS = frozenset(
 )
 
 
-def read(found: Message, kept: dict[str, Any], place: Place) -> SchemaChange:
+def read(message: Message, kept: dict[str, Any], place: Place) -> SchemaChange:
     """The schema change of a message.
 
     Raises:
         SchemaError: it has no statement, or rows.
     """
-    if not found.sql:
+    if not message.sql:
         raise SchemaError("DDL without a statement - at `sql`")
-    if found.data or found.old:
+    if message.data or message.old:
         raise SchemaError("DDL with rows - at `data`")
-    if found.extension is not None and found.extension.commit_ts is None:
+    if message.extension is not None and message.extension.commit_ts is None:
         raise SchemaError("extension of a DDL has no commitTs - at `_tidb`")
-    origin = {**kept, "type": found.type}
-    if found.replaced:
-        origin["replaced"] = list(found.replaced)
+    origin = {**kept, "type": message.type}
+    if message.replaced:
+        origin["replaced"] = list(message.replaced)
     return SchemaChange(
-        _action(found),
-        found.database or None,
-        found.table or None,
-        found.sql,
+        _action(message),
+        message.database or None,
+        message.table or None,
+        message.sql,
         place,
-        commit_ts=None if found.extension is None else found.extension.commit_ts,
-        commit_time=Instant(found.es * 1000, 3),
+        commit_ts=None if message.extension is None else message.extension.commit_ts,
+        commit_time=Instant(message.es * 1000, 3),
         origin=origin,
     )
 
 
-def _action(found: Message) -> str:
+def _action(message: Message) -> str:
     try:
-        word = kind(found.sql, found.database or None)
+        word = kind(message.sql, message.database or None)
     except ProtocolError:
         word = "other"
-    return _ACTIONS.get(found.type, word) if word == "other" else word
+    return _ACTIONS.get(message.type, word) if word == "other" else word
 
 
 def message_type(event: SchemaChange, origin: Mapping[str, Any]) -> str:

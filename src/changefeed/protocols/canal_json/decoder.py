@@ -111,59 +111,64 @@ class Decoder:
                 raise type(error)(f"{error}{within}", reason=error.reason, byte=byte) from error
             start += len(line)
 
-    def _message(self, found: Message, end: bytes, place: Place) -> Iterator[Row | Control]:
-        kept: dict[str, Any] = {"id": found.id, "ts": found.ts}
+    def _message(self, message: Message, end: bytes, place: Place) -> Iterator[Row | Control]:
+        kept: dict[str, Any] = {"id": message.id, "ts": message.ts}
         if end:
             kept["end"] = end.decode()
-        if found.gtid is not None:
-            kept["gtid"] = found.gtid
-        if found.type == envelope.WATERMARK and not found.is_ddl:
-            yield _resolved(found, kept, place)
-        elif found.is_ddl:
-            yield ddl.read(found, kept, place)
-        elif found.type in envelope.OPS:
-            yield from self._rows(*self._whole(found, kept))
+        if message.gtid is not None:
+            kept["gtid"] = message.gtid
+        if message.type == envelope.WATERMARK and not message.is_ddl:
+            yield _resolved(message, kept, place)
+        elif message.is_ddl:
+            yield ddl.read(message, kept, place)
+        elif message.type in envelope.OPS:
+            yield from self._rows(*self._whole(message, kept))
         else:
             expected = f"expected {', '.join(envelope.OPS)}, {envelope.WATERMARK} or a DDL"
-            raise ProtocolError(f"type {found.type!r:.60} is unknown, {expected}", reason="unknown-kind")
+            raise ProtocolError(f"type {message.type!r:.60} is unknown, {expected}", reason="unknown-kind")
 
-    def _whole(self, found: Message, kept: dict[str, Any]) -> tuple[Message, dict[str, Any]]:
+    def _whole(self, message: Message, kept: dict[str, Any]) -> tuple[Message, dict[str, Any]]:
         """The message itself, or the one in the claim-check file that it names."""
-        extension = found.extension or Extension()
+        extension = message.extension or Extension()
         if extension.claim_check is None:
-            return found, kept
+            return message, kept
         data = claim_check.read(extension.claim_check, self._stores.get_body, self._options)
         stored = envelope.read(self._inflated(data))
-        claim_check.check_same(found, stored)
+        claim_check.check_same(message, stored)
         return stored, {**kept, "ccl": extension.claim_check}
 
-    def _rows(self, found: Message, kept: dict[str, Any]) -> Iterator[Row]:
-        _check_row_message(found)
-        extension = found.extension or Extension()
-        if len(found.data) > 1:
-            kept["rows"] = len(found.data)
+    def _rows(self, message: Message, kept: dict[str, Any]) -> Iterator[Row]:
+        _check_row_message(message)
+        extension = message.extension or Extension()
+        if len(message.data) > 1:
+            kept["rows"] = len(message.data)
         if extension.only_handle_key:
             kept["ohk"] = True
         if extension.row_key is not None:
             kept["rowkey"] = extension.row_key
-        if found.sql:
-            kept["sql"] = found.sql
-        for place, new in enumerate(found.data):
-            yield self._row(found, kept, new, None if found.old is None else found.old[place], place)
+        if message.sql:
+            kept["sql"] = message.sql
+        for place, new in enumerate(message.data):
+            yield self._row(message, kept, new, None if message.old is None else message.old[place], place)
 
     def _row(
         self,
-        found: Message,
+        message: Message,
         kept: Mapping[str, Any],
         new: Mapping[str, str | None],
         old: Mapping[str, str | None] | None,
         place: int,
     ) -> Row:
         described = describe(
-            found.types, tuple(new), None if old is None else tuple(old), found.database, found.table, found.keys
+            message.types,
+            tuple(new),
+            None if old is None else tuple(old),
+            message.database,
+            message.table,
+            message.keys,
         )
         made = self._families.of(described, lambda: family(described, self._zone))
-        images, op = Images(), envelope.OPS[found.type]
+        images, op = Images(), envelope.OPS[message.type]
         origin = dict(kept)
         after = images.read(made.columns, new, f"data[{place}]", "")
         before = None
@@ -172,23 +177,23 @@ class Decoder:
             if tuple(old) != tuple(new):
                 origin["old"] = list(old)
         if place == 0:
-            _keep_types(found, made, after, origin)
+            _keep_types(message, made, after, origin)
         if images.replaced:
             origin["replaced"] = images.replaced
         if images.sent:
             origin["sent"] = images.sent
         if op == "delete":
             before, after = after, None  # type: ignore[assignment]  # the only image is the old one
-        ts = None if found.extension is None else found.extension.commit_ts
-        return Row(made, images, op, before, after, ts, found.es, canonical(origin))
+        ts = None if message.extension is None else message.extension.commit_ts
+        return Row(made, images, op, before, after, ts, message.es, canonical(origin))
 
     def _named(self, value: bytes | None) -> tuple[str | None, str | None]:
         """The table that a record is about, where its first message can be read."""
         try:
-            found = envelope.read(envelope.parted(envelope.split(self._inflated(value))[0])[0])
+            message = envelope.read(envelope.parted(envelope.split(self._inflated(value))[0])[0])
         except ProtocolError:
             return None, None
-        return found.database or None, found.table or None
+        return message.database or None, message.table or None
 
 
 def _add(rows: BatchBuilder, row: Row, place: Place) -> None:
@@ -205,34 +210,34 @@ def _add(rows: BatchBuilder, row: Row, place: Place) -> None:
     )
 
 
-def _check_row_message(found: Message) -> None:
-    if not (found.database and found.table):
+def _check_row_message(message: Message) -> None:
+    if not (message.database and message.table):
         raise SchemaError("row without a database or a table")
-    if not found.data or not found.data[0]:
-        raise SchemaError(f"message of type {found.type} has no rows - at `data`")
-    if found.old is not None and found.type != "UPDATE":
-        raise SchemaError(f"message of type {found.type} has old rows - at `old`")
-    if found.old is not None and len(found.old) != len(found.data):
-        raise SchemaError(f"message has {len(found.data)} rows and {len(found.old)} old ones - at `old`")
-    if found.extension is not None and found.extension.commit_ts is None:
+    if not message.data or not message.data[0]:
+        raise SchemaError(f"message of type {message.type} has no rows - at `data`")
+    if message.old is not None and message.type != "UPDATE":
+        raise SchemaError(f"message of type {message.type} has old rows - at `old`")
+    if message.old is not None and len(message.old) != len(message.data):
+        raise SchemaError(f"message has {len(message.data)} rows and {len(message.old)} old ones - at `old`")
+    if message.extension is not None and message.extension.commit_ts is None:
         raise SchemaError("extension of a row has no commitTs - at `_tidb`")
 
 
-def _keep_types(found: Message, made: Family, image: Values, origin: dict[str, Any]) -> None:
+def _keep_types(message: Message, made: Family, image: Values, origin: dict[str, Any]) -> None:
     """Keeps `sqlType` and `mysqlType` where they are not what the writer makes of the columns."""
     types = [name for name, _ in made.described.columns]
-    if list(found.types or ()) != types:
-        same = sorted(found.types or ()) == sorted(types)
-        origin["mysqlType"] = list(found.types or ()) if same else found.types
+    if list(message.types or ()) != types:
+        same = sorted(message.types or ()) == sorted(types)
+        origin["mysqlType"] = list(message.types or ()) if same else message.types
     usual = {name: sql_type(made.columns[name].column.type, image.get(name)) for name in types}
-    if found.numbers is None or list(found.numbers.items()) != list(usual.items()):
-        origin["sqlType"] = found.numbers
+    if message.numbers is None or list(message.numbers.items()) != list(usual.items()):
+        origin["sqlType"] = message.numbers
 
 
-def _resolved(found: Message, kept: dict[str, Any], place: Place) -> Resolved:
-    ts = None if found.extension is None else found.extension.watermark_ts
+def _resolved(message: Message, kept: dict[str, Any], place: Place) -> Resolved:
+    ts = None if message.extension is None else message.extension.watermark_ts
     if ts is None:
         raise SchemaError("watermark has no watermarkTs - at `_tidb`")
-    if found.data or found.old or found.database or found.table:
-        raise SchemaError(f"watermark of {show(f'{found.database}.{found.table}')} has rows or a table")
-    return Resolved(ts, place, Instant(found.es * 1000, 3), kept)
+    if message.data or message.old or message.database or message.table:
+        raise SchemaError(f"watermark of {show(f'{message.database}.{message.table}')} has rows or a table")
+    return Resolved(ts, place, Instant(message.es * 1000, 3), kept)

@@ -131,36 +131,36 @@ def read(text: bytes) -> Message:
     Raises:
         ProtocolError: it is not JSON, or not a message.
     """
-    found = mapping(strict_json.read(text, "message", unique=True), "message")
-    refuse_others(found, _MEMBERS, "message")
-    is_ddl, sql = found.get("isDdl"), found.get("sql", "")
+    members = mapping(strict_json.read(text, "message", unique=True), "message")
+    refuse_others(members, _MEMBERS, "message")
+    is_ddl, sql = members.get("isDdl"), members.get("sql", "")
     if not isinstance(is_ddl, bool):
         raise SchemaError(f"{show(is_ddl)} is not a boolean - at `isDdl`")
     if type(sql) is not str and sql is not None:
         raise SchemaError(f"{show(sql)} is not a string - at `sql`")
     statement, replaced = unmarked(sql or "")
     return Message(
-        id=integer(found, "id", INT64) if "id" in found else 0,
-        database=_name(found, "database"),
-        table=_name(found, "table"),
-        keys=_keys(found.get("pkNames")),
+        id=integer(members, "id", INT64) if "id" in members else 0,
+        database=_name(members, "database"),
+        table=_name(members, "table"),
+        keys=_keys(members.get("pkNames")),
         is_ddl=is_ddl,
-        type=string(found, "type"),
-        es=integer(found, "es", (0, LAST_MS)),
-        ts=integer(found, "ts", INT64) if "ts" in found else 0,
+        type=string(members, "type"),
+        es=integer(members, "es", (0, LAST_MS)),
+        ts=integer(members, "ts", INT64) if "ts" in members else 0,
         sql=statement,
         replaced=tuple(replaced),
-        types=_types(found.get("mysqlType")),
-        numbers=_numbers(found.get("sqlType")),
-        data=_rows(found.get("data"), "data") or (),
-        old=_rows(found.get("old"), "old"),
-        extension=None if found.get("_tidb") is None else _extension(mapping(found["_tidb"], "extension", "_tidb")),
-        gtid=None if found.get("gtid") is None else string(found, "gtid"),
+        types=_types(members.get("mysqlType")),
+        numbers=_numbers(members.get("sqlType")),
+        data=_rows(members.get("data"), "data") or (),
+        old=_rows(members.get("old"), "old"),
+        extension=None if members.get("_tidb") is None else _extension(mapping(members["_tidb"], "extension", "_tidb")),
+        gtid=None if members.get("gtid") is None else string(members, "gtid"),
     )
 
 
-def _name(found: Json, member: str) -> str:
-    return "" if found.get(member) is None else string(found, member)
+def _name(members: Json, member: str) -> str:
+    return "" if members.get(member) is None else string(members, member)
 
 
 def _keys(value: Any) -> tuple[str, ...] | None:
@@ -174,19 +174,19 @@ def _keys(value: Any) -> tuple[str, ...] | None:
 def _types(value: Any) -> Json | None:
     if value is None:
         return None
-    found = _columns(value, "mysqlType")
-    for name, text in found.items():
+    types = _columns(value, "mysqlType")
+    for name, text in types.items():
         if type(text) is not str:
             raise SchemaError(f"{show(text)} is not a type - at `mysqlType.{name}`")
         unicode_name(text, f"mysqlType.{name}")
-    return found
+    return types
 
 
 def _numbers(value: Any) -> Mapping[str, int] | None:
     if value is None:
         return None
-    found = _columns(value, "sqlType")
-    return {name: integer(found, name, _INT32, "sqlType.") for name in found}
+    numbers = _columns(value, "sqlType")
+    return {name: integer(numbers, name, _INT32, "sqlType.") for name in numbers}
 
 
 def _rows(value: Any, where: str) -> tuple[Json, ...] | None:
@@ -202,26 +202,26 @@ def _rows(value: Any, where: str) -> tuple[Json, ...] | None:
 
 
 def _columns(value: Any, where: str) -> Json:
-    found = mapping(value, "columns", where)
-    if len(found) > MOST_COLUMNS:
-        raise SchemaError(f"row has {len(found)} columns, expected at most {MOST_COLUMNS} - at `{where}`")
-    for name in found:
+    columns = mapping(value, "columns", where)
+    if len(columns) > MOST_COLUMNS:
+        raise SchemaError(f"row has {len(columns)} columns, expected at most {MOST_COLUMNS} - at `{where}`")
+    for name in columns:
         if not name.isascii():
             unicode_name(name, where)
-    return found
+    return columns
 
 
-def _extension(found: Json) -> Extension:
-    refuse_others(found, _EXTENSION, "extension", "_tidb")
-    only = found.get("onlyHandleKey", False)
+def _extension(members: Json) -> Extension:
+    refuse_others(members, _EXTENSION, "extension", "_tidb")
+    only = members.get("onlyHandleKey", False)
     if not isinstance(only, bool):
         raise SchemaError(f"{show(only)} is not a boolean - at `_tidb.onlyHandleKey`")
     return Extension(
-        integer(found, "commitTs", UINT64, "_tidb.") if "commitTs" in found else None,
-        integer(found, "watermarkTs", UINT64, "_tidb.") if "watermarkTs" in found else None,
+        integer(members, "commitTs", UINT64, "_tidb.") if "commitTs" in members else None,
+        integer(members, "watermarkTs", UINT64, "_tidb.") if "watermarkTs" in members else None,
         only,
-        string(found, "claimCheckLocation", "_tidb.") if "claimCheckLocation" in found else None,
-        string(found, "rowkey", "_tidb.") if "rowkey" in found else None,
+        string(members, "claimCheckLocation", "_tidb.") if "claimCheckLocation" in members else None,
+        string(members, "rowkey", "_tidb.") if "rowkey" in members else None,
     )
 
 

@@ -25,14 +25,14 @@ def recognize(record: Record) -> str | None:
 def likely(record: Record) -> dict[str, str]:
     """Options that the bytes tell."""
     name, text = _inflated(record.value or b"")
-    found = {} if name == "none" else {"large-message-handle-compression": name}
+    options = {} if name == "none" else {"large-message-handle-compression": name}
     if text.startswith(_OPENINGS["canal"]):
-        found["profile"] = "canal"
+        options["profile"] = "canal"
     elif _FULL_TYPES.search(text):
-        found["content-compatible"] = "true"
+        options["content-compatible"] = "true"
     if b'"_tidb":{' in text:
-        found["enable-tidb-extension"] = "true"
-    return found
+        options["enable-tidb-extension"] = "true"
+    return options
 
 
 def _inflated(value: bytes) -> tuple[str, bytes]:

@@ -150,7 +150,7 @@ def own(wire: str) -> dict[str, Any] | None:
     """A shape's wire text, if it was read from this protocol: then its rows' origins are this protocol's, too."""
     if '"mysqlType"' not in wire:
         return None
-    found = json.loads(wire)
-    if not isinstance(found, dict) or found.keys() != {"mysqlType", "pkNames"}:
+    members = json.loads(wire)
+    if not isinstance(members, dict) or members.keys() != {"mysqlType", "pkNames"}:
         return None
-    return found if isinstance(found["mysqlType"], list) and isinstance(found["pkNames"], list | None) else None
+    return members if isinstance(members["mysqlType"], list) and isinstance(members["pkNames"], list | None) else None

@@ -33,12 +33,12 @@ _NEEDS_CANAL = re.compile('[\x00-\x1f"\\\\\x7f-\x9f\u2028\u2029\udc00]')
 
 def ticdc(text: str) -> str:
     """The JSON string with its quotes, as TiCDC writes it."""
-    return '"' + _NEEDS_TICDC.sub(lambda found: _TICDC[found[0]], text) + '"'
+    return '"' + _NEEDS_TICDC.sub(lambda match: _TICDC[match[0]], text) + '"'
 
 
 def canal(text: str) -> str:
     """The JSON string with its quotes, as Canal writes it."""
-    return '"' + _NEEDS_CANAL.sub(lambda found: _CANAL[found[0]], text) + '"'
+    return '"' + _NEEDS_CANAL.sub(lambda match: _CANAL[match[0]], text) + '"'
 
 
 def encoded(text: str) -> bytes:

@@ -60,12 +60,12 @@ def column_type(text: str) -> ColumnType:
         ProtocolError: it is unknown.
     """
     try:
-        found = ColumnType.parse(text) if len(text) <= _LONGEST else None
+        parsed = ColumnType.parse(text) if len(text) <= _LONGEST else None
     except SchemaError:
-        found = None
-    if found is None or found.name in ("null", "boolean") or not _possible(found):
+        parsed = None
+    if parsed is None or parsed.name in ("null", "boolean") or not _possible(parsed):
         raise ProtocolError(f"column type {text!r:.60} is unknown", reason="unknown-type")
-    return found
+    return parsed
 
 
 def _possible(t: ColumnType) -> bool:

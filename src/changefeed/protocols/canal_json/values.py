@@ -121,8 +121,8 @@ def _moment(t: ColumnType, zone: tzinfo) -> Read:
         return read
 
     def within(text: str) -> Any:
-        found = read(text)
-        return Irregular(text.encode()) if isinstance(found, Moment) and found.digits > (t.length or 0) else found
+        result = read(text)
+        return Irregular(text.encode()) if isinstance(result, Moment) and result.digits > (t.length or 0) else result
 
     return within
 

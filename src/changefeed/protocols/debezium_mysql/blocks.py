@@ -94,10 +94,10 @@ def envelope_members(profile: str) -> tuple[str, ...]:
 
 def profile_of(version: object) -> str:
     """The profile whose bytes a connector of this version writes."""
-    found = _VERSION.match(version) if isinstance(version, str) else None
-    if found is None:
+    match = _VERSION.match(version) if isinstance(version, str) else None
+    if match is None:
         return PROFILES[-1]
-    major, minor = int(found[1]), int(found[2])
+    major, minor = int(match[1]), int(match[2])
     if major >= 3:
         return "3.0" if (major, minor) == (3, 0) else "3.6"
     return "2.3" if (major, minor) < (2, 6) else "2.6" if minor == 6 else "2.7"

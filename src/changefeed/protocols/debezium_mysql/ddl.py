@@ -73,9 +73,9 @@ def _table_changes(tree: Any) -> list[Any]:
 
 def _names(tree: dict[str, Any], name: str | None, database: str) -> dict[str, Any]:
     """The names that do not follow from the source block."""
-    found = {"databaseName": name} if name != database else {}
+    names = {"databaseName": name} if name != database else {}
     schema = envelope.text(tree, "schemaName", "value")
-    return found if schema is None else found | {"schemaName": schema}
+    return names if schema is None else names | {"schemaName": schema}
 
 
 def _standard(origin: dict[str, Any]) -> tuple[str, str]:

@@ -77,15 +77,15 @@ class Decoder:
         rows = {3: BatchBuilder("ms"), 6: BatchBuilder("us")}
         events: list[Control] = []
         dead: list[DeadLetter] = []
-        for place, key, value, found in each_record(records):
+        for place, key, value, sent_headers in each_record(records):
             try:
                 if value is not None:
-                    self._record(place, key, value, found, rows, events)
+                    self._record(place, key, value, sent_headers, rows, events)
                 elif self._options.unwrap and key is not None:
-                    self._tombstone(place, key, found, rows)
+                    self._tombstone(place, key, sent_headers, rows)
             except ProtocolError as error:
                 hint = _HINT if error.reason in ("bad-json", "unknown-kind") else ""
-                letter = dead_letter(NAME, error, place, key, value, found, hint)
+                letter = dead_letter(NAME, error, place, key, value, sent_headers, hint)
                 database, table = self._table(value or b"")
                 dead.append(replace(letter, schema_id=parts.schema_id(value), database=database, table=table))
         tables = [table for builder in rows.values() for table in builder.build()]
@@ -116,7 +116,7 @@ class Decoder:
         place: Place,
         key: bytes | None,
         value: bytes,
-        found: Headers,
+        sent_headers: Headers,
         rows: dict[int, BatchBuilder],
         events: list[Control],
     ) -> None:
@@ -129,16 +129,16 @@ class Decoder:
         if not isinstance(tree, dict):
             raise SchemaError("value is not an object")
         if "op" in tree and "source" in tree:
-            self._row(place, named, part, found, rows, events)
+            self._row(place, named, part, sent_headers, rows, events)
         elif tree.keys() >= _CHANGE:
             source = tree["source"] if isinstance(tree["source"], dict) else {}
-            events.append(ddl.read(named, part, place, headers.read(found, source)))
+            events.append(ddl.read(named, part, place, headers.read(sent_headers, source)))
         elif tree.keys() >= _MARK:
             events.append(marks.read_transaction(named, part, place))
         elif tree.keys() == {"ts_ms"}:
             events.append(marks.read_heartbeat(named, part, place))
         elif self._options.unwrap:
-            self._unwrapped(place, named, part, found, rows)
+            self._unwrapped(place, named, part, sent_headers, rows)
         elif "aggregate_type" in tree:
             events.append(notices.read_notification(named, part, place))
         else:
@@ -150,7 +150,7 @@ class Decoder:
         place: Place,
         key: Part | None,
         value: Part,
-        found: Headers,
+        sent_headers: Headers,
         rows: dict[int, BatchBuilder],
         events: list[Control],
     ) -> None:
@@ -170,7 +170,7 @@ class Decoder:
             source.time,
             source.sequence,
             envelope.read_transaction(tree.get("transaction")),
-            {**source.origin, "envelope": envelope.read_clock(tree), **headers.read(found, source.origin)},
+            {**source.origin, "envelope": envelope.read_clock(tree), **headers.read(sent_headers, source.origin)},
             source.sent | _unknown(tree),
         )
         if op == "delete":
@@ -180,19 +180,19 @@ class Decoder:
         else:
             self._add(around, *self._images(op, key, value, source, around.origin), rows)
 
-    def _tombstone(self, place: Place, key: bytes, found: Headers, rows: dict[int, BatchBuilder]) -> None:
+    def _tombstone(self, place: Place, key: bytes, sent_headers: Headers, rows: dict[int, BatchBuilder]) -> None:
         if self._deleted.get((place.topic, place.partition)) != place.offset - 1:
-            self._unwrapped(place, self._parts.read(key, "key"), None, found, rows)
+            self._unwrapped(place, self._parts.read(key, "key"), None, sent_headers, rows)
 
     def _unwrapped(
-        self, place: Place, key: Part | None, value: Part | None, found: Headers, rows: dict[int, BatchBuilder]
+        self, place: Place, key: Part | None, value: Part | None, sent_headers: Headers, rows: dict[int, BatchBuilder]
     ) -> None:
         row = unwrapped.read(key, value, place.topic, self._options.topic_delimiter)
         names = () if row.schema is not None else tuple(row.row)
         keys = None if key is None else tuple(key.payload)
         wire = unwrapped.wire_text(key, value)
         family = self._family(row.database, row.table, row.schema, names, keys, wire)
-        origin: dict[str, Any] = {"unwrapped": row.added, **headers.read(found, {})}
+        origin: dict[str, Any] = {"unwrapped": row.added, **headers.read(sent_headers, {})}
         if key is not None and not _is_own(key.payload, row.row):
             origin["key"] = java_json.write(key.payload)
         images = Images(self._options.unavailable_value_placeholder)

@@ -100,22 +100,24 @@ class Encoder:
 
     def _row(self, row: Row) -> Iterator[Record]:
         writer, topic = self._writer(row.shape), row.place.topic
-        key, found = writer.key_of(row), headers.write(row.origin)
+        key, sent_headers = writer.key_of(row), headers.write(row.origin)
         sent_key = None if writer.key is None else self._parts.write(key, writer.key_block, f"{topic}-key")
         if writer.tombstone:
-            yield _record(row.place, sent_key, None, found)
+            yield _record(row.place, sent_key, None, sent_headers)
             return
         value = writer.value(row)
-        yield _record(row.place, sent_key, self._parts.write(value, writer.block, f"{topic}-value"), found)
+        yield _record(row.place, sent_key, self._parts.write(value, writer.block, f"{topic}-value"), sent_headers)
         if row.op == "delete" and self._options.tombstones_on_delete:
             behind = replace(row.place, offset=row.place.offset + 1)
-            yield _record(behind, sent_key, None, headers.of_tombstone(found) if writer.unwrapped else found)
+            yield _record(
+                behind, sent_key, None, headers.of_tombstone(sent_headers) if writer.unwrapped else sent_headers
+            )
 
-    def _control(self, place: Place, record: marks.Record, found: Headers = ()) -> Record:
+    def _control(self, place: Place, record: marks.Record, sent_headers: Headers = ()) -> Record:
         key = None
         if record.key_block is not None:
             key = self._parts.write(record.key, record.key_block, f"{place.topic}-key")
-        return _record(place, key, self._parts.write(record.value, record.block, f"{place.topic}-value"), found)
+        return _record(place, key, self._parts.write(record.value, record.block, f"{place.topic}-value"), sent_headers)
 
     def _make_writer(self, shape: TableShape) -> RowWriter:
         if is_ours(shape.wire):
@@ -143,12 +145,12 @@ class Encoder:
         return self._control(event.place, record, headers.write(origin))
 
 
-def _record(place: Place, key: bytes | None, value: bytes | None, found: Headers) -> Record:
+def _record(place: Place, key: bytes | None, value: bytes | None, sent_headers: Headers) -> Record:
     return {
         "topic": place.topic,
         "partition": place.partition,
         "offset": place.offset,
         "key": key,
         "value": value,
-        "headers": [{"key": name, "value": data} for name, data in found],
+        "headers": [{"key": name, "value": data} for name, data in sent_headers],
     }

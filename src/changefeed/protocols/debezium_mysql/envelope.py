@@ -94,16 +94,16 @@ def read_source(tree: Any) -> Source:
 def _time(tree: dict[str, Any], origin: dict[str, Any]) -> Instant | None:
     ms, us, ns = (integer(tree, name, "source") for name in CLOCK)
     if us is None and ms is None:
-        found = None
+        instant = None
     else:
-        found = Instant(us, 6) if us is not None else Instant((ms or 0) * 1000, 3)
-        if not _FIRST_US <= found.us <= _LAST_US:
+        instant = Instant(us, 6) if us is not None else Instant((ms or 0) * 1000, 3)
+        if not _FIRST_US <= instant.us <= _LAST_US:
             raise SchemaError("the time lies outside of the years 1 to 9999 - at `source`")
-    derived = _times(found)
+    derived = _times(instant)
     for name, value in (("ts_ms", ms), ("ts_us", us), ("ts_ns", ns)):
         if name in tree and value != derived[name]:
             origin[name] = value
-    return found
+    return instant
 
 
 def _times(time: Instant | None) -> dict[str, int | None]:
@@ -116,10 +116,10 @@ def _times(time: Instant | None) -> dict[str, int | None]:
 def place(origin: dict[str, Any]) -> int | None:
     """`file number << 40 | pos`: the order of changes; None where there is no file with a number, or no place in it."""
     file, pos = origin.get("file"), origin.get("pos")
-    found = _FILE.fullmatch(file) if isinstance(file, str) and len(file) <= _LONGEST_FILE else None
-    if found is None or not isinstance(pos, int) or not 0 <= pos < 1 << 40:
+    match = _FILE.fullmatch(file) if isinstance(file, str) and len(file) <= _LONGEST_FILE else None
+    if match is None or not isinstance(pos, int) or not 0 <= pos < 1 << 40:
         return None
-    number = int(found[1])
+    number = int(match[1])
     return number << 40 | pos if number < 1 << 24 else None
 
 
@@ -147,11 +147,11 @@ def write_source(
 
 def read_clock(tree: dict[str, Any]) -> dict[str, Any]:
     """The connector's clock, as the origin's `envelope` has it."""
-    found = {name: integer(tree, name, "envelope") for name in CLOCK if name in tree}
-    ns = found.get("ts_ns")
-    if len(found) == 3 and ns is not None and found["ts_us"] == ns // 1000 and found["ts_ms"] == ns // 1_000_000:
+    clock = {name: integer(tree, name, "envelope") for name in CLOCK if name in tree}
+    ns = clock.get("ts_ns")
+    if len(clock) == 3 and ns is not None and clock["ts_us"] == ns // 1000 and clock["ts_ms"] == ns // 1_000_000:
         return {"ts_ns": ns}
-    return found
+    return clock
 
 
 def write_clock(envelope: dict[str, Any], time: Instant | None) -> dict[str, Any]:

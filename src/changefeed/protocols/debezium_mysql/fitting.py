@@ -75,12 +75,12 @@ def unscaled(scale: int, sure: bool) -> Change:
     """The reader of a precise decimal; unless it is `sure` to be one, what may be digits in plain text is refused."""
 
     def read(text: str) -> Decimal:
-        found = numbers.read_unscaled(text, scale)
-        if found is None or numbers.write_unscaled(numbers.unscaled(found, scale)) != text:
+        number = numbers.read_unscaled(text, scale)
+        if number is None or numbers.write_unscaled(numbers.unscaled(number, scale)) != text:
             raise SchemaError(f"{text[:40]!r} is not base64 of a decimal")
         if not sure and scale == 0 and text.isdigit():
-            raise SchemaError(f"{text!r} is a number, or base64 of {found}")
-        return found
+            raise SchemaError(f"{text!r} is a number, or base64 of {number}")
+        return number
 
     return read
 
@@ -141,11 +141,11 @@ def _real(inferred: ColumnType, defined: ColumnType, options: Options) -> Change
         if not math.isfinite(value):
             return value
         text = java_json.number(value, 64)
-        found = float32(text)
+        rounded = float32(text)
         short = len(Decimal(str(text)).normalize().as_tuple().digits) <= _FLOAT_DIGITS
-        if found is None or (found != value and not short):
+        if rounded is None or (rounded != value and not short):
             raise IrregularError(f"{text} does not fit {defined}")
-        return found
+        return rounded
 
     return change
 

@@ -201,8 +201,8 @@ def schema_change(event: SchemaChange, options: Options) -> SchemaChange:
     origin["schemas"] = {side: True for side, there in schemas.items() if there}
     if options.converter == "avro":
         texts = blocks.change_key(options.connector), blocks.change(options.connector, options.debezium_version)
-        found = [{"avro": None, "schema": avro_schema.text(text)} for text in texts]
-        origin["schemas"] = dict(zip(("key", "value"), found, strict=True))
+        described = [{"avro": None, "schema": avro_schema.text(text)} for text in texts]
+        origin["schemas"] = dict(zip(("key", "value"), described, strict=True))
     profile = options.debezium_version
     if blocks.profile_of(options.version) != profile:
         raise UnsupportedError(f"debezium-mysql: source-version {options.version} is none of {profile}")

@@ -31,12 +31,12 @@ def read(headers: Headers, source: dict[str, Any]) -> dict[str, Any]:
     """The members of the origin that these headers are."""
     context = _context(headers[-4:], source) if len(headers) >= 4 else None
     others = headers if context is None else headers[:-4]
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     if others:
-        found["headers"] = [[name, _shown(value)] for name, value in others]
+        members["headers"] = [[name, _shown(value)] for name, value in others]
     if context is not None:
-        found["context"] = context
-    return found
+        members["context"] = context
+    return members
 
 
 def _context(headers: Headers, source: dict[str, Any]) -> dict[str, Any] | None:

@@ -82,7 +82,7 @@ class Images:
 
     def differing(self, family: Family, shape: TableShape, numeric: bool) -> dict[str, str]:
         """The values that would be written otherwise than they were sent: `before.price` -> the JSON that was sent."""
-        found: dict[str, str] = {}
+        texts: dict[str, str] = {}
         both = self.before is not None and self.after is not None
         for side, image in (("before", self.before), ("after", self.after)):
             prefix = "before." if both and side == "before" else ""
@@ -94,8 +94,8 @@ class Images:
                 t = shape.by_name[name].type
                 sent = java_json.write(tree[name])
                 if _written(f, t, image[name], self.irregular.get(prefix + name), numeric) != sent:
-                    found[f"{side}.{name}"] = sent
-        return found
+                    texts[f"{side}.{name}"] = sent
+        return texts
 
 
 def _written(f: Field, t: ColumnType, ready: Any, irregular: bytes | None, numeric: bool) -> str | None:

@@ -41,12 +41,12 @@ def instant(tree: dict[str, Any], path: str, name: str = "ts_ms") -> Instant:
 
 def sides(key: Part | None, value: Part, key_block: str, block: str) -> dict[str, Any]:
     """The origin's `schemas`, in an object."""
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     if key is not None and key.block.text:
-        found["key"] = _side(key.block, key_block)
+        members["key"] = _side(key.block, key_block)
     if value.block.text:
-        found["value"] = _side(value.block, block)
-    return {"schemas": found}
+        members["value"] = _side(value.block, block)
+    return {"schemas": members}
 
 
 def _side(block: Block, standard: str) -> Any:
@@ -85,10 +85,10 @@ def joined(origin: dict[str, Any], key: dict[str, Any], value: dict[str, Any], k
     return Record(shown, of_key, value, _block(schemas.get("value"), block))
 
 
-def _block(found: Any, standard: str) -> Block:
-    if isinstance(found, dict):
-        return Block(str(found.get("schema")), True, found.get("avro"))
-    return Block(standard if found is True else found if isinstance(found, str) else "")
+def _block(member: Any, standard: str) -> Block:
+    if isinstance(member, dict):
+        return Block(str(member.get("schema")), True, member.get("avro"))
+    return Block(standard if member is True else member if isinstance(member, str) else "")
 
 
 def read_transaction(key: Part | None, value: Part, place: Place) -> TransactionMark:
@@ -121,16 +121,16 @@ def read_transaction(key: Part | None, value: Part, place: Place) -> Transaction
 def _tables(tree: Any) -> dict[str, int] | None:
     if tree is None:
         return None
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for item in tree if isinstance(tree, list) else [tree]:
         if not isinstance(item, dict) or item.keys() != {"data_collection", "event_count"}:
             raise SchemaError(f"{show(item)} is not a count of a table - at `data_collections`")
         name = text(item, "data_collection", "data_collections")
         count = integer(item, "event_count", "data_collections")
-        if name is None or count is None or name in found:
+        if name is None or count is None or name in counts:
             raise SchemaError(f"{show(item)} is not a count of a table - at `data_collections`")
-        found[name] = count
-    return found
+        counts[name] = count
+    return counts
 
 
 def write_transaction(mark: TransactionMark) -> Record:

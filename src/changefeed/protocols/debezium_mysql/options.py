@@ -159,14 +159,14 @@ def keys_of(text: str | None) -> tuple[tuple[re.Pattern[str], tuple[str, ...]], 
     Raises:
         ConfigError: the text has another form.
     """
-    found = []
+    rules = []
     for entry in filter(None, (text or "").split(";")):
         pattern, _, columns = entry.rpartition(":")
         names = tuple(name.strip() for name in columns.split(",") if name.strip())
         try:
-            found.append((re.compile(pattern.strip(), re.IGNORECASE), names))
+            rules.append((re.compile(pattern.strip(), re.IGNORECASE), names))
         except re.error as error:
             raise ConfigError(f"message.key.columns: {pattern!r} is not a pattern: {error}") from error
         if not pattern or not names:
             raise ConfigError(f"message.key.columns: {entry!r} is not <regex of db.table>:<column>,…")
-    return tuple(found)
+    return tuple(rules)

@@ -24,10 +24,10 @@ def recognize(record: Record) -> str | None:
     if _OTHER in value:
         return None
     if value.startswith(b"{"):
-        found = (f"the value is JSON with {text.decode()}" for text in _CONNECTORS.values() if text in value)
+        reasons = (f"the value is JSON with {text.decode()}" for text in _CONNECTORS.values() if text in value)
         marks = (f"the value is {what}: {text.decode()}" for text, what in _MARKS.items() if text in value)
         beat = (record.key or b"").startswith(_HEARTBEAT[0]) and value.startswith(_HEARTBEAT[1])
-        return next(found, next(marks, "key and value are a heartbeat's" if beat else None))
+        return next(reasons, next(marks, "key and value are a heartbeat's" if beat else None))
     parts = [data for data in (record.key, record.value) if data is not None]
     if not parts or not all(data[:1] == b"\x00" and len(data) > 4 and any(data[1:5]) for data in parts):
         return None
@@ -39,7 +39,7 @@ def likely(record: Record) -> dict[str, str]:
     value = record.value or b""
     if value[:1] == b"\x00":
         return {"converter": "avro"}
-    found = {"schemas.enable": "true" if value.startswith(b'{"schema":') else "false"}
+    options = {"schemas.enable": "true" if value.startswith(b'{"schema":') else "false"}
     if _CONNECTORS["mariadb"] in value:
-        found["connector"] = "mariadb"
-    return found
+        options["connector"] = "mariadb"
+    return options

@@ -66,10 +66,10 @@ def _by_json(inferred: ColumnType, defined: ColumnType, options: Options) -> Cha
         if type(value) is float and not math.isfinite(value):
             raise IrregularError(f"{value} does not fit {defined}")
         try:
-            found = read(write(value))
-            if type(found) is Irregular or (type(found) is float and type(value) is int and int(found) != value):
+            changed = read(write(value))
+            if type(changed) is Irregular or (type(changed) is float and type(value) is int and int(changed) != value):
                 raise IrregularError(f"{value!r:.60} does not fit {defined}")
-            return fit(found.us if type(found) is Moment else found)
+            return fit(changed.us if type(changed) is Moment else changed)
         except SchemaError as error:
             raise SchemaError(f"{error}{_hint(defined)}") from error
 

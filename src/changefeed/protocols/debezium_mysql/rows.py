@@ -169,19 +169,19 @@ def row_writer(shape: TableShape, wire: str, options: Options) -> RowWriter:
         UnsupportedError: wire text and columns do not belong together.
     """
     try:
-        found = _wire(wire)
+        schemas = _wire(wire)
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise UnsupportedError(
             f"debezium-mysql: shape {shape.id} of {shape.table} has a broken wire: {error}"
         ) from error
-    block, key_block = _block(found.value), _block(found.key)
-    nodes, members, source = _layout(shape, found.value, key_block if found.value.tombstone else block)
+    block, key_block = _block(schemas.value), _block(schemas.key)
+    nodes, members, source = _layout(shape, schemas.value, key_block if schemas.value.tombstone else block)
     if shape.columns and len(shape.columns) != len(nodes):  # a truncate has no columns
         raise UnsupportedError(f"debezium-mysql: shape {shape.id} of {shape.table} and its wire have other columns")
-    key = None if found.key is None else tuple(found.key.fields or ())
+    key = None if schemas.key is None else tuple(schemas.key.fields or ())
     if key_block.text:
         key = parts.node_of(key_block).names
-    cells, side = _cells(shape, nodes, options), found.value
+    cells, side = _cells(shape, nodes, options), schemas.value
     return RowWriter(shape, cells, key, key_block, block, members, source, side.unwrapped, side.tombstone)
 
 

@@ -91,7 +91,7 @@ def column_type(name: str, length: int | None, scale: int | None, members: list[
 
 def _member(quoted: str) -> str:
     inside = quoted[1:-1] if quoted[:1] == quoted[-1:] == "'" and len(quoted) > 1 else quoted
-    return _ESCAPE.sub(lambda found: found[1] or "'", inside)
+    return _ESCAPE.sub(lambda match: match[1] or "'", inside)
 
 
 def _sql(default: str, t: ColumnType) -> str:

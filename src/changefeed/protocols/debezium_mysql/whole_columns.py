@@ -48,8 +48,8 @@ def of(table: TableBatch, options: Options) -> dict[str, pa.Array]:
     rows, ours = table.rows, is_ours(table.shape.wire)
     origin = rows.column("origin")
     none = origin.null_count == len(origin)
-    found = _times(rows)
-    clock = found if none else _clock(origin, found)
+    times = _times(rows)
+    clock = times if none else _clock(origin, times)
     unsent = pa.repeat("", len(rows)) if none else _told(origin, ours)
     if not ours:
         unsent = pc.if_else(_same_key(rows, table.shape, options), unsent, _no_text())
@@ -57,7 +57,7 @@ def of(table: TableBatch, options: Options) -> dict[str, pa.Array]:
     transactions = ours or options.provide_transaction_metadata
     return {
         **sources,
-        **{f"source.{name}": found[name] for name in CLOCK},
+        **{f"source.{name}": times[name] for name in CLOCK},
         **{f"clock.{name}": clock[name] for name in CLOCK},
         "transaction": _transaction(rows.column("transaction"), ours) if transactions else pa.repeat("null", len(rows)),
         "unsent": unsent,
@@ -98,9 +98,9 @@ def _times(rows: pa.RecordBatch) -> dict[str, pa.Array]:
     unit, column = rows.schema.field("commit_time").type.unit, rows.column("commit_time").cast(pa.int64())
     us = pc.multiply(column, {"s": 10**6, "ms": 1000, "us": 1}[unit])
     us = pc.if_else(pc.and_(pc.greater_equal(column, 0), pc.less(us, _MOST_US)), us, pa.scalar(None, pa.int64()))
-    found = {"ts_ms": pc.divide(us, 1000).cast(pa.string())}
+    columns = {"ts_ms": pc.divide(us, 1000).cast(pa.string())}
     fine = {"ts_us": us.cast(pa.string()), "ts_ns": pc.multiply(us, 1000).cast(pa.string())}
-    return found | (fine if unit == "us" else dict.fromkeys(fine, pa.repeat("null", len(rows))))
+    return columns | (fine if unit == "us" else dict.fromkeys(fine, pa.repeat("null", len(rows))))
 
 
 def _clock(origin: pa.Array, times: dict[str, pa.Array]) -> dict[str, pa.Array]:
@@ -187,10 +187,10 @@ def _record_headers(shape: TableShape, origin: pa.Array, options: Options) -> pa
     origins = pc.replace_substring_regex(
         pc.replace_substring_regex(origins, _PLACE, ""), _CLOCK, ""
     ).dictionary_encode()
-    found: list[list[dict[str, object]]] = []
+    headers_of_rows: list[list[dict[str, object]]] = []
     for text in origins.dictionary.to_pylist():
         member = json.loads(text)
         member = member if is_ours(shape.wire) else foreign.source(member, options)
-        found.append([{"key": name, "value": data} for name, data in headers.write(member)])
-    nothing = pa.scalar(len(found), origins.indices.type)
-    return pa.array([*found, []], _HEADERS).take(pc.coalesce(origins.indices, nothing))
+        headers_of_rows.append([{"key": name, "value": data} for name, data in headers.write(member)])
+    nothing = pa.scalar(len(headers_of_rows), origins.indices.type)
+    return pa.array([*headers_of_rows, []], _HEADERS).take(pc.coalesce(origins.indices, nothing))

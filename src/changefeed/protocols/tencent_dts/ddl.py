@@ -45,10 +45,10 @@ def describe(text: str, database: str | None) -> tuple[str, str | None]:
     if len(text) > _LONGEST:
         return "other", None
     try:
-        found = parse(text, database)
+        statements = parse(text, database)
     except UnsupportedError:
         return "other", None
-    match found[-1] if isinstance(found[-1], ddl.CreateTable | ddl.CreateDatabase) else found[0]:
+    match statements[-1] if isinstance(statements[-1], ddl.CreateTable | ddl.CreateDatabase) else statements[0]:
         case ddl.CreateDatabase():
             return "create_database", None
         case ddl.DropDatabase():

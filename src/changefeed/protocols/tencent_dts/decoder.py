@@ -88,15 +88,15 @@ class Decoder:
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
         """Decodes the records; see `protocols.base.Decoder`."""
-        answer = self.read(found for _, found in self.follow(records, 0, len(records)))
+        answer = self.read(group for _, group in self.follow(records, 0, len(records)))
         self.keep(records)
         return answer
 
     def follow(self, records: pa.RecordBatch, start: int, stop: int) -> Iterator[tuple[int, Group | Refused]]:
         """The groups that records of a batch complete, and refusals, each with the row of the record that decides it."""
         for record in read_records(records, start, stop, len(self._waiting)):
-            for found in self._streams.add(record):
-                yield record.place.record, found
+            for group in self._streams.add(record):
+                yield record.place.record, group
 
     def skip(self, records: pa.RecordBatch, run: Run) -> bool:
         """Follows records that are a group each, and follow each other, at once; False if the first does not follow."""
@@ -118,11 +118,11 @@ class Decoder:
         rows = BatchBuilder(_UNIT)
         control: list[Control] = []
         dead: list[DeadLetter] = []
-        for found in groups:
-            if isinstance(found, Refused):
-                dead += self._letters(found)
+        for group in groups:
+            if isinstance(group, Refused):
+                dead += self._letters(group)
             else:
-                self._group(found, rows, control, dead)
+                self._group(group, rows, control, dead)
         return Decoded(rows.build(), control, dead)
 
     def entry(self, group: Group, start: int, end: int, index: int) -> Decoded | None:
@@ -137,16 +137,16 @@ class Decoder:
         if index == 0 and end == last - first:
             return None
         try:
-            found = list(self._entry(read_entry(data, first + start, first + end), data))
+            events = list(self._entry(read_entry(data, first + start, first + end), data))
         except ProtocolError:
             return None
         answer, rows = Decoded(), BatchBuilder(_UNIT)
         stream, extra = self.origin(group)
-        for number, event in enumerate(found, index):
+        for number, event in enumerate(events, index):
             place = replace(group.records[-1].place, index=number)
             _add(event, place, {**stream, **({} if number else extra)}, rows, answer.control)
         answer.tables.extend(rows.build())
-        return answer if found else None
+        return answer if events else None
 
     def is_for_kernel(self, table: TableBatch) -> bool:
         """Whether the kernel may register the shape of these rows: the type names of PostgreSQL are not MySQL's."""
@@ -185,25 +185,25 @@ class Decoder:
             entries = protobuf.read(m.ENTRIES, data, start, end)
             if start < end and "items" not in entries:
                 raise SchemaError("data without an entry", byte=start)
-            found = list(self._events(data, entries.get("items", [])))
+            events = list(self._events(data, entries.get("items", [])))
         except ProtocolError as error:
             whole = ProtocolError(str(error), reason=error.reason, byte=_byte_of(error, group))
             dead += self._letters(Refused(group.records, whole), _HINT)
             return
         last = group.records[-1]
-        there = [event for event in found if not isinstance(event, Dead)]
+        there = [event for event in events if not isinstance(event, Dead)]
         stream, first = self.origin(group, entries)
-        for index, event in enumerate(found):
-            place = replace(last.place, index=index) if len(found) > 1 else last.place
+        for index, event in enumerate(events):
+            place = replace(last.place, index=index) if len(events) > 1 else last.place
             extra = {**stream, **(first if there and event is there[0] else {})}
             if isinstance(event, Dead):
                 dead.append(_entry_letter(event, last, place, group))
             else:
                 _add(event, place, extra, rows, control)
-        if len(group.records) > 1 and len(there) < len(found):
+        if len(group.records) > 1 and len(there) < len(events):
             text = f"an entry of its group is dead, which ends at {last.place}"
             rest = Refused(group.records[:-1], ProtocolError(text, reason="incomplete-group"))
-            tables = {event.table for event in found if isinstance(event, Dead)}
+            tables = {event.table for event in events if isinstance(event, Dead)}
             database, table = tables.pop() if len(tables) == 1 else (None, None)
             dead += (replace(one, database=database or None, table=table or None) for one in self._letters(rest))
 
@@ -274,9 +274,9 @@ class Decoder:
 
         def family(before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> Family:
             described = (*names, columns, postgres, before, after)
-            found = self._families.of(described, lambda: Family(*described))
-            counts.setdefault(id(found), (found, len(found.shapes)))
-            return found
+            match = self._families.of(described, lambda: Family(*described))
+            counts.setdefault(id(match), (match, len(match.shapes)))
+            return match
 
         spans: list[Span] = event.get("rows", [])
         try:
@@ -285,8 +285,8 @@ class Decoder:
                 row.origin = {**entry.origin, **({"row": number} if len(spans) > 1 else {}), **row.origin}
                 yield Changed(m.OPS[kind], row, seconds, transaction, sequence)
         except ProtocolError:
-            for found, count in counts.values():
-                found.shapes.truncate(count)  # shapes of dead rows
+            for counted, count in counts.values():
+                counted.shapes.truncate(count)  # shapes of dead rows
             raise
 
     def _columns(self, data: bytes, spans: list[Span]) -> tuple[Described, ...]:

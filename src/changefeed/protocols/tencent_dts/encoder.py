@@ -140,10 +140,10 @@ class Encoder:
         as_it_was = self._options.shard_id is None or (ours and self._options.partitions is None)
         return origin if as_it_was else {**origin, SHARD: self._options.shard_id}
 
-    def _origin(self, given: Origin) -> Origin:
+    def _origin(self, origin: Origin) -> Origin:
         """The origin of a foreign event, as this protocol has it."""
         self.last_number += 1
-        taken = {name: given[name] for name, kind in _TAKEN.items() if type(given.get(name)) is kind}
+        taken = {name: origin[name] for name, kind in _TAKEN.items() if type(origin.get(name)) is kind}
         return {"sourceType": self._options.source_number, **taken, "seqId": self.last_number}
 
     def _checkpoint_before(self, seconds: int) -> None:

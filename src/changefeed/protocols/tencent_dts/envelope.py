@@ -122,9 +122,9 @@ def write_entry(kind: int, origin: Origin, header: bytes, body: bytes | dict[str
     return protobuf.write(ENTRY, entry)
 
 
-def write_pairs(given: Any) -> list[dict[str, str]]:
+def write_pairs(pairs: Any) -> list[dict[str, str]]:
     """Properties from the origin's form."""
-    return [{"key": key, "value": value} for key, value in given or ()]
+    return [{"key": key, "value": value} for key, value in pairs or ()]
 
 
 def unknown(origin: Origin, part: str) -> bytes:

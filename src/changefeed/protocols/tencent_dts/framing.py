@@ -51,10 +51,10 @@ class Record:
         Raises:
             ProtocolError: it is there more than once.
         """
-        found = [value for key, value in self.headers if key == name]
-        if len(found) > 1:
-            raise ProtocolError(f"the header {name} stands {len(found)} times", reason="ps")
-        return found[0] if found else None
+        values = [value for key, value in self.headers if key == name]
+        if len(values) > 1:
+            raise ProtocolError(f"the header {name} stands {len(values)} times", reason="ps")
+        return values[0] if values else None
 
 
 def read_records(records: pa.RecordBatch, start: int, stop: int, first: int) -> Iterator[Record]:
@@ -62,8 +62,8 @@ def read_records(records: pa.RecordBatch, start: int, stop: int, first: int) -> 
     names = ("topic", "partition", "offset", "key", "value", "headers")
     columns = [records.column(name).slice(start, stop - start).to_pylist() for name in names]
     for row, (topic, partition, offset, key, value, headers) in enumerate(zip(*columns, strict=True), start):
-        found = tuple((header["key"], header["value"]) for header in headers or ())
-        yield Record(first + row, Place(topic, partition, offset, None, row), key, value, found)
+        pairs = tuple((header["key"], header["value"]) for header in headers or ())
+        yield Record(first + row, Place(topic, partition, offset, None, row), key, value, pairs)
 
 
 @dataclass(slots=True)
@@ -207,14 +207,14 @@ class Streams:
         return stream
 
     def _number(self, record: Record) -> int | None:
-        given = record.header(PS)
-        if given is None:
+        value = record.header(PS)
+        if value is None:
             if self._options.require_ps:
                 raise ProtocolError("the header ps is missing", reason="ps")
             return None
-        if not _PS.fullmatch(given) or int(given) >= 2**64:
-            raise ProtocolError(f"the header ps is {given[:40]!r}, expected a number", reason="ps")
-        return int(given)
+        if not _PS.fullmatch(value) or int(value) >= 2**64:
+            raise ProtocolError(f"the header ps is {value[:40]!r}, expected a number", reason="ps")
+        return int(value)
 
     @staticmethod
     def _repeated(stream: Stream, number: int, shard: bytes | None) -> bool:

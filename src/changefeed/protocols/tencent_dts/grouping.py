@@ -49,26 +49,26 @@ def stream_of(group: Group) -> Origin:
 def envelopes_of(group: Group, entries: Mapping[str, Any], most: int) -> Origin:
     """The members of a group's records, and of their Entries, that are not plain."""
     records, sizes, count = group.records, group.sizes, len(group.records)
-    found: Origin = {}
+    members: Origin = {}
     if count > 1 or not group.envelopes[0].get("total"):
-        found["total"] = count if count > 1 else 0
+        members["total"] = count if count > 1 else 0
     if sizes != cut(sum(sizes), most):
-        found["sizes"] = sizes
+        members["sizes"] = sizes
     offsets, last = [r.place.offset for r in records], records[-1].place.offset
     if offsets != list(range(last - count + 1, last + 1)):
-        found["offsets"] = offsets
+        members["offsets"] = offsets
     if any(r.key is not None for r in records):
-        found["keys"] = [_text(r.key) for r in records]
+        members["keys"] = [_text(r.key) for r in records]
     plain = _plain_headers(stream_of(group), count)
     if [list(r.headers) for r in records] != plain:
-        found["headers"] = [[[key, _text(value)] for key, value in r.headers] for r in records]
+        members["headers"] = [[[key, _text(value)] for key, value in r.headers] for r in records]
     if any("properties" in e for e in group.envelopes):
-        found["properties"] = [pairs(e.get("properties", [])) for e in group.envelopes]
+        members["properties"] = [pairs(e.get("properties", [])) for e in group.envelopes]
     if any(protobuf.UNKNOWN in e for e in group.envelopes):
-        found["unknown"] = [base64.b64encode(e.get(protobuf.UNKNOWN, b"")).decode() for e in group.envelopes]
+        members["unknown"] = [base64.b64encode(e.get(protobuf.UNKNOWN, b"")).decode() for e in group.envelopes]
     if protobuf.UNKNOWN in entries:
-        found["entries"] = base64.b64encode(entries[protobuf.UNKNOWN]).decode()
-    return found
+        members["entries"] = base64.b64encode(entries[protobuf.UNKNOWN]).decode()
+    return members
 
 
 def _plain_headers(stream: Origin, count: int) -> list[list[tuple[str, bytes]]]:
@@ -159,8 +159,8 @@ def in_place(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for at, record in enumerate(records):
         places[record["topic"], record["partition"]].append(at)
     ordered = list(records)
-    for found in places.values():
-        by_offset = sorted((records[at] for at in found), key=lambda record: int(record["offset"]))
-        for at, record in zip(found, by_offset, strict=True):
+    for rows in places.values():
+        by_offset = sorted((records[at] for at in rows), key=lambda record: int(record["offset"]))
+        for at, record in zip(rows, by_offset, strict=True):
             ordered[at] = record
     return ordered

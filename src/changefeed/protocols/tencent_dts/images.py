@@ -23,7 +23,7 @@ from changefeed.model.values import IrregularError
 from changefeed.protocols.tencent_dts import types
 from changefeed.protocols.tencent_dts.messages import CHANGE, DATA, DELETE, INSERT, UPDATE
 from changefeed.protocols.tencent_dts.shapes import Described, Family, WireColumn, pairs
-from changefeed.protocols.tencent_dts.types import Manner
+from changefeed.protocols.tencent_dts.types import Encoding
 from changefeed.protocols.tencent_dts.values import kept, reader, write_irregular
 from changefeed.wire import protobuf
 
@@ -70,14 +70,14 @@ def read_row(data: bytes, span: Span, op: int, columns: tuple[Described, ...], f
         if side in change:
             raise SchemaError(f"rows of this kind have no {side}", byte=span[0])
     old, new = images.get("oldColumns"), images.get("newColumns")
-    found = family(None if old is None else old.carried(columns), None if new is None else new.carried(columns))
-    shape = found.shape([_manner(i, old, new) for i in range(len(columns))])
+    chosen = family(None if old is None else old.carried(columns), None if new is None else new.carried(columns))
+    shape = chosen.shape([_encoding(i, old, new) for i in range(len(columns))])
     row = Row(shape, None, None, {}, {})
     writers = wire(shape)
     if old is not None:
-        row.before = _values(old, "before." if new else "", found, writers, row)
+        row.before = _values(old, "before." if new else "", chosen, writers, row)
     if new is not None:
-        row.after = _values(new, "", found, writers, row)
+        row.after = _values(new, "", chosen, writers, row)
     short = {side: len(image.data) for side, image in images.items() if len(image.data) < len(columns)}
     if short:
         row.origin["short"] = short
@@ -96,7 +96,7 @@ def _image(data: bytes, spans: list[Span], side: str, columns: tuple[Described, 
     return Image([protobuf.read(DATA, data, *span) for span in spans], [data[start:end] for start, end in spans])
 
 
-def _manner(index: int, old: Image | None, new: Image | None) -> Manner | None:
+def _encoding(index: int, old: Image | None, new: Image | None) -> Encoding | None:
     """The encoding of a column's value; None when no image has one."""
     for image in (new, old):
         if image is not None and index < len(image.data):
@@ -129,7 +129,7 @@ def _values(image: Image, prefix: str, family: Family, columns: tuple[WireColumn
 
 
 def _is_usual(raw: bytes, column: WireColumn, there: bool, value: Any, irregular: bytes | None) -> bool:
-    """Whether a Data is the one that would be written; the column's manner may be that of the other image."""
+    """Whether a Data is the one that would be written; the column's encoding may be that of the other image."""
     try:
         return raw == _usual(column, there, value, irregular)
     except UnsupportedError:
@@ -139,7 +139,7 @@ def _is_usual(raw: bytes, column: WireColumn, there: bool, value: Any, irregular
 def _usual(column: WireColumn, there: bool, value: Any, irregular: bytes | None) -> bytes:
     """The Data that is written for a value."""
     if irregular is not None:
-        return protobuf.write(DATA, write_irregular(*_manner_of(column), irregular))
+        return protobuf.write(DATA, write_irregular(*_encoding_of(column), irregular))
     if value is None:
         return NULL if there else ABSENT
     return protobuf.write(DATA, column.write(value))
@@ -147,7 +147,7 @@ def _usual(column: WireColumn, there: bool, value: Any, irregular: bytes | None)
 
 def _check(data: dict[str, Any], sent: int, described: Described, column: WireColumn, postgres: bool) -> None:
     if types.column_type(described.original, (sent, data.get("charset", "")), postgres) != column.column.type:
-        raise SchemaError(f"data type {sent} beside {column.manner}: the two images contradict each other")
+        raise SchemaError(f"data type {sent} beside {column.encoding}: the two images contradict each other")
     wrong = "bv" if sent in types.NUMBERS else "sv"
     if wrong in data and 0 <= sent <= types.NA:
         raise SchemaError(f"a value of data type {sent} in {wrong}")
@@ -169,17 +169,17 @@ def write_image(
     for wire in columns:
         name = wire.column.name
         value, kept_bytes = values.get(name), irregular.get(prefix + name)
-        given = _decoded(same[prefix + name]) if prefix + name in same else None
-        if given is not None and _says(given, wire, name in values, value, kept_bytes):
-            yield given
+        kept = _decoded(same[prefix + name]) if prefix + name in same else None
+        if kept is not None and _says(kept, wire, name in values, value, kept_bytes):
+            yield kept
         else:
             yield _usual(wire, name in values, value, kept_bytes)
 
 
-def _manner_of(wire: WireColumn) -> Manner:
-    if wire.manner is None:
+def _encoding_of(wire: WireColumn) -> Encoding:
+    if wire.encoding is None:
         raise UnsupportedError(f"a value in the column {wire.column.name} of type {wire.column.type}")
-    return wire.manner
+    return wire.encoding
 
 
 def _decoded(text: Any) -> bytes | None:
@@ -199,9 +199,9 @@ def _says(raw: bytes, wire: WireColumn, there: bool, value: Any, irregular: byte
     if sent in (types.NIL, types.NA):
         return there == (sent == types.NIL) and value is None and irregular is None
     try:
-        found = reader(wire.column.type, sent, data.get("charset", ""))(data)
+        decoded = reader(wire.column.type, sent, data.get("charset", ""))(data)
     except IrregularError:
         return kept(data) == irregular
     except ProtocolError:
         return False
-    return bool(found == value or (found != found and value != value))
+    return bool(decoded == value or (decoded != decoded and value != value))

@@ -88,22 +88,22 @@ class Options(base.Options, frozen=True, rename=str):  # the names as they stand
     @property
     def source_number(self) -> int:
         """The number that `source_type` stands for."""
-        given = self.source_type
-        if isinstance(given, int) or given.isdigit():
-            if not 0 <= int(given) < 2**31:
-                raise ConfigError(f"invalid source_type {given}")
-            return int(given)
-        if given.lower() not in SOURCES:
-            raise unknown_name("source_type", given, SOURCES)
-        return SOURCES[given.lower()]
+        source = self.source_type
+        if isinstance(source, int) or source.isdigit():
+            if not 0 <= int(source) < 2**31:
+                raise ConfigError(f"invalid source_type {source}")
+            return int(source)
+        if source.lower() not in SOURCES:
+            raise unknown_name("source_type", source, SOURCES)
+        return SOURCES[source.lower()]
 
     @property
     def rules(self) -> tuple[Rule, ...]:
         """The custom rules, whichever way they were written."""
-        given: Any = self.custom_rules
-        if isinstance(given, str):
+        listed: Any = self.custom_rules
+        if isinstance(listed, str):
             try:
-                given = msgspec.json.decode(given, type=tuple[dict[str, Any], ...])
+                listed = msgspec.json.decode(listed, type=tuple[dict[str, Any], ...])
             except msgspec.MsgspecError as error:
                 raise ConfigError(f"custom_rules: {error}") from error
-        return tuple(map(read_rule, given))
+        return tuple(map(read_rule, listed))

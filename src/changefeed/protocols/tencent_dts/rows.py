@@ -79,10 +79,10 @@ class RowWriter:
         if kind == UPDATE and row.before is None:
             images["oldColumns"] = {}
         wanted = {INSERT: ("newColumns",), DELETE: ("oldColumns",), UPDATE: ("oldColumns", "newColumns")}[kind]
-        found = [(side, image) for side in wanted if (image := images[side]) is not None]
-        if len(found) < len(wanted):
+        present = [(side, image) for side in wanted if (image := images[side]) is not None]
+        if len(present) < len(wanted):
             raise UnsupportedError(f"tencent-dts: {row}: a row without the image that its op needs")
-        return found
+        return present
 
 
 def _shortened(data: list[bytes], count: Any) -> list[bytes]:

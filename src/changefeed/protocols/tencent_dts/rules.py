@@ -35,22 +35,22 @@ class Rule:
     columns: tuple[str, ...] = ()
 
 
-def read_rule(given: Mapping[str, Any]) -> Rule:
+def read_rule(members: Mapping[str, Any]) -> Rule:
     """A custom rule as it is written in the options.
 
     Raises:
         ConfigError: it is none.
     """
-    for name in given:
+    for name in members:
         if name not in _MEMBERS:
             raise unknown_name("member of a custom rule", name, _MEMBERS)
-    kind, columns = given.get("RuleType", "table"), given.get("Columns", ())
+    kind, columns = members.get("RuleType", "table"), members.get("Columns", ())
     if kind not in RULES:
         raise unknown_name("RuleType", str(kind), RULES)
     if isinstance(columns, str) or (kind == "cols") != bool(columns):
         raise ConfigError('RuleType "cols" and a list "Columns" need each other')
     try:
-        patterns = [re.compile(str(given.get(name, ""))) for name in ("DbPattern", "TablePattern")]
+        patterns = [re.compile(str(members.get(name, ""))) for name in ("DbPattern", "TablePattern")]
     except re.error as error:
         raise ConfigError(f"custom_rules: {error.pattern!r} is not a regular expression: {error}") from error
     return Rule(patterns[0], patterns[1], kind, tuple(map(str, columns)))

@@ -3,9 +3,9 @@
     Column   0a 02 "id" │ 12 07 "int(11)" │ 18 01                  name, originalType, isKey
 
 Rule 1. Rows whose event describes the same columns, and whose images carry the same of them, are one family; a family
-        has one shape for each manner of sending: the dataType and the charset of each column.
+        has one shape for each encoding: the dataType and the charset of each column.
 Rule 2. A NULL shows no encoding: a row joins the first shape of its family that agrees where it is not NULL.
-        A shape that is made from a NULL takes the usual manner of the column's type.
+        A shape that is made from a NULL takes the usual encoding of the column's type.
 Rule 3. The table of shapes is bounded; see `columnar.families`.
 
 The wire text of a shape is `{"tencent-dts":{"id":{"originalType":"int(11)"}}}`: of each column what its name, type and key
@@ -29,7 +29,7 @@ from changefeed.mysql import charsets
 from changefeed.protocols.tencent_dts import types
 from changefeed.protocols.tencent_dts.messages import COLUMN
 from changefeed.protocols.tencent_dts.options import NAME, Options
-from changefeed.protocols.tencent_dts.types import Manner
+from changefeed.protocols.tencent_dts.types import Encoding
 from changefeed.protocols.tencent_dts.values import Write, writer
 from changefeed.wire import protobuf
 
@@ -54,11 +54,11 @@ def describe(columns: Sequence[bytes]) -> tuple[Described, ...]:
     Raises:
         ProtocolError: the bytes are not a Column, or a name stands twice.
     """
-    found = tuple(_described(protobuf.read(COLUMN, column)) for column in columns)
-    if len({d.name for d in found}) != len(found):
-        names = [d.name for d in found]
+    described = tuple(_described(protobuf.read(COLUMN, column)) for column in columns)
+    if len({d.name for d in described}) != len(described):
+        names = [d.name for d in described]
         raise SchemaError(f"column {next(n for n in names if names.count(n) > 1)!r} stands twice")
-    return found
+    return described
 
 
 def _described(column: dict[str, Any]) -> Described:
@@ -76,7 +76,7 @@ def pairs(properties: list[dict[str, Any]]) -> list[list[str]]:
     return [[pair.get("key", ""), pair.get("value", "")] for pair in properties]
 
 
-def usual(t: ColumnType) -> Manner | None:
+def usual(t: ColumnType) -> Encoding | None:
     """The default encoding of a type's values; None for a type that has no values."""
     sent = types.data_type(t)
     return None if sent is None else (sent, _UTF8 if sent == types.STRING else "")
@@ -92,7 +92,7 @@ class Family:
     postgres: bool
     before: tuple[str, ...] | None
     after: tuple[str, ...] | None
-    shapes: ShapeFamily[Manner] = field(init=False)
+    shapes: ShapeFamily[Encoding] = field(init=False)
 
     def __post_init__(self) -> None:
         self.shapes = ShapeFamily(self._completed)
@@ -102,35 +102,35 @@ class Family:
         """Whether it has made no shape."""
         return not self.shapes
 
-    def shape(self, manners: Sequence[Manner | None]) -> TableShape:
-        """The shape of a row; `manners` are those of its columns in order, None for NULL."""
-        return self.shapes.shape(manners)
+    def shape(self, encodings: Sequence[Encoding | None]) -> TableShape:
+        """The shape of a row; `encodings` are those of its columns in order, None for NULL."""
+        return self.shapes.shape(encodings)
 
-    def _completed(self, manners: Sequence[Manner | None]) -> tuple[Sequence[Manner | None], TableShape]:
+    def _completed(self, encodings: Sequence[Encoding | None]) -> tuple[Sequence[Encoding | None], TableShape]:
         sent_types = [
-            types.column_type(d.original, m, self.postgres) for d, m in zip(self.columns, manners, strict=True)
+            types.column_type(d.original, m, self.postgres) for d, m in zip(self.columns, encodings, strict=True)
         ]
-        made = tuple(m or usual(t) for m, t in zip(manners, sent_types, strict=True))
+        made = tuple(m or usual(t) for m, t in zip(encodings, sent_types, strict=True))
         return made, self._make(sent_types, made)
 
-    def _make(self, sent_types: list[ColumnType], manners: Sequence[Manner | None]) -> TableShape:
+    def _make(self, sent_types: list[ColumnType], encodings: Sequence[Encoding | None]) -> TableShape:
         wire = {}
-        for described, t, manner in zip(self.columns, sent_types, manners, strict=True):
-            members = _members(described, t, manner)
+        for described, t, encoding in zip(self.columns, sent_types, encodings, strict=True):
+            members = _members(described, t, encoding)
             if members:
                 wire[described.name] = members
         columns = tuple(Column(d.name, t, None, d.key) for d, t in zip(self.columns, sent_types, strict=True))
         return TableShape(self.database, self.table, columns, self.before, self.after, canonical({NAME: wire}))
 
 
-def _members(described: Described, t: ColumnType, manner: Manner | None) -> dict[str, Any]:
+def _members(described: Described, t: ColumnType, encoding: Encoding | None) -> dict[str, Any]:
     members: dict[str, Any] = {} if described.original == str(t) else {"originalType": described.original}
-    if manner is not None:
+    if encoding is not None:
         sent, charset = usual(t) or (0, "")
-        if manner[0] != sent:
-            members["dataType"] = manner[0]
-        if manner[1] != (charset if manner[0] == sent else ""):
-            members["charset"] = manner[1]
+        if encoding[0] != sent:
+            members["dataType"] = encoding[0]
+        if encoding[1] != (charset if encoding[0] == sent else ""):
+            members["charset"] = encoding[1]
     return {**members, **json.loads(described.rest)}
 
 
@@ -140,13 +140,13 @@ class WireColumn:
 
     Attributes:
         described: the bytes of its Column.
-        manner: the dataType and the charset of its values; None when it has none.
+        encoding: the dataType and the charset of its values; None when it has none.
         write: ready value -> Data.
     """
 
     column: Column
     described: bytes
-    manner: Manner | None
+    encoding: Encoding | None
     write: Write
 
 
@@ -174,13 +174,13 @@ def wire_columns(shape: TableShape, options: Options) -> tuple[WireColumn, ...]:
 def _wire_column(shape: TableShape, column: Column, own: dict[str, Any] | None, options: Options) -> WireColumn:
     t = column.type
     members = own or {}
-    manner = usual(t) if own is not None else _new(t, options)
-    if manner is None and t.name != "null" and "dataType" not in members:
+    encoding = usual(t) if own is not None else _new(t, options)
+    if encoding is None and t.name != "null" and "dataType" not in members:
         raise UnsupportedError(f"{NAME} cannot carry {shape.database}.{shape.table}.{column.name} of type {t}")
     if "dataType" in members:
-        manner = (int(members["dataType"]), str(members.get("charset", "")))
-    elif manner is not None:
-        manner = (manner[0], str(members.get("charset", manner[1])))
+        encoding = (int(members["dataType"]), str(members.get("charset", "")))
+    elif encoding is not None:
+        encoding = (encoding[0], str(members.get("charset", encoding[1])))
     described = {
         "name": column.name,
         "originalType": members.get("originalType", "tinyint(1)" if t.name == "boolean" else str(t)),
@@ -188,12 +188,12 @@ def _wire_column(shape: TableShape, column: Column, own: dict[str, Any] | None, 
         "properties": [{"key": key, "value": value} for key, value in members.get("properties", ())],
         protobuf.UNKNOWN: base64.b64decode(members.get("unknown", ""), validate=True),
     }
-    write = writer(t, *(manner or (types.NIL, "")), options.bit64_signed)
-    return WireColumn(column, protobuf.write(COLUMN, described), manner, write)
+    write = writer(t, *(encoding or (types.NIL, "")), options.bit64_signed)
+    return WireColumn(column, protobuf.write(COLUMN, described), encoding, write)
 
 
-def _new(t: ColumnType, options: Options) -> Manner | None:
-    """The manner of a foreign column."""
+def _new(t: ColumnType, options: Options) -> Encoding | None:
+    """The encoding of a foreign column."""
     if t.name in types.WITH_CHARSET:
         return types.STRING, options.charset
     if t.name in ("binary", "varbinary") and options.binary_as == "string":

@@ -20,7 +20,7 @@ from changefeed.errors import ProtocolError
 from changefeed.model.types import BINARIES, GEOMETRIES, INTEGERS, TEXTS, ColumnType
 from changefeed.mysql import charsets
 
-Manner = tuple[int, str]  # dataType and charset
+Encoding = tuple[int, str]  # dataType and charset
 
 NIL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FLOAT32, FLOAT64, BYTES, DECIMAL, STRING, NA = range(15)
 NUMBERS = frozenset(range(INT8, FLOAT64 + 1)) | {DECIMAL}
@@ -61,12 +61,12 @@ def data_type(t: ColumnType) -> int | None:
 
 
 @lru_cache(maxsize=4096)
-def column_type(original: str, manner: Manner | None, postgres: bool) -> ColumnType:
-    """The type of a column whose values are sent in this manner; None when it was NULL."""
+def column_type(original: str, encoding: Encoding | None, postgres: bool) -> ColumnType:
+    """The type of a column whose values are sent in this encoding; None when it was NULL."""
     known = None if postgres else _parse(original)
-    if manner is None:
+    if encoding is None:
         return known or ColumnType("null")
-    sent, charset = manner
+    sent, charset = encoding
     own = _OWN.get(sent)
     if known is not None and (own is None or sent in _OTHERS.get(known.name, {data_type(known)})):
         return known

@@ -157,10 +157,10 @@ class Decoder:
         sent, corrupted = values.get(CHECKSUM), values.get(CORRUPTED, False)
         fault = "is damaged, as its producer found" if corrupted else None
         if sent and not corrupted and not (sent == "0" and values.get(OP) == "c"):  # see the README on classic's "0"
-            found = checksum(family.shape(image, keep=False).columns, new, image.irregular)
-            if found is not None and sent != str(found):
+            computed = checksum(family.shape(image, keep=False).columns, new, image.irregular)
+            if computed is not None and sent != str(computed):
                 origin["checksum"] = "mismatch"
-                fault = f"has the checksum {found}, not {sent!r:.20}"
+                fault = f"has the checksum {computed}, not {sent!r:.20}"
         if fault and self._options.corruption_handle_level == "error":
             raise ProtocolError(f"row {fault}", reason="checksum")
         return origin
@@ -173,10 +173,10 @@ class Decoder:
         return schema, values
 
     def _schema(self, schema_id: int, is_key: bool) -> tuple[RowSchema, avro.Read]:
-        found = self._understood(schema_id, is_key)
-        if isinstance(found, ProtocolError):
-            raise SchemaError(str(found), reason=found.reason)
-        return found
+        schema = self._understood(schema_id, is_key)
+        if isinstance(schema, ProtocolError):
+            raise SchemaError(str(schema), reason=schema.reason)
+        return schema
 
     def _understand(self, schema_id: int, is_key: bool) -> tuple[RowSchema, avro.Read] | ProtocolError:
         """The schema and its reader, or why it is none: that is remembered too, an unknown id is not."""
@@ -210,10 +210,10 @@ class Decoder:
         for data, is_key in ((value, False), (key, True)):
             if not data or len(data) < confluent.HEADER or data[0] != confluent.MAGIC:
                 continue
-            found, _ = confluent.open_datum(data, "value")
-            schema_id = found if schema_id is None else schema_id
+            first_id, _ = confluent.open_datum(data, "value")
+            schema_id = first_id if schema_id is None else schema_id
             try:
-                schema, _ = self._schema(found, is_key)
+                schema, _ = self._schema(first_id, is_key)
             except ProtocolError:
                 continue
             names = (schema.database, schema.table)

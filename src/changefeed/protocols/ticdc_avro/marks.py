@@ -37,18 +37,18 @@ def read_ts(value: bytes) -> int:
 def read_ddl(value: bytes, place: Place) -> SchemaChange:
     """The schema change of a DDL message."""
     try:
-        found = mapping(strict_json.read(value[1:], "DDL"), "DDL")
+        members = mapping(strict_json.read(value[1:], "DDL"), "DDL")
     except ProtocolError as error:
         raise type(error)(str(error), reason=error.reason, byte=1 + (error.byte or 0)) from error
-    refuse_others(found, _MEMBERS, "DDL")
-    ts = integer(found, "commitTs", UINT64)
-    code = integer(found, "type", _CODES)
-    query, replaced = _query(found)
+    refuse_others(members, _MEMBERS, "DDL")
+    ts = integer(members, "commitTs", UINT64)
+    code = integer(members, "type", _CODES)
+    query, replaced = _query(members)
     origin: dict[str, Any] = {"type": code, "replaced": replaced} if replaced else {"type": code}
     return SchemaChange(
         action(code),
-        string(found, "schema") or None,
-        string(found, "table") or None,
+        string(members, "schema") or None,
+        string(members, "table") or None,
         query,
         place,
         commit_ts=ts,
@@ -57,8 +57,8 @@ def read_ddl(value: bytes, place: Place) -> SchemaChange:
     )
 
 
-def _query(found: dict[str, Any]) -> tuple[str, list[int]]:
-    text = found.get("query")
+def _query(members: dict[str, Any]) -> tuple[str, list[int]]:
+    text = members.get("query")
     if type(text) is not str:
         raise SchemaError("DDL has no text - at `query`")
     text, replaced = unmarked(text)

@@ -63,8 +63,8 @@ class TopicRule:
 
         A topic may be cut in several ways (`a_b_c` by `{schema}_{table}`); the record's schema decides which is meant.
         """
-        found = [(s, t) for s, t in self._cuts(topic) if sanitise(s) == schema and t]
-        return found[0] if len(found) == 1 else (schema, table)
+        pairs = [(s, t) for s, t in self._cuts(topic) if sanitise(s) == schema and t]
+        return pairs[0] if len(pairs) == 1 else (schema, table)
 
     def _cuts(self, topic: str) -> Iterator[tuple[str, str]]:
         before, schema, rest = self.expression.partition("{schema}")

@@ -24,8 +24,8 @@ def likely(record: Record) -> dict[str, str]:
     """Options that the bytes tell: messages beside the rows exist with watermarks alone."""
     if not _mark(record.value):
         return {}
-    found = {"enable-tidb-extension": "true", "avro-enable-watermark": "true"}
-    return found | ({"profile": "newarch"} if (record.value or b"")[0] == 3 else {})
+    options = {"enable-tidb-extension": "true", "avro-enable-watermark": "true"}
+    return options | ({"profile": "newarch"} if (record.value or b"")[0] == 3 else {})
 
 
 def _mark(value: bytes | None) -> bool:

@@ -149,10 +149,10 @@ class RowWriter:
         names = (CHECKSUM, CORRUPTED, VERSION)
         if all(name in row.origin for name in names):
             return {name: row.origin[name] for name in names}
-        found = checksum((c.column for c in part.columns), image, row.irregular)
-        if found is None:
+        computed = checksum((c.column for c in part.columns), image, row.irregular)
+        if computed is None:
             raise self._unsupported(row, "a member of an enum or a set is not among those of its type")
-        return {CHECKSUM: str(found), CORRUPTED: False, VERSION: _CHECKSUM_VERSION}
+        return {CHECKSUM: str(computed), CORRUPTED: False, VERSION: _CHECKSUM_VERSION}
 
     def _datum(self, part: Part, values: dict[str, Any], row: Row, topic: str, what: str) -> bytes:
         known = part.known_id if topic == row.place.topic else None
@@ -173,10 +173,10 @@ class RowWriter:
 
     def _shape(self, shape: TableShape, old: bool) -> ShapeWriter:
         """The writers of a shape; `old`: of its before image, for deletes."""
-        found = schemas_of(shape)
+        schemas = schemas_of(shape)
         columns = shape.before_columns if old else shape.after_columns
-        if found is not None:
-            key, value = found
+        if schemas is not None:
+            key, value = schemas
             try:
                 return ShapeWriter(self._part(key, columns, True), self._part(value, columns, False), True)
             except ProtocolError as error:

@@ -161,10 +161,10 @@ def _type(name: str, t: Type, parameters: Mapping[str, Any]) -> tuple[ColumnType
         if t.attributes.get("logicalType") != "decimal":
             raise SchemaError("DECIMAL in bytes without logicalType decimal")
         return ColumnType("decimal", length=precision, scale=scale), scale
-    found = _TYPES.get((name, t.kind))
-    if found is None:
+    known = _TYPES.get((name, t.kind))
+    if known is None:
         raise SchemaError(f"tidb_type {name!r:.40} as {t.kind} is unknown")
-    return found, 0
+    return known, 0
 
 
 def _number(text: Any, most: int, what: str, least: int = 1) -> int:

@@ -103,8 +103,8 @@ def _words(statement: str) -> list[str]:
     """The statement's words in upper case, `` ` `` for a name or literal, other signs as they are."""
     tokens = Tokens(statement, restored=True)
     words: list[str] = []
-    while (token := tokens.take()).kind != "end" and len(words) < _MOST_TOKENS:
-        words.append(token.upper or "`")
+    while (word := tokens.take()).kind != "end" and len(words) < _MOST_TOKENS:
+        words.append(word.upper or "`")
     return words[:-1] if words[-1:] == [";"] else words
 
 

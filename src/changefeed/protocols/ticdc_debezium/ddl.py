@@ -30,7 +30,7 @@ _MEMBERS = frozenset({"source", "ts_ms", "databaseName", "schemaName", "ddl", "t
 _MOST_DEPTH = 8
 
 
-def read(place: Place, key: Document | None, value: Document, found: Source, options: Options) -> SchemaChange:
+def read(place: Place, key: Document | None, value: Document, source: Source, options: Options) -> SchemaChange:
     """The schema change of a record.
 
     Raises:
@@ -45,8 +45,8 @@ def read(place: Place, key: Document | None, value: Document, found: Source, opt
     if type(statement) is not str:
         raise SchemaError(f"{show(statement)} is not a string - at `payload.ddl`")
     database = string(payload, "databaseName", "payload.")
-    origin = envelope.mark(payload, found)
-    if database != found.database:
+    origin = envelope.mark(payload, source)
+    if database != source.database:
         origin["databaseName"] = database
     if payload["schemaName"] is not None:
         origin["schemaName"] = string(payload, "schemaName", "payload.")
@@ -57,13 +57,13 @@ def read(place: Place, key: Document | None, value: Document, found: Source, opt
     statement = statement.replace(REPLACED, "\ufffd")
     return SchemaChange(
         actions.action(statement),
-        found.database or None,
-        found.table or None,
+        source.database or None,
+        source.table or None,
         statement,
         place,
         table_changes.columns(origin["tableChanges"]),
-        found.commit_ts,
-        Instant(tso.milliseconds(found.commit_ts) * 1000, 3),
+        source.commit_ts,
+        Instant(tso.milliseconds(source.commit_ts) * 1000, 3),
         origin | blocks.unusual(key, value, blocks.ddl(options)),
     )
 
@@ -93,16 +93,18 @@ def write(event: SchemaChange, cluster_id: str, options: Options) -> tuple[bytes
         return None  # by its name, which others may choose otherwise, and by its statement
     if event.ddl is None:
         raise UnsupportedError(f"ticdc-debezium: {event.type} at {event.place} has no statement to send")
-    found = envelope.of(origin, event.database or "", event.table or "", needed_ts(event, "ticdc-debezium"), cluster_id)
-    database = W_RAW.string(origin.get("databaseName", found.database))
+    source = envelope.of(
+        origin, event.database or "", event.table or "", needed_ts(event, "ticdc-debezium"), cluster_id
+    )
+    database = W_RAW.string(origin.get("databaseName", source.database))
     changes = origin["tableChanges"] if "tableChanges" in origin else table_changes.made(event)
     schema_name = origin.get("schemaName")
     payload = (
-        f'{{"source":{envelope.write(found)},"ts_ms":{envelope.clock(origin, found.commit_ts)},"databaseName":{database},'
+        f'{{"source":{envelope.write(source)},"ts_ms":{envelope.clock(origin, source.commit_ts)},"databaseName":{database},'
         f'"schemaName":{"null" if schema_name is None else W_RAW.string(schema_name)},'
         f'"ddl":{W_RAW.string(event.ddl)},"tableChanges":{_text(changes)}}}'
     )
-    key = _text(origin.get("key") or {"databaseName": origin.get("databaseName", found.database)})
+    key = _text(origin.get("key") or {"databaseName": origin.get("databaseName", source.database)})
     return blocks.documents(key, payload, origin, blocks.ddl(options), options)
 
 

@@ -76,36 +76,36 @@ class Decoder:
     def _record(
         self, place: Place, key: bytes | None, value: bytes | None, rows: BatchBuilder, control: list[Control]
     ) -> None:
-        found = self._document(value, "value")
-        if found is None:
+        document = self._document(value, "value")
+        if document is None:
             raise SchemaError("record has no value")
-        origin = envelope.read(found.payload)
+        origin = envelope.read(document.payload)
         named = self._document(key, "key")
-        op = found.payload.get("op")
+        op = document.payload.get("op")
         if type(op) is str and op in _OPS:
-            self._row(place, named, found, origin, rows)
+            self._row(place, named, document, origin, rows)
         elif op == "m":
-            control.append(_resolved(place, named, found, origin, self._options))
-        elif "op" in found.payload:
+            control.append(_resolved(place, named, document, origin, self._options))
+        elif "op" in document.payload:
             raise ProtocolError(f"op {show(op)} is unknown, expected c, u, d or m", reason="unknown-kind")
         else:
-            control.append(ddl.read(place, named, found, origin, self._options))
+            control.append(ddl.read(place, named, document, origin, self._options))
 
     def _named(self, key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
         """The table that a record is about, where its value, or the schema of its key, names it without doubt."""
         try:
-            found = self._document(value, "value")
-            block = envelope.read({} if found is None else found.payload)
+            document = self._document(value, "value")
+            block = envelope.read({} if document is None else document.payload)
         except ProtocolError:
             return self._named_by_key(key)
         return block.database or None, block.table or None
 
     def _named_by_key(self, key: bytes | None) -> tuple[str | None, str | None]:
         try:
-            found = self._document(key, "key")
+            document = self._document(key, "key")
         except ProtocolError:
             return None, None
-        return (None, None) if found is None or found.schema is None else key_table(found.schema)
+        return (None, None) if document is None or document.schema is None else key_table(document.schema)
 
     def _document(self, data: bytes | None, what: str) -> Document | None:
         if data is None:
@@ -155,7 +155,7 @@ def _images(payload: Json) -> tuple[Json | None, Json | None]:
     _no_transaction(payload)
     op = payload["op"]
     wanted = {"before": op != "c", "after": op != "d"}
-    found: dict[str, Json | None] = {}
+    images: dict[str, Json | None] = {}
     for name, there in wanted.items():
         image = payload.get(name)
         optional = op == "u" and name == "before"
@@ -163,12 +163,14 @@ def _images(payload: Json) -> tuple[Json | None, Json | None]:
             raise SchemaError(f"payload of op {op} has no {name} - at `payload`")
         if not there and image is not None:
             raise SchemaError(f"{show(image)} is not null in op {op} - at `payload.{name}`")
-        found[name] = mapping(image, name, f"payload.{name}") if there and (image is not None or not optional) else None
+        images[name] = (
+            mapping(image, name, f"payload.{name}") if there and (image is not None or not optional) else None
+        )
         if image == {}:
             raise SchemaError(f"row has no columns - at `payload.{name}`")
         if image is not None and len(image) > MOST_COLUMNS:
             raise SchemaError(f"row has {len(image)} columns, expected at most {MOST_COLUMNS} - at `payload.{name}`")
-    return found["before"], found["after"]
+    return images["before"], images["after"]
 
 
 def _check_key(key: Mapping[str, Any], image: Json) -> bool:
@@ -184,14 +186,14 @@ def _no_transaction(payload: Json) -> None:
         raise SchemaError(f"{show(payload.get('transaction'))} is not null - at `payload.transaction`")
 
 
-def _resolved(place: Place, key: Document | None, value: Document, found: Source, options: Options) -> Resolved:
+def _resolved(place: Place, key: Document | None, value: Document, source: Source, options: Options) -> Resolved:
     refuse_others(value.payload, _WATERMARK, "payload", "payload")
     _no_transaction(value.payload)
     if key is not None and key.payload:
         raise SchemaError(f"key of a watermark has the columns {', '.join(map(show, key.payload))}")
-    if found.database or found.table:
+    if source.database or source.table:
         raise SchemaError("watermark of one table - at `payload.source`")
-    usual = blocks.watermark(found.cluster_id, options)
-    origin = envelope.mark(value.payload, found) | blocks.unusual(key, value, usual)
-    us = tso.milliseconds(found.commit_ts) * 1000
-    return Resolved(found.commit_ts, place, Instant(us, 3), origin)
+    usual = blocks.watermark(source.cluster_id, options)
+    origin = envelope.mark(value.payload, source) | blocks.unusual(key, value, usual)
+    us = tso.milliseconds(source.commit_ts) * 1000
+    return Resolved(source.commit_ts, place, Instant(us, 3), origin)

@@ -81,10 +81,10 @@ def _literal(column: Column) -> tuple[Any, str | None]:
         return None, None
     zoned = column.type.name == "timestamp"
     kind = replace(column.type, name="datetime") if zoned else column.type
-    found = existing_rows(replace(column, type=kind))
-    if found.unknown is not None:
+    default = existing_rows(replace(column, type=kind))
+    if default.unknown is not None:
         return None, column.default
-    return (None, None) if found.value is None else (model.reader(kind)(found.value), None)
+    return (None, None) if default.value is None else (model.reader(kind)(default.value), None)
 
 
 def _is_now(text: str) -> bool:

@@ -104,11 +104,11 @@ class Encoder:
     def _watermark(self, event: Resolved, ts: int) -> Message:
         ours = event.origin.get("connector") == envelope.CONNECTOR
         origin = event.origin if ours else {}
-        found = envelope.of(origin, "", "", ts, self._options.cluster_id)
+        source = envelope.of(origin, "", "", ts, self._options.cluster_id)
         payload = (
-            f'{{"source":{envelope.write(found)},"ts_ms":{envelope.clock(origin, ts)},"transaction":null,"op":"m"}}'
+            f'{{"source":{envelope.write(source)},"ts_ms":{envelope.clock(origin, ts)},"transaction":null,"op":"m"}}'
         )
-        usual = blocks.watermark(found.cluster_id, self._options)
+        usual = blocks.watermark(source.cluster_id, self._options)
         return blocks.documents("{}", payload, origin, usual, self._options)
 
     def _deflated(self, text: bytes | None) -> bytes | None:

@@ -59,28 +59,28 @@ def read(payload: dict[str, Any]) -> Source:
     Raises:
         ProtocolError: it is none of TiCDC's.
     """
-    found = mapping(payload.get("source"), "source", "payload.source")
+    block = mapping(payload.get("source"), "source", "payload.source")
     where = "payload.source."
-    if found.get("connector") != CONNECTOR:
-        message = f"{show(found.get('connector'))} is not the connector {CONNECTOR} - at `{where}connector`"
+    if block.get("connector") != CONNECTOR:
+        message = f"{show(block.get('connector'))} is not the connector {CONNECTOR} - at `{where}connector`"
         raise ProtocolError(message, reason="unknown-kind")
-    refuse_others(found, _MEMBERS | {"start_ts"}, "source", "payload.source")
-    missing = sorted(_MEMBERS - found.keys())
+    refuse_others(block, _MEMBERS | {"start_ts"}, "source", "payload.source")
+    missing = sorted(_MEMBERS - block.keys())
     if missing:
         raise SchemaError(f"source lacks {', '.join(missing)} - at `payload.source`")
-    commit_ts = integer(found, "commit_ts", UINT64, where)
-    if integer(found, "ts_ms", INT64, where) != tso.milliseconds(commit_ts):
-        raise SchemaError(f"{found['ts_ms']} is not the millisecond of commit_ts {commit_ts} - at `{where}ts_ms`")
-    cluster_id = string(found, "cluster_id", where)
-    others = {name: _constant(found[name], where + name) for name in _CONSTANTS if _differs(found[name], name)}
-    if found["name"] != cluster_id:
-        others["name"] = string(found, "name", where)
+    commit_ts = integer(block, "commit_ts", UINT64, where)
+    if integer(block, "ts_ms", INT64, where) != tso.milliseconds(commit_ts):
+        raise SchemaError(f"{block['ts_ms']} is not the millisecond of commit_ts {commit_ts} - at `{where}ts_ms`")
+    cluster_id = string(block, "cluster_id", where)
+    others = {name: _constant(block[name], where + name) for name in _CONSTANTS if _differs(block[name], name)}
+    if block["name"] != cluster_id:
+        others["name"] = string(block, "name", where)
     return Source(
-        string(found, "db", where),
-        string(found, "table", where),
+        string(block, "db", where),
+        string(block, "table", where),
         commit_ts,
         cluster_id,
-        integer(found, "start_ts", UINT64, where) if "start_ts" in found else None,
+        integer(block, "start_ts", UINT64, where) if "start_ts" in block else None,
         others,
     )
 
@@ -106,7 +106,7 @@ def write(source: Source) -> str:
 def members(source: Source) -> dict[str, str]:
     """The members of a source block in its order, and their texts."""
     constant = {name: _text(source.others.get(name, usual)) for name, usual in _CONSTANTS.items()}
-    found = {
+    texts = {
         "version": constant.pop("version"),
         "connector": _text(CONNECTOR),
         "name": _text(source.others.get("name", source.cluster_id)),
@@ -118,9 +118,9 @@ def members(source: Source) -> dict[str, str]:
         "commit_ts": str(source.commit_ts),
     }
     if source.start_ts is not None:
-        found["start_ts"] = str(source.start_ts)
-    found["cluster_id"] = _text(source.cluster_id)
-    return found
+        texts["start_ts"] = str(source.start_ts)
+    texts["cluster_id"] = _text(source.cluster_id)
+    return texts
 
 
 def _text(value: str | int | None) -> str:

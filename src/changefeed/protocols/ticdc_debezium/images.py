@@ -84,7 +84,7 @@ class Images:
                 self.types[name] = ColumnType("timestamp", length=max(known) or None)
 
     def _image(self, image: Json, fields: Fields | None, where: str, prefix: str) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for name, value in image.items():
             unicode_name(name, where)
             field = None if fields is None else fields.get(name)
@@ -92,14 +92,14 @@ class Images:
                 raise SchemaError(f"the schema has no column {show(name)} - at `{where}`")
             try:
                 if value is None:
-                    found[name] = None
+                    values[name] = None
                 elif field is not None:
-                    found[name] = self._described(prefix + name, value, field)
+                    values[name] = self._described(prefix + name, value, field)
                 else:
-                    found[name] = self._shown(prefix + name, value, self.types[name])
+                    values[name] = self._shown(prefix + name, value, self.types[name])
             except ProtocolError as error:
                 raise SchemaError(f"{error} - at `{where}.{name}`") from error
-        return found
+        return values
 
     def _described(self, name: str, value: Any, field: Field) -> Any:
         try:

@@ -76,15 +76,15 @@ def _is_json(schema: str) -> bool:
 
 
 def _whole(data: bytes, what: str) -> Document:
-    found = mapping(strict_json.read(data, what), what)
-    refuse_others(found, _MEMBERS, what)
-    if "payload" not in found:
+    members = mapping(strict_json.read(data, what), what)
+    refuse_others(members, _MEMBERS, what)
+    if "payload" not in members:
         raise SchemaError(f"{what} has no payload")
-    payload = _payload(found["payload"], what)
-    if found.get("schema") is None:
+    payload = _payload(members["payload"], what)
+    if members.get("schema") is None:
         return Document(payload, None)
     try:
-        schema = text_of(mapping(found["schema"], "schema", "schema"))
+        schema = text_of(mapping(members["schema"], "schema", "schema"))
         schema.encode()
     except UnicodeEncodeError as error:
         raise SchemaError(f"schema of the {what} is not UTF-8") from error

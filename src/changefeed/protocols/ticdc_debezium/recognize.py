@@ -21,14 +21,14 @@ def recognize(record: Record) -> str | None:
 def likely(record: Record) -> dict[str, str]:
     """Options that the bytes tell."""
     name, text = _inflated(record.value or b"")
-    found = {} if name == "none" else {"large-message-handle-compression": name}
+    options = {} if name == "none" else {"large-message-handle-compression": name}
     if b'"op":"m"' in text or b'"tidb_type":' in text:
-        found["enable-tidb-extension"] = "true"
+        options["enable-tidb-extension"] = "true"
     if b',"schema":{' not in text:
-        found["debezium-disable-schema"] = "true"
+        options["debezium-disable-schema"] = "true"
     if b'"start_ts":' in text:
-        found["debezium-include-start-ts"] = "true"
-    return found
+        options["debezium-include-start-ts"] = "true"
+    return options
 
 
 def _inflated(value: bytes) -> tuple[str, bytes]:

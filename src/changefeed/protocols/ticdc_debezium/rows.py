@@ -139,11 +139,11 @@ class RowWriter:
             old = None  # what is not sent may be anything
         before = None if old is None else _image(writers.before, old, row, sent, "before." if new is not None else "")
         after = None if new is None else _image(writers.after, new, row, sent, "")
-        found = envelope.of(
+        source = envelope.of(
             origin, row.shape.database, row.shape.table, commit_ts, self._options.cluster_id, self._start_ts(row)
         )
         payload = (
-            f'{{"source":{envelope.write(found)},"ts_ms":{envelope.clock(origin, commit_ts)},'
+            f'{{"source":{envelope.write(source)},"ts_ms":{envelope.clock(origin, commit_ts)},'
             f'"transaction":null,"op":"{op}",{self._images(op, before, after)}}}'
         )
         return self._key(row, writers, origin, sent), blocks.beside(payload, writers.schemas[1])
@@ -181,9 +181,9 @@ def is_ours(shape: TableShape) -> bool:
 @lru_cache(maxsize=4096)
 def _wire(text: str) -> dict[str, Any] | None:
     """A shape's wire text, if it was read from this protocol: then its rows' origins are this protocol's, too."""
-    found = json.loads(text) if CONNECTOR in text else None
-    ours = isinstance(found, dict) and found.get("connector") == CONNECTOR and "value" in found
-    return found if ours else None
+    members = json.loads(text) if CONNECTOR in text else None
+    ours = isinstance(members, dict) and members.get("connector") == CONNECTOR and "value" in members
+    return members if ours else None
 
 
 def _image(

@@ -99,21 +99,21 @@ def _read(text: str, what: str) -> dict[str, Any]:
 
 
 def _fields(struct: Mapping[str, Any], where: str) -> list[Any]:
-    found = struct.get("fields")
-    if struct.get("type") != "struct" or type(found) is not list:
+    fields = struct.get("fields")
+    if struct.get("type") != "struct" or type(fields) is not list:
         raise SchemaError(f"{show(struct.get('type'))} is not a struct with fields - at `{where}`")
-    return found
+    return fields
 
 
 def columns(struct: Mapping[str, Any], where: str) -> Fields:
     """The fields of a struct that describes an image."""
-    found: dict[str, Field] = {}
+    columns: dict[str, Field] = {}
     for place, member in enumerate(_fields(struct, where)):
         inside = f"{where}.fields[{place}]"
         field = _field(mapping(member, "field", inside), inside)
-        if found.setdefault(field.name, field).type != field.type:
+        if columns.setdefault(field.name, field).type != field.type:
             raise SchemaError(f"column {field.name} is described twice, differently{at(inside)}")
-    return found
+    return columns
 
 
 def _field(member: dict[str, Any], where: str) -> Field:

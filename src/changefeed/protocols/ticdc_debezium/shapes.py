@@ -53,8 +53,8 @@ class Described:
         """The fields of before and after; None without a schema."""
         if self.value_schema is None:
             return None
-        found = row_schema(self.value_schema)
-        return found.before, found.after
+        schema = row_schema(self.value_schema)
+        return schema.before, schema.after
 
 
 @dataclass(slots=True)
@@ -98,33 +98,34 @@ def family(described: Described) -> Family:
     Raises:
         ProtocolError: schema blocks, key and images contradict each other.
     """
-    here = described
-    columns, keys = _columns(here), here.keys
-    names = tuple(columns)
-    known = keys is not None and columns.keys() >= set(keys)
-    if here.key_schema is not None and tuple(key_schema(here.key_schema)) != (keys or ()):
-        raise SchemaError(f"key has the columns {_list(keys)}, its schema {_list(tuple(key_schema(here.key_schema)))}")
-    found = tuple(
+    types, keys = _columns(described), described.keys
+    names = tuple(types)
+    known = keys is not None and types.keys() >= set(keys)
+    if described.key_schema is not None and tuple(key_schema(described.key_schema)) != (keys or ()):
+        raise SchemaError(
+            f"key has the columns {_list(keys)}, its schema {_list(tuple(key_schema(described.key_schema)))}"
+        )
+    columns = tuple(
         Column(name, kind, nullable, name in (keys or ()) if known else None)
-        for name, (kind, nullable) in columns.items()
+        for name, (kind, nullable) in types.items()
     )
     return Family(
-        here.database,
-        here.table,
-        found,
-        None if here.before == names else here.before,
-        None if here.after == names else here.after,
-        _wire(here, [name for name in names if name in (keys or ())]),
-        tuple(c.name for c in found if c.type.name == "timestamp" or here.value_schema is None),
+        described.database,
+        described.table,
+        columns,
+        None if described.before == names else described.before,
+        None if described.after == names else described.after,
+        _wire(described, [name for name in names if name in (keys or ())]),
+        tuple(c.name for c in columns if c.type.name == "timestamp" or described.value_schema is None),
     )
 
 
-def _columns(here: Described) -> dict[str, tuple[ColumnType, bool | None]]:
+def _columns(row: Described) -> dict[str, tuple[ColumnType, bool | None]]:
     """Type and nullability of the columns that occur, in the order of the schema, or of the images."""
-    carried = (*here.after, *here.before)
-    if here.fields is None:
+    carried = (*row.after, *row.before)
+    if row.fields is None:
         return dict.fromkeys(carried, (_NOTHING_SHOWN, None))
-    before, after = here.fields
+    before, after = row.fields
     described = {**before, **after}
     for name in carried:
         if name in before and name in after and before[name].type != after[name].type:
@@ -133,13 +134,13 @@ def _columns(here: Described) -> dict[str, tuple[ColumnType, bool | None]]:
     return {name: (f.type, f.nullable) for name, f in described.items() if name in there}
 
 
-def _wire(here: Described, usual: list[str]) -> str:
+def _wire(described: Described, usual: list[str]) -> str:
     wire: dict[str, Any] = {"connector": CONNECTOR}
-    if here.keys is not None:
-        wire["key"] = here.key_schema
-        if set(here.keys) == set(usual) and list(here.keys) != usual:
-            wire["keys"] = list(here.keys)
-    return canonical(wire | {"value": here.value_schema})
+    if described.keys is not None:
+        wire["key"] = described.key_schema
+        if set(described.keys) == set(usual) and list(described.keys) != usual:
+            wire["keys"] = list(described.keys)
+    return canonical(wire | {"value": described.value_schema})
 
 
 def _list(names: Names | None) -> str:

@@ -60,15 +60,15 @@ def columns(changes: Any) -> tuple[Column, ...] | None:
     if not isinstance(table, dict) or not isinstance(table.get("columns"), list) or not table["columns"]:
         return None
     described, keys = table["columns"], table.get("primaryKeyColumnNames")
-    found: list[Column] = []
+    columns: list[Column] = []
     for member in described:
         kind = _type(member) if isinstance(member, dict) else None
         if kind is None or not isinstance(member.get("name"), str):
             return None
         nullable = member.get("optional")
         key = member["name"] in keys if isinstance(keys, list) and keys else None
-        found.append(Column(member["name"], kind, nullable if isinstance(nullable, bool) else None, key))
-    return tuple(found)
+        columns.append(Column(member["name"], kind, nullable if isinstance(nullable, bool) else None, key))
+    return tuple(columns)
 
 
 def _type(member: dict[str, Any]) -> ColumnType | None:
@@ -127,10 +127,10 @@ def _statement(event: SchemaChange) -> Statement | None:
     if event.type not in ("create_table", "rename_table"):
         return None
     try:
-        found = parse(event.ddl or "", event.database)
+        statements = parse(event.ddl or "", event.database)
     except UnsupportedError:
         return None
-    return found[0] if len(found) == 1 else None
+    return statements[0] if len(statements) == 1 else None
 
 
 def _column(column: Column, place: int) -> dict[str, Any]:

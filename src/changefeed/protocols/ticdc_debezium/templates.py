@@ -75,11 +75,11 @@ class Templates:
     def _envelope(self, shape: TableShape, ours: bool) -> Iterator[Part]:
         """The members before `op`."""
         start = 0 if self._options.debezium_include_start_ts else None
-        found = envelope.of({}, shape.database, shape.table, 0, self._options.cluster_id, start)
+        source = envelope.of({}, shape.database, shape.table, 0, self._options.cluster_id, start)
         own = {"ts_ms": Head("ms"), "commit_ts": Head("ts")}
         own |= dict.fromkeys(("name", "cluster_id"), Head("cluster")) if ours else {}
         yield '{"source":{'
-        for at, (name, text) in enumerate(envelope.members(found).items()):
+        for at, (name, text) in enumerate(envelope.members(source).items()):
             if name == "start_ts":
                 yield Head("start")
             else:
@@ -93,31 +93,31 @@ class Templates:
         """The columns that the templates name."""
         ts = commit_ts.column(table.rows)
         ms = pc.shift_right(ts, pa.scalar(tso.LOGICAL_BITS, pa.uint64()))
-        found = {"ts": ts, "ms": ms}
+        columns = {"ts": ts, "ms": ms}
         if is_ours(table.shape):
             parts = pc.extract_regex(table.rows.column("origin"), _ORIGIN)
-            found |= {name: pc.struct_field(parts, name) for name in ("clock", "cluster")}
+            columns |= {name: pc.struct_field(parts, name) for name in ("clock", "cluster")}
         if self._options.debezium_include_start_ts:
-            found["start"] = _start(table.rows.column("transaction"))
-        return found
+            columns["start"] = _start(table.rows.column("transaction"))
+        return columns
 
 
 def _start(transaction: pa.Array) -> pa.Array:
     """`,"start_ts":7`, or nothing; NULL where the transaction's id is not a number."""
     text = pc.struct_field(transaction, "id")
     member = pc.binary_join_element_wise(',"start_ts":', text, "")
-    found = pc.if_else(pc.match_substring_regex(text, _START), member, pa.scalar(None, pa.string()))
-    return pc.if_else(pc.is_null(transaction), "", found)
+    starts = pc.if_else(pc.match_substring_regex(text, _START), member, pa.scalar(None, pa.string()))
+    return pc.if_else(pc.is_null(transaction), "", starts)
 
 
 def _written(columns: Sequence[ColumnWriter]) -> list[Written] | None:
-    found = []
+    forms = []
     for column in columns:
         form = _form(column.type)
         if form is None:
             return None
-        found.append(Written(form, column.null))
-    return found
+        forms.append(Written(form, column.null))
+    return forms
 
 
 def _key(keys: Sequence[ColumnWriter], side: str, places: dict[str, int], schema: str | None) -> list[Part]:

@@ -85,8 +85,8 @@ def declared(field: Mapping[str, Any]) -> ColumnType:
         base = _TOLD.get((str(kind), None)) if name is None else None
     if base is None:
         raise ProtocolError(f"type {show(kind)} named {show(name)} is unknown", reason="unknown-type")
-    found = _with_parameters(base, field)
-    return found if sent is None else _refined(found, sent)
+    base_type = _with_parameters(base, field)
+    return base_type if sent is None else _refined(base_type, sent)
 
 
 def _with_parameters(base: str, field: Mapping[str, Any]) -> ColumnType:

@@ -48,9 +48,9 @@ def check_same(message: EventKey, stored: EventKey) -> None:
     if stored.kind != ROW or stored.ccl is not None or stored.ohk:
         raise claim_check.failed("claim-check file does not hold a whole row")
     for what in ("ts", "schema", "table"):
-        sent, found = getattr(message, what), getattr(stored, what)
-        if sent != found:
-            raise claim_check.failed(f"claim-check file has {what} {found!r}, its message {sent!r}")
+        sent, actual = getattr(message, what), getattr(stored, what)
+        if sent != actual:
+            raise claim_check.failed(f"claim-check file has {what} {actual!r}, its message {sent!r}")
 
 
 def body(key: bytes, value: bytes) -> bytes:
@@ -59,7 +59,11 @@ def body(key: bytes, value: bytes) -> bytes:
 
 
 def _framed(content: bytes) -> tuple[bytes, bytes]:
-    found: Any = strict_json.read(content, "content")
-    if type(found) is not dict or found.keys() != {"key", "value"} or any(type(v) is not str for v in found.values()):
+    members: Any = strict_json.read(content, "content")
+    if (
+        type(members) is not dict
+        or members.keys() != {"key", "value"}
+        or any(type(v) is not str for v in members.values())
+    ):
         raise ProtocolError("content has not exactly the texts key and value")
-    return base64_text.read(found["key"]), base64_text.read(found["value"])
+    return base64_text.read(members["key"]), base64_text.read(members["value"])

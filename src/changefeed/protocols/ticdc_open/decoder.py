@@ -179,14 +179,14 @@ class Decoder:
             return self._family(key.schema, key.table, new.described)
         for _, value in nameless:  # whichever column it belongs to, it is a value of its type
             Images().read(self._compile((("nameless", value.t, value.h, value.f),)), [value.value], "p")
-        found = partial.complete(new, old, nameless)
-        if found.sent is not None:
-            origin["p"] = found.sent
-        named = images.read(self._compile(found.old.described), found.old.values, "p", "before.")
-        images.before = images.filled(named, found.before)
-        if found.same:
+        completed = partial.complete(new, old, nameless)
+        if completed.sent is not None:
+            origin["p"] = completed.sent
+        named = images.read(self._compile(completed.old.described), completed.old.values, "p", "before.")
+        images.before = images.filled(named, completed.before)
+        if completed.same:
             return self._family(key.schema, key.table, new.described)
-        return self._family(key.schema, key.table, new.described, found.old.described, found.before)
+        return self._family(key.schema, key.table, new.described, completed.old.described, completed.before)
 
     def _compile_image(self, described: tuple[Described, ...]) -> tuple[Compiled, ...]:
         return tuple(compile_column(d, self._zone, self._options.legacy_v4) for d in described)
@@ -279,19 +279,19 @@ def _named_by_all(key: bytes | None) -> tuple[str | None, str | None]:
         parts = dict.fromkeys(framing.keys(key))
     except ProtocolError:
         return nobody
-    found = nobody
+    common = nobody
     for part in parts:
         name = _named(part)
-        if name == nobody or found not in (nobody, name):
+        if name == nobody or common not in (nobody, name):
             return nobody
-        found = name
-    return found
+        common = name
+    return common
 
 
 def _named(key: bytes) -> tuple[str | None, str | None]:
     """The table that a message is for, where its key can be read."""
     try:
-        found = envelope.read_key(key)
+        event_key = envelope.read_key(key)
     except ProtocolError:
         return None, None
-    return found.schema or None, found.table or None
+    return event_key.schema or None, event_key.table or None

@@ -88,24 +88,24 @@ def read_key(data: bytes) -> EventKey:
     Raises:
         ProtocolError: it is not JSON, or not an event key.
     """
-    found = mapping(_without_doubles(data, "event key"), "event key")
-    kind = integer(found, "t", (0, 255))
+    members = mapping(_without_doubles(data, "event key"), "event key")
+    kind = integer(members, "t", (0, 255))
     if kind not in _KEY_MEMBERS:
         message = f"message type {kind} is unknown, expected 1 row, 2 DDL or 3 resolved"
         raise ProtocolError(message, reason="unknown-kind")
-    refuse_others(found, _KEY_MEMBERS[kind], "event key")
-    ohk = found.get("ohk", False)
+    refuse_others(members, _KEY_MEMBERS[kind], "event key")
+    ohk = members.get("ohk", False)
     if not isinstance(ohk, bool):
         raise SchemaError(f"{show(ohk)} is not a boolean - at `ohk`")
     key = EventKey(
-        ts=integer(found, "ts", _UINT64),
+        ts=integer(members, "ts", _UINT64),
         kind=kind,
-        schema=string(found, "scm") if "scm" in found else "",
-        table=string(found, "tbl") if "tbl" in found else "",
-        rid=integer(found, "rid", _INT64) if "rid" in found else None,
-        ptn=integer(found, "ptn", _INT64) if "ptn" in found else None,
+        schema=string(members, "scm") if "scm" in members else "",
+        table=string(members, "tbl") if "tbl" in members else "",
+        rid=integer(members, "rid", _INT64) if "rid" in members else None,
+        ptn=integer(members, "ptn", _INT64) if "ptn" in members else None,
         ohk=ohk,
-        ccl=string(found, "ccl") if "ccl" in found else None,
+        ccl=string(members, "ccl") if "ccl" in members else None,
     )
     if kind == ROW and not (key.schema and key.table):
         raise SchemaError('row without "scm" or "tbl"')
@@ -114,12 +114,12 @@ def read_key(data: bytes) -> EventKey:
 
 def read_ddl(data: bytes) -> tuple[str, int]:
     """Statement and action code of a DDL value. Codes are not checked against a list: there will be more."""
-    found = mapping(strict_json.read(data, "DDL"), "DDL")
-    refuse_others(found, {"q", "t"}, "DDL")
-    query = found.get("q")
+    members = mapping(strict_json.read(data, "DDL"), "DDL")
+    refuse_others(members, {"q", "t"}, "DDL")
+    query = members.get("q")
     if type(query) is not str:
         raise SchemaError(f"{show(query)} is not a string - at `q`")
-    return query, integer(found, "t", (0, 2**31 - 1))
+    return query, integer(members, "t", (0, 2**31 - 1))
 
 
 def read_row(data: bytes) -> RowValue:
@@ -128,16 +128,16 @@ def read_row(data: bytes) -> RowValue:
     Raises:
         ProtocolError: it is not JSON, or not a row.
     """
-    found = mapping(_without_doubles(data, "row"), "row")
-    refuse_others(found, {"u", "p", "d"}, "row")
-    if ("d" in found) == ("u" in found) or ("p" in found and "u" not in found):
-        raise SchemaError(f'row has {" and ".join(sorted(found)) or "nothing"}, expected "u", "u" and "p", or "d"')
-    if "d" in found:
-        return RowValue(None, None, _image(found["d"], "d"))
-    new = _image(found["u"], "u")
-    if "p" not in found:
+    row = mapping(_without_doubles(data, "row"), "row")
+    refuse_others(row, {"u", "p", "d"}, "row")
+    if ("d" in row) == ("u" in row) or ("p" in row and "u" not in row):
+        raise SchemaError(f'row has {" and ".join(sorted(row)) or "nothing"}, expected "u", "u" and "p", or "d"')
+    if "d" in row:
+        return RowValue(None, None, _image(row["d"], "d"))
+    new = _image(row["u"], "u")
+    if "p" not in row:
         return RowValue(new, None, None)
-    old = mapping(found["p"], "row", "p")
+    old = mapping(row["p"], "row", "p")
     if any(type(old.get(member)) is not dict for member in ("t", "f", "v") if member in old):
         members, nameless = _take_nameless(data)
         return RowValue(new, _columns(members.items(), "p"), None, nameless)
@@ -149,9 +149,9 @@ def _without_doubles(data: bytes, what: str) -> Any:
     try:
         return strict_json.read(data, what, unique=True)
     except ProtocolError:
-        found = strict_json.read(data, what)  # raises what is wrong besides
+        members = strict_json.read(data, what)  # raises what is wrong besides
         _refuse_doubles(strict_json.read(data, what, pairs=True), what, "")
-        return found
+        return members
 
 
 def _refuse_doubles(pairs: Any, what: str, where: str) -> None:
@@ -185,8 +185,8 @@ def _nameless(members: dict[str, Any]) -> Nameless:
     return Nameless(t, h, f, value)
 
 
-def _image(found: Any, where: str) -> Image:
-    columns = mapping(found, "row", where)
+def _image(members: Any, where: str) -> Image:
+    columns = mapping(members, "row", where)
     if not columns:
         raise SchemaError(f"row has no columns - at `{where}`")
     return _columns(columns.items(), where)

@@ -38,12 +38,12 @@ def split(key: bytes | None, value: bytes | None) -> list[Message]:
     """
     if key is None:
         raise TruncatedError("record has no key")
-    found = _parts(Cursor(key, "key"))
-    if not value and len(found) <= 1:
-        return [Message(part, b"", at, 0) for part, at in found]
+    parts = _parts(Cursor(key, "key"))
+    if not value and len(parts) <= 1:
+        return [Message(part, b"", at, 0) for part, at in parts]
     return [
         Message(part, body, at, body_at)
-        for (part, at), (body, body_at) in zip(found, _values(Cursor(value or b"", "value"), len(found)), strict=True)
+        for (part, at), (body, body_at) in zip(parts, _values(Cursor(value or b"", "value"), len(parts)), strict=True)
     ]
 
 

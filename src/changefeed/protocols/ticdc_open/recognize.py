@@ -20,9 +20,9 @@ def recognize(record: Record) -> str | None:
 def likely(record: Record) -> dict[str, str]:
     """Options that the bytes tell: classic gives rows a `rid`, and a value is JSON unless it is compressed."""
     key, body = record.key or b"", (record.value or b"")[8:]
-    found = {}
+    options = {}
     if b'"tbl":' in key and b'"t":1}' in key:
-        found["profile"] = "classic" if b'"rid":' in key else "newarch"
+        options["profile"] = "classic" if b'"rid":' in key else "newarch"
     if body and not body.startswith(b"{"):
-        found["large-message-handle-compression"] = "lz4" if body.startswith(lz4_frame.MAGIC) else "snappy"
-    return found
+        options["large-message-handle-compression"] = "lz4" if body.startswith(lz4_frame.MAGIC) else "snappy"
+    return options

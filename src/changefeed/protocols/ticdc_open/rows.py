@@ -174,9 +174,9 @@ def _has_value(column: ColumnWriter, row: Row, side: Side) -> bool:
 
 def _marked(row: Row) -> Row:
     """The row with bytes that are not UTF-8 where the producer had some."""
-    found = row.origin["replaced"]
-    before = _marked_image(row.before, {**found.get("p", {}), **found.get("d", {})})
-    return replace(row, before=before, after=_marked_image(row.after, found.get("u", {})))
+    replaced = row.origin["replaced"]
+    before = _marked_image(row.before, {**replaced.get("p", {}), **replaced.get("d", {})})
+    return replace(row, before=before, after=_marked_image(row.after, replaced.get("u", {})))
 
 
 def _marked_image(image: dict[str, Any] | None, places: dict[str, list[int]]) -> dict[str, Any] | None:

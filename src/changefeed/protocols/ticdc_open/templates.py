@@ -69,13 +69,13 @@ class Templates:
         )
 
     def _written(self, columns: tuple[ColumnWriter, ...]) -> dict[str, Written] | None:
-        found: dict[str, Written] = {}
+        forms: dict[str, Written] = {}
         for column in columns:
             form = _form(column.column.type, column.code, "html" if self._rows.classic else "raw", self._ahead)
             if form is None:
                 return None
-            found[column.name] = Written(form)
-        return found
+            forms[column.name] = Written(form)
+        return forms
 
     def _key(self, shape: TableShape) -> Iterator[Part]:
         string, classic = self._rows.json.string, self._rows.classic

@@ -138,8 +138,8 @@ class DeltaSink:
         if self._native is not None and self._native.refused(path, self.owner) is None:
             reason = self._native.unmarked(path, self.owner)
         else:  # Delta's own writer asks the table
-            said = read.properties(self.location(path))
-            enabled = said is None or said.get(PROPERTY, "").lower() == "true"
+            properties = read.properties(self.location(path))
+            enabled = properties is None or properties.get(PROPERTY, "").lower() == "true"
             reason = None if enabled else f"the table was made without: {WAY_OUT}"
         return f"copy-on-write ({reason})" if reason else "merge-on-read"
 
@@ -194,8 +194,8 @@ class DeltaSink:
 
     def differences(self, path: str, table: Table) -> list[str]:
         """See `TableSink`."""
-        found = log.snapshot(self.spark, self.location(path), self.owner)
-        has = {field["name"]: field["type"] for field in json.loads(found.schema)["fields"]} if found else {}
+        snapshot = log.snapshot(self.spark, self.location(path), self.owner)
+        has = {field["name"]: field["type"] for field in json.loads(snapshot.schema)["fields"]} if snapshot else {}
         wants = {f.name: f.jsonValue()["type"] for f in self._empty(self.spark, table).schema.fields}
         names = {**wants, **has}
         return [f"{n} ({has.get(n)}, not {wants.get(n)})" for n in names if has.get(n) != wants.get(n)]
@@ -271,8 +271,8 @@ class DeltaSink:
         if changes is not None and changes.rows >= _MANY_ROWS:
             return True
         at = self.location(write.source if isinstance(write, Copy) else write.path)
-        found = log.snapshot(self.spark, at, self.owner)
-        return found is not None and found.size >= _MANY_BYTES
+        snapshot = log.snapshot(self.spark, at, self.owner)
+        return snapshot is not None and snapshot.size >= _MANY_BYTES
 
     def _empty(self, spark: SparkSession, table: Table) -> DataFrame:
         columns = [(c.name, sink_type(c.type).sql) for c in table.columns]
@@ -286,12 +286,12 @@ class DeltaSink:
 
     def _check_landed(self, path: str, write_id: WriteId) -> None:
         """Delta skips a write in silence when a newer one is there: ask the table who wrote last."""
-        found, at = self.snapshot(path), self.location(path)
-        if found is None or found.write_id is None or found.write_id < write_id:
+        snapshot, at = self.snapshot(path), self.location(path)
+        if snapshot is None or snapshot.write_id is None or snapshot.write_id < write_id:
             raise SinkError(f"{at}: a commit was confirmed but is not in the table's log")
-        if found.write_id.epoch > write_id.epoch:
+        if snapshot.write_id.epoch > write_id.epoch:
             raise FencedError(
-                f"{at}: epoch {found.write_id.epoch} of the pipeline writes this table now; this run is epoch "
+                f"{at}: epoch {snapshot.write_id.epoch} of the pipeline writes this table now; this run is epoch "
                 f"{write_id.epoch} and stops"
             )
 

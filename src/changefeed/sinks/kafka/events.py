@@ -220,16 +220,16 @@ class KafkaEvents:
                 producer.send_offsets_to_transaction([at], group.consumer_group_metadata(), self.timeout)
             producer.commit_transaction(self.timeout)
         except KafkaException as error:
-            found = error.args[0]
-            if found.code() in _REFUSED:
+            cause = error.args[0]
+            if cause.code() in _REFUSED:
                 is_made(self.location, self._read(), write_id)
                 raise SinkError(
-                    f"{self.location}: {write_id}: Kafka refused this producer ({found.str()}): another one of this pipeline was "
+                    f"{self.location}: {write_id}: Kafka refused this producer ({cause.str()}): another one of this pipeline was "
                     "opened, or the append took longer than transaction.timeout.ms",
                     transient=True,
                 ) from error
             self._abort(producer)
-            raise self._error(f"appending {write_id}", found) from error
+            raise self._error(f"appending {write_id}", cause) from error
         except BaseException:
             self._abort(producer)
             raise
@@ -277,12 +277,12 @@ class KafkaEvents:
     def _count(self, producer: Producer, topic: str) -> int:
         """Number of partitions of a topic."""
         with self._named("asking for topics"):
-            found = producer.list_topics(topic, self.timeout).topics.get(topic)
-        if found is None or (found.error and found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART):
+            metadata = producer.list_topics(topic, self.timeout).topics.get(topic)
+        if metadata is None or (metadata.error and metadata.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART):
             raise ConfigError(f"no topic {topic} at {self.servers}: create it first, or correct the sink section")
-        if found.error:
-            raise self._error("asking for topics", found.error)
-        return len(found.partitions)
+        if metadata.error:
+            raise self._error("asking for topics", metadata.error)
+        return len(metadata.partitions)
 
     # Errors.
 

@@ -101,6 +101,6 @@ class Brokers:
         return document
 
 
-def _id(said: dict[str, Any]) -> str | None:
-    bits = said["topicId"]["mostSignificantBits"], said["topicId"]["leastSignificantBits"]
+def _id(description: dict[str, Any]) -> str | None:
+    bits = description["topicId"]["mostSignificantBits"], description["topicId"]["leastSignificantBits"]
     return None if bits == _NO_ID else "".join(f"{part & (2**64 - 1):016x}" for part in bits)

@@ -93,19 +93,19 @@ def _boolean(value: Any) -> bool:
 def _float(value: Any) -> float:
     if type(value) is str and value in _SPECIAL:
         return float(value)
-    found = float32(value) if type(value) is Number and len(value) <= 400 else None
-    if found is None:
+    number = float32(value) if type(value) is Number and len(value) <= 400 else None
+    if number is None:
         raise SchemaError(f"{show(value)} is not a float")
-    return found
+    return number
 
 
 def _double(value: Any) -> float:
     if type(value) is str and value in _SPECIAL:
         return float(value)
-    found = float(value) if type(value) is Number and len(value) <= 800 else float("inf")
-    if found in (float("inf"), float("-inf")):
+    number = float(value) if type(value) is Number and len(value) <= 800 else float("inf")
+    if number in (float("inf"), float("-inf")):
         raise SchemaError(f"{show(value)} is not a double")
-    return found
+    return number
 
 
 def _vector(value: Any) -> list[float]:
@@ -139,13 +139,13 @@ def _decimal(node: Node) -> Reading:
     t = ColumnType("decimal", length=precision, scale=scale) if fixed else ColumnType("decimal")
 
     def read(value: Any) -> Any:
-        found = numbers.read_number(value) if type(value) is Number else None
+        number = numbers.read_number(value) if type(value) is Number else None
         if type(value) is str:
-            found = numbers.read_unscaled(value, scale)
-            found = numbers.read_plain(value) if found is None else found
-        if found is None:
+            number = numbers.read_unscaled(value, scale)
+            number = numbers.read_plain(value) if number is None else number
+        if number is None:
             raise SchemaError(f"{show(value)} is not a decimal")
-        return decimal_value(found, t)
+        return decimal_value(number, t)
 
     return t, read
 
@@ -169,9 +169,9 @@ def _enum(node: Node) -> Reading:
 
     def read(value: str) -> str:
         if value not in members:
-            found = numbers.read_members(value)
-            if len(found) == 1 and found[0] in members:
-                return found[0]
+            labels = numbers.read_members(value)
+            if len(labels) == 1 and labels[0] in members:
+                return labels[0]
         return value
 
     return ColumnType("enum", members=members), text(read)
@@ -184,9 +184,9 @@ def _set(node: Node) -> Reading:
 
     def read(value: str) -> str:
         if not set(value.split(",")) <= {"", *members}:
-            found = numbers.read_members(value)
-            if set(found) <= set(members):
-                return ",".join(found)
+            labels = numbers.read_members(value)
+            if set(labels) <= set(members):
+                return ",".join(labels)
         return value
 
     return ColumnType("set", members=members), text(read)

@@ -69,10 +69,10 @@ def write_irregular(data: bytes, node: Node) -> Any:
     """The JSON of what a column's type could not hold."""
     text = data.decode("utf-8", "surrogateescape")
     if node.scale is not None:
-        found = numbers.read_plain(text)
-        if found is None:
+        number = numbers.read_plain(text)
+        if number is None:
             raise UnsupportedError(f"debezium-mysql cannot carry {text!r:.60} as a decimal")
-        return numbers.write_unscaled(numbers.unscaled(found, node.scale))
+        return numbers.write_unscaled(numbers.unscaled(number, node.scale))
     if node.type == "struct":
         return java_json.read(data, "irregular")
     if node.type.startswith("int") and not times.as_number(Number(text or "x")):
