@@ -7,25 +7,25 @@ import pyarrow as pa
 __version__: str
 
 class TicdcAvro:
-    """Rows of TiCDC Avro, of the shapes it has learned. Not shared between threads."""
+    """Rows of TiCDC Avro, of the registered shapes. Not shared between threads."""
 
     TOPICS: bool
 
     def __init__(self, *, ahead: int | None) -> None:
-        """Knows no shape yet.
+        """No shape is registered yet.
 
         Args:
             ahead: microseconds by which the producer's clock is ahead of UTC, or None when that depends on the day:
-                shapes with a TIMESTAMP are then not learned.
+                shapes with a TIMESTAMP are then not registered.
         """
 
     def learn(self, shape: str) -> int | None:
-        """The number of the shape that this JSON describes, met in one topic; None when it is beyond the kernel."""
+        """The number of the shape that this JSON describes, met in one topic; None if the kernel does not support it."""
 
     def decode(
         self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None, *, topics: pa.Array
     ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array]:
-        """Rows by shape number, and the rows of the records that are odd.
+        """Rows by shape number, and the rows of the unmatched records.
 
         Args:
             keys, values, topics: binary or large_binary, one a record.
@@ -33,24 +33,24 @@ class TicdcAvro:
         """
 
 class TicdcOpen:
-    """Row messages of the TiCDC Open Protocol, of the shapes it has learned. Not shared between threads."""
+    """Row messages of the TiCDC Open Protocol, of the registered shapes. Not shared between threads."""
 
     def __init__(self, *, upsert: bool, ahead: int | None) -> None:
-        """Knows no shape yet.
+        """No shape is registered yet.
 
         Args:
             upsert: whether a `u` without `p` is an upsert, not an insert.
             ahead: microseconds by which the producer's clock is ahead of UTC, or None when that depends on the day:
-                shapes with a TIMESTAMP are then not learned.
+                shapes with a TIMESTAMP are then not registered.
         """
 
     def learn(self, shape: str) -> int | None:
-        """The number of the shape that this JSON describes, from 0, or None when it is beyond the kernel."""
+        """The number of the shape that this JSON describes, from 0, or None if the kernel does not support it."""
 
     def decode(
         self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None
     ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array]:
-        """Rows by shape number, and the rows of the records that are odd.
+        """Rows by shape number, and the rows of the unmatched records.
 
         Args:
             keys, values: binary or large_binary, one a record.
@@ -58,13 +58,13 @@ class TicdcOpen:
         """
 
 class TicdcDebezium:
-    """Row messages of the TiCDC Debezium protocol, of the shapes it has learned. Not shared between threads."""
+    """Row messages of the TiCDC Debezium protocol, of the registered shapes. Not shared between threads."""
 
     def __init__(self) -> None:
-        """Knows no shape yet."""
+        """No shape is registered yet."""
 
     def learn(self, shape: str) -> int | None:
-        """As `TicdcOpen.learn`."""
+        """Like `TicdcOpen.learn`."""
 
     def decode(
         self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None
@@ -72,20 +72,20 @@ class TicdcDebezium:
         """As `TicdcOpen.decode`."""
 
 class DebeziumMysql:
-    """Row messages of Debezium's MySQL and MariaDB connectors in JSON, of the shapes it has learned."""
+    """Row messages of Debezium's MySQL and MariaDB connectors in JSON, of the registered shapes."""
 
     HEADERS: bool
 
     def __init__(self, *, placeholders: list[str], numeric: bool) -> None:
-        """Knows no shape yet.
+        """No shape is registered yet.
 
         Args:
             placeholders: texts that stand for columns that were not sent.
-            numeric: whether decimals are numbers: shapes with a DECIMAL are then not learned.
+            numeric: whether decimals are numbers: shapes with a DECIMAL are then not registered.
         """
 
     def learn(self, shape: str) -> int | None:
-        """As `TicdcOpen.learn`."""
+        """Like `TicdcOpen.learn`."""
 
     def decode(
         self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None, *, headers: pa.ListArray
@@ -93,7 +93,7 @@ class DebeziumMysql:
         """As `TicdcOpen.decode`; headers are lists of (string, binary)."""
 
 class DebeziumMysqlAvro:
-    """Row messages of Debezium's MySQL and MariaDB connectors in Avro, of the shapes it has learned."""
+    """Row messages of Debezium's MySQL and MariaDB connectors in Avro, of the registered shapes."""
 
     HEADERS: bool
 
@@ -101,7 +101,7 @@ class DebeziumMysqlAvro:
         """As `DebeziumMysql`."""
 
     def learn(self, shape: str) -> int | None:
-        """As `TicdcOpen.learn`."""
+        """Like `TicdcOpen.learn`."""
 
     def decode(
         self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None, *, headers: pa.ListArray
@@ -109,10 +109,10 @@ class DebeziumMysqlAvro:
         """As `DebeziumMysql.decode`."""
 
 class TencentDts:
-    """Rows and transaction marks of Tencent DTS subscriptions, of the shapes it has learned."""
+    """Rows and transaction marks of Tencent DTS subscriptions, of the registered shapes."""
 
     def __init__(self, *, signed: bool, most: int) -> None:
-        """Knows no shape yet.
+        """No shape is registered yet.
 
         Args:
             signed: whether a BIT(64) with its top bit set is a negative number.
@@ -120,7 +120,7 @@ class TencentDts:
         """
 
     def learn(self, shape: str) -> int | None:
-        """As `TicdcOpen.learn`."""
+        """Like `TicdcOpen.learn`."""
 
     def runs(
         self, keys: pa.Array, values: pa.Array, headers: pa.ListArray, topics: pa.Array, partitions: pa.Int32Array
@@ -143,7 +143,7 @@ class TencentDts:
         first: pa.Array | None = None,
         skips: Sequence[tuple[int, int]] = (),
     ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array, pa.RecordBatch, list[tuple[int, int, int] | None]]:
-        """Rows by shape number, the rows of the records that are odd, marks, and of each odd one the first unknown entry.
+        """Rows by shape number, the rows of the unmatched records, marks, and of each unmatched one the first unknown entry.
 
         Of that entry where it begins and ends in the data of the group, and the index of its first event.
 
@@ -153,21 +153,21 @@ class TencentDts:
             headers: lists of (string, binary).
             data: of records that are not plain, what their groups hold; NULL for others.
             all, first: of the same, JSON members for the origins of all their events, and of their first, a comma in front.
-            skips: entries that are read elsewhere: where they begin, and how many events they have.
+            skips: entries that the caller reads itself: where they begin, and how many events they have.
         """
 
 class Templates:
-    """Writes rows by the templates it has learned; see `changefeed.columnar.templates`. Not shared between threads."""
+    """Writes rows by the registered templates; see `changefeed.columnar.templates`. Not shared between threads."""
 
     def __init__(self, *, printable: list[tuple[int, int]]) -> None:
-        """Knows no template yet.
+        """No template is registered yet.
 
         Args:
             printable: the code points that Go prints, as ranges in ascending order; both ends belong to a range.
         """
 
     def learn(self, template: str) -> int | None:
-        """The number of the template that this JSON describes, from 0, or None when it is beyond the kernel."""
+        """The number of the template that this JSON describes, from 0, or None if the kernel does not support it."""
 
     def encode(self, number: int, rows: pa.RecordBatch) -> tuple[pa.Int32Array, pa.BinaryArray | None, pa.BinaryArray] | None:
         """Numbers of the rows that were written, their keys (None without any) and their values.

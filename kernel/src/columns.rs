@@ -1,6 +1,6 @@
 //! Kernel only: columns under construction; each reads values of one form and keeps them as Arrow does.
 //!
-//! Rule 1. `read` takes one value, or `null`, off the cursor and appends it; `None` says that the bytes are not in the
+//! Rule 1. `read` takes one value, or `null`, off the cursor and appends it; `None` means that the bytes are not in the
 //!         column's form. What it appended by then stays: the caller truncates.
 //! Rule 2. Rows without the image that a column belongs to are padded in bulk, when the next value comes or at the end.
 
@@ -29,7 +29,7 @@ const REPLACED: &[u8] = b"\\ufffd";
 
 /// One column under construction.
 pub trait Column: Send + Sync {
-    /// Reads a value or `null`; tells which of the two.
+    /// Reads a value or `null`; returns which of the two.
     fn read(&mut self, c: &mut Cursor<'_>) -> Option<bool>;
     /// The same of a JSON string, with its quotes, that has been checked.
     fn read_checked(&mut self, whole: &[u8], _escaped: bool) -> Option<()> {
@@ -130,7 +130,7 @@ impl Bytes {
         Self { spelling, text, ends: Ends::default(), data: Vec::new(), scratch: Vec::new() }
     }
 
-    /// Appends a value that comes from elsewhere, or NULL.
+    /// Appends a value that was read from another column, or NULL.
     pub fn push(&mut self, value: Option<&[u8]>) -> Option<()> {
         match value {
             None => self.ends.push_null(),
@@ -144,27 +144,27 @@ impl Bytes {
 
     #[inline]
     fn append(&mut self, c: &mut Cursor<'_>) -> Option<()> {
-        let found = string(c)?;
-        if found.escaped && memmem::find(found.raw, REPLACED).is_some() {
-            return None; // what stands for a byte that is not UTF-8 is told apart from U+FFFD itself
+        let text = string(c)?;
+        if text.escaped && memmem::find(text.raw, REPLACED).is_some() {
+            return None; // the mark of a byte that is not UTF-8 must be distinguished from U+FFFD itself
         }
         match self.spelling {
-            Spelling::Plain if found.escaped => unescape(found.raw, &mut self.data),
-            Spelling::Plain => self.append_if(true, found.raw),
-            Spelling::Decimal => self.append_if(is_decimal(found.raw), found.raw),
-            Spelling::Time => self.append_if(is_time(found.raw), found.raw),
+            Spelling::Plain if text.escaped => unescape(text.raw, &mut self.data),
+            Spelling::Plain => self.append_if(true, text.raw),
+            Spelling::Decimal => self.append_if(is_decimal(text.raw), text.raw),
+            Spelling::Time => self.append_if(is_time(text.raw), text.raw),
             Spelling::Base64 => {
                 let start = self.data.len();
-                STANDARD.decode_vec(found.raw, &mut self.data).ok()?;
+                STANDARD.decode_vec(text.raw, &mut self.data).ok()?;
                 let bytes = self.data.get(start..)?;
                 (!self.text || bytes.is_ascii() || simdutf8::basic::from_utf8(bytes).is_ok()).then_some(())
             }
-            Spelling::Quoted if found.escaped => {
+            Spelling::Quoted if text.escaped => {
                 self.scratch.clear();
-                unescape(found.raw, &mut self.scratch)?;
+                unescape(text.raw, &mut self.scratch)?;
                 unquote(&self.scratch, &mut self.data)
             }
-            Spelling::Quoted => unquote(found.raw, &mut self.data),
+            Spelling::Quoted => unquote(text.raw, &mut self.data),
         }
     }
 

@@ -39,7 +39,7 @@ impl Ends {
         }
     }
 
-    /// Forgets rows; tells how much of the data is left.
+    /// Forgets rows; returns how much of the data is left.
     pub fn truncate(&mut self, rows: usize) -> usize {
         self.offsets.truncate(rows + 1);
         self.nulls.truncate(rows);

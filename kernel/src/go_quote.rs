@@ -7,7 +7,7 @@
 //! anything else                   itself
 //! ```
 //!
-//! What `Quote` never writes (octal, `\'`, a bare quote or control character) is refused: the reference knows about it.
+//! What `Quote` never writes (octal, `\'`, a bare quote or control character) is refused: the reference handles it.
 
 use crate::cursor::Cursor;
 use crate::strict_json::{hex, push_char};

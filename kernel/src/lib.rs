@@ -1,7 +1,7 @@
 //! The compiled twin of changefeed's decoders: bytes straight into Arrow columns; and of its encoders: back again.
 //!
-//! A decoder here knows nothing but the shapes it has been taught, and no more of a protocol than what its producers
-//! write. Whatever differs by a byte is *odd*: it comes back untouched, and the reference decoder, in Python, decides.
+//! A decoder decodes only registered shapes, and of a protocol only what its producers
+//! write. Whatever differs by a byte is *unmatched*: it comes back untouched, and the reference decoder, in Python, decides.
 //! There are no policies here, and no errors.
 
 pub mod avro;

@@ -18,10 +18,10 @@ mod debezium_avro;
 mod encode;
 mod tencent;
 
-/// What Python gets back: rows by shape, and the odd records.
+/// The result for Python: rows by shape, and the unmatched records.
 type Answer<'py> = (Vec<(usize, Bound<'py, PyAny>)>, Py<PyAny>);
 
-/// Row messages of the TiCDC Open Protocol, of the shapes it has learned.
+/// Row messages of the TiCDC Open Protocol, of the registered shapes.
 #[pyclass]
 struct TicdcOpen {
     decoder: Decoder,
@@ -37,12 +37,13 @@ impl TicdcOpen {
         Self { decoder: Decoder::new(if upsert { Op::Upsert } else { Op::Insert }, ahead) }
     }
 
-    /// The number of the shape that this JSON describes, or None when it is beyond the kernel.
-    fn learn(&mut self, shape: &str) -> Option<usize> {
-        self.decoder.learn(shape)
+    /// The number of the shape that this JSON describes, or None if the kernel does not support it.
+    #[pyo3(name = "learn")]
+    fn register(&mut self, shape: &str) -> Option<usize> {
+        self.decoder.register(shape)
     }
 
-    /// Rows by shape number, and the rows of the records that are odd. keys and values are binary arrays; rows, int32,
+    /// Rows by shape number, and the rows of the unmatched records. keys and values are binary arrays; rows, int32,
     /// chooses among the records, in its order.
     #[pyo3(signature = (keys, values, rows=None))]
     fn decode<'py>(
@@ -56,14 +57,14 @@ impl TicdcOpen {
         let rows = chosen(rows, keys, values)?;
         let decoder = &mut self.decoder;
         let decoded = py.detach(|| {
-            let odd = each(&rows, |record, row| decoder.decode(record, keys.get(row)?, values.get(row)?));
-            Ok((decoder.finish()?, odd))
+            let unmatched = each(&rows, |record, row| decoder.decode(record, keys.get(row)?, values.get(row)?));
+            Ok((decoder.finish()?, unmatched))
         });
         answer(py, decoded)
     }
 }
 
-/// Rows of TiCDC Avro, of the shapes it has learned.
+/// Rows of TiCDC Avro, of the registered shapes.
 #[pyclass]
 struct TicdcAvro {
     decoder: AvroDecoder,
@@ -71,7 +72,7 @@ struct TicdcAvro {
 
 #[pymethods]
 impl TicdcAvro {
-    /// The topic tells the family of a shape: `learn` and `decode` are told it.
+    /// The topic determines the family of a shape: `register` and `decode` get it as an argument.
     #[classattr]
     const TOPICS: bool = true;
 
@@ -82,12 +83,13 @@ impl TicdcAvro {
         Self { decoder: AvroDecoder::new(ahead) }
     }
 
-    /// The number of the shape that this JSON describes, or None when it is beyond the kernel.
-    fn learn(&mut self, shape: &str) -> Option<usize> {
-        self.decoder.learn(shape)
+    /// The number of the shape that this JSON describes, or None if the kernel does not support it.
+    #[pyo3(name = "learn")]
+    fn register(&mut self, shape: &str) -> Option<usize> {
+        self.decoder.register(shape)
     }
 
-    /// Rows by shape number, and the rows of the records that are odd. keys, values and topics are binary arrays; rows,
+    /// Rows by shape number, and the rows of the unmatched records. keys, values and topics are binary arrays; rows,
     /// int32, chooses among the records, in its order.
     #[pyo3(signature = (keys, values, rows=None, *, topics))]
     fn decode<'py>(
@@ -106,25 +108,25 @@ impl TicdcAvro {
         }
         let decoder = &mut self.decoder;
         let decoded = py.detach(|| {
-            let odd =
+            let unmatched =
                 each(&rows, |record, row| decoder.decode(record, topics.get(row)?, keys.get(row), values.get(row)));
-            Ok((decoder.finish()?, odd))
+            Ok((decoder.finish()?, unmatched))
         });
         answer(py, decoded)
     }
 }
 
-/// Rows by shape, and the odd records.
+/// Rows by shape, and the unmatched records.
 type Decoded = Result<(Vec<(usize, RecordBatch)>, Int32Array), ArrowError>;
 
 fn answer(py: Python<'_>, decoded: Decoded) -> PyResult<Answer<'_>> {
-    let (tables, odd) = decoded.map_err(refused)?;
+    let (tables, unmatched) = decoded.map_err(refused)?;
     let tables = tables
         .into_iter()
         .map(|(shape, batch)| Ok((shape, PyRecordBatch::new(batch).into_pyarrow(py)?)))
         .collect::<PyResult<_>>()?;
-    let odd = PyArray::from_array_ref(Arc::new(odd)).to_pyarrow(py)?.unbind();
-    Ok((tables, odd))
+    let unmatched = PyArray::from_array_ref(Arc::new(unmatched)).to_pyarrow(py)?.unbind();
+    Ok((tables, unmatched))
 }
 
 fn refused(error: ArrowError) -> PyErr {
@@ -147,11 +149,11 @@ fn chosen(rows: Option<PyArray>, keys: Blobs<'_>, values: Blobs<'_>) -> PyResult
 
 /// The rows for which `decode` finds nothing.
 fn each(rows: &Int32Array, mut decode: impl FnMut(i32, usize) -> Option<()>) -> Int32Array {
-    let odd = rows.values().iter().copied().filter(|&record| {
+    let unmatched = rows.values().iter().copied().filter(|&record| {
         let row = usize::try_from(record).unwrap_or(usize::MAX);
         decode(record, row).is_none()
     });
-    odd.collect::<Vec<_>>().into()
+    unmatched.collect::<Vec<_>>().into()
 }
 
 /// Byte strings with offsets of either width.

@@ -16,7 +16,7 @@ use crate::capacity::emptied;
 use crate::columns::{Bytes, Column, Spelling};
 use crate::nulls::Nulls;
 
-/// Shapes of one family that are kept, the first that were learned: the reference has the same number.
+/// Shapes of one family that are kept, the first that were registered: the reference has the same number.
 pub const MAX_SHAPES: usize = 256;
 
 /// What happened to a row.
@@ -28,7 +28,7 @@ pub enum Op {
     Update,
     /// It is gone.
     Delete,
-    /// It now has this image; nobody says whether it was there before.
+    /// It now has this image; whether it was there before is not known.
     Upsert,
 }
 
@@ -130,7 +130,7 @@ pub struct Head<'a> {
     pub index: Option<i32>,
     /// The upstream's ordering number, where there is one.
     pub commit_ts: Option<u64>,
-    /// JSON of what else the protocol says.
+    /// JSON of the protocol's other members.
     pub origin: Option<&'a [u8]>,
 }
 

@@ -81,7 +81,7 @@ pub fn float<T: fast_float2::FastFloat + Into<f64>>(c: &mut Cursor<'_>) -> Optio
     (done && value.into().is_finite()).then_some(value)
 }
 
-/// The nearest float32. What lies just beyond the largest one rounds down to it, but not by way of a double: such texts
+/// The nearest float32. A number just above the largest one rounds down to it, but not by way of a double: such texts
 /// are refused.
 #[inline]
 pub fn float32(c: &mut Cursor<'_>) -> Option<f32> {

@@ -36,10 +36,10 @@ pub fn datetime(text: &[u8], digits: usize) -> Option<i64> {
 #[inline]
 pub fn datetime_with(between: u8, text: &[u8], digits: usize) -> Option<i64> {
     let (day, clock) = text.split_at_checked(10)?;
-    let (&[found, h1, h2, b':', m1, m2, b':', s1, s2], tail) = clock.split_first_chunk::<9>()? else {
+    let (&[separator, h1, h2, b':', m1, m2, b':', s1, s2], tail) = clock.split_first_chunk::<9>()? else {
         return None;
     };
-    if found != between {
+    if separator != between {
         return None;
     }
     let (hour, minute, second) = (two(h1, h2)?, two(m1, m2)?, two(s1, s2)?);

@@ -1,4 +1,4 @@
-//! Any bytes as a record of Debezium's Avro: no panic, no row of an odd record, one row of any other, and columns that
+//! Any bytes as a record of Debezium's Avro: no panic, no row of an unmatched record, one row of any other, and columns that
 //! Arrow finds sound.
 //!
 //! In `kernel/`: `mkdir -p fuzz/corpus/debezium_avro`, then
@@ -16,16 +16,16 @@ use libfuzzer_sys::fuzz_target;
 const SHAPES: [&str; 2] =
     [include_str!("../shapes/debezium_avro_0.json"), include_str!("../shapes/debezium_avro_3.json")];
 
-fn taught() -> Decoder {
+fn registered() -> Decoder {
     let mut decoder = Decoder::new(vec![b"gone".to_vec()], false);
     for shape in SHAPES {
-        decoder.learn(shape).unwrap();
+        decoder.register(shape).unwrap();
     }
     decoder
 }
 
 thread_local! {
-    static DECODER: RefCell<Decoder> = RefCell::new(taught());
+    static DECODER: RefCell<Decoder> = RefCell::new(registered());
 }
 
 fuzz_target!(|data: &[u8]| DECODER.with_borrow_mut(|decoder| record(decoder, data)));

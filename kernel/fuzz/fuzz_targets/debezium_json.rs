@@ -1,4 +1,4 @@
-//! Any bytes as key and value of a row in Debezium-shaped JSON: no panic, no row of an odd record, one row of any other.
+//! Any bytes as key and value of a row in Debezium-shaped JSON: no panic, no row of an unmatched record, one row of any other.
 //!
 //! In `kernel/`: `mkdir -p fuzz/corpus/debezium_json`, then
 //! `cargo +nightly fuzz run debezium_json fuzz/corpus/debezium_json fuzz/seeds/debezium_json`.
@@ -19,16 +19,16 @@ struct Decoders {
     mysql: debezium_mysql::Decoder,
 }
 
-fn taught() -> Decoders {
+fn registered() -> Decoders {
     let (mut ticdc, mut mysql) =
         (ticdc_debezium::Decoder::default(), debezium_mysql::Decoder::new(vec![b"gone".to_vec()], false));
-    ticdc.learn(TICDC).unwrap();
-    mysql.learn(LOOSE).unwrap();
+    ticdc.register(TICDC).unwrap();
+    mysql.register(LOOSE).unwrap();
     Decoders { ticdc, mysql }
 }
 
 thread_local! {
-    static DECODERS: RefCell<Decoders> = RefCell::new(taught());
+    static DECODERS: RefCell<Decoders> = RefCell::new(registered());
 }
 
 fuzz_target!(|data: &[u8]| DECODERS.with_borrow_mut(|decoders| records(decoders, data)));

@@ -21,14 +21,14 @@ const TEMPLATE: &str = include_str!("../shapes/encode.json");
 
 fuzz_target!(|data: &[u8]| {
     let mut encoder = Encoder::new(vec![(0x20, 0x7e), (0xe9, 0xe9)]);
-    encoder.learn(TEMPLATE).unwrap();
-    let learned = std::str::from_utf8(data).ok().and_then(|text| encoder.learn(text));
+    encoder.register(TEMPLATE).unwrap();
+    let registered = std::str::from_utf8(data).ok().and_then(|text| encoder.register(text));
     let Some((head, rest)) = data.split_first_chunk::<16>() else { return };
     let number = i128::from_le_bytes(*head);
     let text = String::from_utf8_lossy(rest).into_owned();
     let row = row(number, &text, rest);
-    if let Some(learned) = learned {
-        encoder.encode(learned, &row);
+    if let Some(registered) = registered {
+        encoder.encode(registered, &row);
     }
     // A value without words leaves the row to the reference.
     let written = encoder.encode(0, &row).unwrap();

@@ -1,4 +1,4 @@
-//! Any bytes as the data of a group: no panic, no event of an odd group, and columns that Arrow finds sound.
+//! Any bytes as the data of a group: no panic, no event of an unmatched group, and columns that Arrow finds sound.
 //!
 //! In `kernel/`: `mkdir -p fuzz/corpus/tencent_dts`, then
 //! `cargo +nightly fuzz run tencent_dts fuzz/corpus/tencent_dts fuzz/seeds/tencent_dts`.
@@ -14,16 +14,16 @@ use libfuzzer_sys::fuzz_target;
 const SHAPES: [&str; 2] =
     [include_str!("../shapes/dts_all_types_0.json"), include_str!("../shapes/dts_all_types_1.json")];
 
-fn taught() -> Decoder {
+fn registered() -> Decoder {
     let mut decoder = Decoder::new(true);
     for shape in SHAPES {
-        decoder.learn(shape).unwrap();
+        decoder.register(shape).unwrap();
     }
     decoder
 }
 
 thread_local! {
-    static DECODER: RefCell<Decoder> = RefCell::new(taught());
+    static DECODER: RefCell<Decoder> = RefCell::new(registered());
 }
 
 fuzz_target!(|data: &[u8]| DECODER.with_borrow_mut(|decoder| group(decoder, data)));

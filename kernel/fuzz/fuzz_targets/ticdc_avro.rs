@@ -1,4 +1,4 @@
-//! Any bytes as a record: no panic, no row of an odd record, one row of any other, and columns that Arrow finds sound.
+//! Any bytes as a record: no panic, no row of an unmatched record, one row of any other, and columns that Arrow finds sound.
 //!
 //! In `kernel/`: `mkdir -p fuzz/corpus/ticdc_avro`, then
 //! `cargo +nightly fuzz run ticdc_avro fuzz/corpus/ticdc_avro fuzz/seeds/ticdc_avro`.
@@ -21,22 +21,22 @@ const SHAPES: [&str; 7] = [
     include_str!("../shapes/avro_extension_1.json"),
 ];
 
-fn taught() -> Decoder {
+fn registered() -> Decoder {
     let mut decoder = Decoder::new(Some(0));
     for shape in SHAPES {
-        decoder.learn(shape).unwrap();
+        decoder.register(shape).unwrap();
     }
     decoder
 }
 
 thread_local! {
-    static DECODER: RefCell<Decoder> = RefCell::new(taught());
+    static DECODER: RefCell<Decoder> = RefCell::new(registered());
 }
 
 fuzz_target!(|data: &[u8]| DECODER.with_borrow_mut(|decoder| record(decoder, data)));
 
 fn record(decoder: &mut Decoder, data: &[u8]) {
-    // The first byte says which of key and value are missing, the next two split the rest into both.
+    // The first byte decides which of key and value are missing, the next two split the rest into both.
     let Some((&[missing, high, low], rest)) = data.split_first_chunk() else { return };
     let (key, value) = rest.split_at(usize::from(u16::from_be_bytes([high, low])).min(rest.len()));
     let done = decoder.decode(0, b"t", (missing & 1 == 0).then_some(key), (missing & 2 == 0).then_some(value));

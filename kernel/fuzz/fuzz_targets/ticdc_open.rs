@@ -1,4 +1,4 @@
-//! Any bytes as a record, and as the two JSON texts of a message: no panic, no row of an odd record, one row a message.
+//! Any bytes as a record, and as the two JSON texts of a message: no panic, no row of an unmatched record, one row a message.
 //!
 //! In `kernel/`: `mkdir -p fuzz/corpus/ticdc_open`, then
 //! `cargo +nightly fuzz run ticdc_open fuzz/corpus/ticdc_open fuzz/seeds/ticdc_open`.
@@ -30,16 +30,16 @@ fn check(decoder: &mut Decoder, key: &[u8], value: &[u8], messages: usize) {
     }
 }
 
-fn taught() -> Decoder {
+fn registered() -> Decoder {
     let mut decoder = Decoder::new(Op::Insert, Some(0));
     for shape in SHAPES {
-        decoder.learn(shape).unwrap();
+        decoder.register(shape).unwrap();
     }
     decoder
 }
 
 thread_local! {
-    static DECODER: RefCell<Decoder> = RefCell::new(taught());
+    static DECODER: RefCell<Decoder> = RefCell::new(registered());
 }
 
 fuzz_target!(|data: &[u8]| DECODER.with_borrow_mut(|decoder| records(decoder, data)));

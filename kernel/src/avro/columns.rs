@@ -1,4 +1,4 @@
-//! Mirrors wire/avro/read.py: columns of Avro values; the branch of the union in front tells NULL from a value.
+//! Mirrors wire/avro/read.py: columns of Avro values; the branch of the union before it distinguishes NULL from a value.
 
 use arrow_array::ArrayRef;
 use arrow_schema::ArrowError;
@@ -9,7 +9,7 @@ use crate::columns::{Bytes, Column, Fixed, Spelling, Vectors};
 use crate::cursor::Cursor;
 use crate::forms::Form;
 
-/// What can be read into a column where NULL is told beforehand.
+/// What can be read into a column where NULL is announced before the value.
 pub trait Values: Column {
     /// Reads a value.
     fn value(&mut self, c: &mut Cursor<'_>) -> Option<()>;

@@ -33,7 +33,7 @@ pub fn int(c: &mut Cursor<'_>) -> Option<i64> {
     varint(c, 32).map(unzigzag)
 }
 
-/// Bytes, or a string that nobody has looked at.
+/// Bytes, or a string that has not been checked.
 #[inline]
 pub fn bytes<'a>(c: &mut Cursor<'a>) -> Option<&'a [u8]> {
     let length = usize::try_from(long(c)?).ok()?;
@@ -96,7 +96,7 @@ impl Union {
         }
     }
 
-    /// Steps over the branch; tells whether a value follows, or it was null.
+    /// Steps over the branch; returns whether a value follows, or it was null.
     #[inline]
     pub fn open(self, c: &mut Cursor<'_>) -> Option<bool> {
         match self {

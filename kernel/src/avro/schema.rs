@@ -28,7 +28,7 @@ pub struct Field {
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub enum Type {
-    /// A primitive type, or the name of one defined elsewhere.
+    /// A primitive type, or the name of one that is defined in another place of the schema.
     Name(String),
     /// A union.
     Union(Vec<Type>),
@@ -50,7 +50,7 @@ pub struct Full {
     /// What Connect calls it.
     #[serde(rename = "connect.name", default)]
     pub connect_name: String,
-    /// What Connect says of it.
+    /// The attributes that Connect adds.
     #[serde(rename = "connect.parameters", default)]
     pub parameters: Map<String, Value>,
 }
@@ -98,7 +98,7 @@ impl Full {
     /// The union around a field's record, and the record, which one of the other fields may define.
     pub fn inside<'a>(&'a self, field: &'a Field) -> Option<(Union, &'a Self)> {
         let (union, kind) = field.kind.branch()?;
-        let found = match kind {
+        let branch = match kind {
             Type::Full(full) => full,
             Type::Name(name) => {
                 let inherited = self.full_name("");
@@ -109,7 +109,7 @@ impl Full {
             }
             Type::Union(_) => return None,
         };
-        found.is_record().then_some((union, found))
+        branch.is_record().then_some((union, branch))
     }
 
     fn full_name(&self, around: &str) -> String {

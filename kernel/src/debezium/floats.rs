@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Rule 1. A text in plain notation with at most as many digits as every number of the width keeps (15, or 6 of a single)
-//!         is the shortest of its number. Of others `plain` tells, or they are written anew and compared.
+//!         is the shortest of its number. For others `plain` decides, or they are written again and compared.
 //! Rule 2. Shortest digits of a power of two, of a number half way between two texts, and of one too small to be normal
 //!         (4.9E-324 of Java, 5e-324 of Go) differ between writers: a text of more digits is refused there.
 

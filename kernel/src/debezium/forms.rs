@@ -112,9 +112,9 @@ impl Form for Bits {
 
     fn read(&self, c: &mut Cursor<'_>) -> Option<u64> {
         let mut buffer = [0; 8];
-        let found = decoded::<48>(c)?;
-        let found = found.0.get(..found.1).filter(|f| f.len() == self.bytes)?;
-        buffer.get_mut(..found.len())?.copy_from_slice(found);
+        let sent = decoded::<48>(c)?;
+        let sent = sent.0.get(..sent.1).filter(|f| f.len() == self.bytes)?;
+        buffer.get_mut(..sent.len())?.copy_from_slice(sent);
         let value = u64::from_le_bytes(buffer);
         (self.bits >= 64 || value >> self.bits == 0).then_some(value)
     }
@@ -130,14 +130,14 @@ fn decoded<const N: usize>(c: &mut Cursor<'_>) -> Option<([u8; N], usize)> {
 /// Base64 of an unscaled decimal of at most so many bytes in two's complement, big-endian, without a needless one.
 fn unscaled<const N: usize>(c: &mut Cursor<'_>) -> Option<[u8; N]> {
     let (bytes, count) = decoded::<48>(c)?;
-    let found = bytes.get(..count)?;
-    let (&first, more) = found.split_first()?;
+    let sent = bytes.get(..count)?;
+    let (&first, more) = sent.split_first()?;
     let fill = if first & 0x80 == 0 { 0 } else { 0xff };
     if more.first().is_some_and(|second| first == fill && (second ^ fill) & 0x80 == 0) {
         return None;
     }
     let mut wide = [fill; N];
-    wide.get_mut(N.checked_sub(count)?..)?.copy_from_slice(found);
+    wide.get_mut(N.checked_sub(count)?..)?.copy_from_slice(sent);
     Some(wide)
 }
 
@@ -165,7 +165,7 @@ impl Form for LongDecimal {
     }
 }
 
-/// What stands for many timestamps that have no text: it tells no digits.
+/// The text that stands for many invalid timestamps: it shows no digits.
 pub const EPOCH: &[u8] = b"\"1970-01-01T00:00:00Z\"";
 
 /// `"YYYY-MM-DDTHH:MM:SS.fZ"` with exactly `digits` of a fraction.

@@ -7,7 +7,7 @@ use super::forms::{EPOCH, instant_digits};
 use super::images::{Images, Lengths, Tokens};
 use super::token::{Kind, Token, token, token_into};
 
-/// What the values of a column tell of its type.
+/// What the values of a column show of its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Open {
     /// Nothing: it is known.
@@ -17,14 +17,14 @@ pub enum Open {
         /// Whether integers and numbers make numbers.
         mixed: bool,
     },
-    /// Fraction digits; `epoch` is a text that tells none.
+    /// Fraction digits; `epoch` is a text that shows none.
     Digits {
         /// Whether there is such a text.
         epoch: bool,
     },
 }
 
-/// What a value tells: 0 is nothing.
+/// What a value shows: 0 is nothing.
 pub mod code {
     /// A string.
     pub const TEXT: u8 = 1;
@@ -58,7 +58,7 @@ impl Open {
         }
     }
 
-    /// The same of a value that a column has read whose type tells `known`.
+    /// The same of a value that a column has read whose type declares `known`.
     #[inline]
     fn code_read(self, known: u8, token: &Token, value: &[u8]) -> Option<u8> {
         match (self, token.kind) {
@@ -147,8 +147,8 @@ impl Group {
         }
     }
 
-    /// Adds a shape, unless there are too many; `codes` are what its columns' types tell.
-    pub fn learn(&mut self, number: usize, codes: Vec<u8>) -> Option<()> {
+    /// Adds a shape, unless there are too many; `codes` are those that its columns' types declare.
+    pub fn register(&mut self, number: usize, codes: Vec<u8>) -> Option<()> {
         (self.shapes.len() < MAX_SHAPES).then_some(())?;
         self.shapes.push((number, codes));
         self.last = None;
@@ -220,7 +220,7 @@ impl Group {
             row.codes()
         };
         let agrees =
-            |known: &[u8]| codes == known || codes.iter().zip(known).all(|(&told, &known)| told == 0 || told == known);
+            |known: &[u8]| codes == known || codes.iter().zip(known).all(|(&code, &known)| code == 0 || code == known);
         let first = self.shapes.first().filter(|(_, known)| agrees(known)).map(|_| 0);
         let again = first.or_else(|| self.last.as_ref().filter(|(last, _)| last == codes).map(|(_, at)| *at));
         self.latest = match again {

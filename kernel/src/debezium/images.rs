@@ -74,12 +74,12 @@ impl Tokens {
         self.there.then_some(self.tokens.as_slice())
     }
 
-    /// What each token tells.
+    /// What each token shows.
     pub fn codes(&self) -> &[u8] {
         &self.codes
     }
 
-    /// Room for the tokens of so many columns, and for what they tell.
+    /// Room for the tokens of so many columns, and for what they show.
     #[inline]
     pub fn room(&mut self, columns: usize) -> (&mut [Token], &mut [u8]) {
         self.tokens.resize(columns, Token::default());

@@ -22,7 +22,7 @@ use crate::rows::Image;
 /// TiDB's timestamps are milliseconds, then so many bits of a counter.
 pub const LOGICAL_BITS: u32 = 18;
 
-/// Which times the rows tell.
+/// Which times the rows contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// TiDB's timestamps, and the time in milliseconds that they are made of.
@@ -65,7 +65,7 @@ pub struct Head<'a> {
     pub when: When,
     /// In which transaction.
     pub transaction: Option<Transaction<'a>>,
-    /// JSON of what else the protocol says.
+    /// JSON of the protocol's other members.
     pub origin: &'a [u8],
 }
 

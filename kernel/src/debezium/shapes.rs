@@ -24,7 +24,7 @@ pub struct Shape<'a> {
     pub table: String,
     /// In the order of both images.
     pub columns: Vec<Described>,
-    /// What only the protocol says.
+    /// Members of this protocol only.
     #[serde(borrow)]
     pub wire: &'a RawValue,
 }
@@ -38,12 +38,12 @@ pub struct Described {
     /// The text of its type.
     #[serde(rename = "type")]
     pub mysql: String,
-    /// Whether it belongs to the handle key; nothing where nobody said.
+    /// Whether it belongs to the handle key; None if not known.
     pub key: Option<bool>,
 }
 
 impl Shape<'_> {
-    /// What was said of each column's place in the handle key.
+    /// What is known of each column's place in the handle key.
     pub fn keys(&self) -> Vec<Option<bool>> {
         self.columns.iter().map(|column| column.key).collect()
     }
@@ -100,7 +100,7 @@ pub fn base64() -> Typed {
     (DataType::Binary, Box::new(Bytes::new(Spelling::Base64, false)))
 }
 
-/// What a timestamp's type tells.
+/// The code that the type of a timestamp declares.
 pub fn digits_of(mysql: &str) -> Option<u8> {
     match mysql.strip_prefix("timestamp")? {
         "" => Some(0),
@@ -108,8 +108,8 @@ pub fn digits_of(mysql: &str) -> Option<u8> {
     }
 }
 
-/// What a column's type tells; `text` and `flag` are the types of strings and of `true` and `false` that no schema tells.
-pub fn told(mysql: &str, open: Open, text: &str, flag: &str) -> Option<u8> {
+/// The code that a column's type declares; `text` and `flag` are the types of strings and of `true` and `false` without a schema.
+pub fn declared_code(mysql: &str, open: Open, text: &str, flag: &str) -> Option<u8> {
     match open {
         Open::No => Some(0),
         Open::Digits { .. } => digits_of(mysql).map(code::digits),

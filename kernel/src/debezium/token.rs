@@ -5,7 +5,7 @@ use crate::cursor::Cursor;
 use crate::digits::count;
 use crate::strict_json::string;
 
-/// What a JSON value is, as far as its first look tells.
+/// The kind of a JSON value, from a first look at it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// `null`.
@@ -134,8 +134,8 @@ mod tests {
             ("\"\\\"\",", Kind::Text { escaped: true }, 4),
         ] {
             let mut c = Cursor::new(value.as_bytes());
-            let found = token(&mut c, value.as_bytes()).unwrap();
-            assert_eq!((found.kind, found.of(value.as_bytes()).unwrap().len()), (kind, length), "{value}");
+            let token = token(&mut c, value.as_bytes()).unwrap();
+            assert_eq!((token.kind, token.of(value.as_bytes()).unwrap().len()), (kind, length), "{value}");
         }
         for value in ["", "{}", "[1]", "nul", "\"a", "x"] {
             assert!(token(&mut Cursor::new(value.as_bytes()), value.as_bytes()).is_none(), "{value}");

@@ -80,7 +80,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout with these names; nothing when there is one that nobody knows, or one too few.
+    /// The layout with these names; nothing if one is unknown, or one too few.
     pub fn new(members: &[String], source: &[String]) -> Option<Self> {
         let members = opened(members, Member::named)?;
         let source = opened(source, Of::named)?;

@@ -28,27 +28,27 @@ pub type Header<'a> = (&'a [u8], Option<&'a [u8]>);
 
 /// A record's headers.
 #[derive(Clone, Copy)]
-pub struct Found<'a> {
+pub struct SentHeaders<'a> {
     /// In their order.
     pub headers: &'a [Header<'a>],
-    /// Whether they are those of the record before, odd or not.
+    /// Whether they are those of the record before, unmatched or not.
     pub again: bool,
 }
 
 /// What the latest headers were made into.
 #[derive(Default)]
 pub struct Headers {
-    said: [Vec<u8>; 2],
+    names: [Vec<u8>; 2],
     text: Option<Vec<u8>>,
 }
 
 impl Headers {
     /// The members of the origin, each behind a comma; `name` and `connector` are the source block's, without escapes.
-    pub fn read(&mut self, found: &[Header<'_>], name: &[u8], connector: &[u8]) -> Option<&[u8]> {
-        let same = self.said.iter().zip([name, connector]).all(|(a, b)| a == b);
+    pub fn read(&mut self, headers: &[Header<'_>], name: &[u8], connector: &[u8]) -> Option<&[u8]> {
+        let same = self.names.iter().zip([name, connector]).all(|(a, b)| a == b);
         if !same || self.text.is_none() {
-            self.text = members(found, name, connector);
-            self.said = [name.to_vec(), connector.to_vec()];
+            self.text = members(headers, name, connector);
+            self.names = [name.to_vec(), connector.to_vec()];
         }
         self.text.as_deref()
     }
@@ -59,11 +59,11 @@ impl Headers {
     }
 }
 
-fn members(found: &[Header<'_>], name: &[u8], connector: &[u8]) -> Option<Vec<u8>> {
-    let (others, last) = found.split_at(found.len().saturating_sub(4));
+fn members(headers: &[Header<'_>], name: &[u8], connector: &[u8]) -> Option<Vec<u8>> {
+    let (others, last) = headers.split_at(headers.len().saturating_sub(4));
     let is_context = last.iter().map(|(name, _)| *name).eq(NAMES);
     let mut out = Vec::new();
-    let others = if is_context { others } else { found };
+    let others = if is_context { others } else { headers };
     for (at, (name, value)) in others.iter().enumerate() {
         out.extend_from_slice(if at == 0 { b",\"headers\":[[" } else { b",[" });
         push_utf8(name, &mut out)?;
@@ -89,7 +89,7 @@ fn push_utf8(bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// What of the context the source block does not say.
+/// The parts of the context that the source block does not contain.
 fn push_context(headers: &[Header<'_>], known: [Option<&[u8]>; 4], out: &mut Vec<u8>) -> Option<()> {
     let wrapped = headers.first()?.1?.starts_with(OPENING);
     out.extend_from_slice(b",\"context\":{");
@@ -134,10 +134,10 @@ mod tests {
         NAMES.iter().zip(texts).map(|(name, text)| (name.to_vec(), Some(shown(text)))).collect()
     }
 
-    fn read(headers: &mut Headers, found: &[(Vec<u8>, Option<Vec<u8>>)], name: &str) -> Option<String> {
-        let found: Vec<_> = found.iter().map(|(n, v)| (n.as_slice(), v.as_deref())).collect();
+    fn read(headers: &mut Headers, sent: &[(Vec<u8>, Option<Vec<u8>>)], name: &str) -> Option<String> {
+        let sent: Vec<_> = sent.iter().map(|(n, v)| (n.as_slice(), v.as_deref())).collect();
         headers.forget();
-        headers.read(&found, name.as_bytes(), b"mysql").map(|text| String::from_utf8(text.to_vec()).unwrap())
+        headers.read(&sent, name.as_bytes(), b"mysql").map(|text| String::from_utf8(text.to_vec()).unwrap())
     }
 
     #[test]
@@ -154,22 +154,22 @@ mod tests {
 
     #[test]
     fn other_headers_are_kept_word_for_word() {
-        let mut found = vec![(b"a\"".to_vec(), Some(b"{\"\n\"}".to_vec())), (b"b".to_vec(), None)];
-        let text = read(&mut Headers::default(), &found, "srv1").unwrap();
+        let mut headers = vec![(b"a\"".to_vec(), Some(b"{\"\n\"}".to_vec())), (b"b".to_vec(), None)];
+        let text = read(&mut Headers::default(), &headers, "srv1").unwrap();
         assert_eq!(text, r#","headers":[["a\"","{\"\n\"}"],["b",null]]"#);
-        found.extend(context(true));
-        let text = read(&mut Headers::default(), &found, "srv1").unwrap();
+        headers.extend(context(true));
+        let text = read(&mut Headers::default(), &headers, "srv1").unwrap();
         assert!(text.ends_with(r#"],"context":{"taskId":"0","runId":"a-b"}"#), "{text}");
         assert_eq!(read(&mut Headers::default(), &[], "srv1").unwrap(), "");
     }
 
     #[test]
     fn headers_that_python_must_look_at_are_refused() {
-        let mut found = context(true);
-        found[1].1 = None;
-        assert!(read(&mut Headers::default(), &found, "srv1").is_none());
-        found[1].1 = Some([OPENING, b"\"\\n\"}"].concat());
-        assert!(read(&mut Headers::default(), &found, "srv1").is_none());
+        let mut headers = context(true);
+        headers[1].1 = None;
+        assert!(read(&mut Headers::default(), &headers, "srv1").is_none());
+        headers[1].1 = Some([OPENING, b"\"\\n\"}"].concat());
+        assert!(read(&mut Headers::default(), &headers, "srv1").is_none());
         assert!(read(&mut Headers::default(), &[(b"a".to_vec(), Some(b"\xff".to_vec()))], "srv1").is_none());
     }
 }

@@ -7,10 +7,10 @@
 //! ```
 //!
 //! Rule 1. A schema block is compared with those of the shapes, byte for byte, and never read. Without one the names in the
-//!         source block tell the table, wherever the block stands.
+//!         source block determine the table, wherever the block stands.
 //! Rule 2. Members have the order of the shape. A key that is not the row's, a delete without its old row, and a column
 //!         that was not sent, are for the reference.
-//! Rule 3. A tombstone says nothing.
+//! Rule 3. A tombstone is not an event of its own.
 
 mod envelope;
 mod headers;
@@ -28,12 +28,12 @@ use arrow_schema::ArrowError;
 use crate::debezium::images::Placeholders;
 use crate::debezium::rows::{Head, Rows, Transaction};
 use crate::debezium::shapes::Shape;
-pub use headers::{Found, Header};
+pub use headers::{Header, SentHeaders};
 use part::{Part, Record, Room, Row};
 use route::Routes;
 use shapes::{Compiled, compile};
 
-/// Decodes the rows of the shapes it has learned.
+/// Decodes the rows of the registered shapes.
 pub struct Decoder {
     numeric: bool,
     parts: Vec<Part>,
@@ -43,7 +43,7 @@ pub struct Decoder {
     room: Room,
 }
 
-/// Parts of one schema block, or of one table: a value tells no more of them at first sight.
+/// Parts of one schema block, or of one table: the first look at a value does not distinguish them further.
 #[derive(Default)]
 struct Alike {
     parts: Vec<usize>,
@@ -51,23 +51,23 @@ struct Alike {
 }
 
 impl Decoder {
-    /// Knows no shape yet. `placeholders` stand for columns that were not sent; `numeric`: decimals are numbers.
+    /// No shape is registered yet. `placeholders` stand for columns that were not sent; `numeric`: decimals are numbers.
     pub fn new(placeholders: Vec<Vec<u8>>, numeric: bool) -> Self {
         let (parts, alike, shapes) = (Vec::new(), Vec::new(), Vec::new());
         let room = Room { placeholders: Placeholders::new(placeholders), ..Room::default() };
         Self { numeric, parts, routes: Routes::default(), alike, shapes, room }
     }
 
-    /// Compiles the shape that this JSON describes; its number, or nothing when it is beyond the kernel.
-    pub fn learn(&mut self, description: &str) -> Option<usize> {
+    /// Compiles the shape that this JSON describes; its number, or None if the kernel does not support it.
+    pub fn register(&mut self, description: &str) -> Option<usize> {
         let shape: Shape<'_> = serde_json::from_str(description).ok()?;
         let Compiled { opening, table, identity, layout, mut group, codes, rows } = compile(&shape, self.numeric)?;
         let number = self.shapes.len();
         match self.parts.iter_mut().find(|part| part.identity == identity) {
-            Some(part) => part.group.learn(number, codes)?,
+            Some(part) => part.group.register(number, codes)?,
             None => {
-                group.learn(number, codes)?;
-                let alike = self.routes.learn(&opening, &table);
+                group.register(number, codes)?;
+                let alike = self.routes.register(&opening, &table);
                 if alike == self.alike.len() {
                     self.alike.push(Alike::default());
                 }
@@ -79,19 +79,25 @@ impl Decoder {
         Some(number)
     }
 
-    /// Decodes one record, or leaves no trace of it and says `None`.
-    pub fn decode(&mut self, record: i32, key: Option<&[u8]>, value: Option<&[u8]>, headers: Found<'_>) -> Option<()> {
+    /// Decodes one record; returns `None` and leaves no trace of a record that is unmatched.
+    pub fn decode(
+        &mut self,
+        record: i32,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        headers: SentHeaders<'_>,
+    ) -> Option<()> {
         if !headers.again {
             self.room.headers.forget();
         }
         let Some(value) = value else { return Some(()) };
         let record = Record { record, key, value, headers };
-        let found = self.routes.of(value)?;
-        let (last, count) = self.alike.get(found).map(|alike| (alike.last, alike.parts.len()))?;
+        let group = self.routes.of(value)?;
+        let (last, count) = self.alike.get(group).map(|alike| (alike.last, alike.parts.len()))?;
         for place in std::iter::once(last).chain((0..count).filter(|&place| place != last)) {
-            let part = *self.alike.get(found)?.parts.get(place)?;
+            let part = *self.alike.get(group)?.parts.get(place)?;
             if self.attempt(part, record).is_some() {
-                self.alike.get_mut(found)?.last = place;
+                self.alike.get_mut(group)?.last = place;
                 return Some(());
             }
         }

@@ -6,9 +6,9 @@
 //! ```
 
 use super::envelope::Layout;
-use super::headers::{Found, Headers};
+use super::headers::{Headers, SentHeaders};
 use super::row;
-use super::tail::{Said, Tail, optional};
+use super::tail::{Outer, Tail, optional};
 use crate::cursor::Cursor;
 use crate::debezium::group::Group;
 use crate::debezium::images::{Images, Placeholders};
@@ -20,7 +20,7 @@ const AFTER: &[u8] = b",\"after\":";
 /// A group and what is around its images.
 pub struct Part {
     pub group: Group,
-    /// What tells it from others.
+    /// What distinguishes it from others.
     pub identity: Vec<u8>,
     /// Whether the time of its latest record is known to the microsecond.
     is_fine: bool,
@@ -45,10 +45,10 @@ pub struct Record<'a> {
     pub record: i32,
     pub key: Option<&'a [u8]>,
     pub value: &'a [u8],
-    pub headers: Found<'a>,
+    pub headers: SentHeaders<'a>,
 }
 
-/// What a record says beside what it leaves in the room.
+/// The members of a record that are not stored in the room.
 pub struct Row {
     /// Shape, and whether the time is known to the microsecond.
     pub rows: (usize, bool),
@@ -74,17 +74,17 @@ impl Part {
     /// Reads a record, and its values into the guessed rows if there are some.
     #[inline]
     pub fn read(&mut self, record: Record<'_>, room: &mut Room, rows: Option<&mut Rows>) -> Option<Row> {
-        let said = self.read_value(record.value, room, rows)?;
-        self.is_fine = said.is_fine;
+        let outer = self.read_value(record.value, room, rows)?;
+        self.is_fine = outer.is_fine;
         if !record.headers.headers.is_empty() {
             let [name, connector] = self.tail.names()?;
             room.origin.extend_from_slice(room.headers.read(record.headers.headers, name, connector)?);
         }
         room.origin.push(b'}');
         room.images.are_whole(record.value, &room.placeholders)?;
-        let op = row::op(said.op, (room.images.before.is_there(), room.images.after.is_there()))?;
+        let op = row::op(outer.op, (room.images.before.is_there(), room.images.after.is_there()))?;
         let number = self.group.shape(record.key, &room.images, record.value)?;
-        let orders = match said.transaction {
+        let orders = match outer.transaction {
             Some((id, order, table_order)) => {
                 room.id.clear();
                 id.push(&mut room.id)?;
@@ -92,11 +92,11 @@ impl Part {
             }
             None => None,
         };
-        Some(Row { rows: (number, said.is_fine), op, when: When::Log(said.sequence, said.time), orders })
+        Some(Row { rows: (number, outer.is_fine), op, when: When::Log(outer.sequence, outer.time), orders })
     }
 
     #[inline]
-    fn read_value<'a>(&mut self, value: &'a [u8], room: &mut Room, rows: Option<&mut Rows>) -> Option<Said<'a>> {
+    fn read_value<'a>(&mut self, value: &'a [u8], room: &mut Room, rows: Option<&mut Rows>) -> Option<Outer<'a>> {
         room.images.clear();
         // Comparing with nothing costs more than with a block: memcmp looks at where no bytes are.
         let opened = if self.opening.is_empty() { Some(value) } else { value.strip_prefix(self.opening.as_slice()) };

@@ -6,7 +6,7 @@
 //!   └ where the table's latest record had it, counted from the end
 //! ```
 //!
-//! Rule 1. A wrong route is no wrong answer: the record is then not as its part expects, and odd.
+//! Rule 1. A wrong route does not give a wrong result: the record then does not match its part, and unmatched.
 //! Rule 2. Tables take turns, often the same: of each it is kept which came next, and that is looked at first.
 
 use std::collections::{BTreeMap, HashMap};
@@ -31,7 +31,7 @@ pub struct Routes {
     find: Box<[Finder<'static>; 3]>,
 }
 
-/// A route, and where its latest record told it.
+/// A route, and where it was recognized in its latest record.
 #[derive(Default)]
 struct Route {
     block: Vec<u8>,
@@ -50,7 +50,7 @@ impl Default for Routes {
 
 impl Routes {
     /// The route of records that begin with this block, or that have none and name this table as it is spelled.
-    pub fn learn(&mut self, block: &[u8], names: &[Vec<u8>; 2]) -> usize {
+    pub fn register(&mut self, block: &[u8], names: &[Vec<u8>; 2]) -> usize {
         let fresh = self.routes.len();
         let [database, table] = names;
         let [database, table] =
@@ -74,10 +74,10 @@ impl Routes {
         }
         let next = self.routes.get(self.latest)?.next;
         let known = [next, self.latest].into_iter().find(|&at| self.routes.get(at).is_some_and(|r| r.is_of(value)));
-        let found = known.or_else(|| self.find(value))?;
-        self.routes.get_mut(self.latest)?.next = found;
-        self.latest = found;
-        Some(found)
+        let place = known.or_else(|| self.find(value))?;
+        self.routes.get_mut(self.latest)?.next = place;
+        self.latest = place;
+        Some(place)
     }
 
     /// No block of JSON begins with another one, so that the greatest that is not greater than the value is the only one
@@ -93,10 +93,10 @@ impl Routes {
         let rest = value.get(source.find(value)?..)?;
         let (database, table) = (database.find(rest)?, table.find(rest)?);
         let names = [member(rest, database, DATABASE)?, member(rest, table, TABLE)?].concat();
-        let found = *self.names.get(&names)?;
-        let route = self.routes.get_mut(found)?;
+        let place = *self.names.get(&names)?;
+        let route = self.routes.get_mut(place)?;
         (route.from_end, route.places) = (rest.len(), [database, table]);
-        Some(found)
+        Some(place)
     }
 }
 
@@ -109,7 +109,7 @@ fn member<'a>(rest: &'a [u8], at: usize, name: &[u8]) -> Option<&'a [u8]> {
 }
 
 impl Route {
-    /// Whether a value tells it where the latest one did.
+    /// Whether a value shows it in the same place as the latest one.
     #[inline]
     fn is_of(&self, value: &[u8]) -> bool {
         if !self.block.is_empty() {

@@ -3,7 +3,7 @@
 /// The first and the last microsecond of the calendar.
 const CALENDAR_US: std::ops::RangeInclusive<i64> = -62_135_596_800_000_000..=253_402_300_799_999_999;
 
-/// The time in microseconds, of one in milliseconds or microseconds; nothing beyond the calendar.
+/// The time in microseconds, of one in milliseconds or microseconds; None outside the calendar.
 #[inline]
 pub fn time_us(ms: Option<i64>, us: Option<i64>) -> Option<i64> {
     us.or_else(|| ms?.checked_mul(1000)).filter(|us| CALENDAR_US.contains(us))

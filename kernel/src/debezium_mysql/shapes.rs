@@ -19,7 +19,7 @@ use crate::debezium::forms::{Bits, Decimal, Double, Instant, LongDecimal, Single
 use crate::debezium::group::{Group, Key, Open};
 use crate::debezium::rows::{Clock, Rows};
 use crate::debezium::shapes::{
-    Described, Shape, Typed, base64, counted, digits_of, fixed, images, integer, length_of, texts, told,
+    Described, Shape, Typed, base64, counted, declared_code, digits_of, fixed, images, integer, length_of, texts,
 };
 use crate::forms::Unsigned;
 use crate::spelling::java;
@@ -90,7 +90,7 @@ pub struct Compiled {
     pub opening: Vec<u8>,
     /// The database's name and the table's as they are spelled.
     pub table: [Vec<u8>; 2],
-    /// What tells the group from others.
+    /// What distinguishes the group from others.
     pub identity: Vec<u8>,
     pub layout: Layout,
     pub group: Group,
@@ -99,7 +99,7 @@ pub struct Compiled {
     pub rows: [Rows; 2],
 }
 
-/// Compiles a shape; nothing when a part of it is beyond the kernel. `numeric`: decimals are numbers.
+/// Compiles a shape; None if the kernel does not support a part of it. `numeric`: decimals are numbers.
 pub fn compile(shape: &Shape<'_>, numeric: bool) -> Option<Compiled> {
     let wire: Wire<'_> = serde_json::from_str(shape.wire.get()).ok()?;
     if shape.columns.is_empty() {
@@ -129,7 +129,7 @@ pub fn compile(shape: &Shape<'_>, numeric: bool) -> Option<Compiled> {
         .columns
         .iter()
         .zip(&open)
-        .map(|(c, open)| told(&c.mysql, *open, "varchar", "boolean"))
+        .map(|(c, open)| declared_code(&c.mysql, *open, "varchar", "boolean"))
         .collect::<Option<_>>()?;
     let rows = |clock| {
         let (before, after) = images(&shape.columns, |at, c| match nodes {
@@ -171,7 +171,7 @@ fn key(side: &Side<'_>, shape: &Shape<'_>, names: &[String]) -> Option<Key> {
     };
     let place = |name: &String| shape.columns.iter().position(|c| c.name == *name);
     let places = fields.iter().map(place).collect::<Option<Vec<_>>>()?;
-    // What the key has must be what the shape says of it: a key's schema may leave its members open.
+    // The key must have the columns that the shape declares: a key's schema may leave its members open.
     shape.columns.iter().enumerate().all(|(at, c)| c.key == Some(places.contains(&at))).then_some(())?;
     Key::new(&open, names, &places, close)
 }
@@ -184,7 +184,7 @@ fn open(column: &Described, schema: bool) -> Open {
     }
 }
 
-/// An empty column for values of this type, of which no schema tells.
+/// An empty column for values of this type, without a schema.
 fn loose(mysql: &str) -> Option<Typed> {
     Some(match mysql {
         "null" => (DataType::Null, Box::new(Nothing::default())),
@@ -273,15 +273,15 @@ fn decimal(mysql: &str) -> Option<Typed> {
 
 /// The members that `allowed` lists: commas between, `\,` and `\\` inside.
 pub fn members(allowed: &str) -> Vec<String> {
-    let mut found = vec![String::new()];
+    let mut labels = vec![String::new()];
     let mut chars = allowed.chars().peekable();
     while let Some(char) = chars.next() {
         let escaped = if char == '\\' { chars.next_if(|c| matches!(c, ',' | '\\')) } else { None };
-        match (escaped, char, found.last_mut()) {
-            (None, ',', _) => found.push(String::new()),
+        match (escaped, char, labels.last_mut()) {
+            (None, ',', _) => labels.push(String::new()),
             (other, char, Some(last)) => last.push(other.unwrap_or(char)),
             (_, _, None) => {}
         }
     }
-    found
+    labels
 }

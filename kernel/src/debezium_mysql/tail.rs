@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Rule 1. Text and slots are made of a record that was read member by member. Where the next one's text is another, they
-//!         are made anew, of that.
+//!         are made again, of that.
 //! Rule 2. A slot takes values with which the origin has the same members: no NULL, nothing escaped, and times that follow
 //!         from each other where they did.
 
@@ -22,9 +22,9 @@ use crate::cursor::Cursor;
 use crate::strict_json::{Text, int64, string};
 pub use members::optional;
 
-/// What a record says behind its images.
+/// The members of a record behind its images.
 #[derive(Default)]
-pub struct Said<'a> {
+pub struct Outer<'a> {
     /// Which letter.
     pub op: u8,
     /// Id of the transaction, and the event's number in it and in the table.
@@ -93,7 +93,7 @@ impl<T: Copy> Gaps<T> {
 /// What the slots of a record hold.
 #[derive(Default)]
 struct Slots<'a> {
-    said: Said<'a>,
+    outer: Outer<'a>,
     times: [Option<i64>; 3],
     clock: [Option<i64>; 3],
     pos: Option<i64>,
@@ -108,15 +108,15 @@ impl<'a> Slots<'a> {
             Slot::Pos => self.pos = Some(int64(c)?),
             Slot::Integer => drop(int64(c)?),
             Slot::Text => drop(string(c).filter(|text| !text.escaped)?),
-            Slot::Transaction => self.said.transaction = Some(transaction(c)?),
-            Slot::Op => self.said.op = c.byte()?,
+            Slot::Transaction => self.outer.transaction = Some(transaction(c)?),
+            Slot::Op => self.outer.op = c.byte()?,
         }
         Some(())
     }
 
-    /// How the origin tells the times; nothing when the row's is none.
+    /// Which times the origin reports; None if the row's is invalid.
     #[inline]
-    fn told(&self) -> Option<Told> {
+    fn reported(&self) -> Option<Reported> {
         let [ms, us, ns] = self.times;
         let whole = row::time_us(ms, us)?;
         let differs = |time: Option<i64>, of: Option<i64>| time.is_some() && time != of;
@@ -126,14 +126,14 @@ impl<'a> Slots<'a> {
         };
         let short = matches!(self.clock, [Some(ms), Some(us), Some(ns)]
             if us == ns.div_euclid(1000) && ms == ns.div_euclid(1_000_000));
-        Some(Told { times, short })
+        Some(Reported { times, short })
     }
 }
 
-/// How an origin tells the times: which of the row's it has, and whether of the clock's nanoseconds alone, of which the
+/// Which times an origin reports: which of the row's it has, and whether of the clock's nanoseconds alone, of which the
 /// others follow.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Told {
+struct Reported {
     times: [bool; 3],
     short: bool,
 }
@@ -146,7 +146,7 @@ pub struct Tail {
     wire: Gaps<Slot>,
     origin: Gaps<usize>,
     spans: Vec<Range<usize>>,
-    told: Told,
+    reported: Reported,
     file: Option<u64>,
     names: Option<[Vec<u8>; 2]>,
 }
@@ -154,14 +154,14 @@ pub struct Tail {
 impl Tail {
     /// No record yet. `table` are its database's name and its own as they are spelled, `end` is what closes a record.
     pub fn new(layout: Layout, table: [Vec<u8>; 2], end: &'static [u8]) -> Self {
-        let (wire, origin, spans, told) = Default::default();
-        Self { layout, table, end, wire, origin, spans, told, file: None, names: None }
+        let (wire, origin, spans, reported) = Default::default();
+        Self { layout, table, end, wire, origin, spans, reported, file: None, names: None }
     }
 
     /// Reads what is left behind the images; the first members of the origin are then in `origin`, which stays open.
     #[inline]
-    pub fn read<'a>(&mut self, rest: &'a [u8], origin: &mut Vec<u8>) -> Option<Said<'a>> {
-        let said = self.compare(rest).or_else(|| self.learn(rest).and_then(|()| self.compare(rest)))?;
+    pub fn read<'a>(&mut self, rest: &'a [u8], origin: &mut Vec<u8>) -> Option<Outer<'a>> {
+        let outer = self.compare(rest).or_else(|| self.register(rest).and_then(|()| self.compare(rest)))?;
         origin.clear();
         let end = self.origin.each(|text, slot| {
             origin.extend_from_slice(text);
@@ -169,7 +169,7 @@ impl Tail {
             Some(())
         })?;
         origin.extend_from_slice(end);
-        Some(said)
+        Some(outer)
     }
 
     /// The connector's names, where they have no escapes: its own and that of its kind.
@@ -177,9 +177,9 @@ impl Tail {
         self.names.as_ref().map(|names| names.each_ref().map(Vec::as_slice))
     }
 
-    /// What a record says that has the same text.
+    /// Reads a record that has the same text.
     #[inline]
-    fn compare<'a>(&mut self, rest: &'a [u8]) -> Option<Said<'a>> {
+    fn compare<'a>(&mut self, rest: &'a [u8]) -> Option<Outer<'a>> {
         let (mut c, mut slots, spans) = (Cursor::new(rest), Slots::default(), &mut self.spans);
         spans.clear();
         let end = self.wire.each(|text, slot| {
@@ -189,11 +189,11 @@ impl Tail {
             spans.push(start..rest.len() - c.rest().len());
             Some(())
         })?;
-        let same = c.rest() == end && !spans.is_empty() && slots.told()? == self.told;
-        let Slots { mut said, times: [ms, us, _], pos, .. } = slots;
-        (said.time, said.is_fine) = (us.or(ms)?, us.is_some());
-        said.sequence = self.file.zip(pos).and_then(|(file, pos)| row::sequence(file, pos));
-        same.then_some(said)
+        let same = c.rest() == end && !spans.is_empty() && slots.reported()? == self.reported;
+        let Slots { mut outer, times: [ms, us, _], pos, .. } = slots;
+        (outer.time, outer.is_fine) = (us.or(ms)?, us.is_some());
+        outer.sequence = self.file.zip(pos).and_then(|(file, pos)| row::sequence(file, pos));
+        same.then_some(outer)
     }
 }
 

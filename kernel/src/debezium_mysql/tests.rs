@@ -1,4 +1,4 @@
-//! Records against taught shapes: what is taken, and what is odd.
+//! Records against registered shapes: which are decoded, and which are unmatched.
 
 use super::*;
 use arrow_array::Array;
@@ -49,7 +49,7 @@ fn described(at: &str) -> String {
 fn decoder(shapes: &[String]) -> Decoder {
     let mut decoder = Decoder::new(vec![b"gone".to_vec()], false);
     for (number, shape) in shapes.iter().enumerate() {
-        assert_eq!(decoder.learn(shape), Some(number), "{shape}");
+        assert_eq!(decoder.register(shape), Some(number), "{shape}");
     }
     decoder
 }
@@ -59,8 +59,8 @@ fn value(op: &str, before: &str, after: &str) -> String {
 }
 
 fn take(decoder: &mut Decoder, key: Option<&str>, value: &str) -> Option<Vec<(usize, RecordBatch)>> {
-    let found = Found { headers: &[], again: false };
-    let done = decoder.decode(0, key.map(str::as_bytes), Some(value.as_bytes()), found);
+    let headers = SentHeaders { headers: &[], again: false };
+    let done = decoder.decode(0, key.map(str::as_bytes), Some(value.as_bytes()), headers);
     let tables = decoder.finish().unwrap();
     assert_eq!(done.is_some(), !tables.is_empty());
     done.map(|()| tables)
@@ -89,8 +89,8 @@ fn a_row_whose_time_is_milliseconds_lies_apart() {
     let fine = value("c", "null", r#"{"id":7,"v":null}"#);
     let coarse = fine.replace(r#""ts_us":1500,"ts_ns":1500000"#, r#""ts_us":null,"ts_ns":null"#);
     for text in [&fine, &coarse, &fine] {
-        let found = Found { headers: &[], again: true };
-        decoder.decode(0, Some(br#"{"id":7}"#), Some(text.as_bytes()), found).unwrap();
+        let headers = SentHeaders { headers: &[], again: true };
+        decoder.decode(0, Some(br#"{"id":7}"#), Some(text.as_bytes()), headers).unwrap();
     }
     let tables = decoder.finish().unwrap();
     assert_eq!(tables.iter().map(|(number, rows)| (*number, rows.num_rows())).collect::<Vec<_>>(), [(0, 1), (0, 2)]);
@@ -129,10 +129,13 @@ fn a_tail_says_the_same_whatever_came_before_it() {
             assert_eq!(take(&mut both, Some(r#"{"id":7}"#), second), alone, "{second} behind {first}");
         }
     }
-    for odd in [r#""pos":07"#, r#""pos":"7""#, r#""pos":7.0"#, r#""pos": 7"#, r#""pos":9223372036854775808"#] {
+    for unmatched in [r#""pos":07"#, r#""pos":"7""#, r#""pos":7.0"#, r#""pos": 7"#, r#""pos":9223372036854775808"#] {
         let mut decoder = decoder(&shapes);
         assert!(take(&mut decoder, Some(r#"{"id":7}"#), &row).is_some());
-        assert!(take(&mut decoder, Some(r#"{"id":7}"#), &row.replace(r#""pos":7"#, odd)).is_none(), "{odd}");
+        assert!(
+            take(&mut decoder, Some(r#"{"id":7}"#), &row.replace(r#""pos":7"#, unmatched)).is_none(),
+            "{unmatched}"
+        );
         assert!(take(&mut decoder, Some(r#"{"id":7}"#), &row).is_some());
     }
 }
@@ -176,9 +179,9 @@ fn a_row_joins_the_first_shape_that_agrees() {
         let text = value("c", "null", &format!(r#"{{"id":7,"v":{v}}}"#));
         assert_eq!(take(&mut decoder, Some(r#"{"id":7}"#), &text).unwrap()[0].0, number, "{v}");
     }
-    for odd in ["1", "true", "1.50", "{}", "\"gone\"", "\"\\u0067one\"", "nul"] {
-        let text = value("c", "null", &format!(r#"{{"id":7,"v":{odd}}}"#));
-        assert!(take(&mut decoder, Some(r#"{"id":7}"#), &text).is_none(), "{odd}");
+    for unmatched in ["1", "true", "1.50", "{}", "\"gone\"", "\"\\u0067one\"", "nul"] {
+        let text = value("c", "null", &format!(r#"{{"id":7,"v":{unmatched}}}"#));
+        assert!(take(&mut decoder, Some(r#"{"id":7}"#), &text).is_none(), "{unmatched}");
     }
 }
 
@@ -190,14 +193,14 @@ fn shapes_and_units_of_time_may_take_turns() {
     let rows: Vec<_> =
         ["null", "\"a\"", "2.5", "\"\\u00e9\"", "true", "\"gone\""].iter().flat_map(|v| [fine(v), coarse(v)]).collect();
     let (mut together, mut alone) = (decoder(&shapes), Vec::new());
-    let found = Found { headers: &[], again: true };
+    let headers = SentHeaders { headers: &[], again: true };
     let mut state = 7usize;
     for record in 0..500 {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let text = rows[(state >> 33) % if record % 100 < 50 { rows.len() } else { 3 }].as_bytes();
         let mut fresh = decoder(&shapes);
-        let done = fresh.decode(record, Some(br#"{"id":7}"#), Some(text), found);
-        assert_eq!(together.decode(record, Some(br#"{"id":7}"#), Some(text), found), done);
+        let done = fresh.decode(record, Some(br#"{"id":7}"#), Some(text), headers);
+        assert_eq!(together.decode(record, Some(br#"{"id":7}"#), Some(text), headers), done);
         alone.extend(fresh.finish().unwrap());
     }
     let mut decoded = 0;
@@ -246,7 +249,7 @@ fn other_records_are_odd() {
 #[test]
 fn a_tombstone_says_nothing() {
     let mut decoder = decoder(&[]);
-    assert_eq!(decoder.decode(0, Some(b"{}"), None, Found { headers: &[], again: false }), Some(()));
+    assert_eq!(decoder.decode(0, Some(b"{}"), None, SentHeaders { headers: &[], again: false }), Some(()));
     assert!(decoder.finish().unwrap().is_empty());
 }
 
@@ -263,6 +266,6 @@ fn what_the_kernel_cannot_carry_is_not_learned() {
         &described("date"),
         &described("timestamp").replace("\"type\":\"int64\"", "\"type\":\"map\""),
     ] {
-        assert_eq!(decoder.learn(described), None, "{described}");
+        assert_eq!(decoder.register(described), None, "{described}");
     }
 }

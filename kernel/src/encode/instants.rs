@@ -122,13 +122,13 @@ mod tests {
 
     #[test]
     fn times_are_microseconds() {
-        for (given, expected) in [
+        for (text, expected) in [
             ("-838:59:59.000001", Some(-3_020_399_000_001)),
             ("00:00:01.5", Some(1_500_000)),
             ("-00:00:00", None),
             ("1:00:00", None),
         ] {
-            assert_eq!(microseconds(given.as_bytes()), expected, "{given}");
+            assert_eq!(microseconds(text.as_bytes()), expected, "{text}");
         }
         let milliseconds = Count { times: 1, by: 1000, from: -1500, to: 1500 };
         assert_eq!(text(|out| count(-1500, &milliseconds, out)).unwrap(), "-2");

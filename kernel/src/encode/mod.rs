@@ -7,10 +7,10 @@
 //!                                     └ or a head: what the reference worked out for each row
 //! ```
 //!
-//! Rule 1. A template is all that the kernel knows of a protocol. It comes from the reference, one for each shape, with a
+//! Rule 1. A template is all that the kernel has of a protocol. It comes from the reference, one for each shape, with a
 //!         case for each kind of row: its ops, and which of the two images it has.
 //! Rule 2. A row is all or nothing. One without a case, with a head that is NULL, with something that its types cannot
-//!         hold, beyond the template's size, or with a value that its form has no words for is *odd*: it leaves no trace.
+//!         hold, larger than the template's size, or with a value that its form has no words for is *unmatched*: it leaves no trace.
 
 mod bind;
 mod instants;
@@ -28,7 +28,7 @@ use bind::{Cell, bind};
 pub use strings::Printable;
 use templates::{Part, Template};
 
-/// Writes the rows of the templates it has learned.
+/// Writes the rows of the registered templates.
 pub struct Encoder {
     printable: Arc<Printable>,
     templates: Vec<Template>,
@@ -45,13 +45,13 @@ pub struct Written {
 }
 
 impl Encoder {
-    /// Knows no template yet. `printable` are the code points that Go prints, as ranges.
+    /// No template is registered yet. `printable` are the code points that Go prints, as ranges.
     pub fn new(printable: Vec<(u32, u32)>) -> Self {
         Self { printable: Arc::new(Printable::new(printable)), templates: Vec::new() }
     }
 
-    /// The number of the template that this JSON describes, or nothing when it is beyond the kernel.
-    pub fn learn(&mut self, description: &str) -> Option<usize> {
+    /// The number of the template that this JSON describes, or None if the kernel does not support it.
+    pub fn register(&mut self, description: &str) -> Option<usize> {
         self.templates.push(Template::read(description)?);
         Some(self.templates.len() - 1)
     }

@@ -186,8 +186,8 @@ mod tests {
                 assert_eq!(text(|out| double(value, spelled, out)).unwrap(), expected);
             }
         }
-        for odd in [f64::NAN, f64::INFINITY, 9_007_199_254_740_993.0 / 8.0 + 0.125] {
-            assert_eq!(text(|out| double(odd, Spelled::Raw, out)), None);
+        for unmatched in [f64::NAN, f64::INFINITY, 9_007_199_254_740_993.0 / 8.0 + 0.125] {
+            assert_eq!(text(|out| double(unmatched, Spelled::Raw, out)), None);
         }
         assert_eq!(text(|out| vector(&[1.0, 2.5, 1e-9], out)).unwrap(), "\"[1,2.5,0.000000001]\"");
     }

@@ -37,8 +37,8 @@ static JAVA: [bool; 256] = special(Json::Java);
 
 /// Which bytes may begin a character that is escaped.
 const fn special(json: Json) -> [bool; 256] {
-    let mut found = [false; 256];
-    let (mut at, mut rest): (u8, &mut [bool]) = (0, &mut found);
+    let mut escaped = [false; 256];
+    let (mut at, mut rest): (u8, &mut [bool]) = (0, &mut escaped);
     while let [first, behind @ ..] = rest {
         *first = match at {
             0..0x20 | b'"' | b'\\' => true,
@@ -49,7 +49,7 @@ const fn special(json: Json) -> [bool; 256] {
         at = at.wrapping_add(1);
         rest = behind;
     }
-    found
+    escaped
 }
 
 fn character(c: char, json: Json, out: &mut Vec<u8>) -> Option<()> {

@@ -162,10 +162,11 @@ fn unlimited() -> usize {
 impl Template {
     /// The template that this JSON describes.
     pub fn read(description: &str) -> Option<Self> {
-        let mut found: Self = serde_json::from_str(description).ok()?;
-        found.keyed = found.cases.first()?.key.is_some();
-        let counts = found.before.iter().chain(&found.after).all(|column| column.form.is_sound());
-        (counts && found.cases.iter().all(|case| case.key.is_some() == found.keyed && found.has(case))).then_some(found)
+        let mut template: Self = serde_json::from_str(description).ok()?;
+        template.keyed = template.cases.first()?.key.is_some();
+        let counts = template.before.iter().chain(&template.after).all(|column| column.form.is_sound());
+        (counts && template.cases.iter().all(|case| case.key.is_some() == template.keyed && template.has(case)))
+            .then_some(template)
     }
 
     /// Whether a case names nothing that is not there, and no image that its rows lack.

@@ -42,7 +42,7 @@ fn rows() -> RecordBatch {
 
 fn encoder(template: &str) -> Encoder {
     let mut encoder = Encoder::new(vec![(0x20, 0x7e)]);
-    assert_eq!(encoder.learn(template), Some(0));
+    assert_eq!(encoder.register(template), Some(0));
     encoder
 }
 
@@ -85,7 +85,7 @@ fn what_a_template_names_must_be_there() {
         TEMPLATE.replace("{\"before\":1}", "{\"before\":1},{\"before\":2}"),
         "{}".to_owned(),
     ] {
-        assert_eq!(Encoder::new(vec![]).learn(&broken), None, "{broken}");
+        assert_eq!(Encoder::new(vec![]).register(&broken), None, "{broken}");
     }
     let encoder = encoder(&TEMPLATE.replace("[\"ts\"]", "[\"sequence\"]"));
     assert!(encoder.encode(0, &rows()).is_none());

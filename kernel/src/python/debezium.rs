@@ -8,10 +8,10 @@ use pyo3::prelude::*;
 use pyo3_arrow::PyArray;
 
 use super::{Answer, Blobs, answer, chosen, each};
-use crate::debezium_mysql::{self, Found, Header};
+use crate::debezium_mysql::{self, Header, SentHeaders};
 use crate::ticdc_debezium;
 
-/// Row messages of the TiCDC Debezium protocol, of the shapes it has learned.
+/// Row messages of the TiCDC Debezium protocol, of the registered shapes.
 #[pyclass]
 #[derive(Default)]
 pub struct TicdcDebezium {
@@ -25,12 +25,13 @@ impl TicdcDebezium {
         Self::default()
     }
 
-    /// The number of the shape that this JSON describes, or None when it is beyond the kernel.
-    fn learn(&mut self, shape: &str) -> Option<usize> {
-        self.decoder.learn(shape)
+    /// The number of the shape that this JSON describes, or None if the kernel does not support it.
+    #[pyo3(name = "learn")]
+    fn register(&mut self, shape: &str) -> Option<usize> {
+        self.decoder.register(shape)
     }
 
-    /// Rows by shape number, and the rows of the records that are odd.
+    /// Rows by shape number, and the rows of the unmatched records.
     #[pyo3(signature = (keys, values, rows=None))]
     fn decode<'py>(
         &mut self,
@@ -43,14 +44,14 @@ impl TicdcDebezium {
         let rows = chosen(rows, keys, values)?;
         let decoder = &mut self.decoder;
         let decoded = py.detach(|| {
-            let odd = each(&rows, |record, row| decoder.decode(record, keys.get(row), values.get(row)));
-            Ok((decoder.finish()?, odd))
+            let unmatched = each(&rows, |record, row| decoder.decode(record, keys.get(row), values.get(row)));
+            Ok((decoder.finish()?, unmatched))
         });
         answer(py, decoded)
     }
 }
 
-/// Row messages of Debezium's MySQL and MariaDB connectors in JSON, of the shapes it has learned.
+/// Row messages of Debezium's MySQL and MariaDB connectors in JSON, of the registered shapes.
 #[pyclass]
 pub struct DebeziumMysql {
     decoder: debezium_mysql::Decoder,
@@ -70,12 +71,13 @@ impl DebeziumMysql {
         Self { decoder: debezium_mysql::Decoder::new(placeholders, numeric) }
     }
 
-    /// The number of the shape that this JSON describes, or None when it is beyond the kernel.
-    fn learn(&mut self, shape: &str) -> Option<usize> {
-        self.decoder.learn(shape)
+    /// The number of the shape that this JSON describes, or None if the kernel does not support it.
+    #[pyo3(name = "learn")]
+    fn register(&mut self, shape: &str) -> Option<usize> {
+        self.decoder.register(shape)
     }
 
-    /// Rows by shape number, and the rows of the records that are odd. headers are lists of (string, binary).
+    /// Rows by shape number, and the rows of the unmatched records. headers are lists of (string, binary).
     #[pyo3(signature = (keys, values, rows=None, *, headers))]
     fn decode<'py>(
         &mut self,
@@ -90,9 +92,9 @@ impl DebeziumMysql {
         let rows = chosen(rows, keys, values)?;
         let decoder = &mut self.decoder;
         let decoded = py.detach(|| {
-            let odd =
-                headers.each(&rows, |record, row, found| decoder.decode(record, keys.get(row), values.get(row), found));
-            Ok((decoder.finish()?, odd))
+            let unmatched = headers
+                .each(&rows, |record, row, headers| decoder.decode(record, keys.get(row), values.get(row), headers));
+            Ok((decoder.finish()?, unmatched))
         });
         answer(py, decoded)
     }
@@ -135,21 +137,21 @@ impl<'a> Headers<'a> {
     pub(super) fn each(
         &self,
         rows: &Int32Array,
-        mut decode: impl FnMut(i32, usize, Found<'_>) -> Option<()>,
+        mut decode: impl FnMut(i32, usize, SentHeaders<'_>) -> Option<()>,
     ) -> Int32Array {
-        let (mut found, mut last) = (Vec::new(), None);
+        let (mut headers, mut last) = (Vec::new(), None);
         each(rows, |record, row| {
             let again = last.is_some_and(|last| self.are_same(last, row));
             if !again {
                 last = None;
-                self.read(row, &mut found)?;
+                self.read(row, &mut headers)?;
             }
             last = Some(row);
-            decode(record, row, Found { headers: &found, again })
+            decode(record, row, SentHeaders { headers: &headers, again })
         })
     }
 
-    /// Whether two records have the same headers, as far as a quick look tells: none of them NULL.
+    /// Whether two records have the same headers, as far as a quick look shows: none of them NULL.
     fn are_same(&self, a: usize, b: usize) -> bool {
         let known = self.names.null_count() == 0 && self.values.null_count() == 0;
         known && self.same_bytes(a, b).unwrap_or_default()
@@ -177,12 +179,12 @@ impl<'a> Headers<'a> {
     }
 
     /// A record's headers; nothing for one whose header has no name.
-    pub(super) fn read(&self, row: usize, found: &mut Vec<Header<'a>>) -> Option<()> {
-        found.clear();
+    pub(super) fn read(&self, row: usize, headers: &mut Vec<Header<'a>>) -> Option<()> {
+        headers.clear();
         let (start, end) = self.places(row).unwrap_or_default();
         for at in start..end {
             let value = self.values.is_valid(at).then(|| self.values.value(at));
-            found.push((self.names.is_valid(at).then(|| self.names.value(at).as_bytes())?, value));
+            headers.push((self.names.is_valid(at).then(|| self.names.value(at).as_bytes())?, value));
         }
         Some(())
     }

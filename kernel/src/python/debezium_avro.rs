@@ -7,7 +7,7 @@ use super::debezium::Headers;
 use super::{Answer, Blobs, answer, chosen};
 use crate::debezium_mysql::avro::Decoder;
 
-/// Row messages of Debezium's MySQL and MariaDB connectors in Avro, of the shapes it has learned.
+/// Row messages of Debezium's MySQL and MariaDB connectors in Avro, of the registered shapes.
 #[pyclass]
 pub struct DebeziumMysqlAvro {
     decoder: Decoder,
@@ -26,12 +26,13 @@ impl DebeziumMysqlAvro {
         Self { decoder: Decoder::new(placeholders.into_iter().map(String::into_bytes).collect(), numeric) }
     }
 
-    /// The number of the shape that this JSON describes, or None when it is beyond the kernel.
-    fn learn(&mut self, shape: &str) -> Option<usize> {
-        self.decoder.learn(shape)
+    /// The number of the shape that this JSON describes, or None if the kernel does not support it.
+    #[pyo3(name = "learn")]
+    fn register(&mut self, shape: &str) -> Option<usize> {
+        self.decoder.register(shape)
     }
 
-    /// Rows by shape number, and the rows of the records that are odd. headers are lists of (string, binary).
+    /// Rows by shape number, and the rows of the unmatched records. headers are lists of (string, binary).
     #[pyo3(signature = (keys, values, rows=None, *, headers))]
     fn decode<'py>(
         &mut self,
@@ -46,9 +47,9 @@ impl DebeziumMysqlAvro {
         let rows = chosen(rows, keys, values)?;
         let decoder = &mut self.decoder;
         let decoded = py.detach(|| {
-            let odd =
-                headers.each(&rows, |record, row, found| decoder.decode(record, keys.get(row), values.get(row), found));
-            Ok((decoder.finish()?, odd))
+            let unmatched =
+                headers.each(&rows, |record, row, sent| decoder.decode(record, keys.get(row), values.get(row), sent));
+            Ok((decoder.finish()?, unmatched))
         });
         answer(py, decoded)
     }

@@ -8,7 +8,7 @@ use pyo3_arrow::{PyArray, PyRecordBatch};
 
 use crate::encode::{Encoder, Written};
 
-/// Writes the rows of the templates it has learned.
+/// Writes the rows of the registered templates.
 #[pyclass]
 pub struct Templates {
     encoder: Encoder,
@@ -26,9 +26,10 @@ impl Templates {
         Self { encoder: Encoder::new(printable) }
     }
 
-    /// The number of the template that this JSON describes, or None when it is beyond the kernel.
-    fn learn(&mut self, template: &str) -> Option<usize> {
-        self.encoder.learn(template)
+    /// The number of the template that this JSON describes, or None if the kernel does not support it.
+    #[pyo3(name = "learn")]
+    fn register(&mut self, template: &str) -> Option<usize> {
+        self.encoder.register(template)
     }
 
     /// The rows that could be written, their keys (None without any) and their values; None when the columns are not

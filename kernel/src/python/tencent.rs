@@ -13,7 +13,7 @@ use super::debezium::Headers;
 use super::{Blobs, chosen, refused};
 use crate::tencent_dts::{Decoder, Header, Members, Odd, Plain, Skips};
 
-/// Row changes and marks of Tencent DTS subscriptions, of the shapes it has learned.
+/// Row changes and marks of Tencent DTS subscriptions, of the registered shapes.
 #[pyclass]
 pub struct TencentDts {
     decoder: Decoder,
@@ -22,9 +22,9 @@ pub struct TencentDts {
 
 /// Plain records that follow each other: the first row, how many, the first number, and the shard.
 type Run = (usize, usize, u64, Option<Vec<u8>>);
-/// Where the first entry of an odd group lies that is not known, and the index of its first event.
+/// Where the first unknown entry of an unmatched group begins, and the index of its first event.
 type Stop = Option<(usize, usize, i32)>;
-/// Rows by shape number, odd rows, marks, and the stops of the odd rows.
+/// Rows by shape number, unmatched rows, marks, and the stops of the unmatched rows.
 type Answer<'py> = (Vec<(usize, Bound<'py, PyAny>)>, Py<PyAny>, Bound<'py, PyAny>, Vec<Stop>);
 
 #[pymethods]
@@ -36,9 +36,10 @@ impl TencentDts {
         Self { decoder: Decoder::new(signed), most }
     }
 
-    /// The number of the shape that this JSON describes, or None when it is beyond the kernel.
-    fn learn(&mut self, shape: &str) -> Option<usize> {
-        self.decoder.learn(shape)
+    /// The number of the shape that this JSON describes, or None if the kernel does not support it.
+    #[pyo3(name = "learn")]
+    fn register(&mut self, shape: &str) -> Option<usize> {
+        self.decoder.register(shape)
     }
 
     /// Runs of plain records of one lane, whose numbers follow each other. topics are binary, partitions int32.
@@ -57,13 +58,13 @@ impl TencentDts {
         if topics.len() != records.len() || partitions.len() != records.len() {
             return Err(PyValueError::new_err("topics and partitions must be as many as values"));
         }
-        let lane = |row: usize| Some((topics.get(row)?, partitions.values().get(row)?));
-        Ok(py.detach(|| records.runs(self.most, lane)))
+        let stream = |row: usize| Some((topics.get(row)?, partitions.values().get(row)?));
+        Ok(py.detach(|| records.runs(self.most, stream)))
     }
 
-    /// Rows by shape number, rows of the records that are odd, marks, and the first unknown entries of the odd ones. Of
+    /// Rows by shape number, rows of the unmatched records, marks, and the first unknown entries of the unmatched ones. Of
     /// records that are not plain `data` has what their groups hold, `all` and `first` what the origins of their events
-    /// have of them. `skips` are entries, where they begin and how many events they have, that are read elsewhere.
+    /// have of them. `skips` are entries, where they begin and how many events they have, that the caller reads itself.
     #[pyo3(signature = (keys, values, rows, *, headers, data=None, all=None, first=None, skips=Vec::new()))]
     #[allow(clippy::too_many_arguments)] // columns of one batch
     fn decode<'py>(
@@ -84,18 +85,18 @@ impl TencentDts {
         let known = Known { data: data?, all: all?, first: first? };
         let rows = chosen(rows, records.keys, records.values)?;
         let (decoder, most) = (&mut self.decoder, self.most);
-        let (tables, marks, odd, stops) = py
+        let (tables, marks, unmatched, stops) = py
             .detach(|| {
-                let (odd, stops) = records.decode(decoder, &rows, &known, most, &skips);
-                decoder.finish().map(|(tables, marks)| (tables, marks, odd, stops))
+                let (unmatched, stops) = records.decode(decoder, &rows, &known, most, &skips);
+                decoder.finish().map(|(tables, marks)| (tables, marks, unmatched, stops))
             })
             .map_err(refused)?;
         let tables = tables
             .into_iter()
             .map(|(shape, batch)| Ok((shape, PyRecordBatch::new(batch).into_pyarrow(py)?)))
             .collect::<PyResult<_>>()?;
-        let odd = PyArray::from_array_ref(Arc::new(Int32Array::from(odd))).to_pyarrow(py)?.unbind();
-        Ok((tables, odd, PyRecordBatch::new(marks).into_pyarrow(py)?, stops))
+        let unmatched = PyArray::from_array_ref(Arc::new(Int32Array::from(unmatched))).to_pyarrow(py)?.unbind();
+        Ok((tables, unmatched, PyRecordBatch::new(marks).into_pyarrow(py)?, stops))
     }
 }
 
@@ -135,12 +136,12 @@ impl<'a> Records<'a> {
     }
 
     /// What a record holds, if it is plain; `found` is room for its headers.
-    fn plain(&self, row: usize, most: usize, found: &mut Vec<Header<'a>>) -> Option<Plain<'a>> {
-        self.headers.read(row, found)?;
-        Plain::read(self.keys.get(row), self.values.get(row), found).filter(|plain| plain.data.len() <= most)
+    fn plain(&self, row: usize, most: usize, headers: &mut Vec<Header<'a>>) -> Option<Plain<'a>> {
+        self.headers.read(row, headers)?;
+        Plain::read(self.keys.get(row), self.values.get(row), headers).filter(|plain| plain.data.len() <= most)
     }
 
-    /// Decodes the groups that end at some of the rows; the odd ones, and where they stop to be known.
+    /// Decodes the groups that end at some of the rows; returns the unmatched ones, and where their first unknown entry begins.
     fn decode(
         &self,
         decoder: &mut Decoder,
@@ -149,15 +150,15 @@ impl<'a> Records<'a> {
         most: usize,
         skips: Skips<'_>,
     ) -> (Vec<i32>, Vec<Stop>) {
-        let (mut found, mut lane) = (Vec::new(), Vec::new());
-        let odd = rows.values().iter().filter_map(|&record| {
+        let (mut headers, mut stream) = (Vec::new(), Vec::new());
+        let unmatched = rows.values().iter().filter_map(|&record| {
             let row = usize::try_from(record).unwrap_or(usize::MAX);
             let done = if let Some((data, members)) = known.get(row) {
                 decoder.decode(record, data, members, skips)
-            } else if let Some(plain) = self.plain(row, most, &mut found) {
-                lane.clear();
-                plain.write(&mut lane);
-                decoder.decode(record, plain.data, Members { all: &lane, first: &[] }, skips)
+            } else if let Some(plain) = self.plain(row, most, &mut headers) {
+                stream.clear();
+                plain.write(&mut stream);
+                decoder.decode(record, plain.data, Members { all: &stream, first: &[] }, skips)
             } else {
                 Err(Odd::Other)
             };
@@ -167,22 +168,22 @@ impl<'a> Records<'a> {
                 Err(Odd::Other) => Some((record, None)),
             }
         });
-        odd.unzip()
+        unmatched.unzip()
     }
 
-    fn runs<T: PartialEq>(&self, most: usize, lane: impl Fn(usize) -> Option<T>) -> Vec<Run> {
-        let (mut runs, mut found, mut before) = (Vec::<Run>::new(), Vec::new(), None);
+    fn runs<T: PartialEq>(&self, most: usize, stream: impl Fn(usize) -> Option<T>) -> Vec<Run> {
+        let (mut runs, mut headers, mut before) = (Vec::<Run>::new(), Vec::new(), None);
         for row in 0..self.len() {
-            let Some((plain, lane)) = self.plain(row, most, &mut found).zip(lane(row)) else {
+            let Some((plain, stream)) = self.plain(row, most, &mut headers).zip(stream(row)) else {
                 before = None;
                 continue;
             };
-            let follows = before.is_some_and(|(last, same): (Plain<'_>, T)| last.precedes(&plain) && same == lane);
+            let follows = before.is_some_and(|(last, same): (Plain<'_>, T)| last.precedes(&plain) && same == stream);
             match runs.last_mut() {
                 Some((_, count, ..)) if follows => *count += 1,
                 _ => runs.push((row, 1, plain.ps, plain.shard.map(<[u8]>::to_vec))),
             }
-            before = Some((plain, lane));
+            before = Some((plain, stream));
         }
         runs
     }

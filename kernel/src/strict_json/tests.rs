@@ -4,9 +4,9 @@ use super::*;
 
 fn text(bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut c = Cursor::new(bytes);
-    let found = string(&mut c)?;
+    let text = string(&mut c)?;
     let mut out = Vec::new();
-    unescape(found.raw, &mut out)?;
+    unescape(text.raw, &mut out)?;
     Some((out, c.rest()))
 }
 
@@ -45,7 +45,7 @@ fn floats_are_json_numbers_only() {
 
 #[test]
 fn float32_is_rounded_once() {
-    // Half way between two float32, and a little more than a double can tell from it.
+    // Half way between two float32, plus less than a double can represent.
     let text = b"1.00000017881393432617187500001";
     assert_eq!(float32(&mut Cursor::new(text)), Some(1.000_000_2));
     assert_eq!(float32(&mut Cursor::new(b"-3.4028234663852886e38")), Some(f32::MIN));

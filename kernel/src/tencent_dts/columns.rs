@@ -5,7 +5,7 @@
 //!    │ INT64 │ sv                              │ STRING│ charset      │ bv                       NULL
 //! ```
 //!
-//! Rule 1. A column knows the bytes before the value: dataType and charset, and the tag of sv or bv.
+//! Rule 1. A column has the bytes before the value: dataType and charset, and the tag of sv or bv.
 //! Rule 2. An empty text is sent without bv. A number always has a text.
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::cursor::Cursor;
 use crate::forms::Form;
 use crate::nulls::Nulls;
 
-/// What can be read into a column where NULL is told beforehand.
+/// What can be read into a column where NULL is announced before the value.
 pub trait Values: Column {
     /// Appends the value that is these bytes.
     fn value(&mut self, raw: &[u8]) -> Option<()>;
@@ -28,7 +28,7 @@ pub trait Values: Column {
     fn null(&mut self) -> Option<()>;
 }
 
-/// Values that were all sent in one manner.
+/// Values that all have one encoding.
 pub struct Sent<V> {
     opening: Vec<u8>,
     values: V,

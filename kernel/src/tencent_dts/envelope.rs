@@ -10,7 +10,7 @@
 use super::messages::{number, optional_number, optional_text};
 use crate::cursor::Cursor;
 
-/// What a header says.
+/// The members of a header.
 pub struct Header<'a> {
     version: u64,
     source: u64,

@@ -8,11 +8,11 @@
 //! RowChange 0a 05 08 04 1a 01 "7" │ 0a 00 … │ 12 05 …               old columns, new columns: a Data a column
 //! ```
 //!
-//! Rule 1. A group (the data of one envelope, or of several, joined elsewhere) is read as a whole or is odd, but for the
-//!         entries that are said to be read elsewhere. DDL, heartbeats, checkpoints, rollbacks, and whatever is not exactly
+//! Rule 1. A group (the data of one envelope, or of several, joined by the caller) is read as a whole or is unmatched, but for the
+//!         entries that the caller reads itself. DDL, heartbeats, checkpoints, rollbacks, and whatever is not exactly
 //!         as drawn are the reference's.
-//! Rule 2. Which records make a group, and how they follow each other, is none of the kernel's business: it says which
-//!         records are plain (see `plain`), and is told the rest.
+//! Rule 2. Which records make a group, and how they follow each other, is decided by the caller: the kernel lists which
+//!         records are plain (see `plain`), and gets the rest as arguments.
 //! Rule 3. Every image has all columns. Data are the bytes that are written for their value: nothing has to be kept of them.
 
 mod columns;
@@ -52,14 +52,14 @@ pub struct Members<'a> {
     pub first: &'a [u8],
 }
 
-/// Shapes with the same names and described columns: the first ones, up to one that is beyond the kernel.
+/// Shapes with the same names and described columns: the first ones, up to one that the kernel does not support.
 struct Family {
     described: Vec<u8>,
     shapes: Vec<usize>,
     closed: bool,
 }
 
-/// Decodes the groups of the shapes it has learned.
+/// Decodes the groups of the registered shapes.
 pub struct Decoder {
     signed: bool,
     by_names: HashMap<Vec<u8>, usize>,
@@ -73,7 +73,7 @@ pub struct Decoder {
     room: Room,
 }
 
-/// Why a group is odd.
+/// Why a group is unmatched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Odd {
     /// One of its entries is not known.
@@ -93,7 +93,7 @@ pub struct Stop {
     pub index: i32,
 }
 
-/// Entries of a group that are read elsewhere: where each begins, and how many events it has.
+/// Entries of a group that the caller reads itself: where each begins, and how many events it has.
 pub type Skips<'a> = &'a [(usize, i32)];
 
 /// What is kept while a group is read.
@@ -105,14 +105,14 @@ struct Room {
 }
 
 impl Decoder {
-    /// Knows no shape yet. `signed`: a BIT(64) with its top bit set is a negative number.
+    /// No shape is registered yet. `signed`: a BIT(64) with its top bit set is a negative number.
     pub fn new(signed: bool) -> Self {
         let (by_names, last, marks, room) = (HashMap::new(), (Vec::new(), 0), Marks::default(), Room::default());
         Self { signed, by_names, tables: Vec::new(), last, shapes: Vec::new(), marks, touched: Vec::new(), room }
     }
 
-    /// Compiles the shape that this JSON describes; its number, or nothing when it is beyond the kernel.
-    pub fn learn(&mut self, description: &str) -> Option<usize> {
+    /// Compiles the shape that this JSON describes; its number, or None if the kernel does not support it.
+    pub fn register(&mut self, description: &str) -> Option<usize> {
         let shape: Shape = serde_json::from_str(description).ok()?;
         let described = shape.described();
         let place = *self.by_names.entry(shape.names()).or_insert(self.tables.len());

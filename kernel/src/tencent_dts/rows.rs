@@ -5,7 +5,7 @@
 //! marks   record index begins commit_time id origin
 //! ```
 //!
-//! Rule 1. What a group adds is kept when the whole group has been read, and forgotten when it is odd.
+//! Rule 1. What a group adds is kept when the whole group has been read, and forgotten when it is unmatched.
 
 use std::mem::{replace, take};
 use std::sync::Arc;
@@ -32,11 +32,11 @@ pub struct Head<'a> {
     pub seconds: Option<i64>,
     /// Its transaction; empty for none.
     pub transaction: &'a [u8],
-    /// JSON of what else the protocol says.
+    /// JSON of the protocol's other members.
     pub origin: &'a [u8],
 }
 
-/// Where events lie, when they were, and what else is said of them.
+/// Positions, times and other members of events.
 struct Events {
     records: Vec<i32>,
     indexes: Numbers<Int32Type>,
@@ -151,7 +151,7 @@ impl Rows {
         c.is_empty().then_some(())
     }
 
-    /// Completes a row whose images have been read; tells whether it is the first of its group. Leaves no trace of one for
+    /// Completes a row whose images have been read; returns whether it is the first of its group. Leaves no trace of one for
     /// which there is no room.
     #[inline]
     pub fn close(&mut self, op: Op, head: &Head<'_>) -> Option<bool> {

@@ -5,16 +5,16 @@
 //! Column│ name       │ originalType│ isKey     the next one
 //! ```
 //!
-//! Rule 1. Columns with properties, or with fields that nobody knows, are not compiled.
+//! Rule 1. Columns with properties, or with unknown fields, are not compiled.
 //! Rule 2. Shapes with the same names and the same described columns are a family. A row belongs to the first of them, in
-//!         the order of learning, in whose manner it is sent: a NULL is sent in any.
+//!         the order of registration, that has its encoding: a NULL fits every encoding.
 
 use std::collections::HashMap;
 
 use serde::Deserialize;
 
 use super::rows::Rows;
-use super::values::{Manner, column};
+use super::values::{Encoding, column};
 use crate::rows::{Image, Named};
 
 /// A shape as Python describes it.
@@ -50,12 +50,12 @@ struct Members {
 }
 
 impl Members {
-    fn manner(&self, mysql: &str) -> Option<Manner> {
+    fn encoding(&self, mysql: &str) -> Option<Encoding> {
         let usual = match self.data_type {
-            Some(sent) => Manner { sent: sent.try_into().ok()?, charset: String::new() },
-            None => Manner::usual(mysql)?,
+            Some(sent) => Encoding { sent: sent.try_into().ok()?, charset: String::new() },
+            None => Encoding::usual(mysql)?,
         };
-        Some(Manner { charset: self.charset.clone().unwrap_or(usual.charset), ..usual })
+        Some(Encoding { charset: self.charset.clone().unwrap_or(usual.charset), ..usual })
     }
 }
 
@@ -78,12 +78,12 @@ impl Shape {
             if described.key {
                 column.extend([0x18, 1]);
             }
-            write_sized(0x12, &column, &mut out); // also of a column that says nothing
+            write_sized(0x12, &column, &mut out); // also of an empty column
         }
         out
     }
 
-    /// Its rows, of which there are none yet; nothing when a column is beyond the kernel. `signed`: BIT(64) may be negative.
+    /// Its rows, of which there are none yet; None if the kernel does not support a column. `signed`: BIT(64) may be negative.
     pub fn rows(&self, signed: bool) -> Option<Rows> {
         Some(Rows::new(self.image(signed)?, self.image(signed)?))
     }
@@ -92,7 +92,7 @@ impl Shape {
         let usual = Members::default();
         let columns = self.columns.iter().map(|described| {
             let members = self.wire.members.get(&described.name).unwrap_or(&usual);
-            let (arrow, column) = column(&described.mysql, &members.manner(&described.mysql)?, signed)?;
+            let (arrow, column) = column(&described.mysql, &members.encoding(&described.mysql)?, signed)?;
             Some(Named { name: described.name.clone(), mysql: described.mysql.clone(), arrow, column })
         });
         let columns: Vec<_> = columns.collect::<Option<_>>()?;

@@ -1,4 +1,4 @@
-//! Groups as the service writes them, and as nobody does.
+//! Groups as the service writes them, and damaged ones.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
@@ -40,9 +40,9 @@ fn begin() -> Vec<u8> {
     entry(b"", b"\x0a\x02\x10\x07")
 }
 
-fn taught() -> Decoder {
+fn registered() -> Decoder {
     let mut decoder = Decoder::new(true);
-    assert_eq!(decoder.learn(SHAPE), Some(0));
+    assert_eq!(decoder.register(SHAPE), Some(0));
     decoder
 }
 
@@ -50,7 +50,7 @@ fn taught() -> Decoder {
 fn decoded(decoder: &mut Decoder, data: &[u8]) -> Result<(Option<RecordBatch>, RecordBatch), Odd> {
     let done = decoder.decode(3, data, MEMBERS, &[]);
     let (tables, marks) = decoder.finish().unwrap();
-    assert!(done.is_ok() || (tables.is_empty() && marks.num_rows() == 0), "an odd group left events behind");
+    assert!(done.is_ok() || (tables.is_empty() && marks.num_rows() == 0), "an unmatched group left events behind");
     done.map(|()| (tables.into_iter().map(|(_, rows)| rows).next(), marks))
 }
 
@@ -65,14 +65,14 @@ fn indexes(batch: &RecordBatch) -> Vec<Option<i32>> {
 #[test]
 fn rows_and_marks_have_their_places_in_the_group() {
     let data = [begin(), rows(&[&[ONE, TEXT], &[ONE, NULL]]), entry(b"\x18\x01", b"\x1a\0")].concat();
-    let (found, marks) = decoded(&mut taught(), &data).unwrap();
-    let found = found.unwrap();
-    assert_eq!((indexes(&found), indexes(&marks)), (vec![Some(1), Some(2)], vec![Some(0), Some(3)]));
+    let (tables, marks) = decoded(&mut registered(), &data).unwrap();
+    let tables = tables.unwrap();
+    assert_eq!((indexes(&tables), indexes(&marks)), (vec![Some(1), Some(2)], vec![Some(0), Some(3)]));
     assert_eq!(texts(&marks, "id"), [Some("u:6"); 2]);
     let origin = r#"{"sourceType":1,"gtid":"u:6","seqId":9"#;
     let named = format!(r#"{origin},"schemaName":"shop","tableName":"t""#);
     assert_eq!(
-        [texts(&marks, "origin"), texts(&found, "origin")].concat().into_iter().flatten().collect::<Vec<_>>(),
+        [texts(&marks, "origin"), texts(&tables, "origin")].concat().into_iter().flatten().collect::<Vec<_>>(),
         [
             format!(r#"{named},"threadId":7,"ps":5,"envelopes":{{"total":2}}}}"#),
             format!(r#"{named},"ps":5}}"#),
@@ -80,23 +80,23 @@ fn rows_and_marks_have_their_places_in_the_group() {
             format!(r#"{origin},"row":1,"ps":5}}"#),
         ]
     );
-    let after = found["after"].as_struct();
+    let after = tables["after"].as_struct();
     assert_eq!(after["v"].as_string::<i32>().iter().collect::<Vec<_>>(), [Some("tmp"), None]);
-    assert_eq!(found["transaction"].as_struct()["order"].as_primitive::<Int64Type>().null_count(), 2);
+    assert_eq!(tables["transaction"].as_struct()["order"].as_primitive::<Int64Type>().null_count(), 2);
 }
 
 #[test]
 fn an_event_that_is_alone_has_no_index() {
-    let mut decoder = taught();
-    let (found, marks) = decoded(&mut decoder, &rows(&[&[ONE, TEXT]])).unwrap();
-    assert_eq!((indexes(&found.unwrap()), marks.num_rows()), (vec![None], 0));
-    let (found, marks) = decoded(&mut decoder, &begin()).unwrap();
-    assert_eq!((found.is_none(), indexes(&marks)), (true, vec![None]));
+    let mut decoder = registered();
+    let (tables, marks) = decoded(&mut decoder, &rows(&[&[ONE, TEXT]])).unwrap();
+    assert_eq!((indexes(&tables.unwrap()), marks.num_rows()), (vec![None], 0));
+    let (tables, marks) = decoded(&mut decoder, &begin()).unwrap();
+    assert_eq!((tables.is_none(), indexes(&marks)), (true, vec![None]));
 }
 
 #[test]
 fn an_odd_group_leaves_those_before_it_alone() {
-    let mut decoder = taught();
+    let mut decoder = registered();
     let good = rows(&[&[ONE, TEXT]]);
     let heartbeat = entry(b"\x18\x05", b"\x32\x02\x08\x01");
     decoder.decode(0, &good, MEMBERS, &[]).unwrap();
@@ -113,7 +113,7 @@ fn an_odd_group_leaves_those_before_it_alone() {
 
 #[test]
 fn entries_that_are_read_elsewhere_have_their_indexes() {
-    let (mut decoder, unknown) = (taught(), rows(&[&[ONE, LATIN1], &[ONE, LATIN1]]));
+    let (mut decoder, unknown) = (registered(), rows(&[&[ONE, LATIN1], &[ONE, LATIN1]]));
     let data = [&begin()[..], &unknown, &rows(&[&[ONE, TEXT]]), &unknown].concat();
     let mut skips = Vec::new();
     for index in [1, 4] {
@@ -128,7 +128,7 @@ fn entries_that_are_read_elsewhere_have_their_indexes() {
 
 #[test]
 fn a_group_cut_anywhere_is_odd() {
-    let (mut decoder, data) = (taught(), rows(&[&[ONE, TEXT], &[ONE, NULL]]));
+    let (mut decoder, data) = (registered(), rows(&[&[ONE, TEXT], &[ONE, NULL]]));
     for end in 0..data.len() {
         assert!(decoded(&mut decoder, &data[..end]).is_err(), "{end}");
     }
@@ -137,9 +137,9 @@ fn a_group_cut_anywhere_is_odd() {
 
 #[test]
 fn a_row_belongs_to_the_first_shape_in_whose_manner_it_is_sent() {
-    let mut decoder = taught();
+    let mut decoder = registered();
     let latin1 = SHAPE.replace("{}", r#"{"v":{"charset":"latin1"}}"#);
-    assert_eq!(decoder.learn(&latin1), Some(1));
+    assert_eq!(decoder.register(&latin1), Some(1));
     decoder.decode(0, &rows(&[&[ONE, LATIN1], &[ONE, NULL], &[ONE, TEXT]]), MEMBERS, &[]).unwrap();
     let (tables, _) = decoder.finish().unwrap();
     assert_eq!(
@@ -150,9 +150,9 @@ fn a_row_belongs_to_the_first_shape_in_whose_manner_it_is_sent() {
 
 #[test]
 fn behind_a_shape_that_is_beyond_the_kernel_a_family_learns_no_more() {
-    let mut decoder = taught();
-    assert_eq!(decoder.learn(&SHAPE.replace("{}", r#"{"v":{"charset":"utf16"}}"#)), None);
-    assert_eq!(decoder.learn(&SHAPE.replace("{}", r#"{"v":{"charset":"latin1"}}"#)), None);
+    let mut decoder = registered();
+    assert_eq!(decoder.register(&SHAPE.replace("{}", r#"{"v":{"charset":"utf16"}}"#)), None);
+    assert_eq!(decoder.register(&SHAPE.replace("{}", r#"{"v":{"charset":"latin1"}}"#)), None);
     assert!(decoded(&mut decoder, &rows(&[&[ONE, LATIN1]])).is_err());
     assert!(decoded(&mut decoder, &rows(&[&[ONE, TEXT], &[ONE, NULL]])).is_ok());
 }
@@ -162,9 +162,9 @@ fn plain_records_hold_a_group_and_count() {
     let read = |value: &'static [u8], headers: &[Header<'static>]| Plain::read(None, Some(value), headers);
     let ps = |digits: &'static [u8]| (&b"ps"[..], Some(digits));
     let value = b"\x08\x01\x10\x01\x22\x02ab";
-    let found = read(value, &[ps(b"41"), (b"ShardId", Some(b"s1"))]).unwrap();
-    assert_eq!((found.data, found.ps, found.shard), (&b"ab"[..], 41, Some(&b"s1"[..])));
-    assert!(found.precedes(&Plain { ps: 42, ..found }) && !found.precedes(&Plain { shard: None, ps: 42, ..found }));
+    let tables = read(value, &[ps(b"41"), (b"ShardId", Some(b"s1"))]).unwrap();
+    assert_eq!((tables.data, tables.ps, tables.shard), (&b"ab"[..], 41, Some(&b"s1"[..])));
+    assert!(tables.precedes(&Plain { ps: 42, ..tables }) && !tables.precedes(&Plain { shard: None, ps: 42, ..tables }));
     for (value, headers) in [
         (&b"\x08\x01\x10\x01\x22\0"[..], vec![ps(b"41")]),
         (b"\x08\x01\x10\x02\x22\x02ab", vec![ps(b"41")]),

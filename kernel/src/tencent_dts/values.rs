@@ -25,15 +25,15 @@ pub type Typed = (DataType, Box<dyn Column>);
 
 /// How the values of a column are sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Manner {
+pub struct Encoding {
     /// The dataType.
     pub sent: u8,
     /// Name of the character set, or of a collation; empty for none.
     pub charset: String,
 }
 
-impl Manner {
-    /// How values of a type are sent unless something else is said.
+impl Encoding {
+    /// How values of a type are usually sent.
     pub fn usual(mysql: &str) -> Option<Self> {
         let (name, _, unsigned) = parts(mysql);
         let by_width = |signed: u8| if unsigned { signed + 4 } else { signed };
@@ -110,14 +110,14 @@ fn parts(mysql: &str) -> (&str, &str, bool) {
 }
 
 /// An empty column of this MySQL type; nothing when the kernel has none for it. `signed`: BIT(64) may be negative.
-pub fn column(mysql: &str, manner: &Manner, signed: bool) -> Option<Typed> {
+pub fn column(mysql: &str, encoding: &Encoding, signed: bool) -> Option<Typed> {
     let (name, inside, unsigned) = parts(mysql);
-    let opening = manner.opening()?;
-    if manner.is_number() {
-        manner.charset.is_empty().then_some(())?;
+    let opening = encoding.opening()?;
+    if encoding.is_number() {
+        encoding.charset.is_empty().then_some(())?;
         return number(name, inside, unsigned, opening, signed);
     }
-    if manner.sent != BYTES && manner.sent != STRING {
+    if encoding.sent != BYTES && encoding.sent != STRING {
         return None;
     }
     if is_binary(name) {
@@ -126,7 +126,7 @@ pub fn column(mysql: &str, manner: &Manner, signed: bool) -> Option<Typed> {
     if is_geometry(name) {
         return Some((Geometries::arrow(), boxed(opening, Geometries::empty())));
     }
-    let text = manner.text().filter(|_| manner.sent == STRING || manner.charset.is_empty())?;
+    let text = encoding.text().filter(|_| encoding.sent == STRING || encoding.charset.is_empty())?;
     let raw = |check, labels| Some((DataType::Utf8, boxed(opening.clone(), Raw::new(check, labels))));
     match name {
         "json" => raw(text, false),

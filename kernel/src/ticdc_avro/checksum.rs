@@ -8,7 +8,7 @@
 //! ```
 //!
 //! What is not hashed as it stands (a decimal in bytes, a TIMESTAMP that is not in UTC, a vector) is not for here, and neither is
-//! a row that its checksum does not confirm: the reference tells what that means.
+//! a row that its checksum does not confirm: the reference decides what that means.
 
 use super::values::{Place, named};
 use crate::avro::{bytes, int, long};
@@ -27,7 +27,7 @@ pub enum Hashed {
     Set(Vec<String>),
 }
 
-/// What a row says of its checksum.
+/// A row's own members about its checksum.
 #[derive(Default)]
 pub struct Integrity<'a> {
     pub checksum: Option<&'a [u8]>,
@@ -36,7 +36,7 @@ pub struct Integrity<'a> {
 }
 
 impl Integrity<'_> {
-    /// Writes the JSON that the row's origin is; nothing when the schema knows no checksum.
+    /// Writes the JSON that the row's origin is; nothing when the schema has no checksum.
     pub fn origin(&self, out: &mut Vec<u8>) -> Option<()> {
         let checksum = self.checksum.map(std::str::from_utf8).transpose().ok()?;
         let members = [
@@ -56,7 +56,7 @@ impl Integrity<'_> {
 }
 
 impl Hashed {
-    /// How a column of this type is hashed; `utc` says that TIMESTAMP stands in UTC.
+    /// How a column of this type is hashed; `utc`: TIMESTAMP is in UTC.
     pub fn new(mysql: &str, place: &Place, utc: bool) -> Option<Self> {
         let (name, inside) = named(mysql);
         Some(match (place.kind.as_str(), name) {

@@ -12,11 +12,11 @@
 //! delete   the key alone, with no value, or with 03 and the commit ts as 8 bytes, big-endian
 //! ```
 //!
-//! Rule 1. A record is one row or odd. Marks (01, 02), schemas that nobody taught, checksums that do not match, and
+//! Rule 1. A record is one row or unmatched. Marks (01, 02), schemas that are not registered, checksums that do not match, and
 //!         whatever is not exactly as drawn are the reference's.
-//! Rule 2. Schema ids and topic tell the family; its shapes differ in the fraction digits of their temporal columns alone. A
-//!         row belongs to the first of them, in the order of learning, that agrees with it.
-//! Rule 3. A key says in the same bytes what the row says. A row deleted is the same bytes as the old row.
+//! Rule 2. Schema ids and topic determine the family; its shapes differ in the fraction digits of their temporal columns alone. A
+//!         row belongs to the first of them, in the order of registration, that agrees with it.
+//! Rule 3. A key has the same bytes as the row. A row deleted is the same bytes as the old row.
 
 mod checksum;
 mod schemas;
@@ -35,7 +35,7 @@ use shapes::{Datums, Family, Reader};
 
 const DELETE: u8 = 3;
 
-/// Decodes the rows of the shapes it has learned.
+/// Decodes the rows of the registered shapes.
 pub struct Decoder {
     ahead: Option<i64>,
     by_ids: HashMap<Ids, Vec<(Vec<u8>, usize)>>,
@@ -45,15 +45,15 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Knows no shape yet. `ahead` is how many microseconds the producer's clock is ahead of UTC, or nothing when that
-    /// depends on the day: shapes with a TIMESTAMP are then not learned.
+    /// No shape is registered yet. `ahead` is how many microseconds the producer's clock is ahead of UTC, or nothing when that
+    /// depends on the day: shapes with a TIMESTAMP are then not registered.
     pub fn new(ahead: Option<i64>) -> Self {
         let nowhere = ((None, None), Vec::new(), 0);
         Self { ahead, by_ids: HashMap::new(), last: nowhere, families: Vec::new(), shapes: Vec::new() }
     }
 
-    /// Compiles the shape that this JSON describes; its number, or nothing when it is beyond the kernel.
-    pub fn learn(&mut self, description: &str) -> Option<usize> {
+    /// Compiles the shape that this JSON describes; its number, or None if the kernel does not support it.
+    pub fn register(&mut self, description: &str) -> Option<usize> {
         let shape: Shape = serde_json::from_str(description).ok()?;
         let plan = shape.plan(self.ahead == Some(0))?;
         let image = || {
@@ -78,7 +78,7 @@ impl Decoder {
         Some(self.shapes.len() - 1)
     }
 
-    /// Decodes one record, or leaves no trace of it and says `None`.
+    /// Decodes one record; returns `None` and leaves no trace of a record that is unmatched.
     pub fn decode(&mut self, record: i32, topic: &[u8], key: Option<&[u8]>, value: Option<&[u8]>) -> Option<()> {
         let (value, ts) = match value {
             Some([DELETE, ts @ ..]) => (None, Some(u64::from_be_bytes(ts.try_into().ok()?))),
@@ -87,9 +87,9 @@ impl Decoder {
         let ((key_id, key), (value_id, value)) = (datum(key)?, datum(value)?);
         let family = self.family((key_id, value_id), topic)?;
         let family = self.families.get_mut(family)?;
-        let (shape, found) = family.read(&mut self.shapes, &Datums { key, value })?;
-        let head = Head { record, index: None, commit_ts: found.commit_ts.or(ts), origin: family.origin() };
-        self.shapes.get_mut(shape)?.close_with(found.op, found.before, found.after, &head)
+        let (shape, matched) = family.read(&mut self.shapes, &Datums { key, value })?;
+        let head = Head { record, index: None, commit_ts: matched.commit_ts.or(ts), origin: family.origin() };
+        self.shapes.get_mut(shape)?.close_with(matched.op, matched.before, matched.after, &head)
     }
 
     /// The rows since the last call, by shape.

@@ -7,7 +7,7 @@
 //!  {"name":"_tidb_op","type":"string"},{"name":"_tidb_commit_ts","type":"long"},{"name":"_tidb_commit_physical_time",…}]}
 //! ```
 //!
-//! Rule 1. The reference has understood the schema and says which fields are columns. Read again here is only in which
+//! Rule 1. The reference has read the schema and lists the fields that are columns. Read again here is only in which
 //!         order and in which Avro types they stand; a type by reference, or anything else that no producer writes, is not
 //!         compiled.
 //! Rule 2. A key's field stands in the value as the same bytes, its branch of a union excepted. Types that have two
@@ -101,7 +101,7 @@ impl Shape {
         self.wire.schemas
     }
 
-    /// What is compiled of the schemas; nothing when a part of them is beyond the kernel. `utc` says that TIMESTAMP stands in UTC.
+    /// What is compiled of the schemas; None if the kernel does not support a part of them. `utc`: TIMESTAMP is in UTC.
     pub fn plan(&self, utc: bool) -> Option<Plan> {
         let Schemas { key, value } = &self.wire.schemas;
         let (key, value) = (fields(key.as_ref())?, fields(value.as_ref())?);

@@ -19,7 +19,7 @@ pub struct Datums<'a> {
 }
 
 /// What a row was found to be.
-pub struct Found {
+pub struct Match {
     pub op: Op,
     /// Whether it has the image before, and the one after.
     pub before: bool,
@@ -34,7 +34,7 @@ pub struct Reader {
     /// A bit for each temporal column: set in a row's mask when its value is not NULL.
     slots: Vec<u64>,
     digits: Vec<usize>,
-    /// Shapes learned before, and the slots in which their digits differ.
+    /// Shapes registered before, and the slots in which their digits differ.
     earlier: Vec<(usize, u64)>,
 }
 
@@ -67,7 +67,7 @@ impl Reader {
     }
 }
 
-/// The shapes of a family, in the order of learning.
+/// The shapes of a family, in the order of registration.
 pub struct Family {
     schemas: Schemas,
     plan: Plan,
@@ -81,7 +81,7 @@ pub struct Family {
 struct Scratch {
     /// How many bytes of the value are left behind each column.
     left: Vec<usize>,
-    /// JSON of what the row says of its checksum.
+    /// JSON of the row's members about its checksum.
     origin: Vec<u8>,
 }
 
@@ -110,16 +110,16 @@ impl Family {
     }
 
     /// Reads a row into the columns of its shape; the shape's number, and what the row is.
-    pub fn read(&mut self, shapes: &mut [Rows], datums: &Datums<'_>) -> Option<(usize, Found)> {
+    pub fn read(&mut self, shapes: &mut [Rows], datums: &Datums<'_>) -> Option<(usize, Match)> {
         let others = (0..self.readers.len()).filter(|&at| at != self.last);
         let mut attempts = std::iter::once(self.last).chain(others);
         let (plan, readers, scratch) = (&self.plan, &self.readers, &mut self.scratch);
-        let (at, found) =
+        let (at, matched) =
             attempts.find_map(|at| Some((at, plan.attempt(readers.get(at)?, shapes, datums, scratch)?)))?;
         self.last = at;
         let reader = readers.get(at)?;
-        let Some(&(first, _)) = reader.earlier.iter().find(|(_, slots)| slots & found.mask == 0) else {
-            return Some((reader.shape, found));
+        let Some(&(first, _)) = reader.earlier.iter().find(|(_, slots)| slots & matched.mask == 0) else {
+            return Some((reader.shape, matched));
         };
         shapes.get_mut(reader.shape)?.rewind();
         let reader = readers.get(first)?;
@@ -135,26 +135,26 @@ impl Plan {
         shapes: &mut [Rows],
         datums: &Datums<'_>,
         scratch: &mut Scratch,
-    ) -> Option<Found> {
+    ) -> Option<Match> {
         let rows = shapes.get_mut(reader.shape)?;
         scratch.left.clear();
         scratch.origin.clear();
-        let found = match (datums.value, datums.key) {
+        let matched = match (datums.value, datums.key) {
             (Some(value), key) => self.row(reader, rows, key, value, scratch),
             (None, Some(key)) => self.deleted(reader, rows, key, &mut scratch.left),
             (None, None) => None,
         };
-        if found.is_none() {
+        if matched.is_none() {
             rows.rewind();
         }
-        found
+        matched
     }
 
-    /// A row that its key alone tells.
-    fn deleted(&self, reader: &Reader, rows: &mut Rows, key: &[u8], left: &mut Vec<usize>) -> Option<Found> {
+    /// A row of which only the key was sent.
+    fn deleted(&self, reader: &Reader, rows: &mut Rows, key: &[u8], left: &mut Vec<usize>) -> Option<Match> {
         let mut c = Cursor::new(key);
         let mask = reader.image(rows.before.columns(), &mut c, left)?;
-        c.is_empty().then_some(Found { op: Op::Delete, before: true, after: false, commit_ts: None, mask })
+        c.is_empty().then_some(Match { op: Op::Delete, before: true, after: false, commit_ts: None, mask })
     }
 
     fn row(
@@ -164,47 +164,47 @@ impl Plan {
         key: Option<&[u8]>,
         value: &[u8],
         Scratch { left, origin }: &mut Scratch,
-    ) -> Option<Found> {
+    ) -> Option<Match> {
         let mut c = Cursor::new(value);
         let mask = reader.image(rows.after.columns(), &mut c, left)?;
         let new = value.get(..value.len() - c.rest().len())?;
         if let Some(key) = key {
             self.agrees(key, value, left)?;
         }
-        let mut found = Found { op: Op::Upsert, before: false, after: true, commit_ts: None, mask };
+        let mut matched = Match { op: Op::Upsert, before: false, after: true, commit_ts: None, mask };
         let (mut physical, mut old, mut integrity) = (None, None, Integrity::default());
         for own in &self.own {
             match own {
                 Own::Before(union) => {
                     if union.open(&mut c)? {
                         let start = c.rest();
-                        found.mask |= reader.image(rows.before.columns(), &mut c, left)?;
+                        matched.mask |= reader.image(rows.before.columns(), &mut c, left)?;
                         old = start.get(..start.len() - c.rest().len());
                     }
                 }
-                Own::Op => found.op = op(bytes(&mut c)?)?,
-                Own::CommitTs => found.commit_ts = Some(u64::try_from(long(&mut c)?).ok()?),
+                Own::Op => matched.op = op(bytes(&mut c)?)?,
+                Own::CommitTs => matched.commit_ts = Some(u64::try_from(long(&mut c)?).ok()?),
                 Own::Physical => physical = Some(long(&mut c)?),
                 Own::Checksum => integrity.checksum = Some(bytes(&mut c)?),
                 Own::Corrupted => integrity.corrupted = c.eat(&[0]).map(|()| false).map(Some)?,
                 Own::Version => integrity.version = Some(int(&mut c)?),
             }
         }
-        self.holds(&integrity, found.op, value, left)?;
+        self.holds(&integrity, matched.op, value, left)?;
         integrity.origin(origin)?;
-        found.before = old.is_some();
-        if let (Some(ts), Some(ms)) = (found.commit_ts, physical) {
+        matched.before = old.is_some();
+        if let (Some(ts), Some(ms)) = (matched.commit_ts, physical) {
             (u64::try_from(ms) == Ok(ts >> LOGICAL_BITS)).then_some(())?;
         }
-        if found.op == Op::Delete {
+        if matched.op == Op::Delete {
             (old? == new).then_some(())?;
             rows.after.rewind();
-            found.after = false;
+            matched.after = false;
         }
-        c.is_empty().then_some(found)
+        c.is_empty().then_some(matched)
     }
 
-    /// Whether the checksum is that of the new row, or says nothing: it is empty, or classic's `0` on an insert.
+    /// Whether the checksum is that of the new row, or proves nothing: it is empty, or classic's `0` on an insert.
     fn holds(&self, integrity: &Integrity<'_>, op: Op, value: &[u8], left: &[usize]) -> Option<()> {
         match integrity.checksum {
             None | Some(b"") => return Some(()),

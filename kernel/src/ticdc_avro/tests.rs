@@ -1,4 +1,4 @@
-//! Records as both producers write them, and as nobody does.
+//! Records as both producers write them, and damaged ones.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, UInt64Type};
@@ -45,10 +45,10 @@ fn key_alone() -> String {
     shape(&format!(r#"{{"id":1,"schema":{:?}}}"#, record(ID)), "null", "")
 }
 
-fn taught(shapes: &[String]) -> Decoder {
+fn registered(shapes: &[String]) -> Decoder {
     let mut decoder = Decoder::new(Some(0));
     for (number, shape) in shapes.iter().enumerate() {
-        assert_eq!(decoder.learn(shape), Some(number), "{shape}");
+        assert_eq!(decoder.register(shape), Some(number), "{shape}");
     }
     decoder
 }
@@ -65,7 +65,7 @@ fn extension(op: &[u8; 1]) -> Vec<u8> {
 fn decode(decoder: &mut Decoder, key: Option<&[u8]>, value: Option<&[u8]>) -> Option<Vec<(usize, RecordBatch)>> {
     let done = decoder.decode(3, b"t", key, value);
     let tables = decoder.finish().unwrap();
-    assert!(done.is_some() || tables.is_empty(), "an odd record left rows behind");
+    assert!(done.is_some() || tables.is_empty(), "an unmatched record left rows behind");
     done.map(|()| tables)
 }
 
@@ -79,7 +79,7 @@ fn ids(batch: &RecordBatch, image: &str) -> Vec<Option<i64>> {
 
 #[test]
 fn rows_with_the_extension_have_op_and_commit_ts() {
-    let mut decoder = taught(&[described(&[OP, TS], "datetime(3)"), key_alone()]);
+    let mut decoder = registered(&[described(&[OP, TS], "datetime(3)"), key_alone()]);
     for op in [b"c", b"u"] {
         let value = value(&[MILLI, &extension(op)]);
         decoder.decode(0, b"t", Some(KEY), Some(&value)).unwrap();
@@ -98,14 +98,14 @@ fn rows_with_the_extension_have_op_and_commit_ts() {
 
 #[test]
 fn without_the_extension_a_row_is_an_upsert_that_nobody_dates() {
-    let tables = decode(&mut taught(&[described(&[], "datetime")]), Some(KEY), Some(&value(&[PLAIN]))).unwrap();
+    let tables = decode(&mut registered(&[described(&[], "datetime")]), Some(KEY), Some(&value(&[PLAIN]))).unwrap();
     assert_eq!(ops(&tables[0].1), ["upsert"]);
     assert_eq!(tables[0].1["commit_ts"].null_count(), 1);
 }
 
 #[test]
 fn old_rows_are_the_image_before_and_tell_deletes() {
-    let mut decoder = taught(&[described(&[&before(), OP], "datetime")]);
+    let mut decoder = registered(&[described(&[&before(), OP], "datetime")]);
     let old = [b"\x02\x0e", PLAIN].concat();
     let other = [b"\x02\x0c", PLAIN].concat();
     let mut row = |old: &[u8], op: &[u8]| decode(&mut decoder, Some(KEY), Some(&value(&[PLAIN, old, op])));
@@ -120,7 +120,7 @@ fn old_rows_are_the_image_before_and_tell_deletes() {
     assert_eq!(has(row(&other, b"\x02d")), None);
     assert_eq!(has(row(NULL, b"\x02d")), None);
     assert_eq!(has(row(&old, b"\x02x")), None);
-    let mut upserts = taught(&[described(&[&before()], "datetime")]);
+    let mut upserts = registered(&[described(&[&before()], "datetime")]);
     assert_eq!(
         has(decode(&mut upserts, Some(KEY), Some(&value(&[PLAIN, &other])))),
         Some(("upsert".into(), true, true))
@@ -129,7 +129,7 @@ fn old_rows_are_the_image_before_and_tell_deletes() {
 
 #[test]
 fn a_delete_takes_no_row_of_the_image_after() {
-    let mut decoder = taught(&[described(&[&before(), OP], "datetime")]);
+    let mut decoder = registered(&[described(&[&before(), OP], "datetime")]);
     let old = [b"\x02\x0e", PLAIN].concat();
     for (old, op) in [(NULL, b"\x02c"), (&old, b"\x02d"), (NULL, b"\x02c"), (&old, b"\x02u")] {
         decoder.decode(0, b"t", Some(KEY), Some(&value(&[PLAIN, old, op]))).unwrap();
@@ -141,7 +141,7 @@ fn a_delete_takes_no_row_of_the_image_after() {
 
 #[test]
 fn the_key_says_what_the_row_says() {
-    let mut decoder = taught(&[described(&[], "datetime")]);
+    let mut decoder = registered(&[described(&[], "datetime")]);
     let value = value(&[NULL]);
     for key in [
         &b"\0\0\0\0\x01\x0c"[..],
@@ -159,7 +159,7 @@ fn the_key_says_what_the_row_says() {
 
 #[test]
 fn what_contradicts_itself_is_odd() {
-    let mut decoder = taught(&[described(&[OP, TS], "datetime")]);
+    let mut decoder = registered(&[described(&[OP, TS], "datetime")]);
     for own in [
         &b"\x02d\x80\x80\x20\x02"[..],
         b"\x02c\x80\x80\x20\x04",
@@ -169,13 +169,16 @@ fn what_contradicts_itself_is_odd() {
     ] {
         assert!(decode(&mut decoder, Some(KEY), Some(&value(&[NULL, own]))).is_none(), "{own:x?}");
     }
-    assert!(decode(&mut decoder, Some(KEY), Some(b"\x03\0\0\0\0\0\x04\0\0")).is_none(), "nobody taught the key alone");
+    assert!(
+        decode(&mut decoder, Some(KEY), Some(b"\x03\0\0\0\0\0\x04\0\0")).is_none(),
+        "nobody registered the key alone"
+    );
 }
 
 #[test]
 fn a_row_is_confirmed_by_its_checksum() {
     let sum = r#"{"default":"","name":"_tidb_row_level_checksum","type":"string"},{"default":false,"name":"_tidb_corrupted","type":"boolean"},{"default":0,"name":"_tidb_checksum_version","type":"int"}"#;
-    let mut decoder = taught(&[described(&[OP, sum], "datetime")]);
+    let mut decoder = registered(&[described(&[OP, sum], "datetime")]);
     let mut origin = |op: &[u8], own: &[u8]| {
         let batch = decode(&mut decoder, Some(KEY), Some(&value(&[PLAIN, op, own])))?.remove(0).1;
         Some(batch["origin"].as_string::<i32>().value(0).to_owned())
@@ -196,7 +199,7 @@ fn a_row_is_confirmed_by_its_checksum() {
 
 #[test]
 fn a_row_joins_the_first_shape_that_agrees() {
-    let mut decoder = taught(&[described(&[], "datetime"), described(&[], "datetime(3)")]);
+    let mut decoder = registered(&[described(&[], "datetime"), described(&[], "datetime(3)")]);
     let numbers =
         |decoder: &mut Decoder| decoder.finish().unwrap().iter().map(|(n, b)| (*n, b.num_rows())).collect::<Vec<_>>();
     for at in [MILLI, NULL, MILLI, NULL, PLAIN] {
@@ -207,8 +210,10 @@ fn a_row_joins_the_first_shape_that_agrees() {
 
 #[test]
 fn topics_are_families_of_their_own() {
-    let mut decoder =
-        taught(&[described(&[], "datetime"), described(&[], "datetime").replace(r#""topic":"t""#, r#""topic":"u""#)]);
+    let mut decoder = registered(&[
+        described(&[], "datetime"),
+        described(&[], "datetime").replace(r#""topic":"t""#, r#""topic":"u""#),
+    ]);
     let value = value(&[NULL]);
     for topic in [&b"t"[..], b"u", b"t"] {
         decoder.decode(0, topic, Some(KEY), Some(&value)).unwrap();
@@ -220,7 +225,7 @@ fn topics_are_families_of_their_own() {
 
 #[test]
 fn a_record_cut_anywhere_or_with_bytes_behind_is_odd() {
-    let mut decoder = taught(&[described(&[&before(), OP, TS], "datetime"), key_alone()]);
+    let mut decoder = registered(&[described(&[&before(), OP, TS], "datetime"), key_alone()]);
     let value = value(&[PLAIN, b"\x02\x0e", PLAIN, &extension(b"u")]);
     for end in 0..value.len() {
         assert!(decode(&mut decoder, Some(KEY), Some(&value[..end])).is_none(), "value cut at {end}");
@@ -249,8 +254,8 @@ fn of_too_many_shapes_the_first_are_known() {
             columns.join(",")
         )
     };
-    let mut decoder = taught(&(0..MAX_SHAPES).map(shape).collect::<Vec<_>>());
-    assert_eq!(decoder.learn(&shape(MAX_SHAPES)), None);
+    let mut decoder = registered(&(0..MAX_SHAPES).map(shape).collect::<Vec<_>>());
+    assert_eq!(decoder.register(&shape(MAX_SHAPES)), None);
     assert!(decode(&mut decoder, None, Some(b"\0\0\0\0\x02\0\0\0\0")).is_some());
 }
 
@@ -272,7 +277,7 @@ fn what_the_kernel_cannot_carry_is_not_learned() {
         &good.replace("\\\"record\\\"", "\\\"enum\\\""),
         &good.replace("\"id\":2", "\"id\":4294967296"),
     ] {
-        assert_eq!(decoder.learn(bad), None, "{bad}");
+        assert_eq!(decoder.register(bad), None, "{bad}");
     }
-    assert_eq!(decoder.learn(&good), Some(0));
+    assert_eq!(decoder.register(&good), Some(0));
 }

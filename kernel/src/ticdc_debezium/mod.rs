@@ -9,7 +9,7 @@
 //! d  "after":null,"before": image       u  "after": image, without the old row
 //! ```
 //!
-//! Rule 1. The source block is today's: a member that differs, C twice the same text excepted, makes the record odd.
+//! Rule 1. The source block is the current one: a member that differs, C twice the same text excepted, makes the record unmatched.
 //! Rule 2. A schema block is compared with that of the shape, byte for byte, and never read.
 
 mod shapes;
@@ -32,7 +32,7 @@ const SNAPSHOT: &[u8] = b",\"snapshot\":\"false\"";
 const NOWHERE: &[u8] =
     b",\"server_id\":0,\"gtid\":null,\"file\":\"\",\"pos\":0,\"row\":0,\"thread\":0,\"query\":null,\"commit_ts\":";
 
-/// Decodes the rows of the shapes it has learned.
+/// Decodes the rows of the registered shapes.
 #[derive(Default)]
 pub struct Decoder {
     names: HashMap<Vec<u8>, usize>,
@@ -59,7 +59,7 @@ struct Part {
     tail: Vec<u8>,
 }
 
-/// What the envelope says.
+/// The members of the envelope.
 struct Envelope {
     table: usize,
     commit_ts: u64,
@@ -68,8 +68,8 @@ struct Envelope {
 }
 
 impl Decoder {
-    /// Compiles the shape that this JSON describes; its number, or nothing when it is beyond the kernel.
-    pub fn learn(&mut self, description: &str) -> Option<usize> {
+    /// Compiles the shape that this JSON describes; its number, or None if the kernel does not support it.
+    pub fn register(&mut self, description: &str) -> Option<usize> {
         let shape: Shape<'_> = serde_json::from_str(description).ok()?;
         let Compiled { names, tail, identity, group, codes, rows } = compile(&shape)?;
         let number = self.shapes.len();
@@ -80,10 +80,10 @@ impl Decoder {
         }
         let parts = &mut self.tables.get_mut(table)?.parts;
         match parts.iter_mut().find(|part| part.identity == identity) {
-            Some(part) => part.group.learn(number, codes)?,
+            Some(part) => part.group.register(number, codes)?,
             None => {
                 let mut group = group;
-                group.learn(number, codes)?;
+                group.register(number, codes)?;
                 parts.push(Part { group, identity, tail });
             }
         }
@@ -91,7 +91,7 @@ impl Decoder {
         Some(number)
     }
 
-    /// Decodes one record, or leaves no trace of it and says `None`.
+    /// Decodes one record; returns `None` and leaves no trace of a record that is unmatched.
     pub fn decode(&mut self, record: i32, key: Option<&[u8]>, value: Option<&[u8]>) -> Option<()> {
         let value = value?;
         let mut c = Cursor::new(value);
@@ -101,9 +101,9 @@ impl Decoder {
         let guess = part.group.guess();
         if let Some(guess) = guess {
             let rows = self.shapes.get_mut(guess)?;
-            let found = part.read(key, value, c, envelope.op, &mut self.images, Some(rows));
+            let number = part.read(key, value, c, envelope.op, &mut self.images, Some(rows));
             let head = envelope.head(record, &self.images, &self.start, &self.origin);
-            if found == Some(guess) && rows.close(&head).is_some() {
+            if number == Some(guess) && rows.close(&head).is_some() {
                 return Some(());
             }
             rows.rewind();

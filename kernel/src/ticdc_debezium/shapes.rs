@@ -16,7 +16,7 @@ use crate::debezium::forms::{Bits, Double, Instant, OneBit, Single, Wrapped};
 use crate::debezium::group::{Group, Key, Open};
 use crate::debezium::rows::{Clock, Rows};
 use crate::debezium::shapes::{
-    Described, Shape, Typed, base64, counted, digits_of, fixed, images, integer, length_of, texts, told,
+    Described, Shape, Typed, base64, counted, declared_code, digits_of, fixed, images, integer, length_of, texts,
 };
 use crate::forms::Unsigned;
 use crate::spelling::go;
@@ -32,14 +32,14 @@ pub struct Compiled {
     pub names: Vec<u8>,
     /// What stands behind the images.
     pub tail: Vec<u8>,
-    /// What tells the group from others of its table.
+    /// What distinguishes the group from others of its table.
     pub identity: Vec<u8>,
     pub group: Group,
     pub codes: Vec<u8>,
     pub rows: Rows,
 }
 
-/// Compiles a shape; nothing when a part of it is beyond the kernel.
+/// Compiles a shape; None if the kernel does not support a part of it.
 pub fn compile(shape: &Shape<'_>) -> Option<Compiled> {
     let wire: Map<String, Value> = serde_json::from_str(shape.wire.get()).ok()?;
     if shape.columns.is_empty() || shape.database.is_empty() || shape.table.is_empty() {
@@ -52,7 +52,7 @@ pub fn compile(shape: &Shape<'_>) -> Option<Compiled> {
         .columns
         .iter()
         .zip(&open)
-        .map(|(c, open)| told(&c.mysql, *open, "text", "bit(1)"))
+        .map(|(c, open)| declared_code(&c.mysql, *open, "text", "bit(1)"))
         .collect::<Option<_>>()?;
     let (before, after) = images(&shape.columns, |_, c| column(&c.mysql, schema.is_some()))?;
     let key = match wire.get("key") {
@@ -86,7 +86,7 @@ fn key(shape: &Shape<'_>, wire: &Map<String, Value>, names: &[String], schema: O
     let all = shape.columns.iter().enumerate();
     let usual = all.filter_map(|(at, c)| c.key.map(|key| key.then_some(at))).collect::<Vec<_>>();
     if usual.len() != shape.columns.len() {
-        return None; // nobody said
+        return None; // not known
     }
     let columns = match wire.get("keys") {
         None => usual.into_iter().flatten().collect(),

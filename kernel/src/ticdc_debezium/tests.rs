@@ -1,4 +1,4 @@
-//! Records against taught shapes: what is taken, and what is odd.
+//! Records against registered shapes: which are decoded, and which are unmatched.
 
 use super::*;
 use arrow_array::Array;
@@ -30,7 +30,7 @@ fn insert(v: &str) -> String {
 fn decoder(shapes: &[String]) -> Decoder {
     let mut decoder = Decoder::default();
     for (number, shape) in shapes.iter().enumerate() {
-        assert_eq!(decoder.learn(shape), Some(number), "{shape}");
+        assert_eq!(decoder.register(shape), Some(number), "{shape}");
     }
     decoder
 }
@@ -59,8 +59,8 @@ fn rows_of_all_ops_are_read() {
         assert_eq!(rows["origin"].as_string::<i32>().value(0), r#"{"ts_ms":5,"cluster_id":"c"}"#);
         for (side, expected) in [("before", before), ("after", after)] {
             let image = rows[side].as_struct();
-            let found = image.is_valid(0).then(|| image["v"].as_primitive::<Float64Type>().value(0));
-            assert_eq!(found, expected, "{op} {side}");
+            let value = image.is_valid(0).then(|| image["v"].as_primitive::<Float64Type>().value(0));
+            assert_eq!(value, expected, "{op} {side}");
         }
     }
 }
@@ -92,8 +92,8 @@ fn a_row_joins_the_first_shape_that_agrees() {
     for (v, number) in [("1.5", 0), ("null", 0), ("1", 2), ("true", 3), ("null", 0)] {
         assert_eq!(take(&mut decoder, KEY, &insert(v)).unwrap()[0].0, number, "{v}");
     }
-    for odd in ["-0", "1.50", "\"a\"", "18446744073709551615", "1e400", "[]", "01"] {
-        assert!(take(&mut decoder, KEY, &insert(odd)).is_none(), "{odd}");
+    for unmatched in ["-0", "1.50", "\"a\"", "18446744073709551615", "1e400", "[]", "01"] {
+        assert!(take(&mut decoder, KEY, &insert(unmatched)).is_none(), "{unmatched}");
     }
 }
 
@@ -146,6 +146,6 @@ fn what_the_kernel_cannot_carry_is_not_learned() {
         &shape(["bigint", "double"], false).replace("\"key\":true", "\"key\":null"),
         &shape(["bigint", "double"], false).replace("\"database\":\"d\"", "\"database\":\"\""),
     ] {
-        assert_eq!(decoder.learn(described), None, "{described}");
+        assert_eq!(decoder.register(described), None, "{described}");
     }
 }

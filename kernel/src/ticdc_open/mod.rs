@@ -10,9 +10,9 @@
 //! ```
 //!
 //! Rule 1. A record is all or nothing. Whatever is not exactly as drawn, other messages than rows included, makes the
-//!         whole record *odd*: its rows are taken back, and the reference decides.
-//! Rule 2. A row belongs to the first shape, in the order of learning, that agrees with it. As literals tell all other
-//!         shapes apart, a table's messages mostly need one attempt: the route that matched last, unless a route learned
+//!         whole record *unmatched*: its rows are taken back, and the reference decides.
+//! Rule 2. A row belongs to the first shape, in the order of registration, that agrees with it. As literals distinguish all other
+//!         shapes, a table's messages mostly need one attempt: the route that matched last, unless a route registered
 //!         before it differs from it in no slot that the row fills.
 
 mod shapes;
@@ -25,11 +25,11 @@ use arrow_schema::ArrowError;
 use crate::cursor::Cursor;
 use crate::rows::{Head, MAX_SHAPES, Op, Rows};
 use crate::strict_json::{int64, string, uint64};
-use shapes::{Compiled, Found, Route, Shape, compile};
+use shapes::{Compiled, Match, Route, Shape, compile};
 
 const VERSION: i64 = 1;
 
-/// Decodes the rows of the shapes it has learned.
+/// Decodes the rows of the registered shapes.
 pub struct Decoder {
     lone: Op,
     ahead: Option<i64>,
@@ -41,7 +41,7 @@ pub struct Decoder {
     origin: Vec<u8>,
 }
 
-/// The routes of one table, in the order of learning.
+/// The routes of one table, in the order of registration.
 #[derive(Default)]
 struct Table {
     routes: Vec<Route>,
@@ -49,8 +49,8 @@ struct Table {
 }
 
 impl Decoder {
-    /// Knows no shape yet. `lone` is the op of a `u` without `p`, `ahead` how many microseconds the producer's clock is
-    /// ahead of UTC, or nothing when that depends on the day: shapes with a TIMESTAMP are then not learned.
+    /// No shape is registered yet. `lone` is the op of a `u` without `p`, `ahead` how many microseconds the producer's clock is
+    /// ahead of UTC, or nothing when that depends on the day: shapes with a TIMESTAMP are then not registered.
     pub fn new(lone: Op, ahead: Option<i64>) -> Self {
         Self {
             lone,
@@ -64,8 +64,8 @@ impl Decoder {
         }
     }
 
-    /// Compiles the shape that this JSON describes; its number, or nothing when it is beyond the kernel.
-    pub fn learn(&mut self, description: &str) -> Option<usize> {
+    /// Compiles the shape that this JSON describes; its number, or None if the kernel does not support it.
+    pub fn register(&mut self, description: &str) -> Option<usize> {
         let shape: Shape = serde_json::from_str(description).ok()?;
         let number = self.shapes.len();
         let Compiled { names, routes, rows } = compile(&shape, number, self.ahead)?;
@@ -82,7 +82,7 @@ impl Decoder {
         Some(number)
     }
 
-    /// Decodes one record, or leaves no trace of it and says `None`.
+    /// Decodes one record; returns `None` and leaves no trace of a record that is unmatched.
     pub fn decode(&mut self, record: i32, key: &[u8], value: &[u8]) -> Option<()> {
         self.written.clear();
         let done = self.messages(record, key, value);
@@ -190,26 +190,26 @@ impl Table {
     fn read(&mut self, shapes: &mut [Rows], value: &[u8], lone: Op) -> Option<(usize, Op)> {
         let others = (0..self.routes.len()).filter(|&at| at != self.last);
         let mut attempts = std::iter::once(self.last).chain(others);
-        let (at, found) = attempts.find_map(|at| Some((at, self.attempt(at, shapes, value, lone)?)))?;
+        let (at, matched) = attempts.find_map(|at| Some((at, self.attempt(at, shapes, value, lone)?)))?;
         self.last = at;
         let route = self.routes.get(at)?;
-        let Some(&(first, _)) = route.earlier.iter().find(|(_, slots)| slots & found.mask == 0) else {
-            return Some((route.shape, found.op));
+        let Some(&(first, _)) = route.earlier.iter().find(|(_, slots)| slots & matched.mask == 0) else {
+            return Some((route.shape, matched.op));
         };
         shapes.get_mut(route.shape)?.rewind();
         self.attempt(first, shapes, value, lone)?;
-        Some((self.routes.get(first)?.shape, found.op))
+        Some((self.routes.get(first)?.shape, matched.op))
     }
 
     /// Reads a row value by one route; leaves no trace if it does not match.
-    fn attempt(&self, at: usize, shapes: &mut [Rows], value: &[u8], lone: Op) -> Option<Found> {
+    fn attempt(&self, at: usize, shapes: &mut [Rows], value: &[u8], lone: Op) -> Option<Match> {
         let route = self.routes.get(at).filter(|route| route.opens(value))?;
         let rows = shapes.get_mut(route.shape)?;
-        let found = route.read(rows, value, lone);
-        if found.is_none() {
+        let matched = route.read(rows, value, lone);
+        if matched.is_none() {
             rows.rewind();
         }
-        found
+        matched
     }
 }
 

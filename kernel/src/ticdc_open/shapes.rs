@@ -60,7 +60,7 @@ struct WireColumn {
 pub struct Route {
     /// The number of the shape.
     pub shape: usize,
-    /// Routes of shapes learned before that match the same messages, unless a row fills one of the slots.
+    /// Routes of shapes registered before that match the same messages, unless a row fills one of the slots.
     pub earlier: Vec<(usize, u64)>,
     new: Vec<Vec<u8>>,
     old: Vec<Vec<u8>>,
@@ -70,7 +70,7 @@ pub struct Route {
 }
 
 /// Which of the images a message has, and the slots it fills.
-pub struct Found {
+pub struct Match {
     pub op: Op,
     pub mask: u64,
 }
@@ -84,18 +84,18 @@ impl Route {
     }
 
     /// Reads a row value; `lone` is the op of a `u` without `p`.
-    pub fn read(&self, rows: &mut Rows, value: &[u8], lone: Op) -> Option<Found> {
+    pub fn read(&self, rows: &mut Rows, value: &[u8], lone: Op) -> Option<Match> {
         let mut c = Cursor::new(value);
         if value.starts_with(b"{\"d\"") {
             let mask = self.image(&self.deleted, &mut rows.before, &mut c)?;
-            return (c.rest() == END).then_some(Found { op: Op::Delete, mask });
+            return (c.rest() == END).then_some(Match { op: Op::Delete, mask });
         }
         let mask = self.image(&self.new, &mut rows.after, &mut c)?;
         if c.rest() == END {
-            return Some(Found { op: lone, mask });
+            return Some(Match { op: lone, mask });
         }
         let mask = mask | self.image(&self.old, &mut rows.before, &mut c)?;
-        (c.rest() == END).then_some(Found { op: Op::Update, mask })
+        (c.rest() == END).then_some(Match { op: Op::Update, mask })
     }
 
     #[inline]
@@ -137,7 +137,7 @@ pub struct Compiled {
     pub rows: Rows,
 }
 
-/// Compiles the shape with this number; nothing when a part of it is beyond the kernel.
+/// Compiles the shape with this number; None if the kernel does not support a part of it.
 ///
 /// `ahead` is how many microseconds the producer's clock is ahead of UTC, or nothing when that depends on the day.
 pub fn compile(shape: &Shape, number: usize, ahead: Option<i64>) -> Option<Compiled> {
@@ -202,7 +202,7 @@ fn fraction_digits(mysql: &str) -> Option<usize> {
 
 type Typed = (DataType, Box<dyn Column>);
 
-/// An empty column for values of this type, as `t` and `f` say they are spelled.
+/// An empty column for values of this type, spelled as `t` and `f` declare.
 fn column(mysql: &str, wire: &WireColumn, ahead: Option<i64>) -> Option<Typed> {
     if let Some(digits) = fraction_digits(mysql) {
         let (ahead, zone) = if mysql.starts_with("datetime") { (0, None) } else { (ahead?, Some("UTC".into())) };

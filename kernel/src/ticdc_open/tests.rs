@@ -1,4 +1,4 @@
-//! Records as both producers write them, and as nobody does.
+//! Records as both producers write them, and damaged ones.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type, TimestampMicrosecondType, UInt64Type};
@@ -23,7 +23,7 @@ fn shape(at: &str) -> String {
 fn decoder(shapes: &[&str]) -> Decoder {
     let mut decoder = Decoder::new(Op::Insert, Some(0));
     for (number, at) in shapes.iter().enumerate() {
-        assert_eq!(decoder.learn(&shape(at)), Some(number));
+        assert_eq!(decoder.register(&shape(at)), Some(number));
     }
     decoder
 }
@@ -41,7 +41,7 @@ fn decode(decoder: &mut Decoder, messages: &[(&str, &str)]) -> Option<Vec<(usize
     let (key, value) = record(messages);
     let done = decoder.decode(3, &key, &value);
     let tables = decoder.finish().unwrap();
-    assert!(done.is_some() || tables.is_empty(), "an odd record left rows behind");
+    assert!(done.is_some() || tables.is_empty(), "an unmatched record left rows behind");
     done.map(|()| tables)
 }
 
@@ -79,7 +79,7 @@ fn a_record_with_one_message_has_no_index() {
 #[test]
 fn without_old_values_a_lone_row_is_an_upsert() {
     let mut decoder = Decoder::new(Op::Upsert, Some(0));
-    decoder.learn(&shape("datetime(3)")).unwrap();
+    decoder.register(&shape("datetime(3)")).unwrap();
     let tables = decode(&mut decoder, &[(NEWARCH, INSERT), (NEWARCH, UPDATE)]).unwrap();
     assert_eq!(strings(&tables[0].1, "op"), [Some("upsert".into()), Some("update".into())]);
 }
@@ -105,7 +105,7 @@ fn digits_that_differ_between_the_images_are_odd() {
 fn names_are_spelled_by_either_writer() {
     let described = r#"{"database":"a&b","table":"<\"\b\u2028é>","columns":[{"name":"a<b","type":"int"}],"wire":{"columns":[{"t":3}]}}"#;
     let mut decoder = Decoder::new(Op::Insert, Some(0));
-    decoder.learn(described).unwrap();
+    decoder.register(described).unwrap();
     let html = r#"{"ts":1,"scm":"a\u0026b","tbl":"\u003c\"\b\u2028é\u003e","t":1}"#;
     let raw = "{\"ts\":1,\"scm\":\"a&b\",\"tbl\":\"<\\\"\\u0008\u{2028}é>\",\"t\":1}";
     let values = [r#"{"u":{"a\u003cb":{"t":3,"v":1}}}"#, r#"{"u":{"a<b":{"t":3,"v":1}}}"#];
@@ -139,10 +139,13 @@ fn other_keys_are_odd() {
 #[test]
 fn one_odd_message_makes_the_record_odd() {
     let mut decoder = decoder(&["datetime(3)"]);
-    for odd in
+    for unmatched in
         ["", "{}", r#"{"u":{}}"#, &INSERT[1..], &INSERT.replace("7}", "7 }"), &INSERT.replace("\"f\":11", "\"f\":10")]
     {
-        assert!(decode(&mut decoder, &[(NEWARCH, INSERT), (NEWARCH, UPDATE), (NEWARCH, odd)]).is_none(), "{odd}");
+        assert!(
+            decode(&mut decoder, &[(NEWARCH, INSERT), (NEWARCH, UPDATE), (NEWARCH, unmatched)]).is_none(),
+            "{unmatched}"
+        );
     }
     assert_eq!(decode(&mut decoder, &[(NEWARCH, INSERT)]).unwrap()[0].1.num_rows(), 1);
 }
@@ -178,7 +181,7 @@ fn what_the_kernel_cannot_carry_is_not_learned() {
         &shape("datetime").replace("{\"t\":12,\"f\":65}", ""),
         r#"{"database":"a","table":"b","columns":[],"wire":{"columns":[]}}"#,
     ] {
-        assert_eq!(decoder.learn(described), None, "{described}");
+        assert_eq!(decoder.register(described), None, "{described}");
     }
-    assert_eq!(decoder.learn(&shape("datetime(6)")), Some(0));
+    assert_eq!(decoder.register(&shape("datetime(6)")), Some(0));
 }

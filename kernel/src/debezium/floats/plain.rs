@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn what_is_told_is_what_a_parser_reads_and_a_writer_writes() {
-        let (mut state, mut told) = (7u64, 0);
+        let (mut state, mut decided) = (7u64, 0);
         for round in 0..200_000u32 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let digits = (state >> 7) % 10u64.pow(15 + round % 3);
@@ -121,7 +121,7 @@ mod tests {
             let text = if text.starts_with('.') { format!("0{text}") } else { text };
             let Some((plain, b"")) = Plain::read(text.as_bytes(), Style::Java) else { continue };
             if let Some(value) = plain.number::<f64>() {
-                told += 1;
+                decided += 1;
                 assert_eq!(Some(value), text.parse().ok(), "{text}");
                 assert_eq!(ryu::Buffer::new().format_finite(value).parse::<f64>().ok(), Some(value));
                 let mut shortest = ryu::Buffer::new();
@@ -129,7 +129,7 @@ mod tests {
                 assert!(super::super::significant(shortest).eq(super::super::significant(text.as_bytes())), "{text}");
             }
         }
-        assert!(told > 50_000, "{told}");
+        assert!(decided > 50_000, "{decided}");
     }
 
     #[test]

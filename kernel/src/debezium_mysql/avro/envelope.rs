@@ -18,9 +18,9 @@ use crate::debezium_mysql::row;
 /// The transaction block: its id, and the event's number in it and in the table.
 pub type Transaction<'a> = (&'a [u8], Option<i64>, Option<i64>);
 
-/// What a record says beside its images; small, for it is read anew with every record.
+/// The members of a record beside its images; small, because it is read again for every record.
 #[derive(Default)]
-pub struct Said<'a> {
+pub struct Envelope<'a> {
     texts: [Option<&'a [u8]>; 7],
     integers: [Option<i64>; 4],
     times: [Option<i64>; 3],
@@ -37,7 +37,7 @@ pub struct Said<'a> {
     pub clock: [Option<Option<i64>>; 3],
 }
 
-impl<'a> Said<'a> {
+impl<'a> Envelope<'a> {
     /// Reads a source block; nothing has been read before.
     pub fn source(&mut self, members: &[(Of, Place)], c: &mut Cursor<'a>) -> Option<()> {
         let mut nulls = false;
@@ -56,7 +56,7 @@ impl<'a> Said<'a> {
             }
         }
         if nulls && self.is_fine() {
-            return None; // a member that the time would tell, and that is not told
+            return None; // a member that should follow from the time, but is missing
         }
         self.texts[CONNECTOR].is_none_or(|name| name == b"mysql" || name == b"mariadb").then_some(())
     }
@@ -92,7 +92,7 @@ impl<'a> Said<'a> {
         row::sequence(row::number_of(self.texts[FILE]?)?, self.integers[POS]?)
     }
 
-    /// Whether the reference knows the file's number as `sequence` does: it looks at short names only.
+    /// Whether the reference reads the file's number as `sequence` does: it looks at short names only.
     pub fn is_usual(&self) -> bool {
         self.texts[FILE].is_none_or(|file| file.len() <= 512)
     }

@@ -3,7 +3,7 @@
 //! ```text
 //! 02 │ 0e │ 02 06 61 62 63 │ 00 │ 02 28 32 30 32 36 2d …
 //!    │ 7  │ 'abc'          │ NULL │ 20 characters: no fraction digits
-//! └ there is an image        └ a NULL tells nothing
+//! └ there is an image        └ a NULL has no digits
 //! ```
 //!
 //! Nothing is checked here but what a step needs: the columns of the shape read the same bytes, and all of them.
@@ -19,8 +19,8 @@ use base64::engine::general_purpose::STANDARD;
 pub struct Step {
     union: Union,
     kind: Kind,
-    /// Whether values tell how many fraction digits the column has.
-    tells: bool,
+    /// Whether values show how many fraction digits the column has.
+    declares: bool,
     /// What may not stand here: texts for columns that were not sent, and numbers that JSON has a text for.
     refused: Vec<Vec<u8>>,
 }
@@ -41,17 +41,17 @@ impl Step {
             Kind::Double => [f64::INFINITY, f64::NEG_INFINITY].map(|x| number(&x.to_le_bytes())).into(),
             _ => Vec::new(),
         };
-        Self { union: place.union, kind: place.kind, tells: mysql.starts_with("timestamp"), refused }
+        Self { union: place.union, kind: place.kind, declares: mysql.starts_with("timestamp"), refused }
     }
 
-    /// Steps over a value; tells what it tells.
+    /// Steps over a value; returns its digits code.
     #[inline]
     fn over(&self, c: &mut Cursor<'_>) -> Option<u8> {
         let start = c.rest();
         let length = if self.union.open(c)? { Some(self.kind.over(c)?) } else { None };
         let raw = start.get(..start.len() - c.rest().len())?;
-        let told = length.filter(|_| self.tells).map_or(Some(0), digits);
-        if self.refused.iter().any(|refused| refused == raw) { None } else { told }
+        let digits = length.filter(|_| self.declares).map_or(Some(0), digits);
+        if self.refused.iter().any(|refused| refused == raw) { None } else { digits }
     }
 }
 
@@ -70,7 +70,7 @@ impl Kind {
     }
 }
 
-/// What a timestamp of so many characters tells: its fraction digits and one more, for nothing is 0.
+/// The digits code of a timestamp of this many characters: its fraction digits plus one; 0 is unknown.
 fn digits(length: usize) -> Option<u8> {
     match length {
         20 => Some(1),
@@ -85,7 +85,7 @@ pub struct Ends {
     there: bool,
     start: usize,
     ends: Vec<usize>,
-    told: Vec<u8>,
+    digits: Vec<u8>,
 }
 
 impl Ends {
@@ -103,13 +103,13 @@ impl Ends {
     #[inline]
     pub fn walk(&mut self, steps: &[Step], c: &mut Cursor<'_>, datum: &[u8]) -> Option<()> {
         self.ends.clear();
-        self.told.clear();
+        self.digits.clear();
         self.start = datum.len() - c.rest().len();
         self.there = true;
         for step in steps {
-            let told = step.over(c)?;
-            if step.tells {
-                self.told.push(told);
+            let digits = step.over(c)?;
+            if step.declares {
+                self.digits.push(digits);
             }
             self.ends.push(datum.len() - c.rest().len());
         }
@@ -155,7 +155,7 @@ pub struct Images {
     pub before: Ends,
     /// The new row.
     pub after: Ends,
-    told: Vec<u8>,
+    digits: Vec<u8>,
 }
 
 impl Images {
@@ -170,18 +170,18 @@ impl Images {
         if self.after.there { &self.after } else { &self.before }
     }
 
-    /// What both images tell together; nothing when they tell different things.
-    pub fn told(&mut self) -> Option<&[u8]> {
+    /// The digits of both images together; None if they differ.
+    pub fn digits(&mut self) -> Option<&[u8]> {
         if !(self.before.there && self.after.there) {
-            return Some(&self.row().told);
+            return Some(&self.row().digits);
         }
-        self.told.clear();
-        for pair in self.before.told.iter().zip(&self.after.told) {
-            self.told.push(match pair {
-                (0, told) | (told, 0) => *told,
+        self.digits.clear();
+        for pair in self.before.digits.iter().zip(&self.after.digits) {
+            self.digits.push(match pair {
+                (0, digits) | (digits, 0) => *digits,
                 (old, new) => (old == new).then_some(*new)?,
             });
         }
-        Some(&self.told)
+        Some(&self.digits)
     }
 }

@@ -8,12 +8,12 @@
 //!                         └ the envelope's members, in the order of its schema ───────────────────────────────────────┘
 //! ```
 //!
-//! Rule 1. Schema ids tell how a record is walked, the names in its source block the table. What values tell of a shape are
-//!         the fraction digits of its timestamps: a row joins the first shape, in the order of learning, that agrees
+//! Rule 1. Schema ids determine how a record is read, the names in its source block the table. Values determine
+//!         the fraction digits of its timestamps: a row joins the first shape, in the order of registration, that agrees
 //!         where the row is not NULL.
-//! Rule 2. Schemas that nobody taught, keys that are not the row's, a delete without its old row, and a column that was not
+//! Rule 2. Schemas that are not registered, keys that are not the row's, a delete without its old row, and a column that was not
 //!         sent, are for the reference.
-//! Rule 3. A tombstone says nothing.
+//! Rule 3. A tombstone is not an event of its own.
 
 mod envelope;
 mod images;
@@ -25,20 +25,20 @@ use std::collections::HashMap;
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 
-use super::headers::{Found, Headers};
+use super::headers::{Headers, SentHeaders};
 use crate::avro::{Ids, datum};
 use crate::cursor::Cursor;
 use crate::debezium::rows::{Clock, Head, Rows, Transaction, When};
 use crate::debezium::shapes::{Shape, digits_of, images};
 use crate::rows::MAX_SHAPES;
-use envelope::{Said, text};
+use envelope::{Envelope, text};
 use images::{Images, Step};
 use schema::{Plan, Wire};
 
 use super::envelope::Member;
 use super::row::op;
 
-/// Decodes the rows of the shapes it has learned.
+/// Decodes the rows of the registered shapes.
 pub struct Decoder {
     numeric: bool,
     placeholders: Vec<Vec<u8>>,
@@ -76,7 +76,7 @@ struct Table {
 }
 
 impl Decoder {
-    /// Knows no shape yet. `placeholders` stand for columns that were not sent; `numeric`: decimals are numbers.
+    /// No shape is registered yet. `placeholders` stand for columns that were not sent; `numeric`: decimals are numbers.
     pub fn new(placeholders: Vec<Vec<u8>>, numeric: bool) -> Self {
         Self {
             numeric,
@@ -89,8 +89,8 @@ impl Decoder {
         }
     }
 
-    /// Compiles the shape that this JSON describes; its number, or nothing when it is beyond the kernel.
-    pub fn learn(&mut self, description: &str) -> Option<usize> {
+    /// Compiles the shape that this JSON describes; its number, or None if the kernel does not support it.
+    pub fn register(&mut self, description: &str) -> Option<usize> {
         let shape: Shape<'_> = serde_json::from_str(description).ok()?;
         let wire: Wire = serde_json::from_str(shape.wire.get()).ok()?;
         let plan = wire.plan(&shape)?;
@@ -112,8 +112,14 @@ impl Decoder {
         Some(self.shapes.len() - 1)
     }
 
-    /// Decodes one record, or leaves no trace of it and says `None`.
-    pub fn decode(&mut self, record: i32, key: Option<&[u8]>, value: Option<&[u8]>, headers: Found<'_>) -> Option<()> {
+    /// Decodes one record; returns `None` and leaves no trace of a record that is unmatched.
+    pub fn decode(
+        &mut self,
+        record: i32,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        headers: SentHeaders<'_>,
+    ) -> Option<()> {
         if !headers.again {
             self.room.headers.forget();
         }
@@ -121,13 +127,13 @@ impl Decoder {
         let ((key_id, key), (value_id, value)) = (datum(key)?, datum(Some(value))?);
         let (family, value) = (self.family((key_id, value_id))?, value?);
         let family = self.families.get_mut(family)?;
-        let (room, mut said) = (&mut self.room, Said::default());
-        family.read(value, &mut room.images, &mut said)?;
+        let (room, mut envelope) = (&mut self.room, Envelope::default());
+        family.read(value, &mut room.images, &mut envelope)?;
         family.agrees(key, &room.images, value)?;
-        let number = family.shape(&said, room.images.told()?)?;
+        let number = family.shape(&envelope, room.images.digits()?)?;
         let [coarse, fine] = self.shapes.get_mut(number)?;
-        let rows = if said.is_fine() { fine } else { coarse };
-        let head = room.head(record, &said, headers)?;
+        let rows = if envelope.is_fine() { fine } else { coarse };
+        let head = room.head(record, &envelope, headers)?;
         let done = fill(rows, &room.images, value).and_then(|()| rows.close(&Head { origin: &room.origin, ..head }));
         if done.is_none() {
             rows.rewind();
@@ -159,20 +165,20 @@ impl Family {
             return None;
         }
         let timestamps = shape.columns.iter().filter(|c| c.mysql.starts_with("timestamp"));
-        let told = timestamps.map(|c| Some(digits_of(&c.mysql)? + 1)).collect::<Option<_>>()?;
+        let digits = timestamps.map(|c| Some(digits_of(&c.mysql)? + 1)).collect::<Option<_>>()?;
         match self.tables.iter_mut().find(|table| table.is(&shape.database, &shape.table)) {
-            Some(table) if table.shapes.len() < MAX_SHAPES => table.shapes.push((number, told)),
+            Some(table) if table.shapes.len() < MAX_SHAPES => table.shapes.push((number, digits)),
             Some(_) => return None,
             None => {
                 let (database, name) = (shape.database.clone(), shape.table.clone());
-                self.tables.push(Table { database, name, shapes: vec![(number, told)], last: 0 });
+                self.tables.push(Table { database, name, shapes: vec![(number, digits)], last: 0 });
             }
         }
         Some(())
     }
 
-    /// Reads a value but for its columns: where they stand is then in `images`, and the rest in `said`, which was empty.
-    fn read<'a>(&self, value: &'a [u8], images: &mut Images, said: &mut Said<'a>) -> Option<()> {
+    /// Reads a value but for its columns: where they stand is then in `images`, and the rest in `envelope`, which was empty.
+    fn read<'a>(&self, value: &'a [u8], images: &mut Images, envelope: &mut Envelope<'a>) -> Option<()> {
         images.clear();
         let mut c = Cursor::new(value);
         for (member, union, kind) in &self.plan.envelope {
@@ -180,15 +186,15 @@ impl Family {
             match *member {
                 Member::Clock(at) => {
                     let time = if there { Some((*kind)?.integer(&mut c)?) } else { None };
-                    *said.clock.get_mut(at)? = Some(time);
+                    *envelope.clock.get_mut(at)? = Some(time);
                 }
                 Member::Source | Member::Op if !there => return None,
                 _ if !there => {}
                 Member::Before => images.before.walk(&self.steps, &mut c, value)?,
                 Member::After => images.after.walk(&self.steps, &mut c, value)?,
-                Member::Source => said.source(&self.plan.source, &mut c)?,
-                Member::Transaction => said.transaction(&self.plan.transaction, &mut c)?,
-                Member::Op => said.op = text(&mut c)?,
+                Member::Source => envelope.source(&self.plan.source, &mut c)?,
+                Member::Transaction => envelope.transaction(&self.plan.transaction, &mut c)?,
+                Member::Op => envelope.op = text(&mut c)?,
             }
         }
         c.is_empty().then_some(())
@@ -204,12 +210,13 @@ impl Family {
     }
 
     /// The number of the shape that a row belongs to.
-    fn shape(&mut self, said: &Said<'_>, told: &[u8]) -> Option<usize> {
-        let is = |table: &Table| table.database.as_bytes() == said.database && table.name.as_bytes() == said.table;
+    fn shape(&mut self, envelope: &Envelope<'_>, digits: &[u8]) -> Option<usize> {
+        let is =
+            |table: &Table| table.database.as_bytes() == envelope.database && table.name.as_bytes() == envelope.table;
         if !self.tables.get(self.last).is_some_and(is) {
             self.last = self.tables.iter().position(is)?;
         }
-        self.tables.get_mut(self.last)?.shape(told)
+        self.tables.get_mut(self.last)?.shape(digits)
     }
 }
 
@@ -218,10 +225,11 @@ impl Table {
         self.database == database && self.name == name
     }
 
-    /// The first shape that has these digits wherever they are told.
-    fn shape(&mut self, told: &[u8]) -> Option<usize> {
-        if self.shapes.get(self.last).is_none_or(|(_, known)| known != told) {
-            let agrees = |known: &[u8]| told.iter().zip(known).all(|(&told, &known)| told == 0 || told == known);
+    /// The first shape that has these digits wherever they are known.
+    fn shape(&mut self, digits: &[u8]) -> Option<usize> {
+        if self.shapes.get(self.last).is_none_or(|(_, known)| known != digits) {
+            let agrees =
+                |known: &[u8]| digits.iter().zip(known).all(|(&digits, &known)| digits == 0 || digits == known);
             self.last = self.shapes.iter().position(|(_, known)| agrees(known))?;
         }
         self.shapes.get(self.last).map(|(number, _)| *number)
@@ -230,20 +238,20 @@ impl Table {
 
 impl Room {
     /// What is known of a row but its origin, which is written here.
-    fn head<'a>(&mut self, record: i32, said: &Said<'a>, headers: Found<'_>) -> Option<Head<'a>> {
+    fn head<'a>(&mut self, record: i32, envelope: &Envelope<'a>, headers: SentHeaders<'_>) -> Option<Head<'a>> {
         let images = (self.images.before.is_there(), self.images.after.is_there());
-        let [letter] = *said.op else { return None };
+        let [letter] = *envelope.op else { return None };
         let op = op(letter, images)?;
         self.origin.clear();
-        said.write(&mut self.origin)?;
+        envelope.write(&mut self.origin)?;
         if !headers.headers.is_empty() {
-            let (name, connector) = said.names()?;
+            let (name, connector) = envelope.names()?;
             self.origin.extend_from_slice(self.headers.read(headers.headers, name, connector)?);
         }
         self.origin.push(b'}');
-        let transaction = said.transaction.map(|(id, order, table_order)| Transaction { id, order, table_order });
-        let when = When::Log(said.sequence(), said.time()?);
-        said.is_usual().then_some(Head { record, op, images, when, transaction, origin: &[] })
+        let transaction = envelope.transaction.map(|(id, order, table_order)| Transaction { id, order, table_order });
+        let when = When::Log(envelope.sequence(), envelope.time()?);
+        envelope.is_usual().then_some(Head { record, op, images, when, transaction, origin: &[] })
     }
 }
 

@@ -7,7 +7,7 @@
 //! Key        columns again, in any order
 //! ```
 //!
-//! Rule 1. The reference has understood the schemas and says which columns there are. A member that nobody knows, and a
+//! Rule 1. The reference has read the schema and lists its columns. An unknown member, and a
 //!         type in which no connector writes one, is not compiled.
 //! Rule 2. A key's field stands in the row as the same bytes, its branch of a union excepted: its type is the column's.
 
@@ -86,7 +86,7 @@ impl Wire {
         (self.key.as_ref().map(|r| r.avro), Some(self.value.avro))
     }
 
-    /// What is compiled of the schemas; nothing when a part of them is beyond the kernel.
+    /// What is compiled of the schemas; None if the kernel does not support a part of them.
     pub fn plan(&self, shape: &Shape<'_>) -> Option<Plan> {
         let envelope = Full::record(&self.value.schema)?;
         let mut plan = Plan::default();

@@ -1,4 +1,4 @@
-//! Records against taught shapes: what is taken, and what is odd.
+//! Records against registered shapes: which are decoded, and which are unmatched.
 
 use super::*;
 use crate::avro::push_bytes;
@@ -26,10 +26,10 @@ fn described(at: &str, table: &str) -> String {
     format!(r#"{{"database":"d","table":"{table}","columns":{columns},"wire":{wire}}}"#)
 }
 
-fn taught(shapes: &[String]) -> Decoder {
+fn registered(shapes: &[String]) -> Decoder {
     let mut decoder = Decoder::new(vec![b"gone".to_vec(), b"1999-12-31T23:59:59Z".to_vec()], false);
     for (number, shape) in shapes.iter().enumerate() {
-        assert_eq!(decoder.learn(shape), Some(number), "{shape}");
+        assert_eq!(decoder.register(shape), Some(number), "{shape}");
     }
     decoder
 }
@@ -64,7 +64,7 @@ fn insert(at: Option<&str>) -> Vec<u8> {
 }
 
 fn take(decoder: &mut Decoder, key: Option<&[u8]>, value: Option<&[u8]>) -> Option<Vec<(usize, RecordBatch)>> {
-    let done = decoder.decode(0, key, value, Found { headers: &[], again: false });
+    let done = decoder.decode(0, key, value, SentHeaders { headers: &[], again: false });
     let tables = decoder.finish().unwrap();
     assert_eq!(done.is_some() && value.is_some(), !tables.is_empty());
     done.map(|()| tables)
@@ -72,7 +72,7 @@ fn take(decoder: &mut Decoder, key: Option<&[u8]>, value: Option<&[u8]>) -> Opti
 
 #[test]
 fn a_row_is_read() {
-    let mut decoder = taught(&[described("timestamp(3)", "t")]);
+    let mut decoder = registered(&[described("timestamp(3)", "t")]);
     let new = image(PRICE, Some("2026-01-02T03:04:05.100Z"));
     let tables =
         take(&mut decoder, Some(b"\0\0\0\0\x07\x02\x0e"), Some(&value(&image(NULL, None), &new, "t", US, "u")));
@@ -92,7 +92,7 @@ fn a_row_is_read() {
 
 #[test]
 fn a_row_whose_time_is_milliseconds_lies_apart() {
-    let mut decoder = taught(&[described("timestamp", "t")]);
+    let mut decoder = registered(&[described("timestamp", "t")]);
     let coarse = value(NULL, &image(PRICE, None), "t", NULL, "c");
     let tables = take(&mut decoder, Some(b"\0\0\0\0\x07\x02\x0e"), Some(&coarse)).unwrap();
     assert_eq!(tables[0].1["commit_time"].as_primitive::<TimestampMillisecondType>().value(0), 1);
@@ -101,7 +101,7 @@ fn a_row_whose_time_is_milliseconds_lies_apart() {
 #[test]
 fn a_row_joins_the_first_shape_of_its_table_that_agrees() {
     let shapes = [described("timestamp(3)", "t"), described("timestamp", "t"), described("timestamp", "u")];
-    let (mut decoder, key) = (taught(&shapes), Some(&b"\0\0\0\0\x07\x02\x0e"[..]));
+    let (mut decoder, key) = (registered(&shapes), Some(&b"\0\0\0\0\x07\x02\x0e"[..]));
     for (table, at, number) in [
         ("t", Some("2026-01-02T03:04:05Z"), Some(1)),
         ("t", None, Some(0)),
@@ -119,7 +119,7 @@ fn a_row_joins_the_first_shape_of_its_table_that_agrees() {
 
 #[test]
 fn other_records_are_odd() {
-    let mut decoder = taught(&[described("timestamp", "t")]);
+    let mut decoder = registered(&[described("timestamp", "t")]);
     let (key, good) = (Some(&b"\0\0\0\0\x07\x02\x0e"[..]), insert(None));
     let row = image(PRICE, None);
     assert!(take(&mut decoder, key, Some(&good)).is_some());
@@ -150,16 +150,16 @@ fn other_records_are_odd() {
 
 #[test]
 fn a_tombstone_says_nothing() {
-    assert!(take(&mut taught(&[]), Some(KEY), None).unwrap().is_empty());
+    assert!(take(&mut registered(&[]), Some(KEY), None).unwrap().is_empty());
 }
 
 #[test]
 fn other_schemas_behind_the_same_ids_are_the_references() {
     let (shape, key) = (described("timestamp", "t"), Some(&b"\0\0\0\0\x07\x02\x0e"[..]));
-    let mut decoder = taught(std::slice::from_ref(&shape));
-    assert_eq!(decoder.learn(&shape.replace("a.b", "a.c")), None);
+    let mut decoder = registered(std::slice::from_ref(&shape));
+    assert_eq!(decoder.register(&shape.replace("a.b", "a.c")), None);
     assert!(take(&mut decoder, key, Some(&insert(None))).is_none());
-    assert_eq!(decoder.learn(&shape), None);
+    assert_eq!(decoder.register(&shape), None);
 }
 
 #[test]
@@ -179,8 +179,8 @@ fn what_the_kernel_cannot_carry_is_not_learned() {
         ("\\\"name\\\":\\\"id\\\",\\\"type\\\":[", "\\\"name\\\":\\\"no\\\",\\\"type\\\":["),
     ] {
         assert_ne!(good.replace(old, new), good, "{old}");
-        assert_eq!(decoder.learn(&good.replace(old, new)), None, "{old}");
+        assert_eq!(decoder.register(&good.replace(old, new)), None, "{old}");
     }
-    assert_eq!(Decoder::new(Vec::new(), true).learn(&good), None);
-    assert_eq!(decoder.learn(&good), Some(0));
+    assert_eq!(Decoder::new(Vec::new(), true).register(&good), None);
+    assert_eq!(decoder.register(&good), Some(0));
 }

@@ -184,8 +184,8 @@ impl Form for LittleBits {
     #[inline]
     fn read(&self, c: &mut Cursor<'_>) -> Option<u64> {
         let mut whole = [0; 8];
-        let found = bytes(c)?;
-        whole.get_mut(..self.bytes)?.copy_from_slice(if found.len() == self.bytes { found } else { return None });
+        let sent = bytes(c)?;
+        whole.get_mut(..self.bytes)?.copy_from_slice(if sent.len() == self.bytes { sent } else { return None });
         Some(u64::from_le_bytes(whole))
     }
 }

@@ -53,15 +53,15 @@ struct Walk<'a> {
     from: usize,
     wire: Gaps<Slot>,
     slots: Slots<'a>,
-    found: Members,
+    members: Members,
 }
 
 impl Tail {
-    /// Makes text and slots of a tail; nothing when it is not of the layout, or says what needs a closer look.
-    pub(super) fn learn(&mut self, rest: &[u8]) -> Option<()> {
-        let (mut wire, slots, found) = (take(&mut self.wire), Slots::default(), Members::default());
+    /// Makes text and slots of a tail; None if it does not have the layout, or needs a closer look.
+    pub(super) fn register(&mut self, rest: &[u8]) -> Option<()> {
+        let (mut wire, slots, members) = (take(&mut self.wire), Slots::default(), Members::default());
         wire.clear();
-        let mut walk = Walk { rest, c: Cursor::new(rest), from: 0, wire, slots, found };
+        let mut walk = Walk { rest, c: Cursor::new(rest), from: 0, wire, slots, members };
         for (literal, member) in self.layout.members.iter().skip(2) {
             walk.c.eat(literal)?;
             match *member {
@@ -74,7 +74,7 @@ impl Tail {
                     walk.member(Slot::Op, true)??;
                     walk.c.eat(b"\"")?;
                 }
-                Member::Clock(at) => *walk.found.clock.get_mut(at)? = Some(walk.member(Slot::Clock(at), true)?),
+                Member::Clock(at) => *walk.members.clock.get_mut(at)? = Some(walk.member(Slot::Clock(at), true)?),
                 Member::Before | Member::After => return None,
             }
         }
@@ -83,9 +83,9 @@ impl Tail {
         let plain = |at| walk.text(at).filter(|text| !text.escaped).map(|text| text.raw.to_vec());
         self.names = plain(NAME).zip(plain(CONNECTOR)).map(|(name, connector)| [name, connector]);
         self.file = walk.text(FILE).and_then(|file| number_of(file.raw));
-        self.told = walk.slots.told()?;
+        self.reported = walk.slots.reported()?;
         self.origin.clear();
-        walk.found.write(self.told.times, self.told.short, rest, &mut self.origin)?;
+        walk.members.write(self.reported.times, self.reported.short, rest, &mut self.origin)?;
         self.wire = walk.wire;
         Some(())
     }
@@ -99,27 +99,27 @@ impl<'a> Walk<'a> {
             self.c.eat(literal)?;
             match *of {
                 Of::Text(at) => {
-                    *self.found.texts.get_mut(at)? = self.member(Slot::Text, matches!(at, GTID | QUERY))?;
+                    *self.members.texts.get_mut(at)? = self.member(Slot::Text, matches!(at, GTID | QUERY))?;
                 }
                 Of::Integer(at) => {
                     let slot = if at == POS { Slot::Pos } else { Slot::Integer };
-                    *self.found.integers.get_mut(at)? = self.member(slot, at != SERVER)?;
+                    *self.members.integers.get_mut(at)? = self.member(slot, at != SERVER)?;
                 }
                 Of::Clock(at) => {
                     let time = self.member(Slot::Time(at), true)?;
                     nulls |= time.is_none();
-                    *self.found.times.get_mut(at)? = time;
+                    *self.members.times.get_mut(at)? = time;
                 }
                 Of::Snapshot => {
-                    self.found.snapshot = Some(self.member(Slot::Text, false)?.filter(|mark| !mark.escaped)?)
+                    self.members.snapshot = Some(self.member(Slot::Text, false)?.filter(|mark| !mark.escaped)?)
                 }
                 Of::Database => self.is(table.first()?)?,
                 Of::Table => self.is(table.last()?)?,
             }
         }
         self.c.eat(b"}")?;
-        if nulls && self.found.times.get(1)?.is_some() {
-            return None; // a member that the time would tell, and that is not told
+        if nulls && self.members.times.get(1)?.is_some() {
+            return None; // a member that should follow from the time, but is missing
         }
         let known = self.text(CONNECTOR).is_none_or(|text| text.raw == b"mysql" || text.raw == b"mariadb");
         // The reference looks at short names of files only, and at what they mean.
@@ -156,7 +156,7 @@ impl<'a> Walk<'a> {
     }
 
     fn text(&self, at: usize) -> Option<Text<'a>> {
-        self.found.texts.get(at)?.as_ref()?.text(self.rest)
+        self.members.texts.get(at)?.as_ref()?.text(self.rest)
     }
 }
 
@@ -176,9 +176,9 @@ impl Value {
 }
 
 impl Members {
-    /// Writes the origin's members; the object stays open. Of the row's times it has those that are `told`, of a `short`
+    /// Writes the origin's members; the object stays open. Of the row's times it has those in `reported`, of a `short`
     /// clock the nanoseconds alone.
-    fn write(&self, told: [bool; 3], short: bool, rest: &[u8], out: &mut Gaps<usize>) -> Option<()> {
+    fn write(&self, reported: [bool; 3], short: bool, rest: &[u8], out: &mut Gaps<usize>) -> Option<()> {
         let texts = TEXTS.iter().zip(&self.texts);
         for (name, value) in texts.chain(INTEGERS.iter().zip(&self.integers)) {
             if let Some(value) = value {
@@ -190,7 +190,7 @@ impl Members {
             open("snapshot", out);
             mark.write(rest, out)?;
         }
-        for ((name, value), _) in CLOCK.iter().zip(&self.times).zip(told).filter(|(_, told)| *told) {
+        for ((name, value), _) in CLOCK.iter().zip(&self.times).zip(reported).filter(|(_, reported)| *reported) {
             open(name, out);
             value.as_ref()?.write(rest, out)?;
         }
