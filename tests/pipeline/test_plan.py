@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from changefeed.errors import UnsupportedError
 from changefeed.model.event import SchemaChange
 from changefeed.model.position import Place
-from changefeed.pipeline.frontier.cut import Cut
+from changefeed.pipeline.frontier.cut import CutFrontier
 from changefeed.pipeline.planning.plan import make
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.state import Hold, State
@@ -254,7 +254,7 @@ def test_what_cannot_be_applied_names_itself_and_the_way_out(
 ) -> None:
     chunks, sink = infos(chunks_of(_events(*said), 0, 0)), DeltaSink("lake", ("_op", "_irregular"))
     with pytest.raises(UnsupportedError) as error:
-        make(Cut(State(barrier=len(said)), None), chunks, replace(RULES, **rules), sink)
+        make(CutFrontier(State(barrier=len(said)), None), chunks, replace(RULES, **rules), sink)
     assert str(error.value) == message
 
 
@@ -298,7 +298,7 @@ def test_a_create_with_rows_is_one_write_and_a_dropped_table_none() -> None:
         CREATE, ROW, ("CREATE TABLE gone (id INT PRIMARY KEY, a INT)", "gone"), gone, ("DROP TABLE gone", "gone")
     )
     chunks = infos(chunks_of(events, 0, 0))
-    planned = make(Cut(State(barrier=5), None), chunks, RULES, MemorySink(Tables()))
+    planned = make(CutFrontier(State(barrier=5), None), chunks, RULES, MemorySink(Tables()))
     assert [(type(a.write).__name__, a.path, a.write.number) for a in planned.actions] == [
         ("Load", "app/t", 1),
         ("Create", "app/gone", 1),
@@ -309,7 +309,7 @@ def test_a_schema_change_without_commit_ts_is_refused() -> None:
     event = SchemaChange("other", "app", "t", "TRUNCATE t", Place("log", 0, 3))
     info = replace(infos(chunks_of([Ddl(1, "app", "t", "TRUNCATE t")], 0, 3))[1], event=event)
     with pytest.raises(UnsupportedError) as error:
-        make(Cut(State(), None), [info], RULES, MemorySink(Tables()))
+        make(CutFrontier(State(), None), [info], RULES, MemorySink(Tables()))
     assert (
         str(error.value) == "a schema change without commit_ts has no place in the order of rows: TRUNCATE t at log:0:3"
     )

@@ -12,7 +12,7 @@ from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
 from changefeed.pipeline.frontier.by_key import table_frontier
-from changefeed.pipeline.frontier.cut import Cut
+from changefeed.pipeline.frontier.cut import CutFrontier
 from changefeed.pipeline.pending.store import ChunkInfo
 from changefeed.pipeline.planning.plan import Planned, make
 from changefeed.pipeline.planning.rules import Rules
@@ -43,7 +43,7 @@ def snapshot(last: str = "true", at: int = PLACE, *, key: str = " PRIMARY KEY") 
 
 
 def planned(state: State, *chunks: ChunkInfo, upto: int = PLACE) -> Planned:
-    return make(Cut(replace(state, barrier=upto), state.barrier), list(chunks), Rules(), MemorySink(Lake()))
+    return make(CutFrontier(replace(state, barrier=upto), state.barrier), list(chunks), Rules(), MemorySink(Lake()))
 
 
 def test_rows_come_after_the_create_table_of_their_place() -> None:

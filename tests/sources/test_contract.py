@@ -18,7 +18,7 @@ from changefeed import record_log
 from changefeed.model.batch import record_batch
 from changefeed.pipeline.run import batch_offset, offset_text
 from changefeed.sources import Source
-from changefeed.sources.decoded import Decoded
+from changefeed.sources.decoded import DecodedSource
 from changefeed.sources.files import Folder
 from changefeed.sources.kafka import KafkaTopics
 from tests.pipeline.history import small_history
@@ -60,7 +60,7 @@ class Files:
         whole.unlink()
 
     def source(self, limit: int = 100_000) -> Source:
-        return Decoded(Folder(str(self.log), limit), "ticdc-open", {})
+        return DecodedSource(Folder(str(self.log), limit), "ticdc-open", {})
 
 
 @dataclass
@@ -78,7 +78,7 @@ class Kafka:
             "kafka.bootstrap.servers": self.broker.bootstrap, "startingOffsets": "earliest", "includeHeaders": "true",
             "failOnDataLoss": "true", "maxOffsetsPerTrigger": str(limit),
         }  # fmt: skip
-        return Decoded(KafkaTopics(options, (self.topic,), None), "ticdc-open", {})
+        return DecodedSource(KafkaTopics(options, (self.topic,), None), "ticdc-open", {})
 
 
 HARNESSES = [

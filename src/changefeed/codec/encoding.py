@@ -38,7 +38,7 @@ _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 _Single = tuple[int, Row | Control]
 
 
-class Kernel(Interface):
+class EncoderKernel(Interface):
     """Writes rows by templates; see `changefeed_kernel.pyi`."""
 
     def learn(self, template: str) -> int | None:  # prose: the name in the Rust kernel
@@ -88,7 +88,7 @@ class KernelEncoder:
         min_rows: smaller tables are left to the encoder, which is faster than setting up columns.
     """
 
-    def __init__(self, reference: ColumnEncoder, kernel: Callable[[], Kernel]) -> None:
+    def __init__(self, reference: ColumnEncoder, kernel: Callable[[], EncoderKernel]) -> None:
         self.unmatched, self.min_rows = 0, _MIN_ROWS
         self._reference, self._make = reference, kernel
         self._start_over()

@@ -92,7 +92,7 @@ class GroupDecoder(FragmentDecoder, Interface):
 
 
 @dataclass(slots=True)
-class Batch:
+class GroupedRecords:
     """A batch of records, its groups, and the events decoded so far.
 
     Attributes:
@@ -147,9 +147,9 @@ class GroupKernelDecoder(KernelDecoder):
         """The records of incomplete groups; see `protocols.base.FragmentDecoder`."""
         return self._reference.waiting()
 
-    def _follow(self, records: pa.RecordBatch) -> Batch:
+    def _follow(self, records: pa.RecordBatch) -> GroupedRecords:
         """Groups the records."""
-        batch, at = Batch(records, Places(records), headers_of(records)), 0
+        batch, at = GroupedRecords(records, Places(records), headers_of(records)), 0
         topics, partitions = records.column("topic").cast(pa.binary()), records.column("partition")
         arrays = records.column("key"), records.column("value"), batch.headers, topics, partitions
         for run in self._kernel.runs(*arrays):
@@ -164,7 +164,7 @@ class GroupKernelDecoder(KernelDecoder):
         batch.more = self._described(batch)
         return batch
 
-    def _add(self, batch: Batch, start: int, stop: int) -> None:
+    def _add(self, batch: GroupedRecords, start: int, stop: int) -> None:
         """Adds records one by one."""
         if start == stop:
             return
@@ -175,8 +175,8 @@ class GroupKernelDecoder(KernelDecoder):
             if not isinstance(group, RecordGroup):
                 batch.refused.add(row)
 
-    def _described(self, batch: Batch) -> dict[str, pa.Array]:
-        """Returns `Batch.more`."""
+    def _described(self, batch: GroupedRecords) -> dict[str, pa.Array]:
+        """Returns `GroupedRecords.more`."""
         if not batch.known:
             return {}
         columns: dict[str, list[bytes | None]] = {
@@ -190,7 +190,7 @@ class GroupKernelDecoder(KernelDecoder):
                         columns[name][row] = b"," + canonical(members)[1:-1].encode() if members else None
         return {name: pa.array(values, pa.large_binary()) for name, values in columns.items()}
 
-    def _run(self, batch: Batch, rows: list[int], skips: Sequence[tuple[int, int]] = ()) -> list[int]:
+    def _run(self, batch: GroupedRecords, rows: list[int], skips: Sequence[tuple[int, int]] = ()) -> list[int]:
         """Adds the events that the kernel decodes from some groups; returns the row numbers of the other groups, in order."""
         records, mine = batch.records, batch.refused
         asked = pa.array([row for row in rows if row not in mine] if mine else rows, pa.int32())
@@ -207,7 +207,7 @@ class GroupKernelDecoder(KernelDecoder):
                 batch.stops[row] = stop
         return sorted([*left, *mine.intersection(rows)]) if mine else left
 
-    def _settle(self, batch: Batch, row: int) -> bool:
+    def _settle(self, batch: GroupedRecords, row: int) -> bool:
         """Decodes an unmatched group with the reference; False if a shape was registered and the kernel must retry the group."""
         parts: list[Decoded] = []
         skips: list[tuple[int, int]] = []
@@ -228,14 +228,14 @@ class GroupKernelDecoder(KernelDecoder):
         self._register(answer.tables)
         return True
 
-    def _part(self, batch: Batch, row: int) -> Decoded | None:
+    def _part(self, batch: GroupedRecords, row: int) -> Decoded | None:
         """Decodes the first unmatched entry of a group with the reference; None if the whole group must be decoded."""
         groups = self._groups(batch, row)
         if len(groups) == 1 and isinstance(groups[0], RecordGroup) and row in batch.stops:
             return self._reference.entry(groups[0], *batch.stops[row])
         return None
 
-    def _groups(self, batch: Batch, row: int) -> list[RecordGroup | Refused]:
+    def _groups(self, batch: GroupedRecords, row: int) -> list[RecordGroup | Refused]:
         return batch.known[row] if row in batch.known else [self._reference.alone(batch.records, row)]
 
     def _register(self, tables: list[TableBatch]) -> bool:

@@ -25,7 +25,7 @@ from changefeed.model.definition import Table
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.contracts import CountedChanges, Pending
 from changefeed.pipeline.failpoint import failpoint
-from changefeed.pipeline.guard import WAY_OUT, Guard, Here
+from changefeed.pipeline.guard import WAY_OUT, Guard, PathState
 from changefeed.pipeline.pending.changes import Options
 from changefeed.pipeline.planning.actions import Action, Plan, PlannedWrite, chains, touched, without
 from changefeed.pipeline.state import State, Written
@@ -57,7 +57,7 @@ class Executor:
     pending: Pending
     sink: TableSink
     options: Options
-    before: dict[str, Here] = field(default_factory=dict)
+    before: dict[str, PathState] = field(default_factory=dict)
 
     def take_name(self) -> None:
         """Lets the sink write in the name of the ledger's owner; called after the ledger is claimed."""

@@ -31,7 +31,7 @@ REPAIRED = 2**12 - 1  # the number in the write ids of `changefeed repair`
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
+class PathState:
     """A path before a step writes it.
 
     Attributes:
@@ -67,7 +67,7 @@ class Guard:
     epochs: Collection[int]
     adopts: Callable[[str], bool]
 
-    def check(self, path: str, table: Table | None) -> Here:
+    def check(self, path: str, table: Table | None) -> PathState:
         """Compares the table at a path with the ledger.
 
         Args:
@@ -83,17 +83,17 @@ class Guard:
         snapshot = self.sink.snapshot(path)
         if snapshot is None:
             self._check_nothing(at, path)
-            return Here(-1)
+            return PathState(-1)
         if snapshot.write_id is not None:
             return self._check_ours(path, snapshot, snapshot.write_id, table)
         if path in self.left and self.left[path].epoch == 0:  # `changefeed repair` has assigned it to this ledger
-            return Here(snapshot.version)
+            return PathState(snapshot.version)
         if path in self.tables:
             raise SinkError(f"{at}: another table lies here than the one that the pipeline wrote. {WAY_OUT}")
         self._check_foreign(path, snapshot, table)
-        return Here(snapshot.version, adopted=True)
+        return PathState(snapshot.version, adopted=True)
 
-    def check_after(self, path: str, before: Here, writes: int) -> Written:
+    def check_after(self, path: str, before: PathState, writes: int) -> Written:
         """Compares a table with what this step has written to it.
 
         Raises:
@@ -116,16 +116,16 @@ class Guard:
                 f"{at} holds files and no Delta table: give the pipeline another sink.path, or move the folder away"
             )
 
-    def _check_ours(self, path: str, snapshot: TableSnapshot, write_id: WriteId, table: Table | None) -> Here:
+    def _check_ours(self, path: str, snapshot: TableSnapshot, write_id: WriteId, table: Table | None) -> PathState:
         """Compares a table that the pipeline has written before."""
         at, version = self.sink.location(path), snapshot.version
         self._check_epoch(at, write_id)
         known = self.tables.get(path) or self.left.get(path)
         if known is not None and known.epoch == 0:  # `changefeed repair` has assigned it to this ledger
-            return Here(version, done=self._done(path, version)[0])
+            return PathState(version, done=self._done(path, version)[0])
         if known and self._is_repair(write_id, known):
             self._check_commits(path, self._version_of(path, snapshot, write_id), version, self.epochs)
-            return Here(version)
+            return PathState(version)
         if not self._is_of_step(write_id, self.epochs):
             if known is None or write_id > WriteId(known.epoch, known.step, known.action):
                 raise SinkError(
@@ -137,11 +137,11 @@ class Guard:
         if known is None:  # the step has created it, or has begun to adopt it
             if before >= 0 and not (table and self.adopts(f"{table.database}.{table.name}")):
                 self._check_commits(path, before - 1, before, self.epochs)
-            return Here(version, adopted=before >= 0 and not done, done=done)
+            return PathState(version, adopted=before >= 0 and not done, done=done)
         if version < known.version:
             raise self._missing(path)
         self._check_commits(path, self._repaired(path, known, before) or known.version, version, self.epochs)
-        return Here(version, done=done)
+        return PathState(version, done=done)
 
     def _repaired(self, path: str, known: Written, version: int) -> int | None:
         """The version, if `changefeed repair` has written it since the ledger's last write."""

@@ -185,6 +185,6 @@ def source(definition: Any) -> Source:
     Raises:
         ConfigError: unknown type.
     """
-    from changefeed.sources.decoded import Decoded
+    from changefeed.sources.decoded import DecodedSource
 
-    return Decoded(record_source(definition), definition.protocol.name, definition.protocol.options)
+    return DecodedSource(record_source(definition), definition.protocol.name, definition.protocol.options)

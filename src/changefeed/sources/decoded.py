@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedSource:
     """See `Source`.
 
     Attributes:

@@ -143,7 +143,7 @@ _UNKNOWN_KEY = re.compile(r"Object contains unknown field `(.*?)`(?: - at `\$\.(
 _decode: Callable[[str | bytes], AnyForm] = msgspec.json.Decoder(AnyForm).decode
 
 
-class Here:
+class LinePlace:
     """The place of a line, with which messages begin."""
 
     __slots__ = ("name", "number")
@@ -158,7 +158,7 @@ class Here:
         return SchemaError(f"{self.name}:{number or self.number}: {message}{at}")
 
 
-def raw_text(raw: msgspec.Raw, place: Here, path: str, number: int | None = None) -> str:
+def raw_text(raw: msgspec.Raw, place: LinePlace, path: str, number: int | None = None) -> str:
     """The text of `origin` or `wire`, which msgspec has not looked into.
 
     Raises:
@@ -170,7 +170,7 @@ def raw_text(raw: msgspec.Raw, place: Here, path: str, number: int | None = None
         raise place.error(f"not a line of JSON: {error}", path, number=number) from error
 
 
-def read_form(line: str | bytes, place: Here) -> AnyForm:
+def read_form(line: str | bytes, place: LinePlace) -> AnyForm:
     """The content of the line, its keys and their types checked.
 
     Raises:
@@ -189,7 +189,7 @@ def read_form(line: str | bytes, place: Here) -> AnyForm:
         raise place.error("JSON nested too deep") from error
 
 
-def _read_surrogates(line: str | bytes, place: Here) -> AnyForm | None:
+def _read_surrogates(line: str | bytes, place: LinePlace) -> AnyForm | None:
     text = line if isinstance(line, str) else line.decode("utf-8", "replace")
     if "\\ud" not in text.lower():
         return None

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from changefeed.model.table import Column, TableShape
-from changefeed.model.text.forms import Here, RowForm
+from changefeed.model.text.forms import LinePlace, RowForm
 from changefeed.model.types import ColumnType
 
 _OBJECTS = {
@@ -32,7 +32,7 @@ _SCALARS = {bool: "boolean", int: "bigint", float: "double", str: "varchar", lis
 _HINT = "a shape line before the row declares its type"
 
 
-def infer(rows: Iterable[tuple[int, RowForm]], place: Here) -> TableShape:
+def infer(rows: Iterable[tuple[int, RowForm]], place: LinePlace) -> TableShape:
     """The shape that all these rows of one table fit; each comes with its line's number.
 
     Raises:
@@ -57,7 +57,7 @@ def infer(rows: Iterable[tuple[int, RowForm]], place: Here) -> TableShape:
     return TableShape(database, table, tuple(columns))
 
 
-def _type(value: Any, place: Here, number: int, path: str) -> str:
+def _type(value: Any, place: LinePlace, number: int, path: str) -> str:
     inferred = _OBJECTS.get(frozenset(value)) if isinstance(value, dict) else _SCALARS[type(value)]
     if inferred is None:
         known = ", ".join("{" + ", ".join(sorted(names)) + "}" for names in _OBJECTS)
@@ -67,7 +67,7 @@ def _type(value: Any, place: Here, number: int, path: str) -> str:
     return inferred
 
 
-def _merge(old: tuple[str, int, str] | None, new: tuple[str, int, str], place: Here) -> tuple[str, int, str]:
+def _merge(old: tuple[str, int, str] | None, new: tuple[str, int, str], place: LinePlace) -> tuple[str, int, str]:
     if old is None or old[0] == new[0]:
         return old or new
     pair = {old[0], new[0]}

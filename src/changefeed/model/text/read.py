@@ -22,7 +22,7 @@ from changefeed.model.text.forms import (
     DeadLetterForm,
     EventForm,
     HeartbeatForm,
-    Here,
+    LinePlace,
     ResolvedForm,
     RowForm,
     SchemaForm,
@@ -50,7 +50,7 @@ def parse(
     Raises:
         SchemaError: a line is not an event; the message has name, number and path.
     """
-    reader = _Reader(Here(name), topic)
+    reader = _Reader(LinePlace(name), topic)
     for line in lines:
         if len(reader) >= batch_events and not reader.same_record(line):
             yield reader.take()
@@ -72,7 +72,7 @@ class _Pending:
 class _Reader:
     """The lines so far: shapes by their id, and the events that wait for their batch to be full."""
 
-    def __init__(self, place: Here, topic: str) -> None:
+    def __init__(self, place: LinePlace, topic: str) -> None:
         self._here = place
         self._topic = topic
         self._shapes: dict[str, TableShape] = {}
@@ -86,7 +86,7 @@ class _Reader:
         last = self._pending.last
         if last is None or last.index is None:
             return False
-        place = Here(self._here.name, self._here.number + 1)
+        place = LinePlace(self._here.name, self._here.number + 1)
         form = read_form(line, place)
         return isinstance(form, ShapeForm) or _continues(last, self._read_place(form, place))
 
@@ -160,7 +160,7 @@ class _Reader:
             return place
         return replace(place, record=last.record + 1)
 
-    def _read_place(self, form: EventForm, line: Here, record: int = 0) -> Place:
+    def _read_place(self, form: EventForm, line: LinePlace, record: int = 0) -> Place:
         if form.position is None:
             return Place(self._topic, 0, line.number - 1, None, record)
         try:

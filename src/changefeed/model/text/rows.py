@@ -13,7 +13,7 @@ from changefeed.model.batch import IRREGULAR, TRANSACTION, UNITS, TableBatch, ta
 from changefeed.model.event import Instant
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape
-from changefeed.model.text.forms import Here, RowForm, raw_text
+from changefeed.model.text.forms import LinePlace, RowForm, raw_text
 from changefeed.model.text.write import PER_SECOND
 from changefeed.model.types import ColumnType
 from changefeed.model.values import IrregularError, reader
@@ -31,7 +31,7 @@ class Row(NamedTuple):
     time: Instant | None
 
 
-def table_batches(shape: TableShape, rows: list[Row], place: Here) -> Iterator[TableBatch]:
+def table_batches(shape: TableShape, rows: list[Row], place: LinePlace) -> Iterator[TableBatch]:
     """The rows in columns; a batch for each set of columns that the images carry, and each commit time unit.
 
     Raises:
@@ -57,7 +57,7 @@ def _carried(image: dict[str, Any] | None, everything: tuple[str, ...]) -> _Name
     return None if names == everything else names
 
 
-def _check_names(names: _Names, known: tuple[str, ...], side: str, number: int, place: Here) -> None:
+def _check_names(names: _Names, known: tuple[str, ...], side: str, number: int, place: LinePlace) -> None:
     for name in names or ():
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
@@ -65,7 +65,7 @@ def _check_names(names: _Names, known: tuple[str, ...], side: str, number: int, 
             raise place.error(f"its shape has no column {name!r}; {hint}", f"$.{side}", number=number)
 
 
-def _record_batch(shape: TableShape, unit: str, rows: list[Row], place: Here) -> pa.RecordBatch:
+def _record_batch(shape: TableShape, unit: str, rows: list[Row], place: LinePlace) -> pa.RecordBatch:
     forms, schema = [row.form for row in rows], table_schema(shape, unit)
     times = [None if r.time is None else r.time.us * PER_SECOND[unit] // 1_000_000 for r in rows]
     columns = [
@@ -87,7 +87,7 @@ def _record_batch(shape: TableShape, unit: str, rows: list[Row], place: Here) ->
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _image(side: str, columns: tuple[Column, ...], rows: list[Row], place: Here) -> pa.StructArray:
+def _image(side: str, columns: tuple[Column, ...], rows: list[Row], place: LinePlace) -> pa.StructArray:
     images: list[dict[str, Any] | None] = [getattr(row.form, side) for row in rows]
     kind = pa.struct([pa.field(c.name, c.type.arrow, metadata={"mysql": str(c.type)}) for c in columns])
     absent = [image is None for image in images]
@@ -98,7 +98,7 @@ def _image(side: str, columns: tuple[Column, ...], rows: list[Row], place: Here)
     return pa.StructArray.from_arrays(cells, fields=list(kind), mask=mask)
 
 
-def _cells(column: Column, values: list[Any], side: str, rows: list[Row], place: Here) -> pa.Array:
+def _cells(column: Column, values: list[Any], side: str, rows: list[Row], place: LinePlace) -> pa.Array:
     read, ready = reader(column.type), []
     if column.type.name in _FORMS:
         read = _exact(read, column.type)
@@ -128,7 +128,7 @@ def _exact(read: Callable[[Any], Any], t: ColumnType) -> Callable[[Any], Any]:
     return exactly
 
 
-def _array(values: list[Any], kind: pa.DataType, path: str, rows: list[Row], place: Here) -> pa.Array:
+def _array(values: list[Any], kind: pa.DataType, path: str, rows: list[Row], place: LinePlace) -> pa.Array:
     """The Arrow array; a value that it refuses is an error of its line."""
     foreign = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError)
     try:
@@ -142,7 +142,7 @@ def _array(values: list[Any], kind: pa.DataType, path: str, rows: list[Row], pla
         raise
 
 
-def _transactions(rows: list[Row], place: Here) -> pa.Array:
+def _transactions(rows: list[Row], place: LinePlace) -> pa.Array:
     if all(row.form.transaction is None for row in rows):
         return pa.nulls(len(rows), TRANSACTION)
     known = [row.form.transaction for row in rows]
@@ -150,7 +150,7 @@ def _transactions(rows: list[Row], place: Here) -> pa.Array:
     return _array(values, TRANSACTION, "$.transaction", rows, place)
 
 
-def _origin(row: Row, place: Here) -> str | None:
+def _origin(row: Row, place: LinePlace) -> str | None:
     text = raw_text(row.form.origin, place, "$.origin", row.number)
     if text == "null":
         return None
@@ -159,7 +159,7 @@ def _origin(row: Row, place: Here) -> str | None:
     return text
 
 
-def _irregular(row: Row, place: Here) -> list[tuple[str, bytes]]:
+def _irregular(row: Row, place: LinePlace) -> list[tuple[str, bytes]]:
     form = row.form
     kept = []
     for name, text in form.irregular.items():

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from changefeed.model.definition import PRIMARY
-from changefeed.mysql.ddl.columns import Definition, default, definition
+from changefeed.mysql.ddl.columns import ColumnDefinition, default, definition
 from changefeed.mysql.ddl.create import items
 from changefeed.mysql.ddl.keys import is_key, key
 from changefeed.mysql.ddl.statements import (
@@ -62,7 +62,7 @@ class _Parts:
     others: list[Statement] = field(default_factory=list)
     passed: list[str] = field(default_factory=list)
 
-    def add(self, d: Definition, **place: Any) -> None:
+    def add(self, d: ColumnDefinition, **place: Any) -> None:
         self.changes.append(AddColumn(d.column, generated=d.generated, counted=d.counted, **place))
         self.changes += [AddKey(k) for k in d.uniques]
 
@@ -157,7 +157,7 @@ def _change(tokens: Tokens, parts: _Parts) -> None:
     _redefine(tokens, parts, name, definition(tokens), if_exists)
 
 
-def _redefine(tokens: Tokens, parts: _Parts, name: str, d: Definition, if_exists: bool) -> None:
+def _redefine(tokens: Tokens, parts: _Parts, name: str, d: ColumnDefinition, if_exists: bool) -> None:
     place = _place(tokens)
     parts.changes.append(ModifyColumn(name, d.column, generated=d.generated, if_exists=if_exists, **place))
     parts.changes += [AddKey(k) for k in d.uniques]

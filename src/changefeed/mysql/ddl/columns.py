@@ -17,7 +17,7 @@ from changefeed.mysql.ddl.types import binary, column_type
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class ColumnDefinition:
     """A column definition in DDL.
 
     Attributes:
@@ -52,7 +52,7 @@ class _Draft:
     keys: dict[str, None] = field(default_factory=dict)  # in order, each once
 
 
-def definition(tokens: Tokens) -> Definition:
+def definition(tokens: Tokens) -> ColumnDefinition:
     """Takes a column definition."""
     name = tokens.name()
     serial = tokens.peek().upper == "SERIAL"
@@ -64,7 +64,7 @@ def definition(tokens: Tokens) -> Definition:
         tokens.take()
         read(tokens, draft)
     column = _column(name, t, draft)
-    return Definition(column, draft.generated, draft.counted, tuple(draft.keys), draft.charset)
+    return ColumnDefinition(column, draft.generated, draft.counted, tuple(draft.keys), draft.charset)
 
 
 def _column(name: str, t: ColumnType, draft: _Draft) -> Column:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from changefeed.model.definition import Table, UniqueKey
 from changefeed.model.table import Column
-from changefeed.mysql.ddl.columns import Definition, definition
+from changefeed.mysql.ddl.columns import ColumnDefinition, definition
 from changefeed.mysql.ddl.keys import is_key, key, named
 from changefeed.mysql.ddl.statements import CreateTable, DropTable, Statement
 from changefeed.mysql.ddl.tables import table_name
@@ -26,7 +26,7 @@ _QUERY = frozenset({"SELECT", "AS", "VALUES", "TABLE"})
 class Items:
     """The columns and keys between the parentheses."""
 
-    columns: list[Definition] = field(default_factory=list)
+    columns: list[ColumnDefinition] = field(default_factory=list)
     keys: list[UniqueKey] = field(default_factory=list)
 
 
@@ -100,7 +100,7 @@ def _created(name: tuple[str, str], listed: Items, charset: str | None, if_not_e
     return CreateTable(*name, table.columns, table.keys, table.uniques, virtual, if_not_exists=if_not_exists)
 
 
-def _in_charset(d: Definition, charset: str | None) -> Column:
+def _in_charset(d: ColumnDefinition, charset: str | None) -> Column:
     """The column with the table's character set, if it declares none itself; only `binary` changes the type."""
     return replace(d.column, type=binary(d.column.type)) if charset == "binary" and d.charset is None else d.column
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class CutFrontier:
     """See `Frontier`."""
 
     state: State

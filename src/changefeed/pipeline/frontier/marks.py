@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from changefeed.pipeline.frontier import late
 from changefeed.pipeline.frontier.base import Partition, Until
-from changefeed.pipeline.frontier.cut import Cut, repeated
+from changefeed.pipeline.frontier.cut import CutFrontier, repeated
 from changefeed.pipeline.pending.store import ChunkInfo
 from changefeed.pipeline.state import State
 from changefeed.stages.changes import Window
@@ -49,13 +49,13 @@ class Marks:
         *,
         caught_up: bool,
         idle: bool,
-    ) -> Cut:
+    ) -> CutFrontier:
         """See `FrontierStrategy`."""
         state = late.released(state, partitions)
         point = named(chunks, until) if isinstance(until, str) else until
         at = barrier(state, partitions, point)
         mark = name_of(chunks, at) if at != state.barrier else state.mark
-        return Cut(replace(state, barrier=at, mark=mark), state.barrier)
+        return CutFrontier(replace(state, barrier=at, mark=mark), state.barrier)
 
     def is_reached(self, state: State, until: Until) -> bool:
         """See `FrontierStrategy`."""

@@ -33,7 +33,7 @@ from changefeed.errors import UnsupportedError
 from changefeed.frames.chunks import SIGNAL, TRANSACTIONS
 from changefeed.mysql import gtid
 from changefeed.pipeline.frontier.base import Partition, Until
-from changefeed.pipeline.frontier.cut import Cut, repeated
+from changefeed.pipeline.frontier.cut import CutFrontier, repeated
 from changefeed.pipeline.pending.store import ChunkInfo
 from changefeed.pipeline.state import State
 from changefeed.protocols.origin import LAST
@@ -75,9 +75,9 @@ class Transactions:
         *,
         caught_up: bool,
         idle: bool,
-    ) -> Cut:
+    ) -> CutFrontier:
         """See `FrontierStrategy`."""
-        return Cut(barrier(state, chunks, until, idle=idle), state.barrier, reads_at(fresh, state.barrier))
+        return CutFrontier(barrier(state, chunks, until, idle=idle), state.barrier, reads_at(fresh, state.barrier))
 
     def is_reached(self, state: State, until: Until) -> bool:
         """See `FrontierStrategy`."""

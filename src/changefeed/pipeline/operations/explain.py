@@ -15,7 +15,7 @@ import msgspec
 from changefeed.errors import ConfigError
 from changefeed.pipeline.absorb import absorbed
 from changefeed.pipeline.config.definition import Definition
-from changefeed.pipeline.frontier.cut import Cut
+from changefeed.pipeline.frontier.cut import CutFrontier
 from changefeed.pipeline.frontier.ends import is_waiting
 from changefeed.pipeline.ledger import read_ledger, strangers
 from changefeed.pipeline.pending.store import ChunkInfo, chunk_info
@@ -139,7 +139,7 @@ def explain(definition: Definition, limit: int = 10_000) -> Explanation:
     behaviour = definition.pipeline
     latest = read_ledger(definition).latest()
     state = latest.state if latest else State()
-    planned = make(Cut(State(), None), chunks, rules_of(definition, opened.capabilities), target)
+    planned = make(CutFrontier(State(), None), chunks, rules_of(definition, opened.capabilities), target)
     if found_there := strangers(definition, {name: table.path for name, table in planned.tables.items()}):
         raise ConfigError(
             f"{', '.join(found_there)}: a Delta table that this pipeline has not written. Give the pipeline another sink.path, "
