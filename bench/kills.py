@@ -67,7 +67,7 @@ class Kill:
     outcome: str = ""
 
     def line(self, number: int) -> str:
-        """For the results."""
+        """The kill as a line of the results file."""
         when = f"{self.delay:.2f} s after ledger commit {self.commits} of the run"
         return (
             f"{number:4}  seed {self.seed} history {self.history} {self.consistency:11}  {self.kind:7} {when}  "

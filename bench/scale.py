@@ -111,7 +111,7 @@ class Taken:
     error: str = ""
 
     def words(self) -> str:
-        """For the results."""
+        """The run as a line of the results file."""
         parts = ", ".join(
             f"{name} {size / 2**30:.2f}" for name, size in sorted(self.parts.items(), key=lambda p: -p[1])[:3]
         )

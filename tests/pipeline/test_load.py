@@ -37,7 +37,9 @@ REFUSED = {
     "source: kafka\n" + SINK: "source: expected names and values",
     SOURCE.replace("files, path: log.jsonl", "kafka, servers: a, topics: b")
     + SINK: "source.topics: expected a list, as [a, b]",
-    SOURCE + SINK + "pipeline: {trigger-interval: soon}": "pipeline.trigger-interval: expected a number and a unit, as "
+    SOURCE
+    + SINK
+    + "pipeline: {trigger-interval: soon}": "pipeline.trigger-interval: expected a number and a unit, such as "
     "`1 second` or `5 minutes`, not 'soon'",
     SOURCE + SINK + SINK: "not YAML: sink is set twice at line 3, column 1",
     SOURCE.replace("}", "") + SINK: "not YAML: expected ',' or '}', but got ':' at line 2, column 5",

@@ -60,7 +60,7 @@ def test_a_log_is_added_to_and_never_replaced(spark: SparkSession, tmp_path: Pat
     assert [path.name[:26] for path in sorted((tmp_path / "log").iterdir())] == [f"{n:020}-00000" for n in (0, 1)]
     back = spark.read.format("changefeed").options(**said).load(str(tmp_path / "log"))
     assert back.count() == 2 * changes.count()
-    with pytest.raises(Exception, match="a log is never replaced: write with mode `append`"):
+    with pytest.raises(Exception, match="a log cannot be overwritten: write with mode `append`"):
         write.mode("overwrite").save(str(tmp_path / "log"))
     assert len(list((tmp_path / "log").iterdir())) == 2
 

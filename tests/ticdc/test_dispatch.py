@@ -38,7 +38,7 @@ RULES = [
     ({"topic": "é"}, "invalid topic expression: é; expected letters, digits, . _ - and {schema} before {table}"),
     (
         {"partition": "columns"},
-        'dispatchers: rule of a.*, b.*: partition "columns" and `columns` need each other',
+        'dispatchers: rule of a.*, b.*: partition "columns" and `columns` must be used together',
     ),
     ({"index": "i"}, 'index "i": changes do not carry indexes; use partition "columns" with its columns'),
 ]

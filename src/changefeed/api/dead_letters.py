@@ -83,7 +83,7 @@ class KeptDeadLetter:
 
 
 def dead_letters(definition: Definition, *, replayed: bool = False) -> list[KeptDeadLetter]:
-    """The letters that wait, by position; with `replayed`, the others too.
+    """The dead letters that have not been replayed, by position; with `replayed`, the replayed ones too.
 
     Raises:
         ConfigError: the ledger beside them is another pipeline's.

@@ -26,7 +26,7 @@ def spark_for(definition: Definition) -> Iterator[SparkSession]:
 
 @contextmanager
 def session_for(definition: Definition, spark: SparkSession | None) -> Iterator[SparkSession]:
-    """The session that is given, which goes on running; else one of the pipeline's."""
+    """The caller's session, which keeps running; without one, a new session for the pipeline."""
     if spark is not None:
         yield spark
         return

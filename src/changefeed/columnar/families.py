@@ -31,7 +31,7 @@ _V = TypeVar("_V")
 
 
 class Families(Generic[_F]):
-    """Families by the description of their rows."""
+    """The families of a decoder, by the description of their rows."""
 
     __slots__ = ("_families", "_many")
 

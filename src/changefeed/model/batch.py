@@ -261,7 +261,7 @@ class RecordBuilder:
 
 
 def record_columns(count: int, **columns: Any) -> pa.RecordBatch:
-    """Records from columns with the names of `RECORDS`; a missing one is as in `record_batch`."""
+    """Records from columns with the names of `RECORDS`; a missing column gets the default of `record_batch`."""
     filled = {"timestampType": pa.repeat(0, count), "headers": [[]] * count, **columns}
     arrays = [pa.nulls(count, f.type) if f.name not in filled else _typed(filled[f.name], f.type) for f in RECORDS]
     return pa.RecordBatch.from_arrays(arrays, schema=RECORDS)

@@ -68,7 +68,7 @@ _encode = msgspec.json.Encoder().encode_into
 def read(
     path: Path, *, batch_size: int, start: int, stop: int | None, at: Cursor, copy: Path | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The records `start` to `stop`; `at` is a cursor at or before `start`, and the place where `copy` begins."""
+    """The records `start` to `stop`; `at` is a cursor at or before `start`, at which `copy` begins."""
     first = at.records if at.bytes or copy else 0
     text = lines(path, at.bytes) if copy is None else lines(copy)
     wanted = islice(enumerate(text, first), start - first, None if stop is None else stop - first)

@@ -29,7 +29,7 @@ class BoundedSession:
         self._session, self._httpx, self._seconds = session, httpx, seconds
 
     def request(self, method: str, *, url: str, headers: Mapping[str, str], **body: Any) -> Any:
-        """The response, read to its end.
+        """Sends a request and returns the complete response.
 
         Raises:
             httpx.TransportError: the request failed, or took too long.

@@ -227,7 +227,7 @@ class Changes(Protocol):
         ...
 
     def applied(self, read: int) -> None:
-        """Takes the number of row changes that a sink has read of `chunked` for its commit."""
+        """Stores the number of row changes that the sink read from `chunked` for its commit."""
         ...
 
     def frame(self, spark: SparkSession) -> DataFrame:

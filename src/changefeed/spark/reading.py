@@ -61,7 +61,7 @@ class Reading:
         return can.fragments or can.missing_commit_ts
 
     def start(self) -> Rows:
-        """A reading of some partitions, from records that rest on none before them."""
+        """Starts to read partitions, at records that do not depend on earlier ones."""
         return Rows(self)
 
 

@@ -83,7 +83,7 @@ class DataSource(datasource.DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> LogWriter:
         """The writer of a folder of record logs."""
         if overwrite:
-            raise ConfigError("changefeed: a log is never replaced: write with mode `append`, to a folder of its own")
+            raise ConfigError("changefeed: a log cannot be overwritten: write with mode `append`, to a new folder")
         options, own = write_options(self._settings)
         if options.keys is not None and options.table is None:
             raise ConfigError("changefeed: option keys is for the rows of one table, which the option table names")
@@ -250,7 +250,7 @@ class StreamReader(DataSourceStreamReader):
         self._progress: Progress | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # Spark's name
-        """Before the first record of every log."""
+        """The offset before the first record of every log."""
         return _offset({})
 
     def latestOffset(self) -> dict[str, Any]:  # Spark's name

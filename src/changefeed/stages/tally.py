@@ -38,7 +38,7 @@ class Tally:
         self._counts.add({context.partitionId() if context else 0: rows})
 
     def set(self, rows: int) -> None:
-        """Sets the count on the driver, if the rows were not counted by workers with this tally."""
+        """Sets the count on the driver, if the workers did not count the rows with this tally."""
         self._counts.value = {0: rows}
 
     @property

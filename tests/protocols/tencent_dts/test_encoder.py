@@ -280,7 +280,7 @@ def test_an_origin_that_is_none_of_ours_is_refused_in_words(origin: dict[str, An
             {"custom_rules": '[{"Db":"x"}]'},
             'unknown member of a custom rule "Db". Known: Columns, DbPattern, RuleType, TablePattern',
         ),
-        ({"custom_rules": '[{"RuleType":"cols"}]'}, 'RuleType "cols" and a list "Columns" need each other'),
+        ({"custom_rules": '[{"RuleType":"cols"}]'}, 'RuleType "cols" and a list "Columns" must be used together'),
         ({"custom_rules": '[{"RuleType":"x"}]'}, 'unknown RuleType "x". Known: cols, pk, table'),
         (
             {"custom_rules": '[{"DbPattern":"("}]'},

@@ -253,7 +253,7 @@ def test_in_a_shard_the_sequence_may_begin_again() -> None:
 def test_two_headers_of_one_name_are_refused() -> None:
     twice = record(envelope(b""), 0, 1)
     twice["headers"] *= 2
-    assert errors(decode(twice)) == ["tencent-dts: the header ps stands 2 times (t:0:0)"]
+    assert errors(decode(twice)) == ["tencent-dts: the header ps occurs 2 times (t:0:0)"]
 
 
 @pytest.mark.parametrize("part", range(len(GROUP)))

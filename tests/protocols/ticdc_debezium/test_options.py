@@ -43,7 +43,7 @@ def test_sizes_that_the_producer_refuses_are_refused(case: dict[str, Any]) -> No
             "debezium-include-start-ts only takes effect with profile newarch",
         ),
         ({"null-with-default": "x"}, 'ticdc-debezium: unknown null-with-default "x". Known: null, producer'),
-        ({"partition": "columns"}, 'partition dispatcher "columns" and option "columns" need each other'),
+        ({"partition": "columns"}, 'partition dispatcher "columns" and option "columns" must be used together'),
         (
             {"index": "PRIMARY"},
             'index "PRIMARY": changes do not carry indexes; use partition "columns" with its columns',

@@ -53,7 +53,7 @@ def test_options_that_the_producer_refuses_are_refused(case: dict[str, Any]) -> 
             {"topic": "{sch}"},
             "invalid topic expression: {sch}; expected letters, digits, . _ - and {schema} before {table}",
         ),
-        ({"partition": "columns"}, 'partition dispatcher "columns" and option "columns" need each other'),
+        ({"partition": "columns"}, 'partition dispatcher "columns" and option "columns" must be used together'),
         (
             {"index": "PRIMARY"},
             'index "PRIMARY": changes do not carry indexes; use partition "columns" with its columns',

@@ -91,7 +91,7 @@ def test_records_that_name_each_other_do_not_explode() -> None:
     def refuse() -> None:
         with pytest.raises(SchemaError) as caught:
             parse(record(*fields))
-        assert str(caught.value) == "default.shop.t has more than 10000 fields in all"
+        assert str(caught.value) == "default.shop.t has more than 10000 fields in total"
 
     assert cost.seconds(refuse) < 0.1
     assert cost.peak_bytes(refuse) < 64 * 2**20

@@ -113,7 +113,7 @@ class Behaviour(Section):
     @classmethod
     def _interval(cls, value: str) -> str:
         if not re.fullmatch(r"\d+ (millisecond|second|minute|hour|day)s?", value):
-            raise ValueError(f"expected a number and a unit, as `1 second` or `5 minutes`, not {value!r}")
+            raise ValueError(f"expected a number and a unit, such as `1 second` or `5 minutes`, not {value!r}")
         return value
 
     @model_validator(mode="after")

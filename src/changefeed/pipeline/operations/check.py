@@ -54,7 +54,7 @@ class Check:
     fix: str | None = None
 
     def lines(self) -> list[str]:
-        """For people."""
+        """The result as lines of text for people."""
         return [f"{self.status:<5} {self.name:<11} {self.message}", *([f"      → {self.fix}"] if self.fix else [])]
 
 

@@ -196,14 +196,14 @@ class FileStore(StateStore):
     def _check_steps(self, newest: Entry) -> None:
         steps = [cut.step for _, cut in self._cuts]
         if steps != list(range(newest.packed + 1, newest.packed + 1 + len(steps))) or (newest.packed and not steps):
-            raise damaged(self.path, f"{entry_name(newest.number)} does not go on behind the steps before it")
+            raise damaged(self.path, f"{entry_name(newest.number)} does not continue the steps before it")
 
     def _load(self, live: list[Sealed]) -> None:
         """Takes state and plan from the entries that have them."""
         entries = {entry.number: entry for entry, _ in live}
         for ref in (self._done, self._begun):
             if ref is not None and ref.number not in entries:
-                raise damaged(self.path, f"{entry_name(ref.number)} no longer counts, and is needed")
+                raise damaged(self.path, f"{entry_name(ref.number)} is obsolete, but contains the newest state or plan")
         if self._done:
             self.state = self.reader.state(entries[self._done.number])
         self.unfinished, self.begun_by, self._writes = None, range(0), set()

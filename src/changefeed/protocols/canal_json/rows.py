@@ -55,7 +55,7 @@ class ShapeWriter:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The written parts of a row.
+    """The parts of a row that are written.
 
     Attributes:
         image: the row of `data`.

@@ -153,7 +153,7 @@ class RowWriter:
         return {name: image[name] for name in self.key}
 
     def sent_key(self, origin: dict[str, Any]) -> Any:
-        """The tree of a key that an origin has; None for none."""
+        """The tree of the key in an origin; None if it has none."""
         return java_json.read(origin["key"].encode(), "origin") if "key" in origin else None
 
 

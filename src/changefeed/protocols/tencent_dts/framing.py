@@ -53,7 +53,7 @@ class Record:
         """
         values = [value for key, value in self.headers if key == name]
         if len(values) > 1:
-            raise ProtocolError(f"the header {name} stands {len(values)} times", reason="ps")
+            raise ProtocolError(f"the header {name} occurs {len(values)} times", reason="ps")
         return values[0] if values else None
 
 

@@ -48,7 +48,7 @@ def read_rule(members: Mapping[str, Any]) -> Rule:
     if kind not in RULES:
         raise unknown_name("RuleType", str(kind), RULES)
     if isinstance(columns, str) or (kind == "cols") != bool(columns):
-        raise ConfigError('RuleType "cols" and a list "Columns" need each other')
+        raise ConfigError('RuleType "cols" and a list "Columns" must be used together')
     try:
         patterns = [re.compile(str(members.get(name, ""))) for name in ("DbPattern", "TablePattern")]
     except re.error as error:

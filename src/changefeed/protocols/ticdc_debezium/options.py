@@ -53,7 +53,7 @@ class Options(Dispatching, base.Options, frozen=True):
     case_sensitive: CaseSensitive = False
 
     def __post_init__(self) -> None:
-        """Checks what a type alone does not.
+        """Checks the rules that types cannot express.
 
         Raises:
             ConfigError: an option cannot work.

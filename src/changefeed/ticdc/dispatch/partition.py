@@ -101,7 +101,7 @@ class Dispatcher:
         if not known_rule(self.rule):
             raise unknown_name("partition dispatcher", self.rule, RULES)
         if (self.rule == "columns") != bool(self.columns):
-            raise ConfigError('partition dispatcher "columns" and option "columns" need each other')
+            raise ConfigError('partition dispatcher "columns" and option "columns" must be used together')
 
     def partition(
         self, shape: TableShape, image: Mapping[str, Any], irregular: Mapping[str, bytes], commit_ts: int

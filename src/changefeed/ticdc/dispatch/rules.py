@@ -50,7 +50,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unk
             check_topic(self.topic)
         check_index(self.index)
         if (self.rule == "columns") != bool(self.columns):
-            raise ConfigError(f'{self.name}: partition "columns" and `columns` need each other')
+            raise ConfigError(f'{self.name}: partition "columns" and `columns` must be used together')
 
     @property
     def rule(self) -> str:

@@ -200,7 +200,7 @@ class _Parser:
             kind = self.type(entry.get("type"), namespace, depth + 1)
             leaves += kind.leaves
             if leaves > MAX_LEAVES:
-                raise _bad(f"{full} has more than {MAX_LEAVES} fields in all")
+                raise _bad(f"{full} has more than {MAX_LEAVES} fields in total")
             fields.append(Field(name, kind, {k: v for k, v in entry.items() if k not in ("name", "type")}))
         empty = all(f.type.empty for f in fields)
         return Type("record", attributes, full, tuple(fields), leaves=max(leaves, 1), empty=empty)
