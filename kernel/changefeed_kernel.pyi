@@ -19,7 +19,7 @@ class TicdcAvro:
                 shapes with a TIMESTAMP are then not registered.
         """
 
-    def learn(self, shape: str) -> int | None:
+    def register(self, shape: str) -> int | None:
         """The number of the shape that this JSON describes, met in one topic; None if the kernel does not support it."""
 
     def decode(
@@ -44,7 +44,7 @@ class TicdcOpen:
                 shapes with a TIMESTAMP are then not registered.
         """
 
-    def learn(self, shape: str) -> int | None:
+    def register(self, shape: str) -> int | None:
         """The number of the shape that this JSON describes, from 0, or None if the kernel does not support it."""
 
     def decode(
@@ -63,13 +63,13 @@ class TicdcDebezium:
     def __init__(self) -> None:
         """No shape is registered yet."""
 
-    def learn(self, shape: str) -> int | None:
-        """Like `TicdcOpen.learn`."""
+    def register(self, shape: str) -> int | None:
+        """Like `TicdcOpen.register`."""
 
     def decode(
         self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None
     ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array]:
-        """As `TicdcOpen.decode`."""
+        """Like `TicdcOpen.decode`."""
 
 class DebeziumMysql:
     """Row messages of Debezium's MySQL and MariaDB connectors in JSON, of the registered shapes."""
@@ -84,13 +84,13 @@ class DebeziumMysql:
             numeric: whether decimals are numbers: shapes with a DECIMAL are then not registered.
         """
 
-    def learn(self, shape: str) -> int | None:
-        """Like `TicdcOpen.learn`."""
+    def register(self, shape: str) -> int | None:
+        """Like `TicdcOpen.register`."""
 
     def decode(
         self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None, *, headers: pa.ListArray
     ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array]:
-        """As `TicdcOpen.decode`; headers are lists of (string, binary)."""
+        """Like `TicdcOpen.decode`; headers are lists of (string, binary)."""
 
 class DebeziumMysqlAvro:
     """Row messages of Debezium's MySQL and MariaDB connectors in Avro, of the registered shapes."""
@@ -98,15 +98,15 @@ class DebeziumMysqlAvro:
     HEADERS: bool
 
     def __init__(self, *, placeholders: list[str], numeric: bool) -> None:
-        """As `DebeziumMysql`."""
+        """Like `DebeziumMysql`."""
 
-    def learn(self, shape: str) -> int | None:
-        """Like `TicdcOpen.learn`."""
+    def register(self, shape: str) -> int | None:
+        """Like `TicdcOpen.register`."""
 
     def decode(
         self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None, *, headers: pa.ListArray
     ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array]:
-        """As `DebeziumMysql.decode`."""
+        """Like `DebeziumMysql.decode`."""
 
 class TencentDts:
     """Rows and transaction marks of Tencent DTS subscriptions, of the registered shapes."""
@@ -119,8 +119,8 @@ class TencentDts:
             most: bytes of data that a plain record has at most.
         """
 
-    def learn(self, shape: str) -> int | None:
-        """Like `TicdcOpen.learn`."""
+    def register(self, shape: str) -> int | None:
+        """Like `TicdcOpen.register`."""
 
     def runs(
         self, keys: pa.Array, values: pa.Array, headers: pa.ListArray, topics: pa.Array, partitions: pa.Int32Array
@@ -166,7 +166,7 @@ class Templates:
             printable: the code points that Go prints, as ranges in ascending order; both ends belong to a range.
         """
 
-    def learn(self, template: str) -> int | None:
+    def register(self, template: str) -> int | None:
         """The number of the template that this JSON describes, from 0, or None if the kernel does not support it."""
 
     def encode(self, number: int, rows: pa.RecordBatch) -> tuple[pa.Int32Array, pa.BinaryArray | None, pa.BinaryArray] | None:

@@ -38,7 +38,6 @@ impl TicdcOpen {
     }
 
     /// The number of the shape that this JSON describes, or None if the kernel does not support it.
-    #[pyo3(name = "learn")]
     fn register(&mut self, shape: &str) -> Option<usize> {
         self.decoder.register(shape)
     }
@@ -84,7 +83,6 @@ impl TicdcAvro {
     }
 
     /// The number of the shape that this JSON describes, or None if the kernel does not support it.
-    #[pyo3(name = "learn")]
     fn register(&mut self, shape: &str) -> Option<usize> {
         self.decoder.register(shape)
     }

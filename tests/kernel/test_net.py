@@ -100,8 +100,8 @@ def test_where_the_kernel_fails_the_reference_decodes(monkeypatch: pytest.Monkey
         def __init__(self) -> None:
             self._real = made_kernel()
 
-        def learn(self, shape: str) -> int | None:
-            return self._real.learn(shape)
+        def register(self, shape: str) -> int | None:
+            return self._real.register(shape)
 
         def decode(self, *given: Any, **more: Any) -> Any:
             if fails:

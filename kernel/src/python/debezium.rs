@@ -26,7 +26,6 @@ impl TicdcDebezium {
     }
 
     /// The number of the shape that this JSON describes, or None if the kernel does not support it.
-    #[pyo3(name = "learn")]
     fn register(&mut self, shape: &str) -> Option<usize> {
         self.decoder.register(shape)
     }
@@ -72,7 +71,6 @@ impl DebeziumMysql {
     }
 
     /// The number of the shape that this JSON describes, or None if the kernel does not support it.
-    #[pyo3(name = "learn")]
     fn register(&mut self, shape: &str) -> Option<usize> {
         self.decoder.register(shape)
     }

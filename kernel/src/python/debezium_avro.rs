@@ -27,7 +27,6 @@ impl DebeziumMysqlAvro {
     }
 
     /// The number of the shape that this JSON describes, or None if the kernel does not support it.
-    #[pyo3(name = "learn")]
     fn register(&mut self, shape: &str) -> Option<usize> {
         self.decoder.register(shape)
     }

@@ -27,7 +27,6 @@ impl Templates {
     }
 
     /// The number of the template that this JSON describes, or None if the kernel does not support it.
-    #[pyo3(name = "learn")]
     fn register(&mut self, template: &str) -> Option<usize> {
         self.encoder.register(template)
     }

@@ -41,7 +41,7 @@ _Single = tuple[int, Row | Control]
 class EncoderKernel(Interface):
     """Writes rows by templates; see `changefeed_kernel.pyi`."""
 
-    def learn(self, template: str) -> int | None:  # prose: the name in the Rust kernel
+    def register(self, template: str) -> int | None:
         """Registers a template. Returns its number, from 0; None if the kernel does not support it."""
         ...
 
@@ -144,7 +144,7 @@ class KernelEncoder:
                 template = None
             if any("\0" in name for name in shape.by_name):  # Arrow's C interface ends names there
                 template = None
-            self._numbers[shape] = None if template is None else self._kernel.learn(template)
+            self._numbers[shape] = None if template is None else self._kernel.register(template)
         return self._numbers[shape]
 
 

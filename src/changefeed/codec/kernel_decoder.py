@@ -43,7 +43,7 @@ _FIRST_TO_REFERENCE = 2
 class Kernel(Interface):
     """The compiled twin of one protocol's decoder; see `changefeed_kernel.pyi`."""
 
-    def learn(self, shape: str) -> int | None:  # prose: the name in the Rust kernel
+    def register(self, shape: str) -> int | None:
         """Registers a shape. Returns its number, from 0; None if the kernel does not support it."""
         ...
 
@@ -120,7 +120,7 @@ class KernelDecoder(GuardedDecoder):
                 continue
             if any("\0" in name for name in shape.by_name):  # Arrow's C interface ends names at NUL
                 self._unsupported.add(family)
-            elif self._kernel.learn(description(shape, topic)) is not None:
+            elif self._kernel.register(description(shape, topic)) is not None:
                 self._shapes.append(RegisteredShape(shape))
             else:
                 self._unsupported.add(family)
