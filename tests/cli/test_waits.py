@@ -1,4 +1,4 @@
-"""Which partitions hold the cut, as the progress line names them."""
+"""The progress line names the partitions that hold back the cut."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ def test_partitions_without_a_mark_hold_what_is_pending(pipeline: Any, state: St
 
 
 def test_the_line_names_them() -> None:
-    said: list[str] = []
-    _Steps(Output(), said.append)(Progress.of(_pipeline(), STATE))
-    assert said[0].endswith(", waiting for shop:1, shop:2: no resolved event yet")
+    lines: list[str] = []
+    _Steps(Output(), lines.append)(Progress.of(_pipeline(), STATE))
+    assert lines[0].endswith(", waiting for shop:1, shop:2: no resolved event yet")

@@ -107,7 +107,7 @@ class Writes:
 
 def _marked(mark: str, times: int = 1) -> Callable[[list[Event]], bool]:
     text = f'"snapshot":"{mark}"'
-    return lambda found: sum(text in (event["value"] or "") for event in found) >= times
+    return lambda events: sum(text in (event["value"] or "") for event in events) >= times
 
 
 def initial(database: Database, folder: Path, seed: int = 1) -> list[Event]:
@@ -234,12 +234,12 @@ def recovered(database: Database, folder: Path, seed: int = 1) -> list[Event]:
 
 def silent(database: Database, folder: Path, seed: int = 1) -> list[Event]:
     """No schema changes are sent, and no transactions."""
-    said = _SIGNALLED | {"include.schema.changes": "false", "provide.transaction.metadata": "false"}
-    said |= {"bigint.unsigned.handling.mode": "precise"}  # rows alone do not tell that a column is unsigned
+    settings = _SIGNALLED | {"include.schema.changes": "false", "provide.transaction.metadata": "false"}
+    settings |= {"bigint.unsigned.handling.mode": "precise"}  # rows alone do not show that a column is unsigned
     writes = Writes(database, seed)
     writes.create()
     writes.sql("INSERT INTO nothing VALUES (1, 'x')")  # of a table without rows nothing is sent
-    with Debezium(database, folder, said) as engine:
+    with Debezium(database, folder, settings) as engine:
         engine.wait(_marked("last"), "the end of its snapshot")
         writes.change(6)
         writes.signal("incremental", "items")

@@ -46,14 +46,14 @@ def planned(state: State, *chunks: ChunkInfo, upto: int = PLACE) -> Planned:
     return make(Cut(replace(state, barrier=upto), state.barrier), list(chunks), Rules(), MemorySink(Lake()))
 
 
-def test_rows_come_after_the_create_table_of_their_place() -> None:
+def test_rows_come_after_the_create_table_at_their_position() -> None:
     (merge,) = planned(State(), rows(), *snapshot()).actions
     assert isinstance(merge.write, Load)
     assert merge.changes is not None
     assert (merge.changes.after, merge.changes.through) == (PLACE - 1, PLACE)
 
 
-def test_a_snapshot_without_rows_makes_what_is_missing_and_empties_nothing() -> None:
+def test_a_snapshot_without_rows_creates_missing_tables_and_empties_nothing() -> None:
     first = planned(State(), *snapshot("last"))
     assert [type(action.write) for action in first.actions] == [Create]
     there = replace(first.reached(State()), barrier=PLACE)

@@ -163,9 +163,9 @@ def test_marks_need_the_extension() -> None:
 
 def test_bytes_that_are_not_utf8_are_written_as_they_were() -> None:
     value = row([{"id": "1", "a": "@"}]).encode().replace(b"@", b"\xff")
-    found = decoded(value)
-    assert rows(found)[0]["irregular"]["a"] is not None
-    assert encoded(found) == [value]
+    changes = decoded(value)
+    assert rows(changes)[0]["irregular"]["a"] is not None
+    assert encoded(changes) == [value]
 
 
 @pytest.mark.parametrize(

@@ -78,9 +78,9 @@ def meaning(decoded: Decoded) -> list[dict[str, Any]]:
 def test_avro_says_what_json_says(name: str) -> None:
     _, given = stores()
     records = in_avro(name, given)
-    found = decode(*records, stores=given)
-    assert errors(found) == []
-    assert meaning(found) == meaning(decode(*log(name)))
+    changes = decode(*records, stores=given)
+    assert errors(changes) == []
+    assert meaning(changes) == meaning(decode(*log(name)))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -148,9 +148,9 @@ def test_avro_without_a_registry_is_dead_and_says_what_to_set() -> None:
 
 def test_an_unknown_schema_is_dead_with_its_id() -> None:
     _, given = stores()
-    found = decode(record(None, b"\0\0\0\0\7\2"), stores=given)
-    assert errors(found) == ["debezium-mysql: schema 7 is not in the schema registry (srv1.inv.t:0:41)"]
-    assert [(letter.reason, letter.schema_id) for letter in found.dead] == [("unknown-schema", 7)]
+    changes = decode(record(None, b"\0\0\0\0\7\2"), stores=given)
+    assert errors(changes) == ["debezium-mysql: schema 7 is not in the schema registry (srv1.inv.t:0:41)"]
+    assert [(letter.reason, letter.schema_id) for letter in changes.dead] == [("unknown-schema", 7)]
 
 
 def test_writing_avro_without_a_registry_is_refused() -> None:
@@ -182,7 +182,7 @@ def test_avro_cut_anywhere_is_dead(name: str) -> None:
         if row["value"] is None:
             continue
         cut = [{**row, "value": row["value"][:at]} for at in range(len(row["value"]))]
-        found = DEBEZIUM.decoder(DEBEZIUM.read_options({}), given).decode(
+        changes = DEBEZIUM.decoder(DEBEZIUM.read_options({}), given).decode(
             record_batch([*cut, {**row, "value": row["value"] + b"\0"}])
         )
-        assert (len(found.dead), found.tables, found.control) == (len(cut) + 1, [], [])
+        assert (len(changes.dead), changes.tables, changes.control) == (len(cut) + 1, [], [])

@@ -27,11 +27,11 @@ from tests.protocols.debezium_mysql.records import (
 def one(field: str, content: str, **options: Any) -> tuple[str, Any, dict[str, str], dict[str, str]]:
     """Type, canonical value, irregular and `sent` of a column; the record comes back as it was."""
     sent = record(None, with_schema(field, content))
-    found = decode(sent, **options)
-    assert errors(found) == []
-    assert bytes_of(encode(found, **options)) == [sent]
-    shape, row = (json.loads(line) for line in text.lines(found))
-    (again,) = text.parse(text.lines(found))
+    changes = decode(sent, **options)
+    assert errors(changes) == []
+    assert bytes_of(encode(changes, **options)) == [sent]
+    shape, row = (json.loads(line) for line in text.lines(changes))
+    (again,) = text.parse(text.lines(changes))
     assert bytes_of(encode(again, **options)) == [sent]
     return shape["columns"][0]["type"], row["after"]["v"], row["irregular"], row["origin"].get("sent", {})
 
@@ -140,10 +140,10 @@ def test_a_column_that_was_not_sent_is_absent() -> None:
     placeholder = '"__debezium_unavailable_value"'
     for field, content in (("string", placeholder), ("bytes", '"X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="')):
         sent = record(None, with_schema(schema(field), content))
-        found = decode(sent)
-        (row,) = rows(found)
+        changes = decode(sent)
+        (row,) = rows(changes)
         assert (row.after, row.shape.after) == ({}, ())
-        assert bytes_of(encode(found)) == [sent]
+        assert bytes_of(encode(changes)) == [sent]
 
 
 @pytest.mark.parametrize(
@@ -165,37 +165,37 @@ def test_a_column_that_was_not_sent_is_absent() -> None:
 )
 def test_without_schema_a_type_says_what_the_value_is(content: str, t: str, shown: Any) -> None:
     sent = record(b'{"id":1}', value(f'{{"id":1,"v":{content}}}'))
-    found = decode(sent)
-    shape, row = (json.loads(line) for line in text.lines(found))
+    changes = decode(sent)
+    shape, row = (json.loads(line) for line in text.lines(changes))
     assert [(c["name"], c["type"], c["nullable"], c["key"]) for c in shape["columns"]] == [
         ("id", "bigint", None, True),
         ("v", t, None, False),
     ]
     assert row["after"]["v"] == shown
     assert "sent" not in row["origin"]
-    assert bytes_of(encode(found)) == [sent]
+    assert bytes_of(encode(changes)) == [sent]
 
 
 @pytest.mark.parametrize("content", ["9.999999999999999E22", "1.0E-323", "2.0000000000000001E-200"])
 def test_without_schema_what_no_decimal_is_is_a_double_of_an_old_java(content: str) -> None:
     sent = record(b'{"id":1}', value(f'{{"id":1,"v":{content}}}'))
-    found = decode(sent)
-    (row,) = rows(found)
+    changes = decode(sent)
+    (row,) = rows(changes)
     assert (str(row.shape.by_name["v"].type), row.after) == ("double", {"id": 1, "v": float(content)})
     assert row.origin["sent"] == {"after.v": content}
-    assert bytes_of(encode(found)) == [sent]
+    assert bytes_of(encode(changes)) == [sent]
 
 
 def test_without_schema_both_images_tell_the_type() -> None:
     after, before = '{"a":1.5,"b":100,"c":null}', '{"a":null,"b":12.50,"c":"x"}'
     sent = record(None, value(after, before, "u"))
-    found = decode(sent, **{"decimal.format": "NUMERIC"})
-    (row,) = rows(found)
+    changes = decode(sent, **{"decimal.format": "NUMERIC"})
+    (row,) = rows(changes)
     assert [str(c.type) for c in row.shape.columns] == ["double", "decimal", "varchar"]
     assert (row.before, row.after) == ({"a": None, "b": "12.50", "c": "x"}, {"a": 1.5, "b": "100", "c": None})
-    assert bytes_of(encode(found)) == [sent]
+    assert bytes_of(encode(changes)) == [sent]
 
 
 def test_without_schema_a_null_joins_the_rows_around_it() -> None:
-    found = decode(*(record(None, value(f'{{"v":{v}}}')) for v in ("1", "null", '"x"', "2")))
-    assert [(len(t), str(t.shape.columns[0].type)) for t in found.tables] == [(3, "bigint"), (1, "varchar")]
+    changes = decode(*(record(None, value(f'{{"v":{v}}}')) for v in ("1", "null", '"x"', "2")))
+    assert [(len(t), str(t.shape.columns[0].type)) for t in changes.tables] == [(3, "bigint"), (1, "varchar")]

@@ -58,11 +58,11 @@ VALUES = sized(
     ids=range(16),
 )
 def test_what_is_beyond_a_bound_is_said(value: bytes, error: str | None) -> None:
-    found = decoder().decode(record_batch([record(value)]))
+    changes = decoder().decode(record_batch([record(value)]))
     if error is None:
-        assert not found.dead
+        assert not changes.dead
     else:
-        assert f"tencent-dts: {error}" in found.dead[0].error
+        assert f"tencent-dts: {error}" in changes.dead[0].error
 
 
 def test_shapes_of_one_table_are_bounded() -> None:

@@ -80,8 +80,8 @@ def test_an_envelope_holds_no_more_than_max_data_bytes() -> None:
 
 def test_an_entry_that_is_too_large_is_split() -> None:
     batch = encode(inserts(1), max_data_bytes=50)
-    found = decode(*batch.to_pylist())
-    assert (len(batch), errors(found), len(rows(found))) == (3, [], 1)
+    changes = decode(*batch.to_pylist())
+    assert (len(batch), errors(changes), len(rows(changes))) == (3, [], 1)
     assert [line["headers"][0]["value"] for line in batch.to_pylist()] == [b"1", b"2", b"3"]
 
 
@@ -209,10 +209,10 @@ def test_all_that_is_no_row_goes_to_every_partition() -> None:
 def test_a_group_that_is_cut_anew_counts_on_from_there() -> None:
     group = split(data_of(dml([ID], *({"newColumns": [number(3, str(n))]} for n in range(20)))), 100, 5, 6)
     last = record(envelope(data_of(checkpoint(9))), 8, 9)
-    found = decode(record(envelope(data_of(checkpoint(1))), 4, 5), *group, last)
-    assert summary(encode(found)) == ["t:0:4 ps 5 C", *(f"t:0:{5 + n} ps {6 + n} " for n in range(3)), "t:0:8 ps 9 C"]
-    size = sum(found_sizes := rows(found)[0].origin["envelopes"]["sizes"])
-    edited = [line.replace(json.dumps(found_sizes, separators=(",", ":")), f"[{size}]") for line in text.lines(found)]
+    decoded = decode(record(envelope(data_of(checkpoint(1))), 4, 5), *group, last)
+    assert summary(encode(decoded)) == ["t:0:4 ps 5 C", *(f"t:0:{5 + n} ps {6 + n} " for n in range(3)), "t:0:8 ps 9 C"]
+    size = sum(found_sizes := rows(decoded)[0].origin["envelopes"]["sizes"])
+    edited = [line.replace(json.dumps(found_sizes, separators=(",", ":")), f"[{size}]") for line in text.lines(decoded)]
     (changes,) = text.parse(edited)
     batch = encode(changes)
     assert [(line["offset"], line["headers"][0]["value"]) for line in batch.to_pylist()] == [
@@ -223,8 +223,10 @@ def test_a_group_that_is_cut_anew_counts_on_from_there() -> None:
 
 
 def test_changes_of_this_protocol_are_dispatched_anew() -> None:
-    found = decode(record(envelope(data_of(checkpoint(1), dml([ID], {"newColumns": [number(3, "1")]}, seqId=2))), 4, 5))
-    batch = encode(found, partitions=2)
+    changes = decode(
+        record(envelope(data_of(checkpoint(1), dml([ID], {"newColumns": [number(3, "1")]}, seqId=2))), 4, 5)
+    )
+    batch = encode(changes, partitions=2)
     assert summary(batch) == ["t:0:0 ps 1 C", "t:1:0 ps 1 C", "t:0:1 ps 2 r"]
     assert {row.origin["seqId"] for row in rows(decode(*batch.to_pylist()))} == {2}
 
@@ -233,8 +235,8 @@ def test_envelopes_of_a_newer_service_and_their_keys_are_written_as_they_came() 
     group = split(data_of(dml([ID], *({"newColumns": [number(3, str(n))]} for n in range(20)))), 100, 5, 6)
     newer = [{**r, "value": r["value"] + b"\x7a\x03\x0a\x01k" + b"\xa0\x01\x07", "key": b"\xffk"} for r in group]
     newer[1] = {**newer[1], "headers": [{"key": "gs", "value": None}, *newer[1]["headers"]]}
-    found = decode(*newer)
-    for changes in (found, *text.parse(text.lines(found))):
+    decoded = decode(*newer)
+    for changes in (decoded, *text.parse(text.lines(decoded))):
         written = encode(changes).select(["offset", "key", "value", "headers"]).to_pylist()
         assert written == [{name: r[name] for name in ("offset", "key", "value", "headers")} for r in newer]
 

@@ -82,9 +82,9 @@ def test_a_history_holds_what_protobuf_finds_in_it() -> None:
         parsed.ParseFromString(one["value"])
         entries = message("Entries")
         entries.ParseFromString(parsed.data)
-        found = decode(record(one["value"]))
-        told: list[Any] = [event.origin.get("seqId") for event in found.control]
-        told += [seq for table in found.tables for seq in table.rows.column("sequence").to_pylist()]
+        changes = decode(record(one["value"]))
+        told: list[Any] = [event.origin.get("seqId") for event in changes.control]
+        told += [seq for table in changes.tables for seq in table.rows.column("sequence").to_pylist()]
         expected = [e["header"]["seqId"] for e in MessageToDict(entries)["items"] for _ in range(rows_of(e))]
         assert sorted(map(int, expected)) == sorted(told)
 

@@ -35,11 +35,11 @@ from tests.protocols.tencent_dts.records import (
 def read(original: str, data: dict[str, Any]) -> Any:
     """The canonical value, or the irregular bytes; written again it is the same record."""
     one = record(envelope(data_of(inserted(original, data))))
-    found = decode(one)
-    assert errors(found) == []
-    for changes in (found, *text.parse(text.lines(found))):
+    decoded = decode(one)
+    assert errors(decoded) == []
+    for changes in (decoded, *text.parse(text.lines(decoded))):
         assert encode(changes).to_pylist()[0]["value"] == one["value"]
-    (row,) = rows(found)
+    (row,) = rows(decoded)
     assert row.after is not None
     if "v" in row.irregular:
         assert row.after["v"] is None
@@ -140,9 +140,9 @@ def test_a_value_is_read_and_written_as_it_came(original: str, data: dict[str, A
     ],
 )
 def test_a_value_that_is_none_is_refused(original: str, data: dict[str, Any], error: str) -> None:
-    found = decode(record(envelope(data_of(inserted(original, data)))))
-    assert errors(found) == [f"tencent-dts: {error} - at `v` in entry 1 (t:0:0)"]
-    assert (found.dead[0].reason, found.dead[0].database, found.dead[0].table) == ("schema", "shop", "t")
+    changes = decode(record(envelope(data_of(inserted(original, data)))))
+    assert errors(changes) == [f"tencent-dts: {error} - at `v` in entry 1 (t:0:0)"]
+    assert (changes.dead[0].reason, changes.dead[0].database, changes.dead[0].table) == ("schema", "shop", "t")
 
 
 @pytest.mark.parametrize(
@@ -168,16 +168,16 @@ def test_a_row_that_contradicts_itself_is_dead(entry: Any, error: str) -> None:
 def test_images_with_other_charsets_are_written_as_they_came() -> None:
     images = {"oldColumns": [string("中".encode("gbk"), "gbk")], "newColumns": [string("ü".encode("latin1"), "latin1")]}
     one = record(envelope(data_of(dml([("v", "text", False)], images, op=1))))
-    (row,) = rows(found := decode(one))
+    (row,) = rows(changes := decode(one))
     assert (row.before, row.after) == ({"v": "中"}, {"v": "ü"})
-    assert encode(found).to_pylist()[0]["value"] == one["value"]
+    assert encode(changes).to_pylist()[0]["value"] == one["value"]
 
 
 def test_an_image_that_is_all_absent_is_an_empty_image() -> None:
     one = record(envelope(data_of(dml([ID], {"oldColumns": [NA], "newColumns": [number(3, "1")]}, op=1))))
-    (row,) = rows(found := decode(one))
+    (row,) = rows(decoded := decode(one))
     assert (row.before, row.after) == ({}, {"id": 1})
-    for changes in (found, *text.parse(text.lines(found))):
+    for changes in (decoded, *text.parse(text.lines(decoded))):
         assert bytes_of(encode(changes))[0]["value"] == one["value"]
 
 

@@ -21,13 +21,13 @@ def test_a_schema_that_is_new_in_mid_stream_is_asked_for() -> None:
     decoder = AVRO.decoder(read({}), Stores(get_schema=schemas.get, register_schema=schemas.register))
     first = datum(schemas, ONE, b"\x02")
     later = first[:4] + bytes([first[4] + 1]) + b"\x02\x02"
-    found = decoder.decode(record_batch([record(first, first), record(None, later)]))
-    assert [letter.reason for letter in found.dead] == ["unknown-schema"]
-    assert found.dead[0].schema_id == 2
+    changes = decoder.decode(record_batch([record(first, first), record(None, later)]))
+    assert [letter.reason for letter in changes.dead] == ["unknown-schema"]
+    assert changes.dead[0].schema_id == 2
     schemas.register("later", TWO)
-    found = decoder.decode(record_batch([record(None, later), record(first, first)]))
-    assert [(len(t), [c.name for c in t.shape.columns]) for t in found.tables] == [(1, ["id", "n"]), (1, ["id"])]
-    assert rows(found)[0].after == {"id": 1, "n": None}
+    changes = decoder.decode(record_batch([record(None, later), record(first, first)]))
+    assert [(len(t), [c.name for c in t.shape.columns]) for t in changes.tables] == [(1, ["id", "n"]), (1, ["id"])]
+    assert rows(changes)[0].after == {"id": 1, "n": None}
 
 
 def test_a_registry_that_cannot_be_asked_stops_the_decoder() -> None:
@@ -62,15 +62,15 @@ def test_a_bad_schema_is_read_once() -> None:
         return "{"
 
     decoder = AVRO.decoder(read({}), Stores(get_schema=get))
-    found = decoder.decode(record_batch([record(None, b"\0\0\0\0\x07\x02")] * 50))
-    assert (len(found.dead), asked) == (50, [7])
+    changes = decoder.decode(record_batch([record(None, b"\0\0\0\0\x07\x02")] * 50))
+    assert (len(changes.dead), asked) == (50, [7])
 
 
 def test_dead_letters_name_the_table_and_the_schema() -> None:
     schemas = Schemas()
     data = datum(schemas, ONE, b"\x02")
-    found = decode(schemas, record(data, data + b"\0"), record(data + b"\0", None), record(data, b"\x03\0"))
-    assert [(letter.database, letter.table, letter.schema_id) for letter in found.dead] == [("shop", "t", 1)] * 3
+    changes = decode(schemas, record(data, data + b"\0"), record(data + b"\0", None), record(data, b"\x03\0"))
+    assert [(letter.database, letter.table, letter.schema_id) for letter in changes.dead] == [("shop", "t", 1)] * 3
 
 
 def test_classics_zero_on_a_split_insert_is_no_mismatch() -> None:
@@ -92,6 +92,6 @@ def test_a_dead_row_leaves_no_shape_that_a_null_could_join() -> None:
         return record(None, datum(schemas, schema(*fields), at + ts))
 
     plain, tenths = b"\x02\x262026-01-02 03:04:05", b"\x02\x2a2026-01-02 03:04:05.1"
-    found = decode(schemas, row(plain, b"\x01"), row(tenths, b"\x02"), row(b"\x00", b"\x02"))
-    assert len(found.dead) == 1
-    assert [(str(t.shape.columns[0].type), len(t)) for t in found.tables] == [("datetime(1)", 2)]
+    changes = decode(schemas, row(plain, b"\x01"), row(tenths, b"\x02"), row(b"\x00", b"\x02"))
+    assert len(changes.dead) == 1
+    assert [(str(t.shape.columns[0].type), len(t)) for t in changes.tables] == [("datetime(1)", 2)]

@@ -150,22 +150,22 @@ def test_a_time_stands_in_for_a_commit_ts() -> None:
 def test_a_row_read_with_its_schemas_keeps_them_and_their_ids() -> None:
     schemas = Schemas()
     written = encode(schemas, change([ID, V], None, {"id": 1, "v": "x"}), **EXTENSION)
-    found = decode(schemas, *written.to_pylist())
-    assert records(encode(schemas, found)) == records(written)
+    changes = decode(schemas, *written.to_pylist())
+    assert records(encode(schemas, changes)) == records(written)
     elsewhere = Schemas()
     elsewhere.register("first", '"int"')
-    again = encode(elsewhere, found)
+    again = encode(elsewhere, changes)
     assert [key[:5].hex() for key, _ in records(again) if key] == ["0000000002"]
     assert rows(decode(elsewhere, *again.to_pylist()))[0].after == {"id": 1, "v": "x"}
 
 
 def test_a_file_of_schemas_that_is_not_there_yet_is_begun(tmp_path: Path) -> None:
     schemas = Schemas()
-    found = decode(schemas, *encode(schemas, change([ID, V], None, {"id": 1, "v": "x"}), **EXTENSION).to_pylist())
+    changes = decode(schemas, *encode(schemas, change([ID, V], None, {"id": 1, "v": "x"}), **EXTENSION).to_pylist())
     options = protocol("ticdc-avro").read_options(
         {"schema-registry": str(tmp_path / "new.json"), "enable-tidb-extension": True}
     )
-    records = protocol("ticdc-avro").encoder(options, stores_of(options)).encode(found)
+    records = protocol("ticdc-avro").encoder(options, stores_of(options)).encode(changes)
     (again,) = rows(protocol("ticdc-avro").decoder(options, stores_of(options)).decode(records))
     assert again.after == {"id": 1, "v": "x"}
 

@@ -182,9 +182,9 @@ def test_a_bad_schema_change_says_what_is_wrong(text: str, error: str) -> None:
     name, _, value = text.partition(":")
     members[name.strip('"')] = value
     rest = ",".join(f'"{n}":{v}' for n, v in members.items())
-    found = decode(record(document(f'{{"source":{SOURCE},"ts_ms":7,{rest}}}'), '{"payload":{"databaseName":"shop"}}'))
+    changes = decode(record(document(f'{{"source":{SOURCE},"ts_ms":7,{rest}}}'), '{"payload":{"databaseName":"shop"}}'))
     expected = error or "payload has an unknown member 'a' - at `payload` (shop:0:7)"
-    assert errors(found) == [f"ticdc-debezium: {expected}"]
+    assert errors(changes) == [f"ticdc-debezium: {expected}"]
 
 
 BOMBS = {
@@ -197,9 +197,9 @@ BOMBS = {
 def test_bombs_are_refused_at_once(bomb: str) -> None:
     value = BOMBS[bomb].encode()
     decode(record(value[:100], KEY))
-    found = decode(record(value))
-    assert len(found.dead) == 1
-    assert not found.tables
+    changes = decode(record(value))
+    assert len(changes.dead) == 1
+    assert not changes.tables
     assert cost.seconds(lambda: decode(record(value))) < 0.1
     assert cost.peak_bytes(lambda: decode(record(value))) < 64 << 20
 
@@ -225,8 +225,8 @@ def test_a_schema_is_understood_once_for_its_text() -> None:
 
 
 def test_a_dead_letter_names_its_table_where_that_can_be_read() -> None:
-    found = decode(record(document(insert('{"id":[]}'))), record("x"), record(WHOLE.replace('"pos":0,', "")))
-    assert [(letter.database, letter.table) for letter in found.dead] == [("shop", "t"), (None, None), (None, None)]
+    changes = decode(record(document(insert('{"id":[]}'))), record("x"), record(WHOLE.replace('"pos":0,', "")))
+    assert [(letter.database, letter.table) for letter in changes.dead] == [("shop", "t"), (None, None), (None, None)]
 
 
 def encoded_again(changes: Decoded) -> Decoded:
@@ -254,6 +254,6 @@ def test_wild_characters_anywhere_are_read_or_refused(wild: str) -> None:
         for at in range(len(wild), len(text), 5):
             if text[at].isalnum() or text[at] == '"':
                 data = (text[:at] + wild + text[at + (text[at] != '"') :]).encode("utf-8", "surrogateescape")
-                found = decode(record(data, key))
-                assert list(lines(found))
-                assert list(lines(encoded_again(found)))
+                changes = decode(record(data, key))
+                assert list(lines(changes))
+                assert list(lines(encoded_again(changes)))

@@ -83,12 +83,12 @@ ROW: dict[str, Any] = {
 
 @pytest.mark.parametrize("profile, case", CASES)
 def test_a_case_of_the_producer_is_written_as_it_asserts(profile: str, case: dict[str, Any]) -> None:
-    found = decode(record(json.dumps(case["expected_value"]), json.dumps(case["expected_key"])))
+    changes = decode(record(json.dumps(case["expected_value"]), json.dumps(case["expected_key"])))
     given = {name.replace("-", "_"): value for name, value in case["config"].items()}
     if case["event"]["type"] == "checkpoint":  # asserted without the extension, which sends it
         given |= {"enable_tidb_extension": True}
         profile = "classic"
-    (written,) = encode(without_blocks(found), profile=profile, **given).to_pylist()
+    (written,) = encode(without_blocks(changes), profile=profile, **given).to_pylist()
     assert json.loads(written["key"]) == case["expected_key"]
     assert json.loads(written["value"]) == case["expected_value"]
 

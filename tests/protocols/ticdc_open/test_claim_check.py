@@ -76,8 +76,8 @@ def test_a_file_that_is_not_the_rows_is_refused(held: bytes | None, message: str
     "location", ["", "/", "a/", "a/..", "..", ".hidden", r"a\\b.json", "a b.json", "a/\\u0000", "é"]
 )
 def test_a_location_that_ends_in_no_plain_name_is_refused(location: str) -> None:
-    found = decode(record((key(f',"ccl":"{location}"'), insert())), stores=Stores(get_body=lambda name: b""))
-    (letter,) = found.dead
+    changes = decode(record((key(f',"ccl":"{location}"'), insert())), stores=Stores(get_body=lambda name: b""))
+    (letter,) = changes.dead
     assert letter.reason == "claim-check"
     assert "is not a plain name of a claim-check file - at `ccl`" in letter.error
 
@@ -97,8 +97,8 @@ def test_only_the_last_part_of_a_location_reaches_the_store(location: str) -> No
 def test_a_file_above_the_limit_is_refused(tmp_path: Path) -> None:
     get, put = stores.claim_check_store(str(tmp_path), max_bytes=100)
     put(NAME, file((key(), BIG)))
-    found = decode(SENT, stores=Stores(get_body=get), claim_check_max_bytes=100)
-    assert errors(found) == [
+    changes = decode(SENT, stores=Stores(get_body=get), claim_check_max_bytes=100)
+    assert errors(changes) == [
         f'ticdc-open: claim-check file {NAME} has 101 bytes, above option "claim-check-max-bytes" 100 '
         "at byte 8 (orders:3:118204)"
     ]
@@ -122,9 +122,9 @@ def test_a_large_row_goes_through_a_store_and_back(scheme: str, profile: str, tm
     name = event_key.rsplit("/", 1)[1].removesuffix('"}')
     between = '"t":1,' if profile == "classic" else '"t":1,"ohk":true,"ohk":false,'
     assert event_key == f'{{"ts":463267587983154927,"scm":"shop","tbl":"t",{between}"ccl":"{uri}/{name}"}}'
-    found = decode(*sent.to_pylist(), stores=store, **options)
-    assert [row.after for row in rows(found)] == [row.after for row in rows(whole)]
-    assert encode(found, store, **options).equals(sent)
+    changes = decode(*sent.to_pylist(), stores=store, **options)
+    assert [row.after for row in rows(changes)] == [row.after for row in rows(whole)]
+    assert encode(changes, store, **options).equals(sent)
 
 
 def test_the_name_of_a_file_is_the_contents_own(tmp_path: Path) -> None:

@@ -21,18 +21,18 @@ def compressed(name: str, data: bytes) -> bytes:
 @pytest.mark.parametrize("name", ["snappy", "lz4"])
 def test_other_libraries_values_are_read_and_ours_by_them(name: str) -> None:
     sent = record((key(), compressed(name, insert())), (DDL[0], compressed(name, DDL[1])), RESOLVED)
-    found = decode(sent, large_message_handle_compression=name)
-    assert errors(found) == []
-    assert len(rows(found)) == 1
-    assert len(found.control) == 2
+    changes = decode(sent, large_message_handle_compression=name)
+    assert errors(changes) == []
+    assert len(rows(changes)) == 1
+    assert len(changes.control) == 2
     theirs = {"snappy": snappy.decompress, "lz4": lz4.frame.decompress}[name]
     assert theirs(deflate(insert(), name)) == insert()
 
 
 @pytest.mark.parametrize("name", ["snappy", "lz4"])
 def test_what_is_written_compressed_reads_back(name: str) -> None:
-    found = decode(record((key(), insert())), record(DDL), record(RESOLVED))
-    written = encode(found, large_message_handle_compression=name)
+    changes = decode(record((key(), insert())), record(DDL), record(RESOLVED))
+    written = encode(changes, large_message_handle_compression=name)
     again = decode(*written.to_pylist(), large_message_handle_compression=name)
     assert (len(rows(again)), len(again.control), errors(again)) == (1, 2, [])
     assert written.column("value")[2].as_py() == bytes(8)

@@ -89,8 +89,8 @@ def test_classic_sorts_columns_and_leaves_empty_names_out() -> None:
 
 
 def test_rid_is_classics_alone() -> None:
-    found = decode(record((f'{{"ts":{TS},"scm":"shop","tbl":"t","rid":-1,"ptn":0,"t":1}}'.encode(), insert())))
-    keys = [messages(encode(found, profile=profile))[0][0][0] for profile in ("classic", "newarch")]
+    changes = decode(record((f'{{"ts":{TS},"scm":"shop","tbl":"t","rid":-1,"ptn":0,"t":1}}'.encode(), insert())))
+    keys = [messages(encode(changes, profile=profile))[0][0][0] for profile in ("classic", "newarch")]
     assert keys == [
         f'{{"ts":{TS},"scm":"shop","tbl":"t","rid":-1,"ptn":0,"t":1}}',
         f'{{"ts":{TS},"scm":"shop","tbl":"t","t":1,"ptn":0}}',
@@ -240,8 +240,8 @@ def test_partial_old_rows_are_filled_for_readers() -> None:
 def test_an_old_number_that_nobody_can_name_goes_out_as_it_came(code: int, number: str) -> None:
     null = ",".join(f'"{name}":{{"t":{code},"f":65,"v":null}}' for name in "ab")
     sent = f'{{"u":{{{ID},{null}}},"p":{{"t":{code},"f":65,"v":{number}}}}}'
-    found = decode(record((key(), sent.encode())))
-    assert value_of(found, bug_compat=True) == sent
+    changes = decode(record((key(), sent.encode())))
+    assert value_of(changes, bug_compat=True) == sent
 
 
 def test_an_old_float_that_nobody_can_name_is_within_its_range() -> None:

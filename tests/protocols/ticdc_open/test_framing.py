@@ -65,9 +65,9 @@ def test_a_length_beyond_all_bytes_allocates_nothing() -> None:
 
 
 def test_one_bad_message_leaves_the_others() -> None:
-    found = decode(record((key(), insert()), (key(), b'{"u":{"id":{"t":3,"f":11,"v":"x"}}}'), (key(), insert())))
-    assert [row.place.index for row in rows(found)] == [0, 2]
-    (letter,) = found.dead
+    changes = decode(record((key(), insert()), (key(), b'{"u":{"id":{"t":3,"f":11,"v":"x"}}}'), (key(), insert())))
+    assert [row.place.index for row in rows(changes)] == [0, 2]
+    (letter,) = changes.dead
     at = 8 + len(insert()) + 8
     assert letter.error == (
         f"ticdc-open: 'x' is not a int - at `u.id.v` in message 2 of 3 at byte {at} (orders:3:118204)"
@@ -82,5 +82,5 @@ def test_a_record_of_one_message_has_no_index() -> None:
 
 @pytest.mark.parametrize("value", [None, b""])
 def test_a_record_without_messages_says_nothing(value: Any) -> None:
-    found = decode({**record(), "value": value})
-    assert (found.tables, found.control, found.dead) == ([], [], [])
+    changes = decode({**record(), "value": value})
+    assert (changes.tables, changes.control, changes.dead) == ([], [], [])

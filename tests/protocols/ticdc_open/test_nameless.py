@@ -19,10 +19,10 @@ def update(code: int, nameless: str) -> bytes:
 @pytest.mark.parametrize("value", ["-5", "null"])
 def test_one_that_may_be_of_two_columns_is_kept_and_written_again(value: str) -> None:
     sent = update(3, f'{{"t":3,"f":65,"v":{value}}}')
-    found = decode(record((key(), sent)))
-    (row,) = rows(found)
+    changes = decode(record((key(), sent)))
+    (row,) = rows(changes)
     assert (row.before, row.origin["p"]) == ({"id": 1}, [{"t": 3, "f": 65, "v": json.loads(value)}])
-    assert messages(encode(found, bug_compat="true")) == [[(key().decode(), sent.decode())]]
+    assert messages(encode(changes, bug_compat="true")) == [[(key().decode(), sent.decode())]]
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,6 @@ def test_one_that_may_be_of_two_columns_is_kept_and_written_again(value: str) ->
     ],
 )
 def test_one_that_is_none_of_its_type_is_dead(code: int, nameless: str, said: str) -> None:
-    found = decode(record((key(), update(code, nameless))))
-    assert not found.tables
-    assert errors(found) == [f"ticdc-open: {said} {AT}"]
+    changes = decode(record((key(), update(code, nameless))))
+    assert not changes.tables
+    assert errors(changes) == [f"ticdc-open: {said} {AT}"]

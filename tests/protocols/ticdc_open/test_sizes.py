@@ -95,8 +95,8 @@ def test_rows_that_came_in_one_record_stay_in_one_and_apart_from_others() -> Non
 
 def test_a_schema_change_closes_the_record_before_it() -> None:
     ddl = record((b'{"ts":1,"scm":"shop","tbl":"t","t":2}', b'{"q":"x","t":0}'))
-    found = decode(record((key(), insert())), ddl, record((key(), insert())))
-    assert [[value for _, value in group] for group in messages(encode(found))] == [
+    changes = decode(record((key(), insert())), ddl, record((key(), insert())))
+    assert [[value for _, value in group] for group in messages(encode(changes))] == [
         [insert().decode()],
         ['{"q":"x","t":0}'],
         [insert().decode()],
