@@ -27,7 +27,7 @@ from tests.pipeline.upstream import MEMBERS, Change, Row, Table, Upstream
 
 Partition = tuple[str, int]
 RULES = Rules(restored_ddl=True)
-SPOKEN = Capabilities(frozenset(), everywhere=True, restored_ddl=True, cuts="marks")
+CAPABILITIES = Capabilities(frozenset(), everywhere=True, restored_ddl=True, cuts="marks")
 
 
 def history(random: Random, steps: int, *, partial: bool = True, keyless: bool = True, moves: bool = True) -> Upstream:
@@ -79,7 +79,7 @@ class Pipeline:
     def run(self, random: Random) -> State:
         """One run: takes the pipeline over, finishes a step that was begun, and reads all records."""
         definition = memory_definition(consistency=self.consistency, parallelism=self.parallelism)
-        flow = memory_flow(self.storage, SPOKEN, definition, RULES)
+        flow = memory_flow(self.storage, CAPABILITIES, definition, RULES)
         flow.begin()
         flow.recover()
         for batch in self._batches(flow, random):

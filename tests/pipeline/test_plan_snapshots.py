@@ -23,7 +23,7 @@ from changefeed.sinks.memory import Lake, MemorySink
 from changefeed.stages.changes import NO_READS
 
 PLACE = 100
-SPOKEN = protocol("debezium-mysql").capabilities
+CAPABILITIES = protocol("debezium-mysql").capabilities
 
 
 def ddl(text: str, mark: str | None, at: int = PLACE, offset: int = 0) -> ChunkInfo:
@@ -94,4 +94,4 @@ def test_by_key_the_ddl_of_a_snapshot_waits_until_it_is_known_if_rows_follow(
     chunks: list[ChunkInfo], latest: dict[str, dict[int, int]], ready: int
 ) -> None:
     state = State(latest=latest, positions={topic: {0: 1} for topic in latest}, pending=("1",))
-    assert len(table_frontier(state, chunks, [], SPOKEN, idle=True).changes) == ready
+    assert len(table_frontier(state, chunks, [], CAPABILITIES, idle=True).changes) == ready

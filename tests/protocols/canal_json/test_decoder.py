@@ -1,4 +1,4 @@
-"""Canal-JSON: what a record means, and why one is refused."""
+"""Canal-JSON: the changes of a record, and the reasons why one is refused."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_message_that_spans_lines_is_read() -> None:
     assert [event["after"] for event in rows(changes)] == [{"id": 1, "a": "x"}]
 
 
-def test_a_bad_line_refuses_the_record_and_tells_where() -> None:
+def test_a_bad_line_refuses_the_record_and_is_named() -> None:
     changes = decoded(f'{ONE}\n{{"isDdl":1}}\n{TWO}\n')
     assert not changes.tables
     byte = len(ONE) + 1
@@ -47,8 +47,8 @@ def test_rows_of_one_message_are_one_message_again() -> None:
     old, new = [{"a": "x"}, {}], [{"id": "1", "a": "y"}, {"id": "2", "a": "z"}]
     value = row(new, old, kind="UPDATE")
     changes = decoded(value, value)
-    told = [(event["position"], event["before"], event["after"]) for event in rows(changes)]
-    assert told[:2] == [
+    images = [(event["position"], event["before"], event["after"]) for event in rows(changes)]
+    assert images[:2] == [
         ("t:0:0:0", {"id": 1, "a": "x"}, {"id": 1, "a": "y"}),
         ("t:0:0:1", {"id": 2, "a": "z"}, {"id": 2, "a": "z"}),
     ]
@@ -71,7 +71,7 @@ def test_without_the_extension_there_is_no_commit_ts() -> None:
     assert event["commit_ts"] == COMMIT_TS
 
 
-def test_null_pk_names_say_nothing_of_the_key() -> None:
+def test_null_pk_names_leave_the_key_unknown() -> None:
     shape = decoded(row([{"id": "1"}], keys=None)).tables[0].shape
     assert [column.key for column in shape.columns] == [None]
 
@@ -118,7 +118,7 @@ def test_values_by_their_type(text: str, kind: str, canonical: Any) -> None:
         ("-0.00", "decimal"),
     ],
 )
-def test_what_the_type_cannot_hold_is_kept_word_for_word(text: str, kind: str) -> None:
+def test_values_that_the_type_cannot_hold_are_kept_verbatim(text: str, kind: str) -> None:
     value = row([{"v": text}], types={"v": kind}, keys=None)
     changes = decoded(value)
     (event,) = rows(changes)
@@ -153,7 +153,7 @@ def test_what_the_type_cannot_hold_is_kept_word_for_word(text: str, kind: str) -
         (row(None, kind="TIDB_WATERMARK", database="", table=""), "watermark has no watermarkTs - at `_tidb`"),
     ],
 )
-def test_what_contradicts_the_protocol_is_refused(value: str, error: str) -> None:
+def test_records_that_contradict_the_protocol_are_refused(value: str, error: str) -> None:
     changes = decoded(value)
     assert not changes.tables
     assert errors(changes) == [f"canal-json: {error} (t:0:0)"]
@@ -163,7 +163,7 @@ def test_a_record_without_a_value_is_refused() -> None:
     assert errors(decoded(b"")) == ["canal-json: record has no message (t:0:0)"]
 
 
-def test_a_type_that_nobody_knows_asks_for_the_protocol() -> None:
+def test_an_unknown_type_asks_for_the_protocol() -> None:
     expected = "expected INSERT, UPDATE, DELETE, TIDB_WATERMARK or a DDL"
     assert errors(decoded(row(None, kind="QUERY"))) == [
         f"canal-json: type 'QUERY' is unknown, {expected} (t:0:0). Is \"protocol\" right for this topic?"
@@ -215,7 +215,7 @@ def test_a_claim_check_file_of_another_row_is_refused(body: str, error: str) -> 
         ("s3://x/..", "'..' is not a plain name of a claim-check file - at `_tidb.claimCheckLocation`"),
     ],
 )
-def test_a_claim_check_without_a_store_says_which_option(location: str, error: str) -> None:
+def test_a_claim_check_without_a_store_names_the_option(location: str, error: str) -> None:
     changes = decoded(SENT.replace(LOCATION, location))
     assert errors(changes) == [f"canal-json: {error} (t:0:0)"]
     assert changes.dead[0].reason == "claim-check"

@@ -1,4 +1,4 @@
-"""What the connector's records mean beside their values: every form that is accepted."""
+"""The connector's records apart from their column values: every form that is accepted."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ def test_envelopes_of_all_versions_come_back(envelope: str) -> None:
         ("mysql-bin.99999999", 4, None),
     ],
 )
-def test_the_order_of_changes_is_the_place_in_the_binlog(file: str, pos: int, sequence: int | None) -> None:
+def test_changes_are_ordered_by_their_binlog_position(file: str, pos: int, sequence: int | None) -> None:
     source = SOURCE.replace("mysql-bin.000001", file).replace('"pos":13400', f'"pos":{pos}')
     (table,) = decode(record(None, value(source=source))).tables
     assert table.rows.column("sequence").to_pylist() == [sequence]
 
 
-def test_schema_changes_have_their_place_and_columns() -> None:
+def test_schema_changes_have_their_position_and_columns() -> None:
     changes = [e for e in decode(*log("mariadb-types_stream")).control if isinstance(e, SchemaChange)]
     assert all(e.sequence == (1 << 40) | e.origin["pos"] for e in changes)
     (table,) = [e for e in changes if e.table == "t_str" and e.columns]
@@ -147,12 +147,12 @@ def test_a_key_of_its_own_is_kept() -> None:
     ],
 )
 def test_headers_come_back(headers: list[tuple[str, bytes | None]]) -> None:
-    given = [{"key": name, "value": data} for name, data in headers]
-    sent = record(b'{"id":1}', value(), headers=given)
+    header_list = [{"key": name, "value": data} for name, data in headers]
+    sent = record(b'{"id":1}', value(), headers=header_list)
     assert bytes_of(encode(decode(sent))) == [sent]
 
 
-def test_tombstones_say_nothing() -> None:
+def test_tombstones_have_no_event() -> None:
     changes = decode(record(b'{"id":1}', None), record(None, None))
     assert (changes.tables, changes.control, changes.dead) == ([], [], [])
 
@@ -214,7 +214,7 @@ def test_without_envelope_topics_have_the_delimiter_of_the_option() -> None:
 
 
 def test_a_tombstone_without_envelopes_is_a_delete() -> None:
-    """What the transform leaves of a delete unless it is told to rewrite it."""
+    """The transform leaves only the tombstone of a delete unless it is configured to rewrite deletes."""
     sent = [r for r in log("mysql-3.6.1-tombstones") if r["topic"] == "srv1.inv.b1"]
     changes = decode(*sent, unwrap="true")
     assert [(row.op, row.before) for row in rows(changes)[-3:]] == [("delete", {"id": i}) for i in (1, 2, 3)]
@@ -223,7 +223,7 @@ def test_a_tombstone_without_envelopes_is_a_delete() -> None:
     assert len(rows(decode(*sent))) == 0
 
 
-def test_a_tombstone_behind_the_row_of_its_delete_says_nothing() -> None:
+def test_a_tombstone_after_the_row_of_its_delete_has_no_event() -> None:
     sent = [record(b'{"id":1}', b'{"id":1,"__deleted":"true"}'), {**record(b'{"id":1}', None), "offset": 42}]
     changes = decode(*sent, unwrap="true")
     assert [row.op for row in rows(changes)] == ["delete"]
@@ -241,14 +241,14 @@ def test_a_tombstone_behind_the_row_of_its_delete_says_nothing() -> None:
     ],
 )
 def test_the_tombstone_of_a_delete_without_envelope_has_its_op_once_more(op: bytes, again: bytes) -> None:
-    """With `add.headers`, as connectors 3.0 to 3.6 were seen to write it."""
-    found = [{"key": "__op", "value": op}, {"key": "__db", "value": b"inv"}]
-    delete = {**record(b'{"id":1}', b'{"id":1,"__deleted":"true"}'), "headers": found}
-    sent = [delete, {**delete, "value": None, "offset": 42, "headers": [*found, {"key": "__op", "value": again}]}]
+    """Connectors 3.0 to 3.6 were seen to write it so with `add.headers`."""
+    header_list = [{"key": "__op", "value": op}, {"key": "__db", "value": b"inv"}]
+    delete = {**record(b'{"id":1}', b'{"id":1,"__deleted":"true"}'), "headers": header_list}
+    sent = [delete, {**delete, "value": None, "offset": 42, "headers": [*header_list, {"key": "__op", "value": again}]}]
     assert bytes_of(encode(decode(*sent, unwrap="true"), unwrap="true")) == sent
 
 
-def test_a_tombstone_whose_key_is_none_is_dead_without_envelopes() -> None:
+def test_a_tombstone_without_a_valid_key_is_dead_without_envelopes() -> None:
     changes = decode(record(b"[1]", None), record(None, None), unwrap="true")
     assert errors(changes) == ["debezium-mysql: key is not an object (srv1.inv.t:0:41)"]
 

@@ -1,4 +1,4 @@
-"""What is not an event of the connector: every error in its words, and soon."""
+"""Records that are not events of the connector: every error message, and that errors come quickly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounds, and what is said of a record beyond one; the conformance suite has the bombs."""
+"""Bounds, and the errors of records that exceed them; the conformance suite has the bombs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ VALUES = sized(
     ],
     ids=range(16),
 )
-def test_what_is_beyond_a_bound_is_said(value: bytes, error: str | None) -> None:
+def test_a_record_that_exceeds_a_bound_is_named(value: bytes, error: str | None) -> None:
     changes = decoder().decode(record_batch([record(value)]))
     if error is None:
         assert not changes.dead

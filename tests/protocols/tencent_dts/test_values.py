@@ -1,4 +1,4 @@
-"""Values one by one: what is read, what is irregular, what is refused, and that all of it is written as it came."""
+"""Single values: decoded, irregular or refused; all of them are written as they came."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.protocols.tencent_dts.records import (
 
 
 def read(original: str, data: dict[str, Any]) -> Any:
-    """The canonical value, or the irregular bytes; written again it is the same record."""
+    """The canonical value, or the irregular bytes; asserts that it is written as the same record."""
     one = record(envelope(data_of(inserted(original, data))))
     decoded = decode(one)
     assert errors(decoded) == []
@@ -113,10 +113,10 @@ def read(original: str, data: dict[str, Any]) -> Any:
         ("int", {"dataType": -1, "bv": b"1"}, b"1"),
         ("int", NIL, None),
         ("int", {"charset": "utf8"}, None),
-        ("nobody's", string(b"x"), "x"),
-        ("nobody's", string(b"\xff", "binary"), {"base64": "/w=="}),
+        ("unknown", string(b"x"), "x"),
+        ("unknown", string(b"\xff", "binary"), {"base64": "/w=="}),
         ("varchar(9)", string(b"x", "binary"), "x"),
-        ("nobody's", number(8, "18446744073709551615"), 2**64 - 1),
+        ("unknown", number(8, "18446744073709551615"), 2**64 - 1),
         ("decimal(99,2)", number(12, "1.5"), "1.5"),
         ("datetime(9)", string(b"x"), "x"),
         ("vector(3)", {"dataType": 11, "bv": b"x"}, {"base64": "eA=="}),
@@ -139,7 +139,7 @@ def test_a_value_is_read_and_written_as_it_came(original: str, data: dict[str, A
         ("varchar(9)", {"dataType": 13, "sv": "5"}, "a value of data type 13 in sv"),
     ],
 )
-def test_a_value_that_is_none_is_refused(original: str, data: dict[str, Any], error: str) -> None:
+def test_a_wrong_value_is_refused(original: str, data: dict[str, Any], error: str) -> None:
     changes = decode(record(envelope(data_of(inserted(original, data)))))
     assert errors(changes) == [f"tencent-dts: {error} - at `v` in entry 1 (t:0:0)"]
     assert (changes.dead[0].reason, changes.dead[0].database, changes.dead[0].table) == ("schema", "shop", "t")
@@ -161,8 +161,8 @@ def test_a_value_that_is_none_is_refused(original: str, data: dict[str, Any], er
     ],
 )
 def test_a_row_that_contradicts_itself_is_dead(entry: Any, error: str) -> None:
-    (found,) = errors(decode(record(envelope(data_of(entry)))))
-    assert found.removeprefix("tencent-dts: ").split(" in entry 1")[0] == error
+    (message_text,) = errors(decode(record(envelope(data_of(entry)))))
+    assert message_text.removeprefix("tencent-dts: ").split(" in entry 1")[0] == error
 
 
 def test_images_with_other_charsets_are_written_as_they_came() -> None:
@@ -182,7 +182,7 @@ def test_an_image_that_is_all_absent_is_an_empty_image() -> None:
 
 
 def new_row(t: str, value: Any) -> Decoded:
-    """A row from elsewhere."""
+    """A row of another protocol."""
     shape = TableShape("shop", "t", (Column("v", ColumnType.parse(t)),))
     built = BatchBuilder()
     built.add(shape, Place("t", 0, 0), "insert", before=None, after={"v": value}, commit_time=1767312000000)
@@ -190,7 +190,7 @@ def new_row(t: str, value: Any) -> Decoded:
 
 
 def sent(t: str, value: Any, **options: Any) -> tuple[int, str, str, bytes]:
-    """The Data of a value from elsewhere."""
+    """The `Data` of a value of another protocol."""
     from tests.protocols.tencent_dts.records import message
 
     parsed = message("Envelope")
@@ -225,7 +225,7 @@ def sent(t: str, value: Any, **options: Any) -> tuple[int, str, str, bytes]:
         ("enum", 3, {}, (13, "utf8", "", b"3")),
     ],
 )
-def test_a_value_from_elsewhere_is_written_in_the_usual_manner(
+def test_a_foreign_value_is_written_in_the_usual_form(
     t: str, value: Any, options: dict[str, Any], data: tuple[int, str, str, bytes]
 ) -> None:
     assert sent(t, value, **options) == data

@@ -1,4 +1,4 @@
-"""What the decoder does beside the vectors: schemas that change, registries that fail, rows that are dead."""
+"""Cases beside the vectors: schemas that change, schema registries that fail, rows that are dead."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ONE = schema({"name": "id", "type": INT})
 TWO = schema({"name": "id", "type": INT}, {"default": 7, "name": "n", "type": [INT, "null"]})
 
 
-def test_a_schema_that_is_new_in_mid_stream_is_asked_for() -> None:
+def test_a_schema_that_appears_later_is_requested() -> None:
     schemas = Schemas()
     decoder = AVRO.decoder(read({}), Stores(get_schema=schemas.get, register_schema=schemas.register))
     first = datum(schemas, ONE, b"\x02")
@@ -40,7 +40,7 @@ def test_a_registry_that_cannot_be_asked_stops_the_decoder() -> None:
     assert caught.value.transient
 
 
-def test_schemas_are_asked_for_once() -> None:
+def test_schemas_are_requested_once() -> None:
     schemas, asked = Schemas(), []
     data = datum(schemas, ONE, b"\x02")
 
@@ -51,7 +51,7 @@ def test_schemas_are_asked_for_once() -> None:
     decoder = AVRO.decoder(read({}), Stores(get_schema=get))
     for _ in range(3):
         decoder.decode(record_batch([record(data, data)] * 5))
-    assert asked == [1, 1]  # as a value's, and as a key's
+    assert asked == [1, 1]  # once as a value's schema, once as a key's
 
 
 def test_a_bad_schema_is_read_once() -> None:
@@ -73,7 +73,7 @@ def test_dead_letters_name_the_table_and_the_schema() -> None:
     assert [(letter.database, letter.table, letter.schema_id) for letter in changes.dead] == [("shop", "t", 1)] * 3
 
 
-def test_classics_zero_on_a_split_insert_is_no_mismatch() -> None:
+def test_classics_zero_on_a_split_insert_is_not_a_mismatch() -> None:
     extension: list[dict[str, Any]] = [
         {"name": "_tidb_op", "type": "string"},
         {"name": "_tidb_row_level_checksum", "type": "string"},

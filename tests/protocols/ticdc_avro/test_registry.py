@@ -1,4 +1,4 @@
-"""With a real schema registry: what a history's rows are does not depend on where its schemas lie."""
+"""A history has the same rows with a real schema registry as with a file of schemas."""
 
 from __future__ import annotations
 

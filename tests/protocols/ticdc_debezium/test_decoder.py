@@ -1,4 +1,4 @@
-"""What the decoder refuses, and its words for it."""
+"""Records that the decoder refuses, and its messages."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def described(text: str, image: str) -> dict[str, Any]:
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )
-def test_a_bad_record_says_what_is_wrong(bad: dict[str, Any], error: str) -> None:
+def test_a_bad_record_is_refused_with_the_fault(bad: dict[str, Any], error: str) -> None:
     assert errors(decode(bad)) == [f"ticdc-debezium: {error}"]
 
 
@@ -177,7 +177,7 @@ def test_a_bad_record_says_what_is_wrong(bad: dict[str, Any], error: str) -> Non
         ),
     ],
 )
-def test_a_bad_schema_change_says_what_is_wrong(text: str, error: str) -> None:
+def test_a_bad_schema_change_is_refused_with_the_fault(text: str, error: str) -> None:
     members = {"databaseName": '"shop"', "schemaName": "null", "ddl": '"DROP TABLE t"', "tableChanges": "[]"}
     name, _, value = text.partition(":")
     members[name.strip('"')] = value
@@ -209,7 +209,7 @@ def test_a_payload_may_hold_a_column_called_schema() -> None:
     assert row.after == {"id": 1, "schema": ',"schema":{'}
 
 
-def test_what_is_unusual_in_source_is_kept() -> None:
+def test_unusual_members_of_source_are_kept() -> None:
     source = (
         SOURCE.replace('"pos":0', '"pos":5')
         .replace('"gtid":null', '"gtid":"g"')
@@ -219,7 +219,7 @@ def test_what_is_unusual_in_source_is_kept() -> None:
     assert row.origin == {"ts_ms": 7, "cluster_id": "default", "gtid": "g", "pos": 5, "name": "n"}
 
 
-def test_a_schema_is_understood_once_for_its_text() -> None:
+def test_a_schema_text_is_decoded_once() -> None:
     text = row_schema(ID, field("x", "string"))
     assert schema.row_schema(text) is schema.row_schema(json.loads(json.dumps(text)))
 
@@ -234,7 +234,7 @@ def encoded_again(changes: Decoded) -> Decoded:
 
 
 @pytest.mark.parametrize("wild", ["\\ufffd", "\\udc00", "\\u0000", "\udcff", "\\ud83d\\udc1f"])
-def test_wild_characters_anywhere_are_read_or_refused(wild: str) -> None:
+def test_unusual_characters_anywhere_are_read_or_refused(wild: str) -> None:
     fields = [
         ID,
         field("v", "string", name="io.debezium.data.TiDBVectorFloat32"),

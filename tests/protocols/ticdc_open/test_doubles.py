@@ -1,4 +1,4 @@
-"""A member that stands twice: refused, but for those that producers write twice."""
+"""Members that occur twice are refused, except those that producers write twice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ INT = '"a":{"t":3,"f":65,"v":%d}'
 
 
 @pytest.mark.parametrize("kernel", ["on", "off"])
-def test_a_column_that_stands_twice_is_a_dead_letter(kernel: str) -> None:
+def test_a_column_that_occurs_twice_is_a_dead_letter(kernel: str) -> None:
     both = decoder("ticdc-open", kernel=kernel)  # type: ignore[arg-type]
     good, bad = record((key(), insert(INT % 1))), record((key(), insert(INT % 1, INT % 1)))
     changes = both.decode(record_batch([good, good, good, bad, good]))

@@ -1,4 +1,4 @@
-"""Lengths and versions: what the record's bytes must add up to."""
+"""Lengths and versions, which must match the record's bytes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_lengths_that_do_not_add_up(
     assert (str(caught.value), caught.value.reason, caught.value.byte) == (message, reason, byte)
 
 
-def test_a_length_beyond_all_bytes_allocates_nothing() -> None:
+def test_a_length_above_all_bytes_allocates_nothing() -> None:
     with pytest.raises(ProtocolError) as caught:
         split(join([])[0] + (2**62).to_bytes(8, "big"), b"")
     assert str(caught.value) == f"key ends {2**62} bytes early in message 1"
@@ -81,6 +81,6 @@ def test_a_record_of_one_message_has_no_index() -> None:
 
 
 @pytest.mark.parametrize("value", [None, b""])
-def test_a_record_without_messages_says_nothing(value: Any) -> None:
+def test_a_record_without_messages_has_no_event(value: Any) -> None:
     changes = decode({**record(), "value": value})
     assert (changes.tables, changes.control, changes.dead) == ([], [], [])

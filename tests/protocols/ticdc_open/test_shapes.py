@@ -1,4 +1,4 @@
-"""Shapes: which rows share one."""
+"""Shapes: rows that share one, and rows that do not."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_table_of_shapes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
         "datetime(1)",
         "datetime(2)",
         "datetime(3)",
-        "datetime(1)",  # the first two are kept, the third is nobody's to join
+        "datetime(1)",  # the first two are kept, the third is not kept
         "datetime(1)",
     ]
 
