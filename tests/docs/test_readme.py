@@ -1,4 +1,4 @@
-"""The README's commands do what it shows. Those that start Spark are run by the demo: see `test_demo.py`."""
+"""The README's commands print what it shows. Those that start Spark are run by the demo: see `test_demo.py`."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def sets(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def repository(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Stands in for Ivy: "downloads" what is put into it; counts how often it is asked."""
+    """Replaces Ivy: "downloads" the files that are put into it; counts its calls."""
     content = {ONE.file: CONTENT, TWO.file: CONTENT}
     asked = []
 
@@ -56,7 +56,7 @@ def test_every_locked_jar_has_a_checksum() -> None:
             assert len(bytes.fromhex(jar.sha256)) == 32, jar.file
 
 
-def test_a_second_call_asks_nobody(sets: Any, repository: Any, tmp_path: Path) -> None:
+def test_a_second_call_downloads_nothing(sets: Any, repository: Any, tmp_path: Path) -> None:
     first = jars.paths("demo", cache=tmp_path)
     assert jars.paths("demo", cache=tmp_path) == first
     assert [path.name for path in first] == ["one-1.0.jar", "two-2.0.jar"]
@@ -193,7 +193,7 @@ def test_ivy_itself_names_a_jar_that_does_not_exist(tmp_path: Path, monkeypatch:
         ({"CHANGEFEED_HOME": "/data/cf"}, "Darwin", "/data/cf"),
     ],
 )
-def test_the_cache_lies_where_the_system_keeps_caches(environ: Any, system: Any, folder: Any) -> None:
+def test_the_cache_is_where_the_system_keeps_caches(environ: Any, system: Any, folder: Any) -> None:
     assert ivy.cache_folder(environ, system) == Path(os.path.expanduser(folder))
 
 
@@ -209,7 +209,7 @@ def test_run_as_a_program_it_prints_the_folders(
     assert capsys.readouterr().out == f"{jars.paths('demo')[0].parent}\n"
 
 
-def test_run_as_a_program_it_fails_with_the_sentence_alone(
+def test_run_as_a_program_it_fails_with_the_message_alone(
     sets: Any,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,

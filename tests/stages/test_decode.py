@@ -1,4 +1,4 @@
-"""decode on Spark: what travels into Python and what comes out of it."""
+"""decode on Spark: the columns sent to Python, and the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A delete without commit_ts lies where the records around it in its partition allow."""
+"""A delete without commit_ts gets the position that the records around it in its partition allow."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def decoded(*events: tuple[str, int | None], first: int = 0, partition: int = 0)
     return Decoded(builder.build(), control, [])
 
 
-def dates(found: Decoded) -> list[int | None]:
-    return [ts for table in found.tables for ts in table.rows.column("commit_ts").to_pylist()]
+def dates(changes: Decoded) -> list[int | None]:
+    return [ts for table in changes.tables for ts in table.rows.column("commit_ts").to_pylist()]
 
 
 GONE = ("row", None)

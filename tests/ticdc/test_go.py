@@ -68,7 +68,7 @@ def test_unquote_refuses_what_quote_never_prints(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [r"\ud800", r"\U00110000"])
-def test_unquote_refuses_what_is_no_rune(text: str) -> None:
+def test_unquote_refuses_other_texts_than_runes(text: str) -> None:
     with pytest.raises(SchemaError) as caught:
         unquote(text)
     assert str(caught.value) == f"escaped text has no rune {text}"
@@ -88,6 +88,6 @@ def test_characters_of_later_versions_do_not(hidden: str) -> None:
 
 
 def test_the_frozen_table_is_the_whole_of_gos() -> None:
-    """The digest is of one byte a code point, 1 where Go's `strconv.IsPrint` says so."""
+    """The digest is of one byte per code point: 1 if Go's `strconv.IsPrint` returns true."""
     printable = bytes(is_print(chr(code)) for code in range(0x110000))
     assert hashlib.sha256(printable).hexdigest() == "a24a109bc8e347f9490466c59e4160d0dc9dd1006a5be9a4c91af71cd2e7fa99"

@@ -1,4 +1,4 @@
-"""JSON from elsewhere: exact, bounded, and `ProtocolError` is all that comes out."""
+"""JSON from outside: exact and bounded; every error is a `ProtocolError`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_numbers_keep_their_text() -> None:
     ]
 
 
-def test_a_number_is_told_from_a_string() -> None:
+def test_a_number_differs_from_a_string() -> None:
     assert [type(value) for value in read(b'[1,"1"]', "x")] == [Number, str]
 
 

@@ -70,7 +70,8 @@ def test_one_bad_message_leaves_the_others() -> None:
     (letter,) = changes.dead
     at = 8 + len(insert()) + 8
     assert letter.error == (
-        f"ticdc-open: 'x' is not a int - at `u.id.v` in message 2 of 3 at byte {at} (orders:3:118204)"
+        "ticdc-open: 'x' is not a int - at `u.id.v` in message 2 of 3 "  # prose: the decoder's message
+        f"at byte {at} (orders:3:118204)"
     )
     assert (letter.place.index, letter.byte, letter.reason) == (1, at, "schema")
 

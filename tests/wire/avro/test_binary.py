@@ -1,4 +1,4 @@
-"""Avro's binary form: read and written, and compared with fastavro, which knows nothing of us."""
+"""Avro's binary form: read and written, and compared with fastavro, an independent implementation."""
 
 from __future__ import annotations
 
