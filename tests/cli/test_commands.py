@@ -172,7 +172,7 @@ def test_init_writes_a_pipeline_once(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert path.read_text() == text
 
 
-def test_list_shows_what_is_there() -> None:
+def test_list_shows_protocols_and_sources() -> None:
     listed = json.loads(invoke("list", "--json").stdout)
     assert {one["name"] for one in listed["protocols"]} >= {"ticdc-open"}
     assert {one["name"] for one in listed["sources"]} >= {"files", "kafka"}

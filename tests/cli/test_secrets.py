@@ -231,7 +231,7 @@ def _holds(file: Path) -> bool:
     return CANARY.encode() in data.lower()
 
 
-def test_what_is_redacted() -> None:
+def test_redacted_values() -> None:
     redaction.remember("", {"kafka.sasl.jaas.config": JAAS, "my.password": "kanarie/1 2", "spark.token.enabled": True})
     redaction.remember("servers", "a:kanarieserver@b:1,c:2")
     for text, wanted in {

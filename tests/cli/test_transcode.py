@@ -208,7 +208,7 @@ def test_on_spark_dead_letters_are_shown_and_errors_are_changefeeds(spark: Spark
         (("--out", "{tmp}/o.jsonl"), "{tmp}/o.jsonl: Spark writes a folder of Parquet files; its name has no ending"),
     ],
 )
-def test_on_spark_what_cannot_work_is_refused(
+def test_on_spark_wrong_options_are_refused(
     spark: SparkSession, log: Path, tmp_path: Path, args: tuple[str, ...], message: str
 ) -> None:
     arguments = [arg.replace("{tmp}", str(tmp_path)) for arg in args]

@@ -35,7 +35,7 @@ def _pipeline(protocol: str = "ticdc-open", **pipeline: Any) -> Any:
         (_pipeline(), State(positions={"shop": {0: 1}}), []),
     ],
 )
-def test_partitions_without_a_mark_hold_what_is_pending(pipeline: Any, state: State, waits: list[str]) -> None:
+def test_partitions_without_a_mark_hold_back_pending_changes(pipeline: Any, state: State, waits: list[str]) -> None:
     assert list(Progress.of(pipeline, state).waits_for) == waits
 
 

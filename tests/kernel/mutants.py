@@ -10,7 +10,7 @@ all that they have, events, and dead letters with place, reason, and error.
 
 Rule 1. A record that the kernel does not take is decoded by the reference, with the kernel and without
         (`changefeed.codec.kernel_decoder`, rule 2). So of a large batch all records are shown to the kernel, and those that it
-        takes are compared, with one in `_SOME` of the others; it decodes a whole batch of these once more. A record that it did
+        takes are compared, with one in `_SOME` of the others; it decodes a whole batch of these again. A record that it did
         not take is shown again with each of the next batches, after more shapes were registered.
 Rule 2. Small batches are compared as they are. Mutants that are rows become base records, whose mutants the kernel takes
         in shapes that no sound record has.

@@ -37,7 +37,7 @@ _MANY = (
     ": entry",
     ": definitions",
 )  # files of which the newest and the oldest matter differently
-_READ = (*_MANY, ": checkpoint", ": last checkpoint")  # and those that a reader reads; the others are beside them
+_READ = (*_MANY, ": checkpoint", ": last checkpoint")  # and those that are read with a table
 
 
 class NotThereError(Exception):

@@ -44,7 +44,7 @@ def test_the_barrier_is_the_smallest_mark(
     assert barrier(state, BOTH, until) == wanted
 
 
-def test_no_partition_is_no_barrier() -> None:
+def test_without_partitions_there_is_no_barrier() -> None:
     assert barrier(State(), set(), None) is None
 
 

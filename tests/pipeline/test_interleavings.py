@@ -135,7 +135,7 @@ def test_a_newer_run_goes_to_its_end_while_an_older_one_is_held(
 
 
 @pytest.mark.nightly
-def test_each_run_is_taken_over_while_it_stands_at_a_point(
+def test_each_run_is_taken_over_while_it_is_held_at_a_point(
     spark: SparkSession, log: Log, turns: Turns, make: Make
 ) -> None:
     """A relay: the next run comes to a point of its own before the one before it goes on."""

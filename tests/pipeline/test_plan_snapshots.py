@@ -69,7 +69,7 @@ def test_a_snapshot_with_rows_replaces_a_table_that_is_there() -> None:
 
 
 @pytest.mark.parametrize("known, reads", [(True, NO_READS), (False, PLACE)], ids=["known before", "made in this step"])
-def test_rows_that_are_read_of_a_table_without_a_key_belong_right_behind_its_create(known: bool, reads: int) -> None:
+def test_read_rows_of_a_table_without_a_key_come_right_after_its_create(known: bool, reads: int) -> None:
     chunks = [*snapshot(key=""), rows(key=False)]
     state, upto = State(), PLACE
     if known:

@@ -95,7 +95,7 @@ def _expire(pipeline: Definition) -> None:
 
 
 @pytest.mark.parametrize("ask", [lambda pipeline: status(pipeline, 3).to_dict(), _expire, owner])
-def test_no_page_is_read_for_what_is_new(pipeline: Definition, reads: list[str], ask: Callable[..., object]) -> None:
+def test_no_page_is_read_for_new_cuts(pipeline: Definition, reads: list[str], ask: Callable[..., object]) -> None:
     ask(pipeline)
     assert reads
     assert not [name for name in reads if name.startswith("history/")]

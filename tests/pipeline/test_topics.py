@@ -185,7 +185,7 @@ def test_changes_that_come_too_late_by_a_new_topic_are_reported(
     ) in caplog.text
 
 
-def test_a_table_that_is_new_is_taken_in_whole_when_its_topic_has_caught_up(
+def test_a_new_table_is_applied_as_a_whole_when_its_topic_has_caught_up(
     spark: SparkSession, cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.create("a", records=[row(10, 1), *mark(40)])

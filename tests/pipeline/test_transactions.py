@@ -85,9 +85,7 @@ BEGUN = State(barrier=5, mark="0-1-1", reached={"0": 1}, ended=2)
         "no event",
     ],
 )
-def test_the_barrier_stands_behind_the_last_whole_transaction(
-    lines: list[Line], idle: bool, place: int, number: int
-) -> None:
+def test_the_barrier_is_at_the_last_whole_transaction(lines: list[Line], idle: bool, place: int, number: int) -> None:
     after = advanced(BEGUN, *lines, idle=idle)
     assert (after.barrier, after.reached) == (place, {"0": number})
 

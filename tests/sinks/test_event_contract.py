@@ -207,7 +207,7 @@ def test_an_older_run_is_fenced(harness: Harness, number: int) -> None:
     assert (newer.last(), values(harness)) == (WriteId(2, 2, 2), [1, 2, 3])
 
 
-def test_a_run_that_wakes_up_behind_a_newer_one_appends_nothing(harness: Harness) -> None:
+def test_a_run_that_goes_on_after_a_newer_one_appends_nothing(harness: Harness) -> None:
     """The newer run appends while the older one is about to commit."""
     topic, older, newer = harness.topic(), harness.sink(Plain), harness.sink(Plain)
     older.append(marks(topic, 1), WriteId(1, 1, 1), "{}")

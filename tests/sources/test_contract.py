@@ -178,7 +178,7 @@ def test_a_run_goes_on_from_any_source_offset(
     assert [batch.places for batch in follow(harness.source(), pieces[-1].source_offset) if batch.places] == []
 
 
-def test_what_arrives_later_comes_from_the_same_source_offset(
+def test_records_that_arrive_later_are_read_from_the_same_source_offset(
     harness: Harness, records: list[Row], follow: Callable[..., list[Read]]
 ) -> None:
     harness.arrive(records[:FIRST])

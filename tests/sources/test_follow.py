@@ -192,7 +192,7 @@ def test_a_compressed_log_that_became_shorter_is_not_skipped(tmp_path: Path) -> 
     assert str(caught.value) == f"{path} has 50 records, and had 60 when they were counted"
 
 
-def test_partitions_that_come_later_are_seen_in_every_form(tmp_path: Path) -> None:
+def test_partitions_that_appear_later_are_read_in_every_form(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text('{"partition":0}\n{"partition":1}')
     folder = Folder(str(tmp_path / "log*"), 10)

@@ -34,7 +34,7 @@ def _refusal(tmp_path: Path, name: str) -> str:
     return missing.what
 
 
-def test_what_is_missing_is_named(tmp_path: Path) -> None:
+def test_missing_files_and_folders_are_named(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "log.jsonl").write_text("")

@@ -43,7 +43,7 @@ def entries(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_the_real_sets_are_here_and_are_what_was_locked() -> None:
+def test_the_real_sets_are_present_and_match_the_lock() -> None:
     files = jars.paths(*jars.SETS)
     assert [file.name for file in files] == [jar.file for members in jars.SETS.values() for jar in members]
     for name, members in jars.SETS.items():
@@ -164,7 +164,7 @@ IVY_LOG = """\
 """
 
 
-def test_what_ivy_did_not_find_is_named() -> None:
+def test_jars_that_ivy_did_not_find_are_named() -> None:
     assert ivy._explain(IVY_LOG) == (
         "jars that could not be fetched: io.delta:delta-spark_4.1_2.13:9.9.9, io.delta:delta-storage:9.9.9. "
         "They come from Maven Central once and are kept afterwards: is the network there?"

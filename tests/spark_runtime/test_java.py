@@ -81,7 +81,7 @@ def test_a_folder_without_a_working_program_is_skipped(tmp_path: Path) -> None:
         java.find({"JAVA_HOME": str(tmp_path / "empty"), "PATH": ""}, [str(broken)])
 
 
-def test_the_error_names_what_was_found_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_the_javas_that_do_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java, "install_hint", lambda: "Do this.")
     old, new = install(tmp_path / "a", "11.0.2"), install(tmp_path / "b", "25.0.3")
     with pytest.raises(ConfigError) as caught:

@@ -43,7 +43,7 @@ def run(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.xdist_group("processes")
-def test_a_session_is_quiet_leaves_nothing_behind_and_can_be_had_again(tmp_path: Path) -> None:
+def test_a_session_is_quiet_leaves_no_files_and_can_be_started_again(tmp_path: Path) -> None:
     ran = run(SCRIPT, tmp_path)
     assert ran.stderr == ""
     assert ran.stdout.splitlines() == ["Row(count(1)=10000, sum(id)=99990000) 3", "3 again 2"]

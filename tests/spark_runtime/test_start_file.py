@@ -55,7 +55,7 @@ print(json.dumps({"conf": conf, "system": system, "hadoop": hadoop, "heap": heap
 
 
 @pytest.mark.xdist_group("processes")
-def test_no_property_stands_on_a_command_line_or_in_an_environment(tmp_path: Path) -> None:
+def test_no_property_is_on_a_command_line_or_in_an_environment(tmp_path: Path) -> None:
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     ran = subprocess.run(
         [sys.executable, "-c", SCRIPT],

@@ -62,7 +62,7 @@ def test_a_row_is_dated_by_those_around_it(
     assert dates(Dates(marks).date(decoded(*events))) == wanted
 
 
-def test_what_came_last_is_remembered_from_batch_to_batch() -> None:
+def test_the_last_commit_ts_is_kept_from_batch_to_batch() -> None:
     dating = Dates({"t": {0: 1, 1: 2}})
     assert dates(dating.date(decoded(("row", 5), ("mark", 6)))) == [5]
     assert dates(dating.date(decoded(GONE, first=2))) == [7]

@@ -72,7 +72,7 @@ def test_partitions_are_the_producers(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", [c for c in DATA["partitions"] if "error" in c], ids=lambda c: c["error"])
-def test_what_the_producer_cannot_dispatch_is_refused(case: dict[str, Any]) -> None:
+def test_rules_that_need_indexes_or_virtual_columns_are_refused(case: dict[str, Any]) -> None:
     """Changes carry neither indexes nor virtual generated columns."""
     shape = table("test", "t1", [["col1", ""], ["col2", ""]])
     index, columns = case.get("index", ""), tuple(case.get("columns", ()))

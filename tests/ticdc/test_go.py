@@ -57,12 +57,12 @@ def test_the_two_writers_differ_in_what_they_escape() -> None:
     "text, data",
     [(r"\101\377", b"A\xff"), (r"\x41é\u00e9\U0001f41f", b"A\xc3\xa9\xc3\xa9\xf0\x9f\x90\x9f"), (r"\"\\'", b"\"\\'")],
 )
-def test_unquote_takes_what_go_takes(text: str, data: bytes) -> None:
+def test_unquote_accepts_the_texts_that_go_accepts(text: str, data: bytes) -> None:
     assert unquote(text) == data
 
 
 @pytest.mark.parametrize("text", ['"', "\\", r"\x1", r"\400", r"\'", r"\q", "a\nb", r"\u12", "\udc80"])
-def test_unquote_refuses_what_quote_never_prints(text: str) -> None:
+def test_unquote_refuses_texts_that_quote_never_prints(text: str) -> None:
     with pytest.raises(SchemaError, match=r"^escaped text is broken at "):
         unquote(text)
 

@@ -63,7 +63,7 @@ def test_the_escaped_replacement_character_is_marked() -> None:
         (b'"a\nb"', "row is not JSON: invalid control character", 2),
     ],
 )
-def test_what_is_not_json_is_named(data: bytes, message: str, byte: int) -> None:
+def test_the_error_of_malformed_json_names_the_fault(data: bytes, message: str, byte: int) -> None:
     with pytest.raises(ProtocolError) as caught:
         read(data, "row")
     assert (str(caught.value), caught.value.reason, caught.value.byte) == (message, "bad-json", byte)

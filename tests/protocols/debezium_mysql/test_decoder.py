@@ -177,7 +177,7 @@ def test_rows_without_envelope_by_option() -> None:
     assert bytes_of(encode(decode(plain, **options), **options)) == [plain]
 
 
-def test_columns_that_look_added_stand_before_others() -> None:
+def test_columns_that_look_added_come_before_others() -> None:
     sent = [
         record(b'{"__id":1}', b'{"__id":1,"__deleted":0.5,"__":2,"__op":"c"}'),
         {**record(b'{"__id":1}', None), "offset": 42},

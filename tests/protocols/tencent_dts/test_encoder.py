@@ -121,7 +121,7 @@ def test_an_origin_of_another_protocol_is_not_taken_for_one_of_dts() -> None:
     assert row.origin == {"sourceType": 1, "fileName": "f", "gtid": "g:1", "seqId": 1, "ps": 1}
 
 
-def test_checkpoints_lie_between_changes_and_at_the_end() -> None:
+def test_checkpoints_are_between_changes_and_at_the_end() -> None:
     encoder = DTS.encoder(DTS.read_options({"checkpoint_interval": 10}), Stores())
     assert isinstance(encoder, ClosingEncoder)
     batch = encoder.encode(inserts(5, every=4))

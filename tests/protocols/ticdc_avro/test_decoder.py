@@ -1,4 +1,4 @@
-"""Cases beside the vectors: schemas that change, schema registries that fail, rows that are dead."""
+"""Cases in addition to the vectors: schemas that change, schema registries that fail, rows that are dead."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def test_a_value_as_the_producer_writes_it(kind: str, value: Any, text: str) -> 
         ("decimal(3,2)", b"-0.00", True, "-0"),
     ],
 )
-def test_what_a_type_cannot_hold(kind: str, kept: bytes, nullable: bool, text: str) -> None:
+def test_values_that_a_type_cannot_hold(kind: str, kept: bytes, nullable: bool, text: str) -> None:
     table = shape(Column("v", ColumnType.parse(kind), nullable, False))
     changes = one(table, irregular={"v": kept})
     (written,) = encode(changes, debezium_disable_schema=True).to_pylist()

@@ -121,7 +121,7 @@ def test_a_file_of_which_all_rows_are_deleted_is_removed(path: Path, history: Hi
     same_rows(path, history)
 
 
-def test_all_vectors_of_a_commit_lie_in_one_file(path: Path, history: History) -> None:
+def test_all_vectors_of_a_commit_are_in_one_file(path: Path, history: History) -> None:
     apply(path, history.table, history.step(60), 2, marks=True)
     descriptors = [file["deletionVector"] for file in entries(path).values() if "deletionVector" in file]
     assert len(descriptors) > 2
