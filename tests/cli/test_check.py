@@ -147,19 +147,19 @@ def test_a_sink_that_takes_no_files(pipeline: Path, capsys: pytest.CaptureFixtur
     assert sink["message"] == "/proc/lake cannot be written: /proc takes no new file (No such file or directory)"
 
 
-@pytest.mark.parametrize("spark", ["", "spark: {spark.jars.packages: x}"])
+@pytest.mark.parametrize("spark_section", ["", "spark: {spark.jars.packages: x}"])
 def test_a_sink_in_an_object_store_that_cannot_be_reached_is_one_line(
-    spark: str, pipeline: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    spark_section: str, pipeline: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {"ENDPOINT_URL": "http://127.0.0.1:1", "ALLOW_HTTP": "true", "REGION": "x"}.items():
         monkeypatch.setenv(f"AWS_{name}", value)
-    pipeline.write_text(pipeline.read_text().replace("path: lake", "path: s3://bucket/lake") + spark)
+    pipeline.write_text(pipeline.read_text().replace("path: lake", "path: s3://bucket/lake") + spark_section)
     assert run(["check", str(pipeline)]) == 2
     output = capfd.readouterr()
     assert output.err == ""
     assert "\x1b" not in output.out
     lines = output.out.splitlines()[5:]
-    if not spark:
+    if not spark_section:
         assert lines == [
             "fail  sink        Spark has no file system for s3:// among its jars",
             "      → name it as s3a://, and its jar in `spark: {spark.jars.packages: org.apache.hadoop:hadoop-aws:3.4.2}`",

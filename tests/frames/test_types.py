@@ -53,12 +53,12 @@ MAP = [
 ]
 
 
-@pytest.mark.parametrize("mysql, spark", MAP)
-def test_sink_type(mysql: str, spark: str) -> None:
+@pytest.mark.parametrize("mysql, sql", MAP)
+def test_sink_type(mysql: str, sql: str) -> None:
     mapped = sink_type(ColumnType.parse(mysql))
-    assert mapped.sql == spark
+    assert mapped.sql == sql
     arrow = from_arrow_type(mapped.arrow, prefer_timestamp_ntz=True)  # Spark's type for the Arrow type
-    assert arrow.simpleString() == spark or (spark == "timestamp_ntz" and isinstance(arrow, TimestampNTZType))
+    assert arrow.simpleString() == sql or (sql == "timestamp_ntz" and isinstance(arrow, TimestampNTZType))
 
 
 LOSSY = [
