@@ -1,9 +1,9 @@
-"""Fixtures that every folder of tests may use: one Spark, one Kafka, one schema registry for a whole run, when asked for.
+"""Fixtures for all tests: one Spark, one Kafka and one schema registry for a whole run, started at the first use.
 
-A JVM costs seconds and a gigabyte, so tests that need one all run on the same xdist worker, and the other worker has
-the rest: `pytest -n 2 --dist loadgroup`. Those that start processes with JVMs of their own are among the rest, in the
-group `processes`: one after the other. All of these have the marker `spark`, from the fixtures and the group; `make unit`
-runs the others. One of the others that starts a JVM fails.
+A JVM costs seconds and a gigabyte, so all tests that need one run on the same xdist worker, and the other worker runs
+the rest: `pytest -n 2 --dist loadgroup`. Tests that start processes with JVMs of their own are among the rest, in the
+group `processes`, one after the other. All of these get the marker `spark` from the fixtures and the group; `make unit`
+runs the tests without it. A test without the marker that starts a JVM fails.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _JVM_FIXTURES = {"spark", "kafka", "registry"}
 _JVM_GROUPS = {"jvm", "processes"}
 _jvms: list[str] = []  # commands that have started a JVM, in this process
 
-# Assertions of a suite that several files call show their values, as those of test files do.
+# Failed assertions of suites that several files share show their values, as those of test files do.
 pytest.register_assert_rewrite("tests.pipeline.store.conformance")
 
 
@@ -50,7 +50,7 @@ sys.addaudithook(_note_jvm)
 
 @pytest.fixture(autouse=True)
 def _no_jvm(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fails a test that starts a JVM and has no marker that says so."""
+    """Fails a test that starts a JVM without the marker `spark`."""
     before = len(_jvms)
     yield
     if len(_jvms) > before and request.node.get_closest_marker("spark") is None:
@@ -69,7 +69,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(autouse=True)
 def _forget_tables(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Empties Delta's cache of tables after a test: it keeps 2 to 3 MiB for each, and tables of tests are not read again."""
+    """Empties Delta's cache of tables after a test: it keeps 2 to 3 MiB per table, and the tables are not read again."""
     yield
     if "spark" in request.fixturenames:
         from pyspark import SparkContext
@@ -81,7 +81,7 @@ def _forget_tables(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaBroker]:
-    """The one broker. A test takes topics of its own."""
+    """The one broker. Each test uses topics of its own."""
     from tests.services.kafka import KafkaBroker
 
     with KafkaBroker() as broker:
@@ -90,7 +90,7 @@ def kafka() -> Iterator[KafkaBroker]:
 
 @pytest.fixture(scope="session")
 def registry() -> Iterator[SchemaRegistry]:
-    """The one schema registry. A test takes subjects of its own."""
+    """The one schema registry. Each test uses subjects of its own."""
     from tests.services.registry import SchemaRegistry
 
     with SchemaRegistry() as registry:

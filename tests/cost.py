@@ -1,4 +1,4 @@
-"""What a call costs, told apart from what else runs in the process and on the machine."""
+"""The cost of a call, without the cost of other work in the process and on the machine."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _T = TypeVar("_T")
 def seconds(work: Callable[[], _T], enough: float = 0.1) -> float:
     """CPU seconds of this thread: of the first call that takes less than `enough`, else the least of ten.
 
-    The collector is off meanwhile: a worker that has run thousands of tests has a heap that costs half a second to go
-    through, and whose call it falls into is chance. What else uses caches and memory makes a call take twice its time,
-    so the calls lie apart.
+    The garbage collector is off meanwhile: in a worker that has run thousands of tests, a collection takes half a second,
+    and may fall into any call. Other programs that use caches and memory can double a call's time, so there are pauses
+    between the calls.
     """
     least = _once(work)
     for _ in range(9):
@@ -28,7 +28,7 @@ def seconds(work: Callable[[], _T], enough: float = 0.1) -> float:
 
 
 def peak_bytes(work: Callable[[], _T]) -> int:
-    """The most memory that Python's allocators held at once for `work`, in bytes."""
+    """Peak memory of Python's allocators during `work`, in bytes."""
     tracemalloc.start()
     try:
         work()

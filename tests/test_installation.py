@@ -87,7 +87,7 @@ def test_an_installed_package_does_the_tutorial_and_the_demo(wheel: Path, tmp_pa
 
 
 def _versions(folder: Path) -> Path:
-    """The locked versions, without the hashes, which pip would want of the wheels that are built here too."""
+    """The locked versions without hashes, which pip would also require for the wheels that are built here."""
     locked = re.findall(
         r"^[a-z0-9-]+==[^\s;\\]+(?: ;[^\\\n]*)?", (ROOT / "requirements.lock").read_text(), re.MULTILINE
     )

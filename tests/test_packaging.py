@@ -1,4 +1,4 @@
-"""What is declared is locked, and what is needed at run time is shipped."""
+"""Declared packages are locked, and files needed at run time are in the package."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_lock_names_no_host_and_no_path() -> None:
     assert not re.search(r"^--?\w", LOCK, re.MULTILINE), "an option line, as --index-url"
 
 
-def test_the_version_is_said_once() -> None:
+def test_the_version_has_one_source() -> None:
     assert PROJECT["project"]["version"] == changefeed.__version__
 
 

@@ -1,4 +1,4 @@
-"""Decoders and encoders in Python: whatever records come in, and what goes out."""
+"""Decoders and encoders in Python: the forms of records that they accept, and their results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_records_come_in_any_form(records: Any) -> None:
     assert decode.finish().events() == []
 
 
-def test_a_key_and_a_value_suffice_and_offsets_count_on() -> None:
+def test_a_key_and_a_value_are_enough_and_offsets_continue() -> None:
     decode = cf.decoder("ticdc-open")
     first = decode([(r["key"], r["value"]) for r in ROWS[:2]])
     then = decode(pa.table({"key": BATCH.column("key")[2:4], "value": BATCH.column("value")[2:4]}))
@@ -51,7 +51,7 @@ def test_a_key_and_a_value_suffice_and_offsets_count_on() -> None:
     [[(1, 2)], [{"kye": b""}], [5], pa.table({"kye": [b""]}), pa.table({"key": [[1]]}), [tuple(range(9))]],
     ids=["types", "name", "no record", "column", "column type", "too long"],
 )  # fmt: skip
-def test_what_is_not_a_record_is_refused_with_its_fields(records: Any) -> None:
+def test_other_values_than_records_are_refused_with_their_fields(records: Any) -> None:
     with pytest.raises(
         cf.SchemaError, match="not a record of key, value, topic, partition, offset, timestamp, headers"
     ):

@@ -17,7 +17,7 @@ SHOP = Path(__file__).parents[2] / "examples" / "shop" / "history.jsonl.gz"
 
 
 def digest(log: Path) -> str:
-    """A digest of the records' contents, whatever the form of the log."""
+    """A digest of the records' contents, the same for every form of log."""
     records = (cf.Record(r["key"], r["value"], r["topic"], r["partition"], r["offset"]) for r in rows(log))
     return hashlib.sha256(repr(list(records)).encode()).hexdigest()
 
@@ -27,7 +27,7 @@ def rows(log: Path) -> list[dict[str, Any]]:
 
 
 def damaged(tmp_path: Path) -> Path:
-    """The first records of the shop's log, with one among them that is not of the protocol."""
+    """The first records of the shop's log, one of which is not of the protocol."""
     log = tmp_path / "damaged.jsonl"
     good = rows(SHOP)[:3]
     bad = {"topic": "shop", "partition": 0, "offset": 99, "key": b"{", "value": b"?"}
@@ -64,7 +64,7 @@ def test_a_bad_record_is_a_dead_letter_in_its_place(tmp_path: Path) -> None:
     assert events.dead_letters == 1
 
 
-def test_or_it_raises(tmp_path: Path) -> None:
+def test_a_bad_record_raises_on_request(tmp_path: Path) -> None:
     with pytest.raises(cf.ProtocolError, match=r"\(shop:0:99\)") as raised:
         list(cf.read(damaged(tmp_path), "ticdc-open", on_error="raise"))
     assert raised.value.reason == "truncated"
@@ -99,7 +99,7 @@ def test_an_option_is_spelled_as_python_does_or_as_the_producer_does() -> None:
 
 
 @pytest.mark.parametrize("columns", [False, True], ids=["events", "batches"])
-def test_what_was_read_is_written_byte_for_byte(tmp_path: Path, columns: bool) -> None:
+def test_changes_that_were_read_are_written_byte_for_byte(tmp_path: Path, columns: bool) -> None:
     events = cf.read(SHOP, "ticdc-open")
     copy = tmp_path / "copy.parquet"
     written = cf.write(events if columns else iter(list(events)), copy, "ticdc-open")

@@ -1,4 +1,4 @@
-"""`import changefeed`: which names there are, that they are what they say, and what importing it costs."""
+"""`import changefeed`: its public names, their documentation, and the cost of the import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pipeline in Python, and that the commands print what its values say."""
+"""A pipeline in Python; the commands print its values."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_pipeline_comes_from_a_file_or_a_dict(tmp_path: Path, monkeypatch: pyt
     assert cf.Pipeline.from_dict(relative, base="/data").definition.sink.path == "/data/x"
 
 
-def test_a_definition_that_cannot_work_names_all_of_its_errors(tmp_path: Path) -> None:
+def test_a_wrong_definition_is_refused_with_all_its_errors(tmp_path: Path) -> None:
     with pytest.raises(cf.ConfigError) as raised:
         cf.Pipeline.from_dict(
             {"source": {"type": "files", "path": "x", "protocol": "ticdc-opne"}, "sink": {"type": "delta"}}
@@ -144,7 +144,7 @@ def test_stop_ends_a_run_that_follows(spark: SparkSession, tmp_path: Path) -> No
 
 
 @pytest.mark.timeout(300)
-def test_ctrl_c_ends_a_run_behind_the_step(spark: SparkSession, tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_run_after_the_step(spark: SparkSession, tmp_path: Path) -> None:
     log, _ = small_history(tmp_path / "app.jsonl")
     pipeline = cf.Pipeline.from_dict(
         {"source": {"type": "files", "path": str(log), "protocol": "ticdc-open"},

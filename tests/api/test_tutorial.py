@@ -1,4 +1,4 @@
-"""The package's docstring does what it shows, with the files that come with the repository."""
+"""The examples in the package's docstring print what it shows, with the repository's files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The account of `bench/bad_input.py`, on a smaller log of the same kind."""
+"""The counts of `bench/bad_input.py`, on a smaller log of the same kind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def test_a_hundred_bad_records_among_ten_thousand(spark: SparkSession, tmp_path: Path) -> None:
     seed = random.randrange(2**32)
     print("seed", seed)
-    found = measure(spark, tmp_path, 10_000, 100, seed, batches=4)
-    assert found["faults"] == []
-    assert found["counts"]["dead"] == 100
-    assert len(found["damage"]) > len(DAMAGE) // 2
+    result = measure(spark, tmp_path, 10_000, 100, seed, batches=4)
+    assert result["faults"] == []
+    assert result["counts"]["dead"] == 100
+    assert len(result["damage"]) > len(DAMAGE) // 2

@@ -1,4 +1,4 @@
-"""What is measured on Spark: every way, and one that reads the values."""
+"""Measurements on Spark: every way is measured, and one of them reads the values."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ JSON = [name for name, (_, form) in FORMS.items() if form.values in ("json", "fr
 @pytest.mark.parametrize("form", [form for form in JSON if spark_peers.usual(form, [], {}) is not None])
 def test_spark_reads_the_values_of_json(spark: SparkSession, form: str) -> None:
     work = workload(form, 20)
-    found = spark_peers.usual(form, work.values, work.schemas)
-    assert found is not None
-    name, typed = found
+    usual = spark_peers.usual(form, work.values, work.schemas)
+    assert usual is not None
+    name, typed = usual
     values = spark.createDataFrame([(value,) for value in work.values], "value binary")
     rows = [row.asDict(recursive=True)["row"] for row in values.select(typed(values["value"]).alias("row")).collect()]
     assert name == "from_json"
@@ -38,8 +38,8 @@ def test_spark_reads_the_values_of_json(spark: SparkSession, form: str) -> None:
 def test_every_way_is_measured(spark: SparkSession, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(every, "ON_SPARK", {"spark": (200, 10**6), "files": (300, 10**6)})
     monkeypatch.setattr(on_spark, "RUNS", 0)
-    found = list(every.measure_on_spark(spark, workload(form, 100)))
+    speeds = list(every.measure_on_spark(spark, workload(form, 100)))
     usual = [] if form == "tencent-dts" else ["from_json"]
     ways = [("spark", way) for way in [*usual, "decode", "identity", "one way"]]
-    assert [(s.where, s.what) for s in found] == [*ways, *(("files", way) for way in [*usual, "decode"])]
-    assert all(speed.rows_per_second > 0 for speed in found)
+    assert [(s.where, s.what) for s in speeds] == [*ways, *(("files", way) for way in [*usual, "decode"])]
+    assert all(speed.rows_per_second > 0 for speed in speeds)

@@ -1,4 +1,4 @@
-"""The command, run where the test runs."""
+"""Runs the command in the process of the test."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from changefeed.cli import changefeed
 from changefeed.cli.output import Output
 from changefeed.record_log import read
 
-SAID = ["topic", "partition", "offset", "key", "value", "headers"]
+COMPARED = ["topic", "partition", "offset", "key", "value", "headers"]
 
 
 def invoke(*args: object) -> Result:
-    """What `changefeed` with these arguments says and answers; an error is raised."""
+    """Runs `changefeed` with these arguments; the result has its output and exit code. An error is raised."""
     return CliRunner().invoke(
         changefeed, list(map(str, args)), obj=Output(), catch_exceptions=False, standalone_mode=False
     )
 
 
-def said(path: Path) -> pa.Table:
+def records_in(path: Path) -> pa.Table:
     """The records of a log without their timestamps."""
-    return pa.Table.from_batches(read(path)).select(SAID)
+    return pa.Table.from_batches(read(path)).select(COMPARED)

@@ -1,4 +1,4 @@
-"""What `changefeed check` says of pipelines that can run, and of those that cannot."""
+"""`changefeed check` of pipelines that can run, and of those that cannot."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def pipeline(tmp_path: Path) -> Path:
 
 def _check(path: Path, capsys: pytest.CaptureFixture[str], code: int) -> dict[str, dict[str, Any]]:
     assert run(["check", str(path), "--json"]) == code
-    said = json.loads(capsys.readouterr().out)
-    assert said["ok"] == (code == 0)
-    return {one["name"]: one for one in said["checks"]}
+    report = json.loads(capsys.readouterr().out)
+    assert report["ok"] == (code == 0)
+    return {one["name"]: one for one in report["checks"]}
 
 
 def _damage(log: Path, which: slice) -> None:
@@ -51,10 +51,10 @@ def _damage(log: Path, which: slice) -> None:
 
 def test_a_pipeline_that_can_run(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = sorted(pipeline.parent.iterdir())
-    found = _check(pipeline, capsys, 0)
-    assert list(found) == ["definition", "java", "jars", "source", "records", "sink", "ledger"]
-    assert {one["status"] for one in found.values()} <= {"ok", "warn"}
-    assert found["ledger"]["message"] == "none yet: the first run creates it"
+    checks = _check(pipeline, capsys, 0)
+    assert list(checks) == ["definition", "java", "jars", "source", "records", "sink", "ledger"]
+    assert {one["status"] for one in checks.values()} <= {"ok", "warn"}
+    assert checks["ledger"]["message"] == "none yet: the first run creates it"
     assert sorted(pipeline.parent.iterdir()) == before
     assert run(["check", str(pipeline)]) == 0
     shown = capsys.readouterr().out.splitlines()
@@ -62,24 +62,22 @@ def test_a_pipeline_that_can_run(pipeline: Path, capsys: pytest.CaptureFixture[s
     assert "ok    source      reachable; 30 records read" in shown
 
 
-def test_a_definition_that_cannot_work_is_the_only_thing_said(
-    pipeline: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_definition_is_the_only_check_reported(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pipeline.write_text(YAML.format(protocol="ticdc-opne", policy="stop"))
-    found = _check(pipeline, capsys, 2)
-    assert list(found) == ["definition"]
-    assert 'Did you mean "ticdc-open"?' in found["definition"]["message"]
+    checks = _check(pipeline, capsys, 2)
+    assert list(checks) == ["definition"]
+    assert 'Did you mean "ticdc-open"?' in checks["definition"]["message"]
 
 
 def test_a_pattern_without_a_file(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = pipeline.parent / "log.jsonl"
     log.unlink()
-    found = _check(pipeline, capsys, 2)
-    assert found["source"]["message"] == f"no file matches {log}"
-    assert found["source"]["fix"] == (
+    checks = _check(pipeline, capsys, 2)
+    assert checks["source"]["message"] == f"no file matches {log}"
+    assert checks["source"]["fix"] == (
         "correct source.path, which is relative to the pipeline's file, or put the files there first"
     )
-    assert "records" not in found
+    assert "records" not in checks
 
 
 def test_options_of_another_producer(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,16 +120,18 @@ def test_the_ledger_of_another_pipeline(
 ) -> None:
     ledger = pipeline.parent / "lake" / "_changefeed" / "ledger"
     FileStore(LocalFolder(str(ledger)), owner).claim()
-    said = _check(pipeline, capsys, code)["ledger"]["message"]
-    assert said == (f"{ledger} belongs to another pipeline than shop" if code else "epoch 1, no step done")
+    message = _check(pipeline, capsys, code)["ledger"]["message"]
+    assert message == (f"{ledger} belongs to another pipeline than shop" if code else "epoch 1, no step done")
 
 
 def test_the_ledger_of_a_newer_changefeed(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = Files(pipeline.parent / "lake" / "_changefeed")
     place.store().claim()
     place.make_newer()
-    found = _check(pipeline, capsys, 2)["ledger"]
-    assert found["message"].startswith(f"{place.path} is in format 99, written by changefeed 7.0.0; this is changefeed")
+    ledger = _check(pipeline, capsys, 2)["ledger"]
+    assert ledger["message"].startswith(
+        f"{place.path} is in format 99, written by changefeed 7.0.0; this is changefeed"
+    )
 
 
 def test_how_far_the_ledger_is(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,19 +147,19 @@ def test_a_sink_that_takes_no_files(pipeline: Path, capsys: pytest.CaptureFixtur
     assert sink["message"] == "/proc/lake cannot be written: /proc takes no new file (No such file or directory)"
 
 
-@pytest.mark.parametrize("spark", ["", "spark: {spark.jars.packages: x}"])
-def test_a_sink_in_an_object_store_is_a_sentence(
-    spark: str, pipeline: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("spark_section", ["", "spark: {spark.jars.packages: x}"])
+def test_a_sink_in_an_object_store_that_cannot_be_reached_is_one_line(
+    spark_section: str, pipeline: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {"ENDPOINT_URL": "http://127.0.0.1:1", "ALLOW_HTTP": "true", "REGION": "x"}.items():
         monkeypatch.setenv(f"AWS_{name}", value)
-    pipeline.write_text(pipeline.read_text().replace("path: lake", "path: s3://bucket/lake") + spark)
+    pipeline.write_text(pipeline.read_text().replace("path: lake", "path: s3://bucket/lake") + spark_section)
     assert run(["check", str(pipeline)]) == 2
-    said = capfd.readouterr()
-    assert said.err == ""
-    assert "\x1b" not in said.out
-    lines = said.out.splitlines()[5:]
-    if not spark:
+    output = capfd.readouterr()
+    assert output.err == ""
+    assert "\x1b" not in output.out
+    lines = output.out.splitlines()[5:]
+    if not spark_section:
         assert lines == [
             "fail  sink        Spark has no file system for s3:// among its jars",
             "      → name it as s3a://, and its jar in `spark: {spark.jars.packages: org.apache.hadoop:hadoop-aws:3.4.2}`",
@@ -172,7 +172,7 @@ def test_a_sink_in_an_object_store_is_a_sentence(
 
 
 @pytest.mark.parametrize("how", ["cut", "gone", "a Delta table"])
-def test_a_damaged_ledger_is_a_sentence_with_the_way_out(
+def test_a_damaged_ledger_is_named_with_the_way_out(
     how: str, pipeline: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = Files(pipeline.parent / "lake" / "_changefeed")
@@ -185,24 +185,24 @@ def test_a_damaged_ledger_is_a_sentence_with_the_way_out(
         case "cut":
             newest = place.entries()[-1]
             newest.write_bytes(newest.read_bytes()[:50])
-            said = "log/00000000000000000004.json cannot be read: Input data was truncated"
+            damage = "log/00000000000000000004.json cannot be read: Input data was truncated"
         case "gone":
             place.entries()[1].unlink()
-            said = "log/00000000000000000002.json is missing"
-    found = _check(pipeline, capsys, 2)["ledger"]
-    assert found["message"] == (
+            damage = "log/00000000000000000002.json is missing"
+    ledger = _check(pipeline, capsys, 2)["ledger"]
+    assert ledger["message"] == (
         f"{place.path} is a ledger of another kind, a Delta table, as changefeed had before its first release: delete it, and "
         "rebuild all tables: changefeed repair --rebuild --all"
         if how == "a Delta table"
-        else f"{place.path}: the ledger is damaged: {said}. Restore it together with the tables and _changefeed/pending, or "
+        else f"{place.path}: the ledger is damaged: {damage}. Restore it together with the tables and _changefeed/pending, or "
         "delete it and rebuild all tables: changefeed repair --rebuild --all"
     )
-    assert found["fix"] == "restore it from a copy, or start again with an empty sink.path"
+    assert ledger["fix"] == "restore it from a copy, or start again with an empty sink.path"
 
 
-def test_kafka_properties_that_cannot_be_right(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = "kafka, servers: '127.0.0.1:1', topics: [t], starting-offsets: beginning, kafka.securty.protocol: SSL"
-    pipeline.write_text(pipeline.read_text().replace("files, path: log.jsonl", said))
+def test_wrong_kafka_properties_are_refused(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = "kafka, servers: '127.0.0.1:1', topics: [t], starting-offsets: beginning, kafka.securty.protocol: SSL"
+    pipeline.write_text(pipeline.read_text().replace("files, path: log.jsonl", source))
     message = _check(pipeline, capsys, 2)["definition"]["message"]
     assert [line.removeprefix(f"{pipeline}:2: ") for line in message.splitlines()] == [
         'source.starting-offsets: expected earliest, latest or JSON, as {"shop": {"0": 118204}}, got \'beginning\'. '
@@ -211,21 +211,21 @@ def test_kafka_properties_that_cannot_be_right(pipeline: Path, capsys: pytest.Ca
     ]
 
 
-def test_kafka_properties_of_somebodys_own_are_a_warning(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = "kafka, servers: '127.0.0.1:1', topics: [t], kafka.my.own.thing: x"
-    pipeline.write_text(pipeline.read_text().replace("files, path: log.jsonl", said))
-    found = _check(pipeline, capsys, 2)["properties"]
-    assert (found["status"], found["message"]) == (
+def test_unknown_kafka_properties_are_a_warning(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = "kafka, servers: '127.0.0.1:1', topics: [t], kafka.my.own.thing: x"
+    pipeline.write_text(pipeline.read_text().replace("files, path: log.jsonl", source))
+    properties = _check(pipeline, capsys, 2)["properties"]
+    assert (properties["status"], properties["message"]) == (
         "warn",
         "the Kafka client has no property kafka.my.own.thing, and ignores it",
     )
 
 
-def test_a_sink_that_spark_alone_can_reach_is_no_failure(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sink_that_only_spark_can_reach_is_a_warning(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pipeline.write_text(pipeline.read_text().replace("path: lake", "path: 'viewfs://lake/tables'"))
-    found = _check(pipeline, capsys, 0)
-    assert (found["sink"]["status"], found["ledger"]["status"]) == ("warn", "warn")
-    assert found["ledger"]["message"].startswith(
+    checks = _check(pipeline, capsys, 0)
+    assert (checks["sink"]["status"], checks["ledger"]["status"]) == ("warn", "warn")
+    assert checks["ledger"]["message"].startswith(
         "not checked: viewfs://lake/tables/_changefeed/ledger cannot be reached: "
     )
-    assert found["ledger"]["fix"] == "`changefeed status` reads it through Spark"
+    assert checks["ledger"]["fix"] == "`changefeed status` reads it through Spark"

@@ -1,4 +1,4 @@
-"""What the commands do, on the recorded histories of both producers."""
+"""The commands on the recorded histories of both producers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from changefeed.cli.output import OutputClosedError, many
 from changefeed.errors import ConfigError, FencedError, SourceError, TruncatedError, UnsupportedError
 from changefeed.pipeline.config.definition import Definition
 from changefeed.record_log import read, write
-from tests.cli.command import invoke, said
+from tests.cli.command import invoke, records_in
 
 DATA = Path(__file__).parent.parent / "data" / "shop" / "ticdc-open"
 CLASSIC, NEWARCH = DATA / "open-1.classic.jsonl.gz", DATA / "open-3.newarch.jsonl.gz"
@@ -33,7 +33,7 @@ def test_a_history_through_text_and_back_has_the_same_bytes(log: Path, profile: 
     events.write_bytes(decoded.stdout_bytes)
     encoded = invoke("encode", events, *OPEN, "-o", f"profile={profile}", "--out", tmp_path / name)
     assert (encoded.return_value, encoded.stderr) == (0, "")
-    assert said(tmp_path / name) == said(log)
+    assert records_in(tmp_path / name) == records_in(log)
 
 
 def test_transcoding_to_the_other_profile_keeps_every_row(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_transcoding_to_the_other_profile_keeps_every_row(tmp_path: Path) -> Non
     assert json.loads(done.stdout) == {"wrote": str(out), "records": 509, "dead_letters": 0}
     keys = ("op", "table", "before", "after", "commit_ts")
     assert [[row[k] for k in keys] for row in _rows(out)] == [[row[k] for k in keys] for row in _rows(CLASSIC)]
-    assert said(out) != said(CLASSIC)
+    assert records_in(out) != records_in(CLASSIC)
 
 
 def _rows(log: Path) -> list[dict[str, Any]]:
@@ -52,7 +52,7 @@ def _rows(log: Path) -> list[dict[str, Any]]:
     return [event for event in events if event["kind"] == "row"]
 
 
-def test_a_dead_letter_in_transcode_is_told_and_left_out(tmp_path: Path) -> None:
+def test_a_dead_letter_in_transcode_is_reported_and_left_out(tmp_path: Path) -> None:
     log, out = tmp_path / "log.jsonl", tmp_path / "out.jsonl"
     log.write_text('{"key_text":"no"}\n')
     args = ("transcode", log, "--from", "ticdc-open", "--to", "ticdc-open", "--out", out)
@@ -64,7 +64,7 @@ def test_a_dead_letter_in_transcode_is_told_and_left_out(tmp_path: Path) -> None
     assert out.read_bytes() == b""
 
 
-def test_people_see_what_changed(tmp_path: Path) -> None:
+def test_decode_shows_the_changed_columns(tmp_path: Path) -> None:
     lines = invoke("decode", CLASSIC, *OPEN).stdout.splitlines()
     assert lines[1].startswith("schema create_table shop.customers  CREATE TABLE `shop`.`customers` (")
     assert 'update shop.customers {id: 26}  balance: "-854.54" → "1442.89"  at shop:0:6:11' in lines
@@ -79,7 +79,7 @@ def test_several_logs_are_read_one_after_the_other(tmp_path: Path) -> None:
     assert parts == invoke("decode", tmp_path / "all.jsonl", *OPEN, "--json").stdout
 
 
-def test_encode_leaves_dead_letters_out_and_says_so(tmp_path: Path) -> None:
+def test_encode_leaves_dead_letters_out_and_counts_them(tmp_path: Path) -> None:
     events = tmp_path / "events.jsonl"
     events.write_text(
         '{"kind":"resolved","commit_ts":5,"position":"shop:0:7"}\n'
@@ -88,7 +88,7 @@ def test_encode_leaves_dead_letters_out_and_says_so(tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
     done = invoke("encode", events, *OPEN, "--out", out)
     assert (done.return_value, done.stdout) == (3, f"wrote {out}, 1 records, 1 dead letters\n")
-    assert said(out).select(["topic", "partition", "offset"]).to_pylist() == [
+    assert records_in(out).select(["topic", "partition", "offset"]).to_pylist() == [
         {"topic": "shop", "partition": 0, "offset": 7}
     ]
 
@@ -96,7 +96,7 @@ def test_encode_leaves_dead_letters_out_and_says_so(tmp_path: Path) -> None:
 def test_events_written_by_hand_are_placed_by_file_and_line(tmp_path: Path) -> None:
     (tmp_path / "marks.jsonl").write_text('{"kind":"resolved","commit_ts":5}\n{"kind":"resolved","commit_ts":6}\n')
     invoke("encode", tmp_path / "marks.jsonl", *OPEN, "--out", tmp_path / "out.jsonl")
-    assert [tuple(row.values())[:3] for row in said(tmp_path / "out.jsonl").to_pylist()] == [
+    assert [tuple(row.values())[:3] for row in records_in(tmp_path / "out.jsonl").to_pylist()] == [
         ("marks", 0, 0),
         ("marks", 0, 1),
     ]
@@ -129,9 +129,7 @@ def test_out_must_be_a_place_for_a_log(
     assert message in capsys.readouterr().err
 
 
-def test_a_log_that_is_there_is_replaced_when_that_is_asked_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_existing_log_is_replaced_only_if_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     events, out = tmp_path / "events.jsonl", tmp_path / "out.jsonl"
     events.write_text('{"kind":"resolved","commit_ts":5}\n')
     assert run(["encode", str(events), *OPEN, "--out", str(out)]) == 0
@@ -174,13 +172,13 @@ def test_init_writes_a_pipeline_once(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert path.read_text() == text
 
 
-def test_list_shows_what_is_there() -> None:
-    found = json.loads(invoke("list", "--json").stdout)
-    assert {one["name"] for one in found["protocols"]} >= {"ticdc-open"}
-    assert {one["name"] for one in found["sources"]} >= {"files", "kafka"}
-    assert all(one["title"] for several in found.values() for one in several)
+def test_list_shows_protocols_and_sources() -> None:
+    listed = json.loads(invoke("list", "--json").stdout)
+    assert {one["name"] for one in listed["protocols"]} >= {"ticdc-open"}
+    assert {one["name"] for one in listed["sources"]} >= {"files", "kafka"}
+    assert all(one["title"] for several in listed.values() for one in several)
     shown = invoke("list").stdout
-    assert all(one["name"] in shown for several in found.values() for one in several)
+    assert all(one["name"] in shown for several in listed.values() for one in several)
     assert "cuts behind whole transactions" in next(line for line in shown.splitlines() if "debezium-mysql" in line)
 
 
@@ -223,6 +221,6 @@ def test_a_defect_asks_for_its_traceback(monkeypatch: pytest.MonkeyPatch, capsys
     )
 
 
-@pytest.mark.parametrize("count, said", [(0, "0 rows"), (1, "1 row"), (1204, "1,204 rows")])
-def test_one_is_no_plural(count: int, said: str) -> None:
-    assert many(count, "row") == said
+@pytest.mark.parametrize("count, text", [(0, "0 rows"), (1, "1 row"), (1204, "1,204 rows")])
+def test_a_count_of_one_is_singular(count: int, text: str) -> None:
+    assert many(count, "row") == text

@@ -1,4 +1,4 @@
-"""`changefeed detect`: recorded histories, other people's formats, and what is asked for."""
+"""`changefeed detect`: recorded histories, formats that changefeed does not support, and the options."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from changefeed.pipeline.operations.detect import ProtocolFit, detect
 from changefeed.protocols import PROTOCOLS, protocol, strangers
 from changefeed.protocols.base import Record
 from tests.cli.command import invoke
-from tests.protocols.conformance.cases import Case, History, cases, histories, records, spoken
+from tests.protocols.conformance.cases import Case, History, all_protocols, cases, histories, records
 
 SHOP = Path(__file__).parent.parent / "data" / "shop"
 
 
-# With these the bytes show nothing of their protocol.
+# With these options the bytes do not show their protocol.
 SILENT = {"unwrap"}
 HISTORIES = [history for history in histories() if not SILENT & history.options.keys()]
 VECTORS = [case for case in cases() if case.encodes and not SILENT & case.options.keys()]
@@ -29,8 +29,8 @@ VECTORS = [case for case in cases() if case.encodes and not SILENT & case.option
 
 @pytest.mark.parametrize("history", HISTORIES, ids=str)
 def test_a_history_is_in_its_protocol(history: History) -> None:
-    given = {name: value for name, value in history.options.items() if name == "schema-registry"}
-    for topic in detect([history.records], given):
+    registry = {name: value for name, value in history.options.items() if name == "schema-registry"}
+    for topic in detect([history.records], registry):
         assert topic.best is not None
         assert (topic.best.protocol, topic.best.decoded, topic.best.trouble) == (history.protocol, topic.sample, None)
         options = yaml.safe_load(topic.best.line)["protocol"]
@@ -40,7 +40,7 @@ def test_a_history_is_in_its_protocol(history: History) -> None:
 
 @pytest.mark.parametrize("case", VECTORS, ids=str)
 def test_a_vector_is_recognized(case: Case) -> None:
-    """By one record of it at least: the later parts of an event may show nothing of their own."""
+    """One record of it is enough: the later parts of an event may not show their protocol."""
     known = protocol(case.protocol)
     assert known.recognize is not None
     rows = case.records.to_pylist()
@@ -49,10 +49,10 @@ def test_a_vector_is_recognized(case: Case) -> None:
 
 
 def test_every_protocol_has_a_look() -> None:
-    assert all(known.recognize is not None for known in spoken())
+    assert all(known.recognize is not None for known in all_protocols())
 
 
-def test_people_see_why_and_the_line_to_paste() -> None:
+def test_the_output_has_the_reason_and_the_line_to_paste() -> None:
     log = SHOP / "ticdc-open" / "open-1.classic.jsonl.gz"
     done = invoke("detect", log)
     assert (done.return_value, done.stdout) == (
@@ -65,7 +65,7 @@ def test_people_see_why_and_the_line_to_paste() -> None:
     )
 
 
-def test_what_records_carry_tells_options(tmp_path: Path) -> None:
+def test_options_are_detected_from_records(tmp_path: Path) -> None:
     folder = SHOP / "ticdc-avro"
     registry = folder / "avro-ext.newarch.schemas.json"
     done = invoke("detect", folder / "avro-ext.newarch.jsonl.gz", "-o", f"schema-registry={registry}", "--json")
@@ -83,7 +83,7 @@ def test_without_a_schema_registry_a_fit_is_not_tried() -> None:
     assert fits[0]["trouble"].startswith('Avro protocol requires parameter "schema-registry"')
 
 
-def test_topics_of_which_the_same_is_told_are_told_together() -> None:
+def test_topics_with_the_same_result_are_listed_together() -> None:
     done = invoke("detect", SHOP / "ticdc-avro" / "avro-ext.newarch.jsonl.gz")
     lines = done.stdout.splitlines()
     assert lines[0] == "shop_items, shop_customers, shop_orders, shop_refunds, shop_order_items: ticdc-avro"
@@ -100,26 +100,26 @@ def test_avro_of_another_protocol_is_not_ruled_out_without_a_schema_registry() -
     ]
 
 
-def test_a_damaged_log_is_looked_at_as_far_as_it_goes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_log_is_read_up_to_the_damage(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "log.jsonl"
     with gzip.open(SHOP / "ticdc-open" / "open-1.classic.jsonl.gz") as whole:
         log.write_bytes(whole.read(20_000))
     assert run(["detect", str(log)]) == 0
-    said = capfd.readouterr()
-    assert said.out.startswith("shop: ticdc-open\n")
-    assert said.err.startswith(f"warning: {log}:")
-    assert said.err.endswith("no line feed yet; continuing with the records read so far\n")
+    output = capfd.readouterr()
+    assert output.out.startswith("shop: ticdc-open\n")
+    assert output.err.startswith(f"warning: {log}:")
+    assert output.err.endswith("no line feed yet; continuing with the records read so far\n")
 
 
 @pytest.mark.parametrize(
     "value, line", [("3.0", '"3.0"'), ("null", '"null"'), ("+08:00", '"+08:00"'), ("classic", "classic")]
 )
-def test_the_line_for_a_pipeline_says_texts_as_yaml_reads_them(value: str, line: str) -> None:
+def test_the_line_for_a_pipeline_quotes_texts_for_yaml(value: str, line: str) -> None:
     assert ProtocolFit("p", "", 1, 1, None, {"name-of": value}).line == f"protocol: {{name: p, name-of: {line}}}"
 
 
 @pytest.mark.parametrize(
-    "record, said",
+    "record, message",
     [
         (
             {"value_text": '{"database":"d","table":"t","type":"insert","ts":1,"xid":2,"data":{"id":1}}'},
@@ -142,25 +142,25 @@ def test_the_line_for_a_pipeline_says_texts_as_yaml_reads_them(value: str, line:
         ({}, "not a protocol that changefeed supports; it looks like a record without key and value"),
     ],
 )
-def test_other_formats_are_named(record: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_other_formats_are_named(record: dict[str, Any], message: str, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text(json.dumps(record) + "\n")
     done = invoke("detect", log)
-    assert (done.return_value, done.stdout) == (3, f"log: {said}\n")
+    assert (done.return_value, done.stdout) == (3, f"log: {message}\n")
 
 
-def test_a_format_that_became_a_protocol_is_no_stranger() -> None:
+def test_supported_protocols_are_not_among_the_unsupported_formats() -> None:
     assert {name.lower().replace(" ", "-") for name in strangers._JSON}.isdisjoint(PROTOCOLS)
 
 
-def test_a_log_without_a_record_is_told(tmp_path: Path) -> None:
+def test_a_log_without_a_record_is_reported(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text("")
     done = invoke("detect", log)
     assert (done.return_value, done.stdout, done.stderr) == (3, "", f"no record in {log}\n")
 
 
-def test_what_is_recognized_and_does_not_decode_says_why(tmp_path: Path) -> None:
+def test_records_that_are_recognized_but_not_decoded_show_the_reason(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text(json.dumps({"key": "AAAAAAAAAAEAAAAAAAAACHsidHMiOjF9", "value_text": "short"}) + "\n")
     done = invoke("detect", log)
@@ -179,7 +179,7 @@ def test_an_option_that_no_protocol_has_is_refused() -> None:
     assert str(caught.value).startswith('unknown option "schema-registri". Did you mean "schema-registry"? Known: ')
 
 
-def test_check_names_a_format_that_nobody_reads(tmp_path: Path) -> None:
+def test_check_names_an_unsupported_format(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text(json.dumps({"value_text": '{"id":1}'}) + "\n")
     definition = {"source": {"type": "files", "path": "log.jsonl", "protocol": "ticdc-open"}}
     definition |= {"sink": {"type": "delta", "path": "lake"}, "pipeline": {"name": "p"}}

@@ -1,4 +1,4 @@
-"""`-o dispatchers=FILE`: a changefeed's own file, what may lie in one, and what is none."""
+"""`-o dispatchers=FILE`: files with dispatcher rules, the forms they may have, and files that are refused."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_rules_of_a_file(name: str, text: str, tmp_path: Path) -> None:
     assert set(_topics(tmp_path, f"dispatchers={tmp_path / name}")) == {"orders", "rest", "other"}
 
 
-def test_case_sensitive_of_the_file_unless_the_command_line_says_otherwise(tmp_path: Path) -> None:
+def test_case_sensitive_comes_from_the_file_unless_the_command_line_sets_it(tmp_path: Path) -> None:
     file = tmp_path / "changefeed.toml"
     file.write_text(TOML.format(sensitive="true"))
     assert "orders" not in _topics(tmp_path, f"dispatchers={file}")
@@ -65,7 +65,7 @@ def test_case_sensitive_of_the_file_unless_the_command_line_says_otherwise(tmp_p
         ("x.json", "7", "expected a changefeed's configuration, or a list of rules"),
     ],
 )
-def test_what_is_no_file_of_rules(
+def test_other_files_are_refused(
     name: str, text: str | None, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / name
@@ -76,7 +76,7 @@ def test_what_is_no_file_of_rules(
     assert capsys.readouterr().err == f"error: {path}: {message}\n"
 
 
-def test_a_rule_with_a_name_that_nobody_knows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rule_with_an_unknown_name_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "rules.json"
     path.write_text('[{"matcher": ["*.*"], "topics": "x"}]')
     command = ["transcode", str(LOG), "--from", "ticdc-open", "--to", "ticdc-open", "-O", f"dispatchers={path}"]

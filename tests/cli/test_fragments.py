@@ -1,4 +1,4 @@
-"""Commands on logs of a protocol whose events lie in several records."""
+"""Commands on logs of a protocol whose events may span several records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from click.testing import Result
 
 from changefeed.record_log import read, write
-from tests.cli.command import invoke, said
+from tests.cli.command import invoke, records_in
 
 DATA = Path(__file__).parent.parent / "data" / "shop"
 FOUR = DATA / "tencent-dts" / "four-partitions-split.jsonl.gz"
@@ -34,12 +34,12 @@ def test_a_history_through_text_and_back_has_the_same_bytes(
     events.write_bytes(decoded.stdout_bytes)
     encoded = invoke("encode", events, *DTS, *options, "--out", out)
     assert (encoded.return_value, encoded.stderr) == (0, "")
-    assert said(out) == said(log)
+    assert records_in(out) == records_in(log)
 
 
 @pytest.fixture
 def halves(tmp_path: Path) -> tuple[Path, Path]:
-    """A log in two files, the first of which ends inside of a group: after two of its records."""
+    """A log in two files; the first one ends inside a group, after two of its records."""
     (records,) = pa.Table.from_batches(read(FOUR)).slice(5, 15).combine_chunks().to_batches()
     first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
     write(first, [records.slice(0, 2)])
@@ -48,15 +48,15 @@ def halves(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_a_group_goes_on_in_the_next_log(halves: tuple[Path, Path]) -> None:
-    found = invoke("decode", *halves, *DTS, "--json")
-    assert found.return_value == 0
-    assert {event["kind"] for event in _events(found)} == {"shape", "row", "transaction"}
+    done = invoke("decode", *halves, *DTS, "--json")
+    assert done.return_value == 0
+    assert {event["kind"] for event in _events(done)} == {"shape", "row", "transaction"}
 
 
-def test_a_log_that_ends_inside_of_a_group_says_so(halves: tuple[Path, Path], tmp_path: Path) -> None:
-    found = invoke("decode", halves[0], *DTS, "--json")
-    assert found.return_value == 3
-    assert [event["error"] for event in _events(found)] == [
+def test_a_log_that_ends_inside_a_group_ends_in_dead_letters(halves: tuple[Path, Path], tmp_path: Path) -> None:
+    done = invoke("decode", halves[0], *DTS, "--json")
+    assert done.return_value == 3
+    assert [event["error"] for event in _events(done)] == [
         "tencent-dts: the log ends inside of the group of records that this one belongs to (topic-subs-shop:0:5)",
         "tencent-dts: the log ends inside of the group of records that this one belongs to (topic-subs-shop:0:6)",
     ]
@@ -78,10 +78,12 @@ def test_changes_of_another_protocol_end_with_a_checkpoint(tmp_path: Path) -> No
     events = _events(invoke("decode", out, *DTS, "--json"))
     assert "checkpoint" in events[-1]["origin"]
     read = _events(invoke("decode", log, "--protocol", "ticdc-open", "--json"))
-    found, told = ([e for e in some if e["kind"] == "row"] for some in (events, read))
-    assert [(e["op"], e["table"]) for e in found] == [(e["op"], e["table"]) for e in told]
+    sent, received = ([e for e in some if e["kind"] == "row"] for some in (events, read))
+    assert [(e["op"], e["table"]) for e in sent] == [(e["op"], e["table"]) for e in received]
     members = set[str]()
-    for after, before in ((f[side], t[side]) for f, t in zip(found, told, strict=True) for side in ("before", "after")):
+    for after, before in (
+        (f[side], t[side]) for f, t in zip(sent, received, strict=True) for side in ("before", "after")
+    ):
         assert (after is None) == (before is None)
         for name, value in (before or {}).items():
             if isinstance(value, dict) and {"index", "bits"} & value.keys():  # the log's DDL has the members

@@ -1,4 +1,4 @@
-"""Bytes as people see them."""
+"""Hex dumps of records."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_byte_after_the_last_is_pointed_at_where_more_was_expected() -> None
     assert list(hexdump(b"")) == ["00000000                                                    ||"]
 
 
-def test_only_what_lies_around_it_is_shown_when_asked() -> None:
+def test_only_the_bytes_around_it_are_shown_on_request() -> None:
     lines = list(hexdump(bytes(160), 85, around=1))
     assert lines[0] == "… 64 bytes"
     assert [line[:8] for line in lines[1:3]] == ["00000040", "00000050"]

@@ -1,4 +1,4 @@
-"""What `--until` takes, and how a commit_ts is shown."""
+"""Values of `--until`, and the text of a commit_ts."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ MILLISECOND = 1767227195352  # 2026-01-01T00:26:35.352Z
     ],
 )
 def test_a_time_is_the_last_commit_of_its_millisecond(text: str) -> None:
-    found = moment(_CTX, _PARAM, text)
-    assert found == (MILLISECOND << 18) | (2**18 - 1)
-    assert time_of(found) == "2026-01-01T00:26:35.352Z"
+    commit_ts = moment(_CTX, _PARAM, text)
+    assert commit_ts == (MILLISECOND << 18) | (2**18 - 1)
+    assert time_of(commit_ts) == "2026-01-01T00:26:35.352Z"
 
 
-def test_digits_are_a_commit_ts_as_it_is() -> None:
+def test_digits_are_a_commit_ts_verbatim() -> None:
     assert moment(_CTX, _PARAM, "463268005898553859") == 463268005898553859
     assert moment(_CTX, _PARAM, None) is None
     assert shown(463268005898553859) == "463268005898553859 (2026-01-01T00:26:35.352Z)"
@@ -50,6 +50,6 @@ def test_anything_else_is_refused(text: str, message: str) -> None:
     assert error.value.message == message
 
 
-def test_a_number_that_is_no_tso_has_no_time() -> None:
+def test_a_number_that_cannot_be_a_tso_has_no_time() -> None:
     assert (time_of(None), time_of(12), time_of(2**63 - 1)) == (None, None, None)
     assert (shown(None), shown(12)) == ("no cut yet", "12")

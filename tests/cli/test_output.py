@@ -1,4 +1,4 @@
-"""What machines read."""
+"""The output of `--json`."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from changefeed.spark_runtime import archive
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An archive of one file: the whole one is tested where it is used."""
+    """Makes an archive of one file: the whole one is tested where it is used."""
 
     def write(target: Path, level: int = 1) -> list[str]:
         with tarfile.open(target, "w:gz"):
@@ -27,29 +27,29 @@ def _properties(folder: Path) -> dict[str, str]:
     return dict(line.split(" ", 1) for line in (folder / "spark.conf").read_text().splitlines())
 
 
-def test_it_has_what_a_cluster_lacks_and_the_properties_that_name_it(
+def test_the_folder_has_the_archive_the_jars_and_their_properties(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "made" / "here"
     assert run(["package", "--out", str(out), "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said["archive"] == str(out / archive.file_name())
-    found = _properties(out)
-    assert found.keys() == {"spark.archives", "spark.pyspark.python", "spark.jars"}
-    assert found["spark.archives"] == f"{out}/{archive.file_name()}#environment"
-    assert found["spark.pyspark.python"] == "./environment/bin/python"
-    jars = [Path(jar) for jar in found["spark.jars"].split(",")]
+    result = json.loads(capsys.readouterr().out)
+    assert result["archive"] == str(out / archive.file_name())
+    properties = _properties(out)
+    assert properties.keys() == {"spark.archives", "spark.pyspark.python", "spark.jars"}
+    assert properties["spark.archives"] == f"{out}/{archive.file_name()}#environment"
+    assert properties["spark.pyspark.python"] == "./environment/bin/python"
+    jars = [Path(jar) for jar in properties["spark.jars"].split(",")]
     assert {jar.parent for jar in jars} == {out / "jars"}
     assert all(jar.is_file() for jar in jars)
     assert {"delta-spark_4.1_2.13-4.4.0.jar", "kafka-clients-3.9.1.jar"} <= {jar.name for jar in jars}
     assert "main()" in (out / "changefeed_submit.py").read_text()
 
 
-def test_where_it_will_lie_may_be_somewhere_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_properties_may_name_another_location(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["package", "--out", str(tmp_path), "--at", "s3a://apps/changefeed/"]) == 0
-    found = _properties(tmp_path)
-    assert found["spark.archives"] == f"s3a://apps/changefeed/{archive.file_name()}#environment"
-    assert all(jar.startswith("s3a://apps/changefeed/jars/") for jar in found["spark.jars"].split(","))
+    properties = _properties(tmp_path)
+    assert properties["spark.archives"] == f"s3a://apps/changefeed/{archive.file_name()}#environment"
+    assert all(jar.startswith("s3a://apps/changefeed/jars/") for jar in properties["spark.jars"].split(","))
     shown = capsys.readouterr().out
     assert f"spark.archives: s3a://apps/changefeed/{archive.file_name()}#environment" in shown
     assert "spark-submit --properties-file" in shown

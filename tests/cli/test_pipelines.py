@@ -28,7 +28,7 @@ from tests.pipeline.claim_checks import LARGE, checked_in
 from tests.pipeline.history import HistoryBuilder
 
 
-def _said(*args: object) -> list[dict[str, Any]]:
+def _printed(*args: object) -> list[dict[str, Any]]:
     return [json.loads(line) for line in invoke(*args, "--json").stdout.splitlines()]
 
 
@@ -52,18 +52,18 @@ def ran(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     mark = h.resolved()
     last = h.rows(("orders", None, {"id": 3, "note": "waits"}))
     checked_in(h, folder / "app.jsonl", folder / "store")
-    return Ran(_define(folder), mark, last, _said("run", _define(folder), "--once"))
+    return Ran(_define(folder), mark, last, _printed("run", _define(folder), "--once"))
 
 
 def _define(folder: Path, **options: str) -> Path:
     path = folder / "pipeline.yaml"
     source = {"type": "files", "path": "app.jsonl", "protocol": {"name": "ticdc-open", **options}}
-    said = {"source": source, "sink": {"type": "delta", "path": "lake"}}
-    path.write_text(yaml.safe_dump({**said, "pipeline": {"name": "app", "dead-letters": "continue"}}))
+    sections = {"source": source, "sink": {"type": "delta", "path": "lake"}}
+    path.write_text(yaml.safe_dump({**sections, "pipeline": {"name": "app", "dead-letters": "continue"}}))
     return path
 
 
-def test_a_run_tells_of_each_step_and_sums_up(ran: Ran) -> None:
+def test_a_run_reports_each_step_and_sums_up(ran: Ran) -> None:
     *steps, summary = ran.events
     assert {one["event"] for one in steps} == {"step"}
     assert steps[-1]["commit_ts"] == str(ran.mark)
@@ -89,7 +89,7 @@ def test_a_point_that_cannot_be_reached_is_exit_code_1_with_the_reason(ran: Ran)
     assert invoke("run", ran.path, "--once", "--until", ran.mark).return_value == 0
 
 
-def test_a_schema_change_that_is_not_applied_is_told(
+def test_a_schema_change_that_is_not_applied_is_reported(
     tmp_path: Path, spark: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     h = HistoryBuilder()
@@ -106,11 +106,11 @@ def test_a_schema_change_that_is_not_applied_is_told(
     ]
 
 
-def test_status_of_what_ran(ran: Ran) -> None:
-    [said] = _said("status", ran.path)
-    assert list(said) == ["pipeline", "epoch", "positions", "cuts", "pending", "dead_letters", "counts"]
-    assert said["positions"] == {"app": {"0": 3, "1": 4}}
-    assert said["cuts"] == [{"commit_ts": str(ran.mark), "tables": {"app.orders": 0}}]
+def test_status_after_a_run(ran: Ran) -> None:
+    [result] = _printed("status", ran.path)
+    assert list(result) == ["pipeline", "epoch", "positions", "cuts", "pending", "dead_letters", "counts"]
+    assert result["positions"] == {"app": {"0": 3, "1": 4}}
+    assert result["cuts"] == [{"commit_ts": str(ran.mark), "tables": {"app.orders": 0}}]
     shown = invoke("status", ran.path).stdout.splitlines()
     assert shown[0].split() == ["cut", "table", "version"]
     assert shown[1].startswith(f"{ran.mark} (")
@@ -118,8 +118,8 @@ def test_status_of_what_ran(ran: Ran) -> None:
 
 
 def test_explain_shows_the_type_map(ran: Ran) -> None:
-    [said] = _said("explain", ran.path)
-    assert [c["sink"] for c in said["tables"][0]["columns"]] == ["bigint", "string"]
+    [result] = _printed("explain", ran.path)
+    assert [c["sink"] for c in result["tables"][0]["columns"]] == ["bigint", "string"]
     shown = invoke("explain", ran.path, "--records", 2).stdout
     assert "app.orders  key id, merge by key, types from DDL" in shown
     assert "  id      bigint    bigint" in shown
@@ -127,7 +127,7 @@ def test_explain_shows_the_type_map(ran: Ran) -> None:
 
 
 def test_letters_are_listed_and_shown(ran: Ran) -> None:
-    [letter] = _said("dlq", "list", ran.path)
+    [letter] = _printed("dlq", "list", ran.path)
     assert (letter["reason"], letter["table"], letter["replayed"]) == ("claim-check", "app.orders", None)
     listed = invoke("dlq", "list", ran.path).stdout.splitlines()
     assert listed[0].split() == ["id", "position", "reason", "table", "error"]
@@ -143,7 +143,7 @@ def test_letters_are_listed_and_shown(ran: Ran) -> None:
     by_id, by_position = (invoke("dlq", "show", ran.path, letter[name]).stdout for name in ("id", "position"))
     assert by_id == by_position
     assert "00000000  00 00 00 00 00 00 00 01  " in by_id
-    [everything] = _said("dlq", "show", ran.path, letter["position"])
+    [everything] = _printed("dlq", "show", ran.path, letter["position"])
     assert everything["key"].startswith("AAAAAAAAAAE")
     with pytest.raises(
         Exception, match=r"^no dead letter has the id or position app:0:99; `changefeed dlq list --all`"
@@ -156,7 +156,7 @@ def test_letters_are_replayed(ran: Ran) -> None:
     assert done.return_value == 3
     assert "still dead: ticdc-open: row is in the claim-check file" in done.stdout
     _define(ran.path.parent, **{"claim-check-storage-uri": str(ran.path.parent / "store")})
-    [would] = _said("dlq", "replay", ran.path, "--dry-run")
+    [would] = _printed("dlq", "replay", ran.path, "--dry-run")
     assert (would["dry_run"], len(would["replayed"]), would["late"]) == (True, 1, {"app.orders": 1})
     done = invoke("dlq", "replay", ran.path)
     assert done.return_value == 0
@@ -166,15 +166,15 @@ def test_letters_are_replayed(ran: Ran) -> None:
     )
     assert invoke("dlq", "replay", ran.path).stdout == "no dead letters\n"
     assert invoke("dlq", "list", ran.path).stdout == "no dead letters\n"
-    [letter] = _said("dlq", "list", ran.path, "--all")
+    [letter] = _printed("dlq", "list", ran.path, "--all")
     assert letter["replayed"] is not None
-    assert _said("status", ran.path)[0]["counts"]["dead"] == 0
+    assert _printed("status", ran.path)[0]["counts"]["dead"] == 0
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # a JVM of its own, and two processes that wait for each other
 @pytest.mark.xdist_group("processes")
-def test_a_run_that_follows_ends_in_good_order_on_a_signal(tmp_path: Path) -> None:
+def test_a_run_that_follows_ends_orderly_on_a_signal(tmp_path: Path) -> None:
     h = HistoryBuilder()
     h.rows(("orders", None, {"id": 1, "note": "first"}))
     mark = h.resolved()
@@ -208,22 +208,22 @@ def test_every_command_has_its_section_and_an_example() -> None:
     shown = CliRunner().invoke(changefeed, ["--help"]).stdout
     assert all(f"\n{title}:\n" in shown for title in [*SECTIONS, "More"])
     for words, command in _leaves(click.Context(changefeed), changefeed, ()):
-        said = CliRunner().invoke(changefeed, [*words, "--help"]).stdout
-        assert f"  changefeed {' '.join(words)} " in said.split("Example", 1)[1], words
+        text = CliRunner().invoke(changefeed, [*words, "--help"]).stdout
+        assert f"  changefeed {' '.join(words)} " in text.split("Example", 1)[1], words
         assert command.help
 
 
 def _leaves(
     ctx: click.Context, group: click.Group, above: tuple[str, ...]
 ) -> list[tuple[tuple[str, ...], click.Command]]:
-    found: list[tuple[tuple[str, ...], click.Command]] = []
+    leaves: list[tuple[tuple[str, ...], click.Command]] = []
     for name in group.list_commands(ctx):
         command = group.get_command(ctx, name)
         if isinstance(command, click.Group):
-            found += _leaves(ctx, command, (*above, name))
+            leaves += _leaves(ctx, command, (*above, name))
         elif command is not None:
-            found.append(((*above, name), command))
-    return found
+            leaves.append(((*above, name), command))
+    return leaves
 
 
 OPTION = re.compile(r"^( *)# ([a-z.-]+: .+)$", re.MULTILINE)
@@ -241,14 +241,14 @@ def test_the_template_of_init_names_every_part_of_a_definition(tmp_path: Path) -
             assert re.search(rf"[ #]{re.escape(field.alias or name)}: ", text), (model.__name__, name)
 
 
-def test_every_comment_of_the_template_can_be_taken_at_its_word(tmp_path: Path) -> None:
+def test_every_option_in_a_comment_of_the_template_is_accepted(tmp_path: Path) -> None:
     path = tmp_path / "pipeline.yaml"
     invoke("init", path)
     text = path.read_text()
     files, kafka = text.index("  type: files"), text.index("  # type: kafka")
     kafka_ends = text.index("\n\n", kafka)
     assert kafka > files
-    options = [found for found in OPTION.finditer(text) if not found[2].startswith(PROSE)]
+    options = [match for match in OPTION.finditer(text) if not match[2].startswith(PROSE)]
     assert len(options) >= 12
     for option in options:
         taken = text[: option.start()] + option[1] + option[2] + text[option.end() :]

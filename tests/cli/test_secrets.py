@@ -1,4 +1,4 @@
-"""No secret in any output: canaries stand in every option that can hold one, and are looked for wherever something is written."""
+"""No output contains a secret: canaries are in every option that may be one, and are searched for in everything written."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ JAAS = (
     'org.apache.kafka.common.security.plain.PlainLoginModule required username="kanarieuser" password="kanarie\\"jaas";'
 )
 
-# Each says something that cannot work, or that cannot be reached: a broken definition is the one that is talked about.
+# Each definition has an error or names a host that cannot be reached, because errors quote the definition.
 BROKEN = [
     SOURCE + "sink: {type: delta, path: 's3a://kanarieid:kanariesecret@bucket/lake'}",
     SOURCE + "sink: {type: delta, path: 's3://kanarieid@bucket/lake'}",
@@ -79,7 +79,7 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
-def test_a_broken_definition_is_talked_about_without_its_secrets(
+def test_errors_of_a_broken_definition_show_no_secret(
     text: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path / "log.jsonl", read(LOG, stop=20))
@@ -89,8 +89,8 @@ def test_a_broken_definition_is_talked_about_without_its_secrets(
     for command in COMMANDS:
         which = ["log:0:1"] if command == "dlq show" else []
         cli.run([*command.split(), str(path), *which, "--traceback"])
-        said = capfd.readouterr()
-        assert _shown(said.out + said.err) == [], (command, text)
+        output = capfd.readouterr()
+        assert _shown(output.out + output.err) == [], (command, text)
 
 
 def _no_spark(name: str, config: dict[str, str]) -> None:
@@ -98,7 +98,7 @@ def _no_spark(name: str, config: dict[str, str]) -> None:
 
 
 def _shown(text: str) -> list[str]:
-    """The lines with a canary; those of a traceback's source code are the test's own."""
+    """The lines with a canary, without the lines of source code in tracebacks, which are the test's own."""
     return [line for line in text.splitlines() if CANARY in line.lower()]
 
 
@@ -116,14 +116,16 @@ def test_a_definition_shows_no_value_of_the_environment_that_is_named_a_secret(
     "option",
     ["schema-registry=http://user:kanariesecret@{}", "basic.auth.user.info=user:kanariesecret", "timeout=kanarie"],
 )
-def test_options_of_the_command_line(option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_of_the_command_line_show_no_secret(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     schemas = json.loads(SCHEMAS.read_text())
     with serving(_schemas(schemas)) as server:
         host = server.url.removeprefix("http://")
-        given = ["-o", option.format(host)]
+        options = ["-o", option.format(host)]
         if not option.startswith("schema"):
-            given += ["-o", f"schema-registry={server.url}"]
-        cli.run(["detect", str(LOG), *given, "--records", "10"])
+            options += ["-o", f"schema-registry={server.url}"]
+        cli.run(["detect", str(LOG), *options, "--records", "10"])
         shown = capsys.readouterr()
         assert "ticdc-avro" in shown.out
         assert _shown(shown.out + shown.err) == []
@@ -134,7 +136,7 @@ def test_options_of_the_command_line(option: str, tmp_path: Path, capsys: pytest
     for command in ("decode", "detect", "encode"):
         for more in ("password:kanarie", "max.retries=0"):
             out = [] if command == "decode" else ["--out", str(tmp_path / "x.jsonl")]
-            cli.run([command, str(LOG), "--protocol", "ticdc-avro", *given, "-o", more, *out])
+            cli.run([command, str(LOG), "--protocol", "ticdc-avro", *options, "-o", more, *out])
         shown = capsys.readouterr()
         assert _shown(shown.out + shown.err) == []
 
@@ -163,15 +165,15 @@ def test_a_pipeline_writes_its_secrets_nowhere(tmp_path: Path) -> None:
         )  # fmt: skip
         broken.write_text(path.read_text().replace("schema-registry", "ssl.key.password: kanariekey, schema-registry"))
         with _watched(temp) as seen:
-            said = _command(temp, "run", broken, "--once", "--traceback")
+            output = _command(temp, "run", broken, "--once", "--traceback")
             for command in ("check", "explain", "run --once", "status --json", "dlq list", "expire"):
-                said += _command(temp, *command.split(), path)
-            said += _command(temp, "dlq", "replay", path, "--dry-run", "--json")
-            said += _command(temp, "dlq", "show", path, "shop_customers:0:5")
-    assert "ssl.certificate.location required when" in said
-    assert '"shop.orders": ' in said
-    assert '"dead": [{"position": "shop_customers:0:5"' in said
-    assert _shown(said) == []
+                output += _command(temp, *command.split(), path)
+            output += _command(temp, "dlq", "replay", path, "--dry-run", "--json")
+            output += _command(temp, "dlq", "show", path, "shop_customers:0:5")
+    assert "ssl.certificate.location required when" in output
+    assert '"shop.orders": ' in output
+    assert '"dead": [{"position": "shop_customers:0:5"' in output
+    assert _shown(output) == []
     assert any("authorization" in map(str.lower, asked.headers) for asked in server.asked)
     files = (file for root in (folder, events, temp) for file in root.rglob("*"))
     written = [file for file in files if file.is_file() and file not in (path, broken)]
@@ -196,7 +198,7 @@ def _command(temp: Path, *args: object) -> str:
 
 
 class _watched:
-    """The files of the temp folder, read while commands run, that hold a canary; but for the one that Spark starts with."""
+    """Files of the temp folder that contain a canary while commands run, except the one that Spark starts with."""
 
     def __init__(self, temp: Path) -> None:
         self._temp, self._over, self._found = temp, threading.Event(), set[str]()
@@ -204,7 +206,7 @@ class _watched:
 
     def _look(self) -> None:
         while not self._over.wait(0.1):
-            with suppress(OSError):  # folders come and go while they are walked
+            with suppress(OSError):  # folders appear and disappear during the walk
                 for file in self._temp.rglob("*"):
                     if "changefeed-start-" not in str(file) and _holds(file):
                         self._found.add(str(file))
@@ -229,7 +231,7 @@ def _holds(file: Path) -> bool:
     return CANARY.encode() in data.lower()
 
 
-def test_what_is_redacted() -> None:
+def test_redacted_values() -> None:
     redaction.remember("", {"kafka.sasl.jaas.config": JAAS, "my.password": "kanarie/1 2", "spark.token.enabled": True})
     redaction.remember("servers", "a:kanarieserver@b:1,c:2")
     for text, wanted in {

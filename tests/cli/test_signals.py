@@ -1,4 +1,4 @@
-"""Signals that every process of a run gets: from a terminal, `timeout`, or a service manager that stops a service."""
+"""Signals that all processes of a run get: from a terminal, `timeout`, or a service manager."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [
 
 
 def _family(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    """The process and all that it and its children started."""
+    """The process and all its descendants."""
     run = psutil.Process(process.pid)
     return [run, *run.children(recursive=True)]
 
@@ -46,7 +46,7 @@ def _gone(family: list[psutil.Process]) -> bool:
 
 
 def _started(tmp_path: Path) -> subprocess.Popen[bytes]:
-    """A run in a group of its own, with many steps before it."""
+    """Starts a run in a process group of its own, with many steps to do."""
     h = HistoryBuilder()
     for number in range(60):
         h.rows(("orders", None, {"id": number, "note": "one"}))
@@ -95,7 +95,7 @@ def test_nothing_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
     assert _gone(family)
 
 
-def test_a_jvm_that_is_killed_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_jvm_that_is_killed_is_reported_in_one_line(tmp_path: Path) -> None:
     with _started(tmp_path) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -103,10 +103,10 @@ def test_a_jvm_that_is_killed_is_told_in_one_line(tmp_path: Path) -> None:
         family = _family(process)
         next(member for member in family if member.name() == "java").kill()
         process.stdout.read()
-        said = process.stderr.read().decode()
-        assert len(said.splitlines()) == 1, said
+        output = process.stderr.read().decode()
+        assert len(output.splitlines()) == 1, output
         assert process.wait(60) == 1
-    error = json.loads(said)["error"]
+    error = json.loads(output)["error"]
     assert error["type"] == "ResourceError"
     assert error["message"].startswith("Spark's JVM has ended: killed, or out of memory")
     assert _gone(family)

@@ -24,7 +24,7 @@ OPEN = ("--protocol", "ticdc-open")
 def _run(*args: object, **options: object) -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-m", "changefeed.cli", *map(str, args)]
     done = subprocess.run(command, capture_output=True, check=False, timeout=120, **options)  # type: ignore[call-overload]
-    done.stderr = re.sub(rb"(?m)^.*the kernel is not installed.*\n", b"", done.stderr)  # said where that is so
+    done.stderr = re.sub(rb"(?m)^.*the kernel is not installed.*\n", b"", done.stderr)  # only without the kernel
     return done  # type: ignore[no-any-return]
 
 
@@ -38,7 +38,7 @@ def first(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def damaged(tmp_path: Path) -> Path:
-    """The same, and the second record has lost the end of its value."""
+    """The same log, with the second record's value truncated."""
     path = tmp_path / "damaged.jsonl"
     [batch] = read(CLASSIC, stop=3)
     rows = batch.to_pylist()
@@ -47,7 +47,7 @@ def damaged(tmp_path: Path) -> Path:
     return path
 
 
-def test_done_is_0_and_events_are_on_stdout(first: Path) -> None:
+def test_success_is_0_and_events_are_on_stdout(first: Path) -> None:
     done = _run("decode", first, *OPEN)
     assert (done.returncode, done.stderr) == (0, b"")
     lines = done.stdout.decode().splitlines()
@@ -55,7 +55,7 @@ def test_done_is_0_and_events_are_on_stdout(first: Path) -> None:
     assert len(lines) == 3
 
 
-def test_a_dead_letter_is_3_after_all_the_others(damaged: Path) -> None:
+def test_a_dead_letter_is_3_after_all_other_events(damaged: Path) -> None:
     done = _run("decode", damaged, *OPEN)
     lines = done.stdout.decode().splitlines()
     assert (done.returncode, [line.split()[0] for line in lines]) == (3, ["schema", "dead_letter", "schema"])
@@ -108,14 +108,14 @@ def test_a_traceback_is_shown_when_asked_for(how: str, first: Path) -> None:
     assert lines[-1].startswith('error: unknown protocol "nope".')
 
 
-def test_text_is_utf8_whatever_the_locale_says(tmp_path: Path) -> None:
+def test_text_is_utf8_in_any_locale(tmp_path: Path) -> None:
     env = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
     done = _run("decode", CLASSIC, *OPEN, env=env)
     assert (done.returncode, done.stderr) == (0, b"")
     assert "  active: 1 → 0" in done.stdout.decode("utf-8")
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
+def test_a_reader_that_closes_the_pipe_is_not_an_error() -> None:
     command = [sys.executable, "-m", "changefeed.cli", "decode", str(CLASSIC), *OPEN, "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -129,8 +129,8 @@ def test_ctrl_c_is_130_and_quiet(tmp_path: Path) -> None:
     pipe = tmp_path / "log.jsonl"
     os.mkfifo(pipe)
     command = [sys.executable, "-m", "changefeed.cli", "decode", str(pipe), *OPEN]
-    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs do not hear it
-    with subprocess.Popen(command, stderr=subprocess.PIPE, preexec_fn=heard) as process:
+    default = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs ignore it
+    with subprocess.Popen(command, stderr=subprocess.PIPE, preexec_fn=default) as process:
         assert process.stderr is not None
         with pipe.open("wb"):  # opens when the command reads
             process.send_signal(signal.SIGINT)
@@ -165,7 +165,7 @@ def test_decoding_starts_without_spark_and_pandas_and_well_before_pandas_would(f
 
 
 def _processor_time(code: str, *arguments: str | Path) -> float:
-    """Seconds of a Python program: the tests share their machine with each other."""
+    """Processor seconds of a Python program, as other tests run at the same time."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,4 +1,4 @@
-"""`changefeed transcode`: what it refuses, what it says, and the same on Spark."""
+"""`changefeed transcode`: losses that it refuses or reports, and the same on Spark."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_loss_that_a_pipeline_would_feel_is_refused_with_the_fix(
+def test_a_loss_that_affects_a_pipeline_is_refused_with_the_fix(
     log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.jsonl"
@@ -47,7 +47,7 @@ def test_a_loss_that_a_pipeline_would_feel_is_refused_with_the_fix(
     assert not out.exists()
 
 
-def test_an_allowed_loss_is_said(log: Path, tmp_path: Path) -> None:
+def test_an_allowed_loss_is_reported(log: Path, tmp_path: Path) -> None:
     done = invoke("transcode", log, *TO_DTS, "--allow-loss", "order,resolved", "--out", tmp_path / "out.jsonl")
     assert (done.return_value, done.stderr) == (0, f"{LOST}\n")
 
@@ -61,7 +61,7 @@ def test_a_loss_is_an_object_for_machines(log: Path, tmp_path: Path) -> None:
     }
 
 
-def test_a_key_that_is_none_shows_the_nearest(log: Path, tmp_path: Path) -> None:
+def test_an_unknown_key_shows_the_nearest(log: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         invoke("transcode", log, *TO_DTS, "--allow-loss", "resolve", "--out", tmp_path / "out.jsonl")
     assert str(caught.value).startswith('unknown key "resolve". Did you mean "resolved"? Known: after, before, ')
@@ -118,12 +118,12 @@ def test_a_protocol_loses_nothing_to_itself(name: str, options: dict[str, Any]) 
 
 def test_marks_that_options_leave_out_are_lost_to_itself_too() -> None:
     known = protocol("ticdc-avro")
-    found = loss(known, known.read_options({}), known, known.read_options({}))
-    assert found.keys == ("schema", "schema.ddl", "schema.commit_ts", "schema.commit_time", "resolved")
-    assert found.remedies == {"enable-tidb-extension": "true", "avro-enable-watermark": "true"}
+    lost = loss(known, known.read_options({}), known, known.read_options({}))
+    assert lost.keys == ("schema", "schema.ddl", "schema.commit_ts", "schema.commit_time", "resolved")
+    assert lost.remedies == {"enable-tidb-extension": "true", "avro-enable-watermark": "true"}
 
 
-def test_what_the_target_cannot_say_is_an_error_with_its_position(
+def test_a_change_that_the_target_cannot_carry_is_an_error_with_its_position(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.jsonl"
@@ -137,10 +137,10 @@ def test_what_the_target_cannot_say_is_an_error_with_its_position(
 
 def _records(path: Path) -> dict[tuple[str, int], list[dict[str, Any]]]:
     """The records of each partition, in the order of the log."""
-    found: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    records: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for record in pa.Table.from_batches(read(path)).drop_columns(["timestamp", "timestampType"]).to_pylist():
-        found.setdefault((record["topic"], record["partition"]), []).append(record)
-    return found
+        records.setdefault((record["topic"], record["partition"]), []).append(record)
+    return records
 
 
 def _rows(log: Path, name: str) -> int:
@@ -167,15 +167,15 @@ def test_on_spark_every_record_is_the_same(spark: SparkSession, tmp_path: Path) 
 def test_on_spark_a_partition_has_its_own_encoder(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "dts"
     invoke("transcode", OPEN, *TO_DTS, "--allow-loss", "resolved", "--spark", "--out", out)
-    found = _records(out)
-    assert sorted(found) == [("shop", 0), ("shop", 1), ("shop", 2)]
-    for records in found.values():
+    partitions = _records(out)
+    assert sorted(partitions) == [("shop", 0), ("shop", 1), ("shop", 2)]
+    for records in partitions.values():
         numbers = [int(h["value"]) for r in records for h in r["headers"] if h["key"] == "ps"]
         assert numbers == list(range(numbers[0], numbers[0] + len(records)))
     assert _rows(out, "tencent-dts") == _rows(OPEN, "ticdc-open")
 
 
-def test_on_spark_events_that_lie_in_several_records_are_read_whole(spark: SparkSession, tmp_path: Path) -> None:
+def test_on_spark_events_that_span_several_records_are_read_whole(spark: SparkSession, tmp_path: Path) -> None:
     logs = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
     write(logs[0], read(DTS, stop=1203))
     write(logs[1], read(DTS, start=1203))
@@ -185,7 +185,7 @@ def test_on_spark_events_that_lie_in_several_records_are_read_whole(spark: Spark
     assert _rows(tmp_path / "open", "ticdc-open") == _rows(DTS, "tencent-dts")
 
 
-def test_on_spark_dead_letters_are_shown_and_errors_are_ours(spark: SparkSession, tmp_path: Path) -> None:
+def test_on_spark_dead_letters_are_shown_and_errors_are_changefeeds(spark: SparkSession, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text('{"key_text":"no"}\n')
     args = ("transcode", log, "--from", "ticdc-open", "--to", "ticdc-open", "--spark")
@@ -208,10 +208,10 @@ def test_on_spark_dead_letters_are_shown_and_errors_are_ours(spark: SparkSession
         (("--out", "{tmp}/o.jsonl"), "{tmp}/o.jsonl: Spark writes a folder of Parquet files; its name has no ending"),
     ],
 )
-def test_on_spark_what_cannot_work_is_refused(
+def test_on_spark_wrong_options_are_refused(
     spark: SparkSession, log: Path, tmp_path: Path, args: tuple[str, ...], message: str
 ) -> None:
-    given = [arg.replace("{tmp}", str(tmp_path)) for arg in args]
+    arguments = [arg.replace("{tmp}", str(tmp_path)) for arg in args]
     with pytest.raises(ConfigError) as caught:
-        invoke("transcode", log, "--from", "ticdc-open", "--to", "ticdc-open", "--spark", *given)
+        invoke("transcode", log, "--from", "ticdc-open", "--to", "ticdc-open", "--spark", *arguments)
     assert str(caught.value) == message.replace("{tmp}", str(tmp_path))

@@ -1,4 +1,4 @@
-"""Which partitions hold the cut, as the progress line names them."""
+"""The progress line names the partitions that hold back the cut."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def _pipeline(protocol: str = "ticdc-open", **pipeline: Any) -> Any:
         (_pipeline(), State(positions={"shop": {0: 1}}), []),
     ],
 )
-def test_partitions_without_a_mark_hold_what_is_pending(pipeline: Any, state: State, waits: list[str]) -> None:
+def test_partitions_without_a_mark_hold_back_pending_changes(pipeline: Any, state: State, waits: list[str]) -> None:
     assert list(Progress.of(pipeline, state).waits_for) == waits
 
 
 def test_the_line_names_them() -> None:
-    said: list[str] = []
-    _Steps(Output(), said.append)(Progress.of(_pipeline(), STATE))
-    assert said[0].endswith(", waiting for shop:1, shop:2: no resolved event yet")
+    lines: list[str] = []
+    _Steps(Output(), lines.append)(Progress.of(_pipeline(), STATE))
+    assert lines[0].endswith(", waiting for shop:1, shop:2: no resolved event yet")

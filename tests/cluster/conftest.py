@@ -1,4 +1,4 @@
-"""One archive and one cluster for the tests here."""
+"""One archive and one cluster for the tests of this folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.services.spark_cluster import SparkCluster
 
 @pytest.fixture(scope="session")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `changefeed package` makes of this installation."""
+    """The archive of this installation, as `changefeed package` makes it."""
     path = tmp_path_factory.mktemp("package") / packer.file_name()
     packer.write(path, level=0)  # quicker here than to compress it and back
     return path
@@ -38,7 +38,7 @@ def cluster(tmp_path: Path) -> Iterator[SparkCluster]:
 
 @pytest.fixture(scope="session")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> package.Made:
-    """What `changefeed package` writes."""
+    """The folder that `changefeed package` writes."""
     return package.write(tmp_path_factory.mktemp("packed") / "changefeed-cluster")
 
 

@@ -1,4 +1,4 @@
-"""`changefeed`, which at a failpoint kills processes as soon as Spark is at work: python driver.py POINT PID[,PID…] COMMAND…"""
+"""Runs `changefeed`; at a failpoint it kills processes while Spark is at work: python driver.py POINT PID[,PID…] COMMAND…"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from changefeed.pipeline import failpoint
 
 
 def _kill(pids: list[int]) -> None:
-    """Kills processes and all that they have started, in the middle of a job."""
+    """Kills processes and all their descendants, in the middle of a job."""
     context = SparkContext._active_spark_context
     assert context is not None
     tracker = context.statusTracker()

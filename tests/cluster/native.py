@@ -1,4 +1,4 @@
-"""A pipeline whose rows are written by a cluster's workers, however few they are: python native.py PROPERTIES LOG LAKE"""
+"""A pipeline whose rows are always written by a cluster's workers, even a few: python native.py PROPERTIES LOG LAKE"""
 
 from __future__ import annotations
 

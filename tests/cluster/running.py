@@ -24,7 +24,7 @@ class OnCluster:
     log: Path
     properties: dict[str, str]
     limit: int = 100_000
-    beside: Definition = field(init=False)  # the same, for those who read the tables where they lie
+    beside: Definition = field(init=False)  # the same, for readers that open the tables by their local path
 
     def __post_init__(self) -> None:
         lake = self.folder / "lake"
@@ -32,13 +32,13 @@ class OnCluster:
         self.beside = definition(self.log, lake, limit=self.limit)
         mounted = {"spark.hadoop.fs.viewfs.mounttable.lake.link./tables": lake.as_uri()}
         source = {"type": "files", "path": str(self.log), "protocol": "ticdc-open", "max-records-per-batch": self.limit}
-        said = {
+        sections = {
             "source": source,
             "sink": {"type": "delta", "path": "viewfs://lake/tables"},
             "pipeline": {"name": "test"},
             "spark": self.properties | mounted,
         }
-        self.file.write_text(json.dumps(said))  # JSON is YAML
+        self.file.write_text(json.dumps(sections))  # JSON is YAML
 
     @property
     def file(self) -> Path:
@@ -48,7 +48,7 @@ class OnCluster:
     def run(
         self, *, failpoint: str | None = None, kill: tuple[str, list[int]] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """`changefeed run --once`; with `kill`, other processes are killed after a failpoint, while Spark is at work."""
+        """Runs `changefeed run --once`; with `kill`, other processes are killed after a failpoint, while Spark is at work."""
         program = [sys.executable, "-m", "changefeed.cli"]
         if kill is not None:
             program = [sys.executable, str(_DRIVER), kill[0], ",".join(map(str, kill[1]))]
@@ -56,15 +56,15 @@ class OnCluster:
         return self.command(command, {"CHANGEFEED_FAILPOINT": failpoint} if failpoint else {})
 
     def changefeed(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """A command of the command line."""
+        """Runs a command of `changefeed`."""
         return self.command([sys.executable, "-m", "changefeed.cli", *arguments], {})
 
     def command(self, command: list[str], environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
-        """A process in a folder of its own, with more in its environment."""
-        elsewhere = self.folder / "elsewhere"
-        elsewhere.mkdir(exist_ok=True)
+        """Runs a process in a folder of its own, with more variables in its environment."""
+        current = self.folder / "current"
+        current.mkdir(exist_ok=True)
         environ = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"} | environ
-        return subprocess.run(command, cwd=elsewhere, env=environ, capture_output=True, text=True)
+        return subprocess.run(command, cwd=current, env=environ, capture_output=True, text=True)
 
 
 def properties(cluster: SparkCluster, archive: Path) -> dict[str, str]:

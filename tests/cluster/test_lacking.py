@@ -71,7 +71,7 @@ def test_it_is_named_within_seconds(
     assert list((tmp_path / "lake").iterdir()) == []
 
 
-_PRIVATE = 'mount -t tmpfs none "$0" && exec "$@"'  # a disk of its own, as another machine has
+_PRIVATE = 'mount -t tmpfs none "$0" && exec "$@"'  # a disk of its own, like that of another machine
 
 
 def test_a_sink_that_is_another_folder_on_the_workers_is_refused(archive: Path, tmp_path: Path) -> None:
@@ -83,9 +83,9 @@ def test_a_sink_that_is_another_folder_on_the_workers_is_refused(archive: Path, 
     log, _ = small_history(tmp_path / "app.jsonl")
     with SparkCluster(tmp_path / "cluster", count=1, around=around) as cluster:
         pipeline = OnCluster(tmp_path, log, properties(cluster, archive))
-        said = json.loads(pipeline.file.read_text())
-        said["sink"]["path"] = str(lake)
-        pipeline.file.write_text(json.dumps(said))
+        sections = json.loads(pipeline.file.read_text())
+        sections["sink"]["path"] = str(lake)
+        pipeline.file.write_text(json.dumps(sections))
         ran = pipeline.run()
     assert ran.returncode == 2, ran.stderr
     assert json.loads(ran.stderr.splitlines()[-1])["error"]["message"].endswith(

@@ -1,4 +1,4 @@
-"""Tables, ledger and pending changes in an object store: no path of the sink is one that Python could open."""
+"""Tables, ledger and pending changes in an object store: Python cannot open any path of the sink."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def test_a_pipeline_into_s3_that_is_killed_goes_on_and_status_reads_it_by_spark(
 ) -> None:
     log, _ = small_history(tmp_path / "app.jsonl")
     with S3Server(tmp_path) as s3:
-        said = {
+        sections = {
             "source": {"type": "files", "path": str(log), "protocol": "ticdc-open", "max-records-per-batch": 25},
             "sink": {"type": "delta", "path": "s3a://lake/tables"},
             "pipeline": {"name": "test"},
             "spark": {"spark.driver.memory": "1g", "spark.master": "local[2]", **s3.properties},
         }
         file = tmp_path / "pipeline.yaml"
-        file.write_text(json.dumps(said))
+        file.write_text(json.dumps(sections))
 
         def changefeed(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
             command = [sys.executable, "-m", "changefeed.cli", *arguments, "--json"]
@@ -44,13 +44,13 @@ def test_a_pipeline_into_s3_that_is_killed_goes_on_and_status_reads_it_by_spark(
         assert done.returncode == 0, done.stderr
         status = changefeed("status", str(file))
         assert status.returncode == 0, status.stderr
-        told = json.loads(status.stdout)
+        shown = json.loads(status.stdout)
 
         for name, value in s3.environ.items():
             monkeypatch.setenv(name, value)
         beside = definition(log, Path("/"), limit=25)
         beside = beside.model_copy(update={"sink": beside.sink.model_copy(update={"path": "s3a://lake/tables"})})
         check_cuts(beside, History(log))
-        assert told["epoch"] == 2
-        assert told["cuts"][-1]["tables"] == published(beside)[-1].state.versions()
+        assert shown["epoch"] == 2
+        assert shown["cuts"][-1]["tables"] == published(beside)[-1].state.versions()
     assert not [path.name for path in tmp_path.iterdir() if path.name not in ("app.jsonl", "pipeline.yaml", "s3.log")]

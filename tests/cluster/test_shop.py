@@ -1,6 +1,6 @@
 """Histories on a standalone cluster: a worker is killed in the middle of a step, then the driver, and all is exact.
 
-Workers have Java and the Python of `changefeed package`, and nothing else. The tables lie on viewfs://, which only Hadoop knows.
+Workers have Java and the Python of `changefeed package`, and nothing else. The tables are on viewfs://, which only Hadoop reads.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _survives(pipeline: OnCluster, cluster: SparkCluster, write: int) -> None:
 def test_a_worker_and_then_the_driver_die_in_the_middle_of_a_step(
     cluster: SparkCluster, unpacked: Path, tmp_path: Path
 ) -> None:
-    """The archive is unpacked where both workers find it, which is quicker than to ship it to each of them twice."""
+    """The archive is unpacked where both workers find it, which is quicker than shipping it to each of them twice."""
     log, _ = small_history(tmp_path / "app.jsonl")
     python = {"spark.pyspark.python": str(unpacked / "bin" / "python")}
     _survives(OnCluster(tmp_path, log, cluster.properties | python), cluster, 2)
@@ -49,8 +49,8 @@ def test_the_same_in_the_shops_history(cluster: SparkCluster, archive: Path, tmp
     pipeline = OnCluster(tmp_path, log, properties(cluster, archive), limit=300)
     _survives(pipeline, cluster, 6)
     check_expected(pipeline.beside, "final")
-    status = pipeline.changefeed("status", str(pipeline.file), "--json")  # by Spark, for nothing else knows viewfs
+    status = pipeline.changefeed("status", str(pipeline.file), "--json")  # through Spark, as nothing else reads viewfs
     assert status.returncode == 0, status.stderr
-    told = json.loads(status.stdout)
-    assert (told["counts"]["applied"], told["pending"]) == (4629, 0)
-    assert told["cuts"][-1]["tables"] == published(pipeline.beside)[-1].state.versions()
+    shown = json.loads(status.stdout)
+    assert (shown["counts"]["applied"], shown["pending"]) == (4629, 0)
+    assert shown["cuts"][-1]["tables"] == published(pipeline.beside)[-1].state.versions()

@@ -1,4 +1,4 @@
-"""The same definition by spark-submit, and with a session that a job of one's own has started."""
+"""The same definition by spark-submit, and with a session that the user's own job has started."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SMALL = {
 def test_spark_submit_in_client_mode(
     master: str, packed: package.Made, environment: Path, cluster: SparkCluster, tmp_path: Path
 ) -> None:
-    """Nothing of this installation is on any path: the driver runs in the archive's Python, too."""
+    """No path contains this installation: the driver runs in the archive's Python too."""
     log, _ = small_history(tmp_path / "app.jsonl")
     pipeline = OnCluster(tmp_path, log, SMALL, limit=25)
     environ = {

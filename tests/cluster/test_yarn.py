@@ -1,4 +1,4 @@
-"""The same definition on YARN, by spark-submit in both modes; in cluster mode a second attempt ends what the first began."""
+"""The same definition on YARN, by spark-submit in both modes; in cluster mode a second attempt finishes the step of the first."""
 
 from __future__ import annotations
 
@@ -82,18 +82,18 @@ def test_in_cluster_mode_the_next_attempt_finishes_what_a_killed_driver_began(
     program = tmp_path / "killed_once.py"
     program.write_text(KILLED_ONCE.format(str(tmp_path / "begun")))
     ran = _submit(replace(packed, program=program), yarn, tmp_path, "cluster", str(pipeline.file))
-    assert ran.returncode == 0, f"{ran.stderr}\n{yarn.said()}"
+    assert ran.returncode == 0, f"{ran.stderr}\n{yarn.errors()}"
     latest = read_ledger(pipeline.beside).latest()
     assert latest is not None
     assert latest.epoch == 2
     check_cuts(pipeline.beside, History(log))
 
 
-def test_in_client_mode_the_driver_is_here(
+def test_in_client_mode_the_driver_runs_on_this_machine(
     packed: package.Made, environment: Path, yarn: YarnCluster, tmp_path: Path
 ) -> None:
     log, _ = small_history(tmp_path / "app.jsonl")
     pipeline = OnCluster(tmp_path, log, SMALL, limit=25)
     ran = _submit(packed, yarn, environment, "client", str(pipeline.file))
-    assert ran.returncode == 0, f"{ran.stderr}\n{yarn.said()}"
+    assert ran.returncode == 0, f"{ran.stderr}\n{yarn.errors()}"
     check_cuts(pipeline.beside, History(log))

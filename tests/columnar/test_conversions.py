@@ -1,4 +1,4 @@
-"""A whole column is what its values are one by one, or it is not taken at all."""
+"""The conversion of a whole column equals the conversion of each value, or is refused."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.examples import examples
 
 _MS, _US = {"time.precision.mode": "connect"}, {"time.precision.mode": "microseconds"}
 CHANGES = [
-    ("debezium-mysql", told, defined, options)
-    for told, defined, options in [
+    ("debezium-mysql", inferred, defined, options)
+    for inferred, defined, options in [
         ("bigint", "bigint unsigned", {}),
         ("bigint", "date", {}),
         ("bigint", "datetime(2)", {}),
@@ -30,8 +30,8 @@ CHANGES = [
     ]
 ]
 CHANGES += [
-    ("ticdc-debezium", told, defined, {})
-    for told, defined in [
+    ("ticdc-debezium", inferred, defined, {})
+    for inferred, defined in [
         ("bigint", "bigint unsigned"),
         ("bigint", "date"),
         ("bigint", "datetime(3)"),
@@ -53,22 +53,22 @@ INSTANTS = st.from_regex(
 GOOD = st.from_regex(r"[12]\d\d[1-9]-(0[1-9]|1[0-2])-[0-2][1-9]T[01]\d:[0-5]\d:[0-5]\d(\.\d{1,6})?Z", fullmatch=True)
 
 
-def drawn(told: str) -> st.SearchStrategy[Any]:
-    return NUMBERS if told == "bigint" else GOOD | INSTANTS
+def drawn(inferred: str) -> st.SearchStrategy[Any]:
+    return NUMBERS if inferred == "bigint" else GOOD | INSTANTS
 
 
-@pytest.mark.parametrize("name, told, defined, options", CHANGES, ids=lambda part: str(part) if part else "")
+@pytest.mark.parametrize("name, inferred, defined, options", CHANGES, ids=lambda part: str(part) if part else "")
 @examples(100)
 @given(data=st.data())
-def test_a_column_is_what_its_values_are(
-    name: str, told: str, defined: str, options: dict[str, Any], data: st.DataObject
+def test_a_column_is_converted_like_its_single_values(
+    name: str, inferred: str, defined: str, options: dict[str, Any], data: st.DataObject
 ) -> None:
-    spoken = protocol(name)
-    assert spoken.redefine is not None
-    source, target = ColumnType.parse(told), ColumnType.parse(defined)
-    change = spoken.redefine(spoken.read_options(options))(source, target)
+    chosen = protocol(name)
+    assert chosen.redefine is not None
+    source, target = ColumnType.parse(inferred), ColumnType.parse(defined)
+    change = chosen.redefine(chosen.read_options(options))(source, target)
     assert isinstance(change, ByColumn)
-    values = data.draw(st.lists(st.none() | drawn(told), max_size=3))
+    values = data.draw(st.lists(st.none() | drawn(inferred), max_size=3))
     whole = change.column(pa.array([None, *values], source.arrow).slice(1))
     if whole is None:
         return
@@ -80,7 +80,7 @@ def test_a_column_is_what_its_values_are(
 
 
 @pytest.mark.parametrize(
-    "told, defined, options, values",
+    "inferred, defined, options, values",
     [
         ("bigint", "date", {}, [17702, None, -354285, 2932896]),
         ("bigint", "datetime(1)", {}, [1529456523900, -62135596800000, 253402300799900]),
@@ -95,10 +95,12 @@ def test_a_column_is_what_its_values_are(
         ),
     ],
 )
-def test_what_fits_goes_as_a_whole(told: str, defined: str, options: dict[str, Any], values: list[Any]) -> None:
-    spoken = protocol("debezium-mysql")
-    assert spoken.redefine is not None
-    source = ColumnType.parse(told)
-    change = spoken.redefine(spoken.read_options(options))(source, ColumnType.parse(defined))
+def test_values_that_fit_are_converted_as_a_whole(
+    inferred: str, defined: str, options: dict[str, Any], values: list[Any]
+) -> None:
+    debezium = protocol("debezium-mysql")
+    assert debezium.redefine is not None
+    source = ColumnType.parse(inferred)
+    change = debezium.redefine(debezium.read_options(options))(source, ColumnType.parse(defined))
     assert isinstance(change, ByColumn)
     assert change.column(pa.array(values, source.arrow)) is not None

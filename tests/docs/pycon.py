@@ -1,4 +1,4 @@
-"""The Python that a page shows: its fenced `pycon` blocks, with what they print."""
+"""The Python of a page: its fenced `pycon` blocks, with their output."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def examples(page: str, *, before: str | None = None) -> doctest.DocTest:
 
 
 def failures(test: doctest.DocTest) -> str:
-    """What differs from the page; empty if nothing does."""
-    said: list[str] = []
-    doctest.DocTestRunner(optionflags=_FLAGS).run(test, out=said.append)
-    return "".join(said)
+    """The differences from the page; empty if there are none."""
+    printed: list[str] = []
+    doctest.DocTestRunner(optionflags=_FLAGS).run(test, out=printed.append)
+    return "".join(printed)
 
 
 def main(page: str) -> None:
-    """Prints what differs from the page, in a process of its own."""
+    """Prints the differences from the page, in a process of its own."""
     print(failures(examples(page)), end="")
 
 

@@ -1,4 +1,4 @@
-"""What a page shows: the commands of its fenced `console` blocks, and the output that it says they have.
+"""The console of a page: the commands of its fenced `console` blocks, and the output that it shows for them.
 
 $ a command, as bash reads it; the current folder is the repository's
 a line of output
@@ -25,11 +25,11 @@ class Shown:
     output: str
 
     def fits(self, text: str) -> bool:
-        """Whether `text` is what the page shows."""
+        """Whether `text` equals the output that the page shows."""
         return re.fullmatch(self._pattern, text, re.DOTALL) is not None
 
     def within(self, text: str) -> bool:
-        """Whether `text` has what the page shows somewhere."""
+        """Whether `text` contains the output that the page shows."""
         return re.search(self._pattern, text, re.DOTALL) is not None
 
     @property
@@ -43,7 +43,7 @@ def _line(text: str) -> str:
 
 
 def shown(*pages: str) -> Iterator[list[Shown]]:
-    """What the pages show, a list a block: its commands belong together."""
+    """Commands and outputs of the pages, one list per block: the commands of a block belong together."""
     for page in pages:
         for block in _BLOCK.findall((ROOT / page).read_text(encoding="utf-8")):
             parts = (part.partition("\n") for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:])

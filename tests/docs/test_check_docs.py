@@ -1,4 +1,4 @@
-"""The documentation is what the code says, and the check that holds it there sees when it is not."""
+"""The documentation matches the code, and its check notices differences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from changefeed.protocols import PROTOCOLS
 from tools import check_docs, reference_pages
 
 
-def test_the_documentation_is_true(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_documentation_matches_the_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert (check_docs.main([]), capsys.readouterr().err) == (0, "")
 
 
@@ -45,7 +45,7 @@ def test_the_schema_for_editors_takes_the_uri_of_a_changefeed() -> None:
 
 @pytest.fixture
 def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the pages, for spoiling."""
+    """A copy of the pages, which tests may change."""
     shutil.copytree(check_docs.DOCS, tmp_path / "docs")
     for name in ("src", "examples"):
         (tmp_path / name).mkdir()
@@ -57,22 +57,22 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_page_that_the_code_does_not_say_is_seen_and_written_again(copy: Path) -> None:
+def test_a_page_that_differs_from_the_code_is_reported_and_rewritten(copy: Path) -> None:
     pages = copy / "docs" / "reference"
     (pages / "types.md").write_text("guessed")
     (pages / "errors.md").unlink()
     (pages / "metrics.md").write_text("")
-    said = "run tools/check_docs.py --write"
+    advice = "run tools/check_docs.py --write"
     assert list(check_docs.stale()) == [
-        f"docs/reference/errors.md is missing: {said}",
-        f"docs/reference/metrics.md is not generated: {said}",
-        f"docs/reference/types.md is stale: {said}",
+        f"docs/reference/errors.md is missing: {advice}",
+        f"docs/reference/metrics.md is not generated: {advice}",
+        f"docs/reference/types.md is stale: {advice}",
     ]
     check_docs.write()
     assert list(check_docs.stale()) == []
 
 
-def test_a_table_of_protocols_that_the_code_does_not_say_is_seen_and_written_again(copy: Path) -> None:
+def test_a_table_of_protocols_that_differs_from_the_code_is_reported_and_rewritten(copy: Path) -> None:
     readme = copy / "README.md"
     whole = readme.read_text()
     readme.write_text(whole.replace("[`tencent-dts`]", "[`tencent`]"))
@@ -86,17 +86,17 @@ def test_every_protocol_is_in_the_readme() -> None:
     assert [name for name in PROTOCOLS if f"[`{name}`]" not in readme] == []
 
 
-def test_links_that_lead_nowhere_are_seen(copy: Path) -> None:
+def test_broken_links_are_reported(copy: Path) -> None:
     (copy / "NEWS.md").write_text(
         "# News\n[a](docs/no.md) [b](#news) [c](#olds) [d](https://example.org)\n```\n[e](f)\n```\n"
     )
-    assert [found for found in check_docs.broken_links() if "NEWS" in found] == [
+    assert [finding for finding in check_docs.broken_links() if "NEWS" in finding] == [
         "NEWS.md: docs/no.md leads nowhere",
         "NEWS.md: #olds: no such heading",
     ]
 
 
-def test_a_page_that_nothing_leads_to_is_seen(copy: Path) -> None:
+def test_a_page_without_links_to_it_is_reported(copy: Path) -> None:
     (copy / "docs" / "guides" / "lost.md").write_text("# Lost")
     assert list(check_docs.unreachable()) == ["docs/guides/lost.md cannot be reached from docs/README.md"]
 
@@ -113,12 +113,12 @@ def test_a_page_that_nothing_leads_to_is_seen(copy: Path) -> None:
         ("changefeed applies what it reads, in a sentence", []),
     ],
 )
-def test_commands_that_are_not_there_are_seen(text: str, complaints: list[str], copy: Path) -> None:
+def test_unknown_commands_are_reported(text: str, complaints: list[str], copy: Path) -> None:
     (copy / "NEWS.md").write_text(f"Seen:\n\n{text}\n" if "```" in text else f"Seen: {text}\n")
-    assert [found for found in check_docs.misnamed() if "NEWS" in found] == [f"NEWS.md: {c}" for c in complaints]
+    assert [finding for finding in check_docs.misnamed() if "NEWS" in finding] == [f"NEWS.md: {c}" for c in complaints]
 
 
-def test_a_reason_without_a_meaning_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reason_without_a_meaning_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(reference_pages.REASONS, "truncated")
     assert list(check_docs.undescribed()) == [
         "dead letter reason 'truncated' is in the code, or in REASONS of tools/reference_pages.py and `reasons` of the "
@@ -126,7 +126,7 @@ def test_a_reason_without_a_meaning_is_seen(monkeypatch: pytest.MonkeyPatch) -> 
     ]
 
 
-def test_a_source_that_the_readme_does_not_name_is_seen(copy: Path) -> None:
+def test_a_source_that_the_readme_does_not_name_is_reported(copy: Path) -> None:
     readme = copy / "README.md"
     readme.write_text(readme.read_text().replace("`kafka`", ""))
     assert list(check_docs.unlisted()) == ["README.md does not name the source `kafka`"]

@@ -1,4 +1,4 @@
-"""`make demo` does what the README says, in a copy of the examples, and a second time too."""
+"""`make demo` prints what the README shows, in a copy of the examples, also when it runs a second time."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def test_the_demo_runs_the_pipeline_and_explains_a_change(tmp_path: Path) -> Non
     )
     assert done.returncode == 0, done.stdout
     assert not left.exists()
-    said = done.stdout
+    printed = done.stdout
     assert RUNS, "the README shows a run"
     for one in RUNS:
-        assert f"$ {one.command}\n" in said
-        assert one.within(said), f"shown:\n{one.output}\nprinted:\n{said}"
-    assert "shop.orders, version" in said
-    assert "\n    id: 18446744073709000377, customer_id: 751353191477, status: shipped, priority: 3, " in said
+        assert f"$ {one.command}\n" in printed
+        assert one.within(printed), f"shown:\n{one.output}\nprinted:\n{printed}"
+    assert "shop.orders, version" in printed
+    assert "\n    id: 18446744073709000377, customer_id: 751353191477, status: shipped, priority: 3, " in printed

@@ -1,4 +1,4 @@
-"""The bundled history is a part of the recorded one, and whole in itself."""
+"""The bundled history is a part of the recorded one, and complete in itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages' Python does what they show."""
+"""The Python of the pages prints what they show."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_guide_s_python_that_needs_no_spark(folder: Path) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.xdist_group("processes")
 def test_the_guide_s_python(folder: Path) -> None:
-    """In a process of its own: its pipeline starts Spark, and stops it."""
+    """Runs in a process of its own: the guide's pipeline starts Spark, and stops it."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.docs.pycon", GUIDE],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
@@ -50,7 +50,7 @@ def test_the_guide_s_python(folder: Path) -> None:
 
 
 def test_python_that_a_page_shows_is_run() -> None:
-    """Of the pages about Python all of it; other pages have no block that looks as if it were."""
+    """All Python of the pages about Python is run; other pages have no block that looks like it."""
     for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
         fences = set(re.findall(r"^```(\w+)$", page.read_text(encoding="utf-8"), re.MULTILINE))
         run = page.relative_to(ROOT).as_posix() in ("README.md", GUIDE)

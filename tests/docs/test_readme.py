@@ -1,4 +1,4 @@
-"""The README's commands do what it shows. Those that start Spark are run by the demo: see `test_demo.py`."""
+"""The README's commands print what it shows. Those that start Spark are run by the demo: see `test_demo.py`."""
 
 from __future__ import annotations
 
@@ -53,5 +53,5 @@ def test_the_readme_shows_the_pipeline_that_is_bundled() -> None:
         ("a\n", "", False),
     ],
 )
-def test_what_fits(shown_text: str, printed: str, fits: bool) -> None:
+def test_output_that_fits_the_page(shown_text: str, printed: str, fits: bool) -> None:
     assert Shown("page", "command", shown_text).fits(printed) is fits

@@ -1,4 +1,4 @@
-"""Columns from what the record said to what the table has, and back to canonical values."""
+"""Columns converted from the types of records to the types of tables, and back to canonical values."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def decoded(values: list[Any], t: ColumnType) -> pa.Array:
 
 def converted(values: list[Any], source: str, target: str) -> tuple[list[Any], dict[int, str]]:
     wanted = ColumnType.parse(target)
-    found = convert(decoded(values, ColumnType.parse(source)), ColumnType.parse(source), wanted)
-    assert found.array.type == sink_type(wanted).arrow
-    return to_canonical(found.array, wanted), found.irregular
+    result = convert(decoded(values, ColumnType.parse(source)), ColumnType.parse(source), wanted)
+    assert result.array.type == sink_type(wanted).arrow
+    return to_canonical(result.array, wanted), result.irregular
 
 
 @examples(100)
@@ -38,10 +38,10 @@ def converted(values: list[Any], source: str, target: str) -> tuple[list[Any], d
 def test_a_column_of_its_own_type_comes_through_whole(data: st.DataObject) -> None:
     t = data.draw(types())
     values = data.draw(st.lists(canonical_values(t), max_size=5))
-    found = convert(decoded(values, t), t, t)
-    assert found.irregular == {}
-    assert found.array.type == sink_type(t).arrow
-    assert to_canonical(found.array, t) == values
+    result = convert(decoded(values, t), t, t)
+    assert result.irregular == {}
+    assert result.array.type == sink_type(t).arrow
+    assert to_canonical(result.array, t) == values
 
 
 @examples(100)
@@ -53,12 +53,12 @@ def test_a_wider_type_holds_every_value_of_both(data: st.DataObject) -> None:
     assert widen(wide, wide) == wide
     for t in (first, second):
         if t.members is None and wide.members is not None:
-            continue  # an index beyond the members that came to be known stays irregular
+            continue  # an index after the last known member stays irregular
         values = data.draw(st.lists(canonical_values(t), max_size=3))
-        found = convert(decoded(values, t), t, wide)
+        result = convert(decoded(values, t), t, wide)
         if not (t.arrow == pa.binary() and wide.arrow == pa.string()):
-            assert found.irregular == {}
-        assert [v is None for v in found.array.to_pylist()] == [v is None for v in values] or found.irregular
+            assert result.irregular == {}
+        assert [v is None for v in result.array.to_pylist()] == [v is None for v in values] or result.irregular
 
 
 CASES = [
@@ -130,22 +130,24 @@ def test_conversion(
         ("vector", "vector(2)", [[1.5, 2.0], None], [[1.5, 2.0], None], {}),
     ],
 )
-def test_what_a_protocol_makes_of_a_column(
+def test_a_column_converted_by_its_protocol(
     source: str, target: str, values: list[Any], expected: list[Any], irregular: dict[int, str]
 ) -> None:
-    told, wanted = ColumnType.parse(source), ColumnType.parse(target)
-    spoken = protocol("debezium-mysql")
-    assert spoken.redefine is not None
-    redefine = spoken.redefine(spoken.read_options({}))
-    found = convert(pa.concat_arrays([decoded(values[:1], told), decoded(values, told)])[1:], told, wanted, redefine)
-    assert (to_canonical(found.array, wanted), found.irregular) == (expected, irregular)
+    inferred, wanted = ColumnType.parse(source), ColumnType.parse(target)
+    debezium = protocol("debezium-mysql")
+    assert debezium.redefine is not None
+    redefine = debezium.redefine(debezium.read_options({}))
+    result = convert(
+        pa.concat_arrays([decoded(values[:1], inferred), decoded(values, inferred)])[1:], inferred, wanted, redefine
+    )
+    assert (to_canonical(result.array, wanted), result.irregular) == (expected, irregular)
 
 
 @pytest.mark.parametrize("target", ["int", "varchar(9)", "geometry", "enum('a')", "decimal(40,2)"])
 def test_a_column_without_a_single_value_fits_every_type(target: str) -> None:
     t = ColumnType.parse(target)
-    found = convert(pa.nulls(2), ColumnType("null"), t)
-    assert (found.array.type, found.array.null_count, found.irregular) == (sink_type(t).arrow, 2, {})
+    result = convert(pa.nulls(2), ColumnType("null"), t)
+    assert (result.array.type, result.array.null_count, result.irregular) == (sink_type(t).arrow, 2, {})
 
 
 @pytest.mark.parametrize(
@@ -158,16 +160,16 @@ def test_types_with_nothing_in_common_are_refused(source: str, target: str) -> N
     assert str(caught.value) == f"a column of type {target} cannot take values of type {source}"
 
 
-def test_where_nothing_changes_nothing_is_copied() -> None:
+def test_a_column_that_does_not_change_is_not_copied() -> None:
     array = pa.array(["a", None])
     assert convert(array, ColumnType("varchar"), ColumnType("varchar", length=9)).array is array
 
 
 def test_a_slice_is_converted_by_its_own_rows() -> None:
     whole = pa.array(["9", "1000.00", "1.005", "2"])
-    found = convert(whole.slice(1), ColumnType("decimal"), ColumnType("decimal", length=5, scale=2))
-    assert found.irregular == {0: "1000.00", 1: "1.005"}
-    assert found.array.to_pylist() == [None, None, Decimal("2.00")]
+    result = convert(whole.slice(1), ColumnType("decimal"), ColumnType("decimal", length=5, scale=2))
+    assert result.irregular == {0: "1000.00", 1: "1.005"}
+    assert result.array.to_pylist() == [None, None, Decimal("2.00")]
 
 
 @examples(100)

@@ -1,4 +1,4 @@
-"""What only Spark itself can tell: that it takes and gives the Arrow types of the map, and what its casts do."""
+"""Tests that need Spark itself: it accepts and returns the Arrow types of the map, and its casts convert as expected."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def test_every_type_goes_through_spark_and_back(spark: SparkSession) -> None:
         yield pa.ipc.read_record_batch(pa.py_buffer(ipc), pa.ipc.read_schema(pa.py_buffer(schema)))
 
     ddl = ", ".join(f"c{i} {sink_type(t).sql}" for i, t in enumerate(types))
-    found = spark.range(1, numPartitions=1).mapInArrow(give, ddl).toArrow()
+    returned = spark.range(1, numPartitions=1).mapInArrow(give, ddl).toArrow()
     for i, (t, (name, values)) in enumerate(zip(types, COLUMNS, strict=True)):
-        assert to_canonical(found.column(i), t) == values, name
+        assert to_canonical(returned.column(i), t) == values, name
 
 
 RETYPED: list[tuple[str, str, Any, Any]] = [
@@ -95,7 +95,7 @@ RETYPED: list[tuple[str, str, Any, Any]] = [
 ]
 
 
-def test_values_that_lie_in_the_sink_become_what_the_upstream_made_of_them(spark: SparkSession) -> None:
+def test_values_in_the_sink_become_what_the_upstream_made_of_them(spark: SparkSession) -> None:
     pairs = [(ColumnType.parse(old), ColumnType.parse(new)) for old, new, _, _ in RETYPED]
     arrays = [
         to_sink(pa.array([None if v is None else reader(old)(v), None], old.arrow), old)

@@ -1,4 +1,4 @@
-"""Which changes of a column's type can be followed by an expression, and which cannot."""
+"""Changes of a column's type that an expression can follow, and changes that it cannot."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from changefeed.frames.retype import retyped
 from changefeed.model.types import ColumnType
 
-# What the expressions yield is tested on Spark: test_on_spark.py.
+# The results of the expressions are tested on Spark: test_on_spark.py.
 EXPRESSIONS = [
     ("varchar(3)", "varchar(9)", "c"),
     ("int", "bigint", "CAST(c AS bigint)"),

@@ -1,4 +1,4 @@
-"""Slices of record logs: what the tasks read of them is the log, each record once."""
+"""Slices of record logs: together the tasks read each record of the log once."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def test_shares_hold_every_record_once_and_each_partition_in_its_order(name: str
     log = str(tmp_path / name)
     slices = [Slice(log, start=0, stop=5_000), Slice(log, start=5_000, stop=5_001), Slice(log, start=5_001)]
     task = read_share(slices, of)
-    found = [places(list(task([pa.RecordBatch.from_pydict({"id": [share]})]))) for share in range(of)]
-    assert sorted(place for share in found for place in share) == sorted(whole)
-    owners = {(topic, partition): n for n, share in enumerate(found) for topic, partition, _ in share}
-    for n, share in enumerate(found):
+    shares = [places(list(task([pa.RecordBatch.from_pydict({"id": [share]})]))) for share in range(of)]
+    assert sorted(place for share in shares for place in share) == sorted(whole)
+    owners = {(topic, partition): n for n, share in enumerate(shares) for topic, partition, _ in share}
+    for n, share in enumerate(shares):
         assert all(owners[topic, partition] == n for topic, partition, _ in share)
         assert share == [place for place in whole if owners[place[:2]] == n]
 

@@ -53,12 +53,12 @@ MAP = [
 ]
 
 
-@pytest.mark.parametrize("mysql, spark", MAP)
-def test_sink_type(mysql: str, spark: str) -> None:
-    found = sink_type(ColumnType.parse(mysql))
-    assert found.sql == spark
-    arrow = from_arrow_type(found.arrow, prefer_timestamp_ntz=True)  # what Spark makes of the Arrow type
-    assert arrow.simpleString() == spark or (spark == "timestamp_ntz" and isinstance(arrow, TimestampNTZType))
+@pytest.mark.parametrize("mysql, sql", MAP)
+def test_sink_type(mysql: str, sql: str) -> None:
+    mapped = sink_type(ColumnType.parse(mysql))
+    assert mapped.sql == sql
+    arrow = from_arrow_type(mapped.arrow, prefer_timestamp_ntz=True)  # Spark's type for the Arrow type
+    assert arrow.simpleString() == sql or (sql == "timestamp_ntz" and isinstance(arrow, TimestampNTZType))
 
 
 LOSSY = [
@@ -73,7 +73,7 @@ LOSSY = [
 
 
 @pytest.mark.parametrize("mysql, sentence", LOSSY)
-def test_what_a_type_does_not_keep_is_said(mysql: str, sentence: str | None) -> None:
+def test_properties_that_a_type_does_not_keep_are_described(mysql: str, sentence: str | None) -> None:
     assert sink_type(ColumnType.parse(mysql)).lossy == sentence
 
 

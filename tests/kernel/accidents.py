@@ -1,6 +1,6 @@
 """Accidents of three kinds, from a random generator: to bytes, to the members of JSON, to the fields of Protocol Buffers.
 
-What is changed in the structure stays in the producer's style to the byte, so that most of it is a row, of another shape.
+Changes to the structure keep the producer's style to the byte, so that most results are still rows, of other shapes.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ Field: TypeAlias = tuple[int, int, Any]
 
 
 class Node(NamedTuple):
-    """Where a value of JSON lies; of an object or an array, where its items begin and their names end, and their values."""
+    """The place of a JSON value; for objects and arrays also where items begin and their names end, and their values."""
 
     start: int
     end: int
@@ -101,7 +101,7 @@ class Node(NamedTuple):
 
 
 def in_bytes(data: bytes, donor: bytes, rng: random.Random) -> bytes:
-    """Bytes flipped, dropped, doubled, cut off, or moved in from elsewhere."""
+    """Bytes flipped, dropped, doubled, cut off, or inserted from another place."""
     out, at = bytearray(data), rng.randrange(len(data) + 1)
     match rng.randrange(9):
         case 0 if at < len(out):
@@ -129,7 +129,7 @@ def in_bytes(data: bytes, donor: bytes, rng: random.Random) -> bytes:
 
 
 def in_json(data: bytes, rng: random.Random, times: int = 1) -> bytes:
-    """Members or items changed, dropped, doubled, renamed, or moved; bytes where it is not JSON."""
+    """Members or items changed, dropped, doubled, renamed or moved; changes bytes if the data is not JSON."""
     tree = _tree(data)
     if tree is None:
         return in_bytes(data, data, rng)
@@ -145,14 +145,14 @@ def in_json(data: bytes, rng: random.Random, times: int = 1) -> bytes:
 
 @lru_cache(4096)
 def _tree(data: bytes) -> Node | None:
-    tokens = [(found.start(), found.end()) for found in _TOKEN.finditer(data)]
+    tokens = [(match.start(), match.end()) for match in _TOKEN.finditer(data)]
     if (
         not tokens
         or tokens[0][0]
         or tokens[-1][1] < len(data)
         or any(one[1] != next[0] for one, next in pairwise(tokens))
     ):
-        return None  # white space, or no JSON
+        return None  # white space, or not JSON
     try:
         tree, at = _parsed(data, tokens, 0)
     except (IndexError, RecursionError):
@@ -175,7 +175,7 @@ def _parsed(data: bytes, tokens: list[tuple[int, int]], at: int) -> tuple[Node, 
 
 
 def _edits(data: bytes, tree: Node, rng: random.Random) -> Iterator[tuple[int, int, bytes]]:
-    """Where bytes are replaced for one accident, and what by; a way down the tree leads to it."""
+    """Bytes to replace for one accident, as (start, end, replacement), at a random node of the tree."""
     while tree.items and rng.random() >= 0.02:
         at = rng.randrange(len(tree.items))
         start, name_end, item = tree.items[at]
@@ -225,7 +225,7 @@ def _scalar(old: bytes, rng: random.Random) -> bytes:
 
 
 def in_fields(data: bytes, rng: random.Random, times: int = 1) -> bytes:
-    """Fields changed, dropped, doubled, or moved at any depth, with the lengths around; bytes where there are none."""
+    """Fields changed, dropped, doubled or moved at any depth, with corrected lengths; changes bytes if there are no fields."""
     for _ in range(times):
         fields = _fields(data)
         data = _written(_changed_fields(fields, rng, 0)) if fields else in_bytes(data, data, rng)
@@ -234,7 +234,7 @@ def in_fields(data: bytes, rng: random.Random, times: int = 1) -> bytes:
 
 @lru_cache(4096)
 def _fields(data: bytes) -> tuple[Field, ...] | None:
-    found: list[Field] = []
+    fields: list[Field] = []
     at = 0
     while at < len(data):
         key, at = _read_varint(data, at)
@@ -244,16 +244,16 @@ def _fields(data: bytes) -> tuple[Field, ...] | None:
             value, at = _read_varint(data, at)
             if at < 0:
                 return None
-            found.append((key >> 3, 0, value))
+            fields.append((key >> 3, 0, value))
         elif key & 7 == 2:
             size, at = _read_varint(data, at)
             if at < 0 or at + size > len(data):
                 return None
-            found.append((key >> 3, 2, data[at : at + size]))
+            fields.append((key >> 3, 2, data[at : at + size]))
             at += size
         else:
             return None
-    return tuple(found)
+    return tuple(fields)
 
 
 def _changed_fields(fields: tuple[Field, ...], rng: random.Random, depth: int) -> tuple[Any, ...]:
@@ -320,19 +320,19 @@ def _varint(value: int) -> bytes:
 
 
 def in_blob(data: bytes, rng: random.Random, times: int = 1) -> bytes:
-    """Bytes that have no structure of their own."""
+    """Changes bytes without a structure."""
     for _ in range(times):
         data = in_bytes(data, data, rng)
     return data
 
 
-# --- what a protocol's records are made of
+# --- the formats of each protocol's records
 
 Change: TypeAlias = Callable[[bytes, random.Random, int], bytes]
 
 
 def framed(change: Change) -> Change:
-    """The same of one message among those of a key or value in the Open Protocol's frames."""
+    """The same change for one of the messages in the frames of Open Protocol's keys and values."""
 
     def changed(data: bytes, rng: random.Random, times: int) -> bytes:
         head, parts = _messages(data)
@@ -345,7 +345,7 @@ def framed(change: Change) -> Change:
 
 
 def single_messages(key: bytes | None, value: bytes | None) -> list[tuple[bytes, bytes]]:
-    """Keys and values of Open Protocol records with one message each; none, if there is one only."""
+    """Keys and values of Open Protocol records with one message each; none if there is only one."""
     (head, keys), (_, values) = _messages(key or b""), _messages(value or b"")
     return (
         [(_framed(head, [k]), _framed(b"", [v])) for k, v in zip(keys, values, strict=False)] if len(keys) > 1 else []
@@ -353,7 +353,7 @@ def single_messages(key: bytes | None, value: bytes | None) -> list[tuple[bytes,
 
 
 def single_rows(key: bytes | None, value: bytes | None) -> list[tuple[bytes | None, bytes]]:
-    """Keys and values of tencent-dts records with one row or other event each; none, if there is one only."""
+    """Keys and values of tencent-dts records with one row or other event each; none if there is only one."""
     envelope = _fields(value or b"") or ()
     entries = [entry for data in _bodies(envelope, _DATA) for entry in _fields(data) or ()]
     single = [one for _, _, entry in entries if type(entry) is bytes for one in _single_rows(entry)]
@@ -361,7 +361,7 @@ def single_rows(key: bytes | None, value: bytes | None) -> list[tuple[bytes | No
 
 
 def _single_rows(entry: bytes) -> Iterator[bytes]:
-    """An entry with each of its rows, or as it is."""
+    """The entry once for each of its rows; an entry without rows as it is."""
     parts = _fields(entry) or ()
     events = [_fields(event) or () for event in _bodies(parts, _EVENT)]
     changes = [_fields(dml) or () for event in events for dml in _bodies(event, _DML)]
@@ -376,11 +376,13 @@ def _single_rows(entry: bytes) -> Iterator[bytes]:
 
 
 def _bodies(fields: Sequence[Field], number: int) -> list[bytes]:
-    return [value for found, _, value in fields if found == number and type(value) is bytes]
+    return [value for field_number, _, value in fields if field_number == number and type(value) is bytes]
 
 
 def _with(fields: Sequence[Field], number: int, value: bytes) -> bytes:
-    return _written([(found, kind, value if found == number else old) for found, kind, old in fields])
+    return _written(
+        [(field_number, kind, value if field_number == number else old) for field_number, kind, old in fields]
+    )
 
 
 def _messages(data: bytes) -> tuple[bytes, list[bytes]]:

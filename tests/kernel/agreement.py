@@ -1,4 +1,4 @@
-"""Kernel and reference side by side: they must say the same of the same records."""
+"""Kernel and reference side by side: they must decode the same records to the same changes."""
 
 from __future__ import annotations
 
@@ -69,15 +69,15 @@ class Both:
 
     @property
     def unmatched(self) -> int:
-        """How many records the kernel did not take."""
+        """The number of records that the kernel left to the reference."""
         assert isinstance(self.pair, KernelDecoder)
         return self.pair.unmatched
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
-        """What both say, which is the same."""
-        expected, found = self.reference.decode(records), self.pair.decode(records)
-        assert difference(expected, found) is None
-        return found
+        """The changes; asserts that both decode the same."""
+        expected, changes = self.reference.decode(records), self.pair.decode(records)
+        assert difference(expected, changes) is None
+        return changes
 
 
 def topical(records: list[tuple[bytes | None, bytes | None]], topics: list[str] | None = None) -> pa.RecordBatch:
@@ -89,6 +89,6 @@ def topical(records: list[tuple[bytes | None, bytes | None]], topics: list[str] 
     )
 
 
-def speaking(texts: dict[int, str], **options: Any) -> Both:
-    """Both, of ticdc-avro, with these schemas."""
+def both_of_avro(texts: dict[int, str], **options: Any) -> Both:
+    """`Both` for ticdc-avro, with these schemas."""
     return Both("ticdc-avro", Stores(get_schema=texts.__getitem__), **options)

@@ -1,4 +1,4 @@
-"""The first difference between what two decoders make of the same records: to the bit, to the type, in order."""
+"""The first difference between the changes that two decoders return: to the bit, to the type, in order."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def difference(expected: Decoded, actual: Decoded) -> str | None:
     """
     ours, theirs = [t.shape for t in actual.tables], [t.shape for t in expected.tables]
     if ours != theirs:
-        odd = [shape for shape in ours if shape not in theirs], [shape for shape in theirs if shape not in ours]
-        return f"shapes {ours!r:.1000}, expected {theirs!r:.1000}; only in one: {odd!r:.2000}"
+        only_in_one = [shape for shape in ours if shape not in theirs], [shape for shape in theirs if shape not in ours]
+        return f"shapes {ours!r:.1000}, expected {theirs!r:.1000}; only in one: {only_in_one!r:.2000}"
     for mine, other in zip(actual.tables, expected.tables, strict=True):
         if why := _of_rows(mine, other):
             return f"{mine.shape.database}.{mine.shape.table}{why}"

@@ -1,4 +1,4 @@
-"""Kernel and reference side by side where records make groups: tencent-dts."""
+"""Kernel and reference side by side for a protocol with groups of records: tencent-dts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.protocols.tencent_dts.records import data_of, envelope, record
 
 
 class Grouping(Both):
-    """Both, of tencent-dts; what waits is the same, too."""
+    """`Both` for tencent-dts; asserts that incomplete fragments are the same too."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__("tencent-dts")
@@ -25,14 +25,14 @@ class Grouping(Both):
         assert isinstance(self.pair, GroupKernelDecoder)
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
-        found = super().decode(records)
+        changes = super().decode(records)
         assert isinstance(self.reference, FragmentDecoder)
         assert isinstance(self.pair, FragmentDecoder)
         assert self.pair.waiting().equals(self.reference.waiting())
-        return found
+        return changes
 
     def unmatched_of(self, *records: dict[str, Any]) -> int:
-        """How many of some records the reference decodes."""
+        """The number of these records that the reference decodes."""
         before = self.unmatched
         self.decode(record_batch(records))
         return self.unmatched - before

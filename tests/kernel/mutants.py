@@ -1,16 +1,16 @@
 """Mutants: records with accidents, and rows of one table in many shapes, by the kernel and by the reference.
 
-    base records ─▶ small batches ─────────────────────────▶ kernel and reference: the kernel learns shapes
+    base records ─▶ small batches ─────────────────────────▶ kernel and reference: shapes are registered
          ▲                └─ mutants that are rows ─┐
          └──────────────────────────────────────────┘
-         └─▶ large batches ─▶ the kernel alone ─▶ what it takes, and some of the others ─▶ kernel and reference
+         └─▶ large batches ─▶ the kernel alone ─▶ records that it takes, some others ─▶ kernel and reference
 
-Both must say the same: tables with their shapes (columns, types, keys, which columns each image carries, wire text), rows with
+Both must return the same: tables with their shapes (columns, types, keys, which columns each image carries, wire text), rows with
 all that they have, events, and dead letters with place, reason, and error.
 
 Rule 1. A record that the kernel does not take is decoded by the reference, with the kernel and without
         (`changefeed.codec.kernel_decoder`, rule 2). So of a large batch all records are shown to the kernel, and those that it
-        takes are compared, with one in `_SOME` of the others; it decodes a whole batch of these once more. A record that it did
+        takes are compared, with one in `_SOME` of the others; it decodes a whole batch of these again. A record that it did
         not take is shown again with each of the next batches, after more shapes were registered.
 Rule 2. Small batches are compared as they are. Mutants that are rows become base records, whose mutants the kernel takes
         in shapes that no sound record has.
@@ -68,7 +68,7 @@ _BYTES["ticdc-open"] = accidents.framed(accidents.in_blob)
 
 @dataclass(slots=True)
 class Count:
-    """What came of some records.
+    """Counts of the records that were compared, and the differences.
 
     Attributes:
         records: mutants that were shown to the kernel.
@@ -90,13 +90,13 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Sound records, and how often each is taken, added up."""
+    """Sound records, with the cumulated weights by which they are drawn."""
 
     records: list[Record]
     weights: list[float]
 
     def some(self, rng: random.Random, count: int) -> list[Record]:
-        """So many of them, one more than once perhaps."""
+        """Draws `count` of them, perhaps some more than once."""
         return rng.choices(self.records, self.weights, k=count)
 
 
@@ -131,7 +131,7 @@ def _plain(records: list[Record]) -> list[Record]:
 
 
 def _weighed(records: list[Record], case: Case | History) -> Pool:
-    """These records, and each event of those that hold several by itself."""
+    """A pool of these records, and of each event of records with several events by itself."""
     single = _SINGLE.get(case.protocol)
     parts = [
         {**record, "key": key, "value": value}
@@ -141,8 +141,8 @@ def _weighed(records: list[Record], case: Case | History) -> Pool:
     records += parts[:: len(parts) // _MOST_BASES + 1]
     if not records:
         return Pool([], [])
-    found = reference(case).decode(record_batch(records))
-    rows = {row for table in found.tables for row in table.rows.column("record").to_pylist()}
+    changes = reference(case).decode(record_batch(records))
+    rows = {row for table in changes.tables for row in table.rows.column("record").to_pylist()}
     sizes = [100 + len(record["key"] or b"") + len(record["value"] or b"") for record in records]
     return Pool(records, [(1.0 if row in rows else 0.1) / size for row, size in enumerate(sizes)])
 
@@ -198,16 +198,16 @@ class Round:
     Args:
         count: where the results are added.
         where: what repeats the round, for errors.
-        large: how many records a large batch has.
+        large: number of records of a large batch.
     """
 
     def __init__(self, history: History, count: Count, where: str, large: int = LARGE) -> None:
         options = protocol(history.protocol).read_options(history.options)
-        given = stores(options)
+        schemas = stores(options)
         self._name, self._file, self._count, self._where = history.protocol, history.file, count, where
         self._large = large
-        self._reference: Any = decoding.decoder(history.protocol, options, given, kernel="off")
-        self._twin: Any = decoding.decoder(history.protocol, options, given, kernel="on")
+        self._reference: Any = decoding.decoder(history.protocol, options, schemas, kernel="off")
+        self._twin: Any = decoding.decoder(history.protocol, options, schemas, kernel="on")
         self._numbers: dict[tuple[str, int], int] | None = {} if history.protocol == "tencent-dts" else None
         _caught_by_net(self._reference, self._raised)
         _caught_by_net(self._twin, self._raised)
@@ -276,10 +276,10 @@ class Round:
 
 
 def refused(twin: Any, batch: pa.RecordBatch) -> tuple[list[int], list[int]]:
-    """The rows of records that the kernel under `twin` does not take with the shapes that it knows now.
+    """The rows of records that the kernel under `twin` does not take with the shapes registered so far.
 
-    Behind them the rows of those that are perhaps not a group by themselves: what the kernel is given of them the
-    reference decides, and their data is like that of the others.
+    The second list has the rows of records that may not be groups by themselves: the reference decides which of them the
+    kernel gets, and their data is like that of the others.
     """
     if not isinstance(twin, GroupKernelDecoder):
         return twin._run_kernel(batch, None, []).to_pylist(), []
@@ -287,19 +287,19 @@ def refused(twin: Any, batch: pa.RecordBatch) -> tuple[list[int], list[int]]:
     keys, values, topics = batch.column("key"), batch.column("value"), batch.column("topic").cast(pa.binary())
     runs = twin._kernel.runs(keys, values, headers, topics, batch.column("partition"))
     plain = [row for start, count, *_ in runs for row in range(start, start + count)]
-    _, odd, *_ = twin._kernel.decode(keys, values, pa.array(plain, pa.int32()), headers=headers)
-    return odd.to_pylist(), sorted(set(range(len(batch))).difference(plain))
+    _, unmatched, *_ = twin._kernel.decode(keys, values, pa.array(plain, pa.int32()), headers=headers)
+    return unmatched.to_pylist(), sorted(set(range(len(batch))).difference(plain))
 
 
 def _caught_by_net(door: Any, raised: Callable[[str], None]) -> None:
-    """Calls `raised` when the net under a decoder catches something, before it does what it is there for."""
+    """Calls `raised` when the net under a decoder catches something, before the net handles it."""
     saved = door._recovered
 
-    def told(records: pa.RecordBatch, mark: Any) -> Any:
+    def recovered(records: pa.RecordBatch, mark: Any) -> Any:
         raised(f"a batch of {len(records)} records could not be decoded as a whole")
         return saved(records, mark)
 
-    door._recovered = told
+    door._recovered = recovered
 
 
 def _bases(name: str, file: str, rng: random.Random) -> list[Record]:
@@ -312,7 +312,7 @@ def _bases(name: str, file: str, rng: random.Random) -> list[Record]:
 
 
 def compare(name: str, seed: int, records: int, large: int = LARGE) -> Count:
-    """Makes at least so many mutants from this seed, for the kernel and the reference; see the top of the module."""
+    """Makes at least `records` mutants from this seed and compares kernel and reference; see the top of the module."""
     rng, count, number = random.Random(seed), Count(), 0
     while count.records < records:
         history = rng.choice(sources(name))

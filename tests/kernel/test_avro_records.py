@@ -10,7 +10,7 @@ import pytest
 
 from changefeed.model.batch import record_batch
 from changefeed.protocols.base import Stores
-from tests.kernel.agreement import Both, speaking, topical
+from tests.kernel.agreement import Both, both_of_avro, topical
 from tests.protocols.conformance.cases import (
     Case,
     History,
@@ -31,7 +31,7 @@ HISTORIES = [history for history in histories() if history.protocol == "ticdc-av
 
 @pytest.mark.parametrize("history", HISTORIES, ids=str)
 @pytest.mark.parametrize("size", [50, 500])
-def test_once_the_shapes_are_known_only_control_records_are_odd(history: History, size: int) -> None:
+def test_once_the_shapes_are_known_only_control_records_are_unmatched(history: History, size: int) -> None:
     both = Both("ticdc-avro", stores_of(history), **history.options)
     records, control = history.records, 0
     for _ in range(2):
@@ -53,7 +53,7 @@ def test_kernel_and_reference_agree_on_mutations_of_the_vector(case: Case) -> No
 
 
 def reference_after(case: Case, batch: pa.RecordBatch) -> Any:
-    """What a reference that has seen the case makes of a batch."""
+    """Decodes a batch by a reference that has decoded the case's records."""
     decoder = reference(case)
     decoder.decode(case.records)
     return decoder.decode(batch)
@@ -68,8 +68,8 @@ NULL, PLAIN, MILLI = (
 
 @pytest.mark.parametrize("options", [{}, {"topic": "{schema}.{table}"}])
 def test_rows_of_equal_schemas_are_their_topics(options: dict[str, str]) -> None:
-    both = speaking(TEXTS, **options)
-    first, second = ["shop.a_b", "shop.a-b", "shop.a-b"], ["shop.a-b", "shop.a_b", "elsewhere"]
+    both = both_of_avro(TEXTS, **options)
+    first, second = ["shop.a_b", "shop.a-b", "shop.a-b"], ["shop.a-b", "shop.a_b", "another"]
     for _ in range(2):
         both.decode(topical([(None, PLAIN), (None, MILLI), (None, PLAIN)], first))
         both.decode(topical([(None, NULL), (None, NULL), (None, NULL)], second))
@@ -77,7 +77,7 @@ def test_rows_of_equal_schemas_are_their_topics(options: dict[str, str]) -> None
 
 
 def test_a_null_joins_the_first_shape_of_its_topic() -> None:
-    both = speaking(TEXTS)
+    both = both_of_avro(TEXTS)
     rows: list[tuple[bytes | None, bytes | None]] = [(None, row) for row in (MILLI, PLAIN, MILLI, NULL)]
     for _ in range(2):
         both.decode(topical(rows, ["a", "b", "b", "b"]))
@@ -87,7 +87,7 @@ def test_a_null_joins_the_first_shape_of_its_topic() -> None:
 @pytest.mark.parametrize("zone", ["UTC", "+08:00", "-03:30", "Asia/Shanghai", "America/New_York"])
 def test_timestamps_come_out_the_same_in_zone(zone: str) -> None:
     texts = ["2026-01-02 03:04:05", "0001-01-01 00:00:00", "9999-12-31 23:59:59", "2026-03-08 02:30:00"]
-    both = speaking({VALUE: TEXTS[VALUE].replace("DATETIME", "TIMESTAMP")}, time_zone=zone)
+    both = both_of_avro({VALUE: TEXTS[VALUE].replace("DATETIME", "TIMESTAMP")}, time_zone=zone)
     batch = topical([(None, b"\0\0\0\0\2\2\x26" + text.encode()) for text in texts])
     both.decode(batch)
     before = both.unmatched

@@ -1,4 +1,4 @@
-"""The measurements: sound records, and every line that is promised."""
+"""The measurements: the records are sound, and every line of the tables is measured."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def peer(form: str) -> str:
     return PEERS[FORMS[form][1].values][0]
 
 
-def test_every_form_is_measured_against_what_one_would_use() -> None:
+def test_every_form_is_measured_against_the_usual_library() -> None:
     measured = [json.loads(line) for line in run_every(200, spark=False, json=True)]
     assert list(dict.fromkeys(m["form"] for m in measured)) == list(FORMS)
     assert {protocol for protocol, _ in FORMS.values()} == set(PROTOCOLS)
@@ -71,7 +71,7 @@ def test_every_form_is_measured_against_what_one_would_use() -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_says_the_same_changes(form: str) -> None:
+def test_every_form_has_the_same_changes(form: str) -> None:
     work = workload_of(form, 300)
     decodes = decoder(work.protocol, work.options, Stores(get_schema=work.schemas.__getitem__), kernel="off")
     ops = [op for b in work.batches for t in decodes.decode(b).tables for op in t.rows.column("op").to_pylist()]

@@ -1,4 +1,4 @@
-"""The kernel's twins of the Debezium-shaped protocols: what they take, and that they say what the reference says."""
+"""The kernel's classes for the Debezium-shaped protocols: the records that they take, and that they match the reference."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.protocols.conformance.cases import History, compiled, decode, histori
 
 SHOP = [h for h in histories() if h.file.startswith("shop/") and "debezium" in h.file]
 AVRO = [h for h in histories() if h.protocol == "debezium-mysql" and h.options.get("converter") == "avro"]
-# Rows of a history that the kernel leaves to the reference once it knows the shapes: integers beyond 64 bits, doubles from
+# Rows of a history that the kernel leaves to the reference once it has the shapes: integers of more than 64 bits, doubles from
 # 1e21 on or half way between two texts; in Avro geometries, isostring times, and labels that are empty or have escapes.
 ODD = {"dbz-noschema.newarch": 24, "dbz-schema.classic": 39, "mariadb-10.11-schema": 0, "mysql-8.0.33-noschema": 0}
 ODD |= {"avro-made": 8, "mariadb-3.5.0-avro": 73, "mysql-3.6.1-avro": 0, "mariadb-3.5.0-names": 0}
@@ -24,7 +24,7 @@ SOURCE = {"version": "3.6", "connector": "mysql", "name": "srv1", "ts_ms": 1, "d
 
 
 @pytest.mark.parametrize("history", SHOP + AVRO, ids=str)
-def test_once_the_shapes_are_known_only_control_records_and_few_rows_are_odd(history: History) -> None:
+def test_once_the_shapes_are_known_only_control_records_and_few_rows_are_unmatched(history: History) -> None:
     twin = compiled(history)
     assert isinstance(twin, KernelDecoder)
     twin.decode(history.records)
@@ -59,8 +59,8 @@ def _agree(rows: list[dict[str, Any]], times: Any = 2, **options: str) -> Kernel
 
 
 def test_headers_are_those_of_the_record_whatever_came_before_it() -> None:
-    odd = {**_row(_context(taskId="9")), "value": b'{"ts_ms":1}'}
-    rows = [_row(_context()), odd, _row(_context(taskId="9")), _row([]), _row(None), _row(_context(runId="c"))]
+    unmatched = {**_row(_context(taskId="9")), "value": b'{"ts_ms":1}'}
+    rows = [_row(_context()), unmatched, _row(_context(taskId="9")), _row([]), _row(None), _row(_context(runId="c"))]
     rows += [_row([{"key": "a", "value": None}, *_context()]), _row([{"key": "a", "value": b"\xff"}]), _row(_context())]
     rows += [_row(_context(connectorName="other")), _row(_context(), SOURCE | {"name": "srv2"}), _row(_context()[:3])]
     _agree(rows * 3)
@@ -70,11 +70,11 @@ def test_rows_whose_time_has_other_digits_are_batches_of_their_own() -> None:
     _agree([_row([]), _row([], SOURCE | {"ts_us": None})] * 20)
 
 
-def test_shapes_are_taught_in_the_order_of_their_rows_whatever_digits_the_times_have() -> None:
+def test_shapes_are_registered_in_the_order_of_their_rows_whatever_digits_times_have() -> None:
     _agree([_row([], v=None), {**_row([], SOURCE | {"ts_us": None}, v="a"), "offset": 1}])
 
 
-def test_a_column_that_was_not_sent_is_the_references() -> None:
+def test_a_row_without_a_column_is_decoded_by_the_reference() -> None:
     rows = [_row([], v="a"), _row([], v="__debezium_unavailable_value"), _row([], v="Z29uZQ=="), _row([], v="gone")]
     twin = _agree(rows * 5)
     assert twin.unmatched > 10
@@ -87,14 +87,14 @@ def test_rows_that_lack_columns_make_no_shape_for_whole_ones() -> None:
 
 
 @pytest.mark.parametrize("options", [{"converter": "avro"}, {"schema-registry": "schemas.json"}])
-def test_json_where_values_may_be_avro_is_the_references(options: dict[str, str]) -> None:
+def test_json_where_values_may_be_avro_is_decoded_by_the_reference(options: dict[str, str]) -> None:
     assert _agree([_row([], v="a")] * 20, **options).unmatched == 40
 
 
 @pytest.mark.parametrize(
     "base, name, time", [("int32", "Time", 2**31), ("int32", "Time", -(2**31)), ("int64", "MicroTime", -(2**63))]
 )
-def test_a_time_that_is_not_written_as_it_was_sent_is_the_references(base: str, name: str, time: int) -> None:
+def test_a_time_with_another_spelling_is_decoded_by_the_reference(base: str, name: str, time: int) -> None:
     types = {"id": ("int64", ""), "v": (base, f"io.debezium.time.{name}")}
     fields = [{"type": t, "optional": True, "name": n, "field": f} for f, (t, n) in types.items()]
     image = {"type": "struct", "fields": fields, "optional": True}
@@ -108,8 +108,8 @@ def test_a_time_that_is_not_written_as_it_was_sent_is_the_references(base: str, 
     assert _agree(rows).unmatched == 3
 
 
-def test_rows_that_agree_with_a_shape_beyond_the_kernel_are_the_references() -> None:
+def test_rows_of_a_shape_that_the_kernel_does_not_support_are_decoded_by_the_reference() -> None:
     rows = [_row([], v="1.500"), _row([], v="-0.001"), _row([], v="null")]
-    for row in rows:  # no JSON of Python's: the digits as they are
+    for row in rows:  # not by Python's JSON, which would change the digits
         row["value"] = row["value"].replace(b'"v":"', b'"v":').replace(b'"},"source', b'},"source')
     _agree(rows, decimal_format="NUMERIC")

@@ -1,4 +1,4 @@
-"""The comparison itself: what two decoders may not differ in."""
+"""The comparison itself notices every difference between two decoders."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def test_nan_is_nan() -> None:
     schema = block % (row % b"before", row % b"after", text % b"db", text % b"table", text % b"op")
     payload = b'{"before":null,"after":{"v":"NaN"},"source":{"db":"d","table":"t"},"op":"c"}'
     record = (None, b'{"schema":%b,"payload":%b}' % (schema, payload))
-    found = _decoded(record)
-    assert math.isnan(found.tables[0].rows.column("after")[0].as_py()["v"])
-    assert difference(found, _decoded(record)) is None
+    changes = _decoded(record)
+    assert math.isnan(changes.tables[0].rows.column("after")[0].as_py()["v"])
+    assert difference(changes, _decoded(record)) is None
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The door: who decodes, and what is said about it."""
+"""The choice between kernel and reference, and the warnings about it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_kernel_and_reference_work_together(options: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("options", [{"large-message-handle-compression": "lz4"}, {"legacy-v4": "true"}])
-def test_values_that_are_not_plain_json_are_the_references(options: dict[str, str]) -> None:
+def test_values_that_are_not_plain_json_are_decoded_by_the_reference(options: dict[str, str]) -> None:
     assert not isinstance(decoding.decoder("ticdc-open", options), KernelDecoder)
     with pytest.raises(ConfigError) as caught:
         decoding.decoder("ticdc-open", options, kernel="on")
@@ -48,12 +48,12 @@ def test_declared_twin_is_a_class_of_the_kernel(name: str) -> None:
 
 
 def test_off_is_the_reference_alone() -> None:
-    found = decoding.decoder("ticdc-open", kernel="off")
-    assert isinstance(found, defects.GuardedDecoder)
-    assert not isinstance(found, KernelDecoder)
+    chosen = decoding.decoder("ticdc-open", kernel="off")
+    assert isinstance(chosen, defects.GuardedDecoder)
+    assert not isinstance(chosen, KernelDecoder)
 
 
-def test_without_the_kernel_the_reference_decodes_and_it_is_said_once(
+def test_without_the_kernel_the_reference_decodes_with_one_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(decoding, "changefeed_kernel", None)
@@ -84,7 +84,7 @@ def test_a_null_joins_the_first_shape_whatever_came_before_it() -> None:
     assert both.unmatched == 2
 
 
-def test_records_that_are_no_record_go_to_the_reference() -> None:
+def test_malformed_records_go_to_the_reference() -> None:
     both = Both()
     good = rows(b"null")[0]
     both.decode(made([(None, None), (good[0], None), (None, good[1]), (b"", b""), (good[0][:8], b""), good]))
@@ -97,8 +97,8 @@ def test_batches_with_long_offsets_are_read_as_they_are() -> None:
     large = large.set_column(1, "value", records["value"].cast(pa.large_binary()))
     pair = decoding.decoder("ticdc-open", kernel="on")
     for _ in range(2):
-        found, expected = pair.decode(large), decoding.decoder("ticdc-open", kernel="off").decode(records)
-        assert [t.rows.to_pylist() for t in found.tables] == [t.rows.to_pylist() for t in expected.tables]
+        changes, expected = pair.decode(large), decoding.decoder("ticdc-open", kernel="off").decode(records)
+        assert [t.rows.to_pylist() for t in changes.tables] == [t.rows.to_pylist() for t in expected.tables]
 
 
 def test_a_sliced_batch_is_its_own_rows() -> None:
@@ -107,7 +107,7 @@ def test_a_sliced_batch_is_its_own_rows() -> None:
     assert sum(map(len, both.decode(records.slice(700, 150)).tables)) > 100
 
 
-def test_shapes_beyond_the_limit_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shapes_above_the_limit_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(defects, "MAX_SHAPES", 10)
     both = Both()
     for at in range(40):
@@ -120,7 +120,7 @@ def test_shapes_beyond_the_limit_are_forgotten(monkeypatch: pytest.MonkeyPatch) 
     assert both.unmatched == 41
 
 
-def test_what_a_new_table_brings_in_bulk_is_learned_from_its_first_records() -> None:
+def test_shapes_of_a_new_table_are_registered_from_its_first_records() -> None:
     both = Both()
     both.decode(made(rows(*[b"null"] * 5000)))
     assert both.unmatched == 2

@@ -1,4 +1,4 @@
-"""The kernel for tencent-dts against the reference: values of every type, marks, and envelopes that are odd in part."""
+"""The kernel for tencent-dts against the reference: values of every type, marks, and envelopes unmatched in part."""
 
 from __future__ import annotations
 
@@ -168,14 +168,14 @@ def test_a_null_joins_no_shape_of_dead_rows() -> None:
 
 
 def test_column_without_name_and_type_is_a_column() -> None:
-    """Its description has no bytes. Rows of a table without it must not join its shapes."""
+    """The column's description is empty. Rows of a table without the column must not join its shapes."""
     row = {"newColumns": [number(3, "1"), string(b"x")]}
     both = Grouping()
     named, nameless = (plain(dml([ID, *more], row)) for more in ([], [("", "", False)]))
     both.decode(record_batch(counted([nameless, nameless])))
     assert both.unmatched == 1
-    found = both.decode(record_batch(counted([named], first=3)))
-    assert [letter.reason for letter in found.dead] == ["schema"]
+    changes = both.decode(record_batch(counted([named], first=3)))
+    assert [letter.reason for letter in changes.dead] == ["schema"]
 
 
 def test_tables_in_one_envelope_are_read_by_their_own_columns() -> None:
@@ -190,7 +190,7 @@ def test_tables_in_one_envelope_are_read_by_their_own_columns() -> None:
     assert both.unmatched_of(*counted([value] * 3)) == 0
 
 
-def test_what_type_texts_of_postgres_mean_is_the_references() -> None:
+def test_type_texts_of_postgres_are_decoded_by_the_reference() -> None:
     column, both = [("v", "bigint", False)], Grouping()
     made = [plain(dml(column, {"newColumns": [number(3, "7")]}, sourceType=source)) for source in (2, 1)]
     both.decode(record_batch(counted(made * 4)))
@@ -202,7 +202,7 @@ _HEADERS = {"serverId": 1001, "fileName": "bin.7", "position": 844, "eventIndex"
 
 
 @pytest.mark.parametrize(
-    "made, odd",
+    "made, unmatched",
     [
         (entry(0, _BEGIN), 0),
         (entry(0, _BEGIN, **_HEADERS), 0),
@@ -220,9 +220,9 @@ _HEADERS = {"serverId": 1001, "fileName": "bin.7", "position": 844, "eventIndex"
         (checkpoint(3), 1),
     ],
 )
-def test_marks(made: Any, odd: int) -> None:
+def test_marks(made: Any, unmatched: int) -> None:
     both = Grouping()
-    assert both.unmatched_of(*counted([plain(made), plain(made, made)])) == odd
+    assert both.unmatched_of(*counted([plain(made), plain(made, made)])) == unmatched
     assert both.unmatched_of(*counted([plain(made, made)] * 3, 3)) == 0
 
 
@@ -233,7 +233,7 @@ _ROLLBACK = entry(4, {"rollbackEvent": {}})
 
 
 @pytest.mark.parametrize(
-    "entries, odd",
+    "entries, unmatched",
     [
         ([_GOOD, _PLUS, _GOOD], 0),
         ([_PLUS, entry(0, _BEGIN), _GOOD, _PLUS, _PLUS], 0),
@@ -252,11 +252,11 @@ _ROLLBACK = entry(4, {"rollbackEvent": {}})
         ([entry(1, {"beginEvent": {}}), _GOOD], 1),
     ],
 )
-def test_what_is_odd_in_an_envelope_is_the_references(entries: list[Any], odd: int) -> None:
+def test_unmatched_entries_of_an_envelope_are_decoded_by_the_reference(entries: list[Any], unmatched: int) -> None:
     both, value = Grouping(), data_of(*entries)
     both.decode(record_batch(counted([plain(_GOOD)])))
-    assert both.unmatched_of(record(envelope(value), 2, 2), *counted([plain(_GOOD)], 3)) == odd
-    assert both.unmatched_of(*split(value, 100, 4, 4)) == odd
+    assert both.unmatched_of(record(envelope(value), 2, 2), *counted([plain(_GOOD)], 3)) == unmatched
+    assert both.unmatched_of(*split(value, 100, 4, 4)) == unmatched
 
 
 def test_rows_of_an_entry_have_their_numbers() -> None:

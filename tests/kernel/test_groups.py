@@ -1,4 +1,4 @@
-"""Records that make groups: how they follow each other is the same with the kernel as without it."""
+"""Records that make groups: they are joined in the same way with the kernel and without it."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def log(name: str) -> pa.RecordBatch:
 @pytest.mark.parametrize("size", [9, 500, 10_000])
 def test_kernel_and_reference_agree_on_a_history_in_batches_of(name: str, size: int) -> None:
     records, both = log(name), Grouping()
-    found = [both.decode(records.slice(at, size)) for at in range(0, len(records), size)]
-    assert sum(len(table) for decoded in found for table in decoded.tables) == HISTORY_ROWS
-    assert not any(decoded.dead for decoded in found)
+    changes = [both.decode(records.slice(at, size)) for at in range(0, len(records), size)]
+    assert sum(len(table) for decoded in changes for table in decoded.tables) == HISTORY_ROWS
+    assert not any(decoded.dead for decoded in changes)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_once_the_shapes_are_known_only_control_records_are_odd(name: str) -> None:
+def test_once_the_shapes_are_known_only_control_records_are_unmatched(name: str) -> None:
     records, both = log(name), Grouping()
     both.decode(records)
     unnumbered = records.set_column(7, "headers", pa.array([[]] * len(records), records.schema.field("headers").type))
@@ -58,7 +58,7 @@ def test_once_the_shapes_are_known_only_control_records_are_odd(name: str) -> No
 
 
 def _streams() -> Iterator[tuple[str, list[dict[str, Any]], int]]:
-    """Records after one with ps 1 and offset 1; how many of them are odd."""
+    """Records after one with ps 1 and offset 1, and the number of them that are unmatched."""
     value = plain(inserted("int", number(3, "7")))
     big = data_of(dml([ID, ("v", "int", False)], *({"newColumns": [number(3, str(n)), NIL]} for n in range(20))))
     group = split(big, 100, 2, 2)
@@ -88,15 +88,15 @@ def _streams() -> Iterator[tuple[str, list[dict[str, Any]], int]]:
 
 
 @pytest.mark.parametrize("batches", [1, 2, 100])
-@pytest.mark.parametrize("name, records, odd", list(_streams()), ids=[name for name, *_ in _streams()])
-def test_records_follow_each_other_with(name: str, records: list[dict[str, Any]], odd: int, batches: int) -> None:
+@pytest.mark.parametrize("name, records, unmatched", list(_streams()), ids=[name for name, *_ in _streams()])
+def test_records_follow_each_other_with(name: str, records: list[dict[str, Any]], unmatched: int, batches: int) -> None:
     both = Grouping()
     both.decode(record_batch(counted([plain(inserted("int", number(3, "7")))])))
     size = max(1, len(records) // batches)
     before = both.unmatched
     for at in range(0, len(records), size):
         both.decode(record_batch(records[at : at + size]))
-    assert both.unmatched - before == odd
+    assert both.unmatched - before == unmatched
 
 
 def test_a_gap_that_is_warned_of_goes_on() -> None:
@@ -107,12 +107,12 @@ def test_a_gap_that_is_warned_of_goes_on() -> None:
 
 
 @pytest.mark.parametrize("options", [{"max_data_bytes": "40"}, {"max_group_bytes": "40"}])
-def test_records_beyond_a_bound_are_not_plain(options: dict[str, str]) -> None:
+def test_records_above_a_bound_are_not_plain(options: dict[str, str]) -> None:
     both = Grouping(**options)
     both.decode(record_batch(counted([plain(inserted("int", number(3, "7")))] * 5)))
 
 
-def test_shapes_beyond_the_limit_are_forgotten_but_not_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shapes_above_the_limit_are_forgotten_but_not_incomplete_fragments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(defects, "MAX_SHAPES", 10)
     both, ps = Grouping(), 1
     for n in range(30):

@@ -29,7 +29,7 @@ def test_kernel_and_reference_agree_on_a_history_in_batches_of(name: str, size: 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_once_the_shapes_are_known_only_control_records_are_odd(name: str) -> None:
+def test_once_the_shapes_are_known_only_control_records_are_unmatched(name: str) -> None:
     records, both = record_batch(history(name)), Both()
     both.decode(records)
     before = both.unmatched
@@ -38,7 +38,7 @@ def test_once_the_shapes_are_known_only_control_records_are_odd(name: str) -> No
 
 
 Mutation = Callable[[random.Random, bytes], bytes]
-# What a value may be replaced by: forms that the types know, nearly know, or leave to the reference.
+# Replacements for a value: forms that a type supports, nearly supports, or leaves to the reference.
 _VALUES = [
     b"null", b"0", b"-0", b"-1", b"1.0", b"1e3", b"007", b"2155", b"2156",
     b"18446744073709551615", b"18446744073709551616",

@@ -29,15 +29,15 @@ LARGE, PLANTED = 200, 2
 
 
 @pytest.mark.parametrize("protocol", WITH_KERNEL)
-def test_kernel_and_reference_say_the_same_of_mutants(protocol: str) -> None:
+def test_kernel_and_reference_agree_on_mutants(protocol: str) -> None:
     print(f"CHANGEFEED_SEED={SEED}")
-    found = compare(protocol, SEED, RECORDS, LARGE)
-    assert not found.different
-    assert not found.raised
-    assert min(found.rows, found.dead, found.taken) > RECORDS // 100
+    count = compare(protocol, SEED, RECORDS, LARGE)
+    assert not count.different
+    assert not count.raised
+    assert min(count.rows, count.dead, count.taken) > RECORDS // 100
 
 
-# --- planted in the kernel: each must be found. These have one seed, with which records reach the fault.
+# --- faults planted in the kernel: each must be found. They have a fixed seed, with which records reach the fault.
 
 
 def _column(name: str, changed: Callable[[pa.Array], pa.Array]) -> Callable[[TableBatch], TableBatch]:
@@ -79,10 +79,10 @@ FAULTS: dict[str, Callable[[TableBatch], TableBatch]] = {
     ),
     "an image": _column("after", _nothing),
     "an op": _column("op", lambda ops: pa.array(["read"] * len(ops), pa.string())),
-    "a place": _column("index", lambda found: pa.array(range(len(found)), found.type)),
-    "an ordering number": _column("commit_ts", lambda found: pa.array([7] * len(found), found.type)),
-    "an origin": _column("origin", lambda found: pa.array(['{"a":1}'] * len(found), found.type)),
-    "an irregular text": _column("irregular", lambda found: pa.array([[("id", b"x")]] * len(found), found.type)),
+    "a place": _column("index", lambda column: pa.array(range(len(column)), column.type)),
+    "an ordering number": _column("commit_ts", lambda column: pa.array([7] * len(column), column.type)),
+    "an origin": _column("origin", lambda column: pa.array(['{"a":1}'] * len(column), column.type)),
+    "an irregular text": _column("irregular", lambda column: pa.array([[("id", b"x")]] * len(column), column.type)),
     "the key": _without_key,
     "the wire text": lambda table: replace(table, shape=replace(table.shape, wire=table.shape.wire + " ")),
     "a lost row": lambda table: replace(table, rows=table.rows.slice(1)) if len(table) > 1 else table,
@@ -98,14 +98,14 @@ def test_fault_of_the_kernel_is_found(fault: str, monkeypatch: pytest.MonkeyPatc
         self: KernelDecoder, records: pa.RecordBatch, rows: pa.Array | None, tables: list[TableBatch]
     ) -> pa.Array:
         mine: list[TableBatch] = []
-        odd = decode(self, records, rows, mine)
+        unmatched = decode(self, records, rows, mine)
         tables += map(FAULTS[fault], mine)
-        return odd
+        return unmatched
 
     monkeypatch.setattr(KernelDecoder, "_run_kernel", wrong)
-    found = compare("ticdc-open", PLANTED, 500, LARGE)
-    assert found.different
-    assert f"seed {PLANTED} round 0" in found.different[0]
+    count = compare("ticdc-open", PLANTED, 500, LARGE)
+    assert count.different
+    assert f"seed {PLANTED} round 0" in count.different[0]
 
 
 @pytest.mark.parametrize(
@@ -126,14 +126,14 @@ def test_fault_around_the_kernel_is_found(fault: Callable[[Decoded], Decoded], m
     grouped = GroupKernelDecoder._decode
     monkeypatch.setattr(KernelDecoder, "_decode", lambda self, records: fault(decode(self, records)))
     monkeypatch.setattr(GroupKernelDecoder, "_decode", lambda self, records: fault(grouped(self, records)))
-    found = [compare(protocol, PLANTED, 500, LARGE).different for protocol in ("ticdc-open", "tencent-dts")]
-    assert any(found)
+    differences = [compare(protocol, PLANTED, 500, LARGE).different for protocol in ("ticdc-open", "tencent-dts")]
+    assert any(differences)
 
 
 @pytest.mark.parametrize("protocol", WITH_KERNEL)
 def test_record_that_the_kernel_must_not_take_is_found(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class Blind:
-        """A kernel that sees a 7 as a 1: in JSON the first of the row after the change."""
+        """A kernel that reads a 7 as a 1: in JSON the first 7 of the after image."""
 
         def __init__(self, kernel: Any) -> None:
             self._kernel = kernel
@@ -159,7 +159,7 @@ def test_record_that_the_kernel_must_not_take_is_found(protocol: str, monkeypatc
 
 def test_kernel_that_panics_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     class PanicException(BaseException):
-        """As PyO3's."""
+        """Has the name of PyO3's class."""
 
     decode = KernelDecoder._run_kernel
 
@@ -171,6 +171,6 @@ def test_kernel_that_panics_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         return decode(self, records, rows, tables)
 
     monkeypatch.setattr(KernelDecoder, "_run_kernel", panics)
-    found = compare("ticdc-open", PLANTED, 500, LARGE)
-    assert any("PanicException: index out of bounds" in why for why in found.raised)
-    assert any("could not be decoded as a whole" in why for why in found.raised)
+    count = compare("ticdc-open", PLANTED, 500, LARGE)
+    assert any("PanicException: index out of bounds" in why for why in count.raised)
+    assert any("could not be decoded as a whole" in why for why in count.raised)

@@ -26,7 +26,7 @@ ID = ("id", "int", True)
 
 
 class PanicException(BaseException):
-    """As Rust's panics come out of the kernel."""
+    """The class of Rust's panics in the kernel."""
 
 
 def rows_of(decoded: Decoded) -> list[int]:
@@ -58,17 +58,17 @@ def test_a_record_that_raises_is_a_dead_letter_and_the_others_are_decoded(
     decoder = decoding.decoder("debezium-mysql", kernel=mode)
     ids = (b"1", b'"x"', b"2", b"null", b'"y"', b"3")
     for _ in range(2):
-        found = decoder.decode(made([(b'{"id":1}', ROW % text) for text in ids]))
-        assert rows_of(found) == [0, 2, 3, 5]
-        assert [letter.place.record for letter in found.dead] == [1, 4]
-        letter = found.dead[0]
+        changes = decoder.decode(made([(b'{"id":1}', ROW % text) for text in ids]))
+        assert rows_of(changes) == [0, 2, 3, 5]
+        assert [letter.place.record for letter in changes.dead] == [1, 4]
+        letter = changes.dead[0]
         assert (letter.reason, letter.value, letter.key) == ("defect", ROW % b'"x"', b'{"id":1}')
         assert letter.error.startswith(
             f"debezium-mysql: {type(error).__name__}: {error} (t:1:1). This is a defect of changefeed"
         )
         assert "changefeed dlq show" in letter.error
         assert "in record\n    raise errors[0]" in letter.error
-        assert [(len(table), str(table.shape.columns[0].type)) for table in found.tables] == [(4, "bigint")]
+        assert [(len(table), str(table.shape.columns[0].type)) for table in changes.tables] == [(4, "bigint")]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -82,7 +82,9 @@ def test_a_record_that_raises_is_a_dead_letter_and_the_others_are_decoded(
         OSError(5),
     ],
 )
-def test_what_is_meant_to_stop_stops(mode: Any, error: BaseException, broken: list[BaseException]) -> None:
+def test_exceptions_that_end_the_process_are_not_caught(
+    mode: Any, error: BaseException, broken: list[BaseException]
+) -> None:
     broken[0] = error
     with pytest.raises(type(error)):
         decoding.decoder("debezium-mysql", kernel=mode).decode(made([(None, ROW % b'"x"')]))
@@ -103,20 +105,20 @@ def test_where_the_kernel_fails_the_reference_decodes(monkeypatch: pytest.Monkey
         def register(self, shape: str) -> int | None:
             return self._real.register(shape)
 
-        def decode(self, *given: Any, **more: Any) -> Any:
+        def decode(self, *columns: Any, **more: Any) -> Any:
             if fails:
                 raise error
-            return self._real.decode(*given, **more)
+            return self._real.decode(*columns, **more)
 
     monkeypatch.setattr(pair, "_make", Failing)
     pair.forget()
     records = made([(b'{"id":1}', DEBEZIUM % (b'{"id":1,"n":%b}' % text)) for text in (b"1", b"null", b"2")] * 5)
     expected = decoding.decoder("debezium-mysql", kernel="off").decode(records)
     for _ in range(2):
-        found = pair.decode(records)
-        assert not found.dead
-        assert [table.rows.to_pylist() for table in found.tables] == [t.rows.to_pylist() for t in expected.tables]
-        fails.clear()  # and then it is taught once more
+        changes = pair.decode(records)
+        assert not changes.dead
+        assert [table.rows.to_pylist() for table in changes.tables] == [t.rows.to_pylist() for t in expected.tables]
+        fails.clear()  # then its shapes are registered again
     assert pair.unmatched == 2
 
 
@@ -133,9 +135,9 @@ def test_a_tombstone_is_still_that_of_the_delete_before_it(mode: Any, broken: li
         )
 
     assert rows_of(decoder.decode(batch(0, delete))) == [0]
-    found = decoder.decode(batch(1, None, delete, None, b'{"id":"x"}'))
-    assert rows_of(found) == [1]
-    assert [letter.reason for letter in found.dead] == ["defect"]
+    changes = decoder.decode(batch(1, None, delete, None, b'{"id":"x"}'))
+    assert rows_of(changes) == [1]
+    assert [letter.reason for letter in changes.dead] == ["defect"]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -162,10 +164,10 @@ def test_incomplete_groups_wait_on_where_a_record_between_them_raises(
     first = decoder.decode(record_batch(records[:middle]))
     assert not first.tables
     assert len(decoder.waiting()) == middle
-    found = decoder.decode(record_batch(records[middle:]))
-    assert [letter.reason for letter in found.dead] == ["defect"]
-    assert found.dead[0].value == split(bad, 1000, 100, 100)[0]["value"]
-    assert sum(map(len, found.tables)) == 60
+    changes = decoder.decode(record_batch(records[middle:]))
+    assert [letter.reason for letter in changes.dead] == ["defect"]
+    assert changes.dead[0].value == split(bad, 1000, 100, 100)[0]["value"]
+    assert sum(map(len, changes.tables)) == 60
     assert len(decoder.waiting()) == 0
 
 
@@ -180,5 +182,5 @@ def test_the_letter_of_a_defect_is_one_of_its_record_alone(broken: list[BaseExce
         calls[0]()
     except ValueError as error:
         broken[0] = error
-    found = decoding.decoder("debezium-mysql").decode(made([(None, ROW % b'"x"')]))
-    assert len(found.dead[0].error) < 9000
+    changes = decoding.decoder("debezium-mysql").decode(made([(None, ROW % b'"x"')]))
+    assert len(changes.dead[0].error) < 9000

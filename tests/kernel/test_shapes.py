@@ -1,4 +1,4 @@
-"""Rows of one table with other keys, types or texts in one batch: the kernel puts each where the reference does."""
+"""Rows of one table with different keys, types or texts in one batch: the kernel gives them the reference's shapes."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ DEBEZIUM = (
 
 def keys(decoded: Any) -> list[list[str]]:
     """The handle keys of the rows, in their order."""
-    found: dict[int, list[str]] = {}
+    by_record: dict[int, list[str]] = {}
     for table in decoded.tables:
-        found |= {key: list(table.shape.keys) for key in table.rows.column("record").to_pylist()}
-    return [found[row] for row in sorted(found)]
+        by_record |= {key: list(table.shape.keys) for key in table.rows.column("record").to_pylist()}
+    return [by_record[row] for row in sorted(by_record)]
 
 
 @pytest.mark.parametrize(
@@ -38,17 +38,17 @@ def test_a_table_that_gets_a_key_in_mid_batch(protocol: str, value: bytes, key: 
     bare, keyed = key % b"{}", key % b'{"id":1}'
     image = b'{"id":1,"note":%b,"n":%b}'
     rows = [(keyed, b'"x"', b"2"), (bare, b'"x"', b"2.5"), (keyed, b'"y"', b"1.5"), (bare, b"null", b"null")]
-    found = both.decode(made([(k, value % (image % tuple(rest))) for k, *rest in rows for _ in range(3)]))
-    assert keys(found) == [names for names in (["id"], [], ["id"], []) for _ in range(3)]
+    changes = both.decode(made([(k, value % (image % tuple(rest))) for k, *rest in rows for _ in range(3)]))
+    assert keys(changes) == [names for names in (["id"], [], ["id"], []) for _ in range(3)]
     both.decode(made([(k, value % (image % tuple(rest))) for k, *rest in reversed(rows)]))
 
 
-def test_keys_of_a_schema_that_names_no_members_are_what_the_shape_says() -> None:
+def test_keys_of_a_schema_without_members_are_those_of_the_shape() -> None:
     both = Both("debezium-mysql")
     key = b'{"schema":{"type":"map"},"payload":%b}'
     value = DEBEZIUM % b'{"id":1,"n":%b}'
-    found = both.decode(made([(key % k, value % n) for k in (b'{"id":1}', b"{}", b'{"n":2}') for n in (b"2", b"2")]))
-    assert keys(found)[:3] == [["id"], ["id"], []]
+    changes = both.decode(made([(key % k, value % n) for k in (b'{"id":1}', b"{}", b'{"n":2}') for n in (b"2", b"2")]))
+    assert keys(changes)[:3] == [["id"], ["id"], []]
 
 
 SCHEMA = {
@@ -80,18 +80,18 @@ def test_schema_blocks_that_differ_in_white_space_are_one_family() -> None:
     value = b'{"schema":%b,"payload":{"before":null,"after":{"at":%b},"source":{"db":"d","table":"t"},"op":"c"}}'
     stamps = (b'"2026-01-02T03:04:05.123456Z"', b"null", b'"2026-01-02T03:04:05.1Z"', b"null")
     rows = [(broken, stamps[0]), (block, b"null"), *((b, at) for b in (broken, block) for at in stamps)]
-    found = both.decode(made([(None, value % row) for row in rows]))
-    assert [str(table.shape.columns[0].type) for table in found.tables] == ["timestamp(6)", "timestamp(1)"]
-    assert [len(table) for table in found.tables] == [8, 2]
+    changes = both.decode(made([(None, value % row) for row in rows]))
+    assert [str(table.shape.columns[0].type) for table in changes.tables] == ["timestamp(6)", "timestamp(1)"]
+    assert [len(table) for table in changes.tables] == [8, 2]
 
 
-def test_a_byte_that_is_not_utf8_is_told_from_the_character_that_stands_for_it() -> None:
+def test_a_byte_that_is_not_utf8_differs_from_its_replacement_character() -> None:
     both = Both("ticdc-open")
     key = b'{"ts":463267607556460549,"scm":"shop","tbl":"t","t":1}'
     texts = (b'"a"', b'"\\ufffd"', b'"\\"\\ufffd\xef\xbf\xbd"', b'"\\\\ufffd"', b'"\xef\xbf\xbd\\n"')
     values = [b'{"u":{"v":{"t":15,"f":0,"v":%b}}}' % text for text in texts]
-    found = both.decode(made([framed([(key, value)]) for value in values * 2]))
-    origins = found.tables[0].rows.column("origin").to_pylist()
+    changes = both.decode(made([framed([(key, value)]) for value in values * 2]))
+    origins = changes.tables[0].rows.column("origin").to_pylist()
     assert origins[:5] == [None, '{"replaced":{"u":{"v":[0]}}}', '{"replaced":{"u":{"v":[0]}}}', None, None]
 
 
@@ -99,8 +99,8 @@ def test_a_column_whose_name_has_a_nul_is_read_by_the_reference() -> None:
     both = Both("ticdc-open")
     key = b'{"ts":463267607556460549,"scm":"shop","tbl":"t","t":1}'
     value = b'{"u":{"a\\u0000b":{"t":3,"f":0,"v":%d}}}'
-    found = both.decode(made([framed([(key, value % n)]) for n in range(20)]))
-    assert len(found.tables[0]) == both.unmatched == 20
+    changes = both.decode(made([framed([(key, value % n)]) for n in range(20)]))
+    assert len(changes.tables[0]) == both.unmatched == 20
 
 
 def test_shapes_are_forgotten_with_the_kernel_when_they_are_without(monkeypatch: pytest.MonkeyPatch) -> None:

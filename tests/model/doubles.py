@@ -1,4 +1,4 @@
-"""What a protocol that sends decimals as doubles leaves of them."""
+"""Decimals as they are after a protocol has sent them as doubles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from changefeed.wire.floats import fixed
 
 
 def decimal_of_double(t: ColumnType, value: Any) -> str | None:
-    """The canonical text of a decimal that came as the nearest double; None where the type cannot hold that one."""
+    """The canonical text of a decimal that came as the nearest double; None if the type cannot hold that double."""
     digits = fixed(float(value), 64)
     if digits == "-0":
         return None
@@ -20,5 +20,5 @@ def decimal_of_double(t: ColumnType, value: Any) -> str | None:
     shown = fraction.ljust(t.scale or 0, "0")
     try:
         return str(writer(t)(reader(t)(f"{whole}.{shown}" if shown else whole)))
-    except IrregularError:  # rounded up, beyond the type
+    except IrregularError:  # rounded up to a value that the type cannot hold
         return None

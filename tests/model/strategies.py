@@ -34,7 +34,7 @@ FIRST_US, LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999  # the year
 
 
 def column_types(name: str) -> SearchStrategy[ColumnType]:
-    """All forms in which a protocol may know the type of this name."""
+    """All forms in which a protocol may declare the type of this name."""
     if name in INTEGERS:
         return st.builds(ColumnType, st.just(name), unsigned=st.booleans())
     if name == "decimal":
@@ -147,7 +147,7 @@ def _control(draw: Callable[..., Any], place: Place) -> Control:
 
 @st.composite
 def decoded(draw: Callable[..., Any]) -> Decoded:
-    """What a decoder could return: rows of several shapes, control events and dead letters, interleaved."""
+    """Possible results of a decoder: rows of several shapes, control events and dead letters, interleaved."""
     tables = draw(st.lists(shapes(), min_size=1, max_size=3))
     units = {unit: BatchBuilder(unit) for unit in ("s", "ms", "us")}
     control: list[Control] = []

@@ -144,19 +144,19 @@ COLUMNS = (Column("id", ColumnType.parse("tinyint")), Column("day", ColumnType.p
         ),
     ],
 )
-def test_what_cannot_be_written_says_why(change: dict[str, Any], message: str) -> None:
+def test_changes_that_cannot_be_written_are_refused_with_the_reason(change: dict[str, Any], message: str) -> None:
     made = RowChange(**{"op": "insert", "database": "shop", "table": "t", "after": {"id": 1}, **change})
     with pytest.raises(SchemaError) as raised:
         list(decoded([made]))
     assert str(raised.value) == message
 
 
-def test_a_value_beyond_its_column_is_an_error() -> None:
+def test_a_value_that_its_column_cannot_hold_is_an_error() -> None:
     with pytest.raises(SchemaError, match="a value does not fit the type of its column: Value 300 too large"):
         list(decoded([RowChange("insert", "shop", "t", after={"id": 300}, columns=COLUMNS)]))
 
 
-def test_a_batch_ends_behind_a_record() -> None:
+def test_a_batch_ends_after_a_record() -> None:
     first, second = Position("t", 0, 1, 0), Position("t", 0, 1, 1)
     marks = [Resolved(1, first), Resolved(2, second), Resolved(3, Position("t", 0, 2))]
     assert [len(batch.control) for batch in decoded(marks, batch_events=1)] == [2, 1]

@@ -91,5 +91,5 @@ CASES: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize("event, text", CASES)
-def test_people_see_what_changed_and_where(event: dict[str, Any], text: str) -> None:
+def test_a_description_has_the_change_and_its_position(event: dict[str, Any], text: str) -> None:
     assert describe(ROW | event) == text

@@ -63,7 +63,7 @@ def test_a_row_in_full() -> None:
     assert list(lines(events)) == [SHAPE_LINE, row]
 
 
-def test_a_row_that_says_little_has_every_key() -> None:
+def test_a_row_with_few_values_has_every_key() -> None:
     events = _batch(ORDERS, Place("orders", 0, 0), "delete", before={"id": 1, "note": ""})
     assert list(lines(events))[1] == (
         f'{{"kind":"row","op":"delete",{ROW_HEAD},"before":{{"id":1,"note":""}},"after":null,"commit_ts":null,'
@@ -151,8 +151,8 @@ def test_events_come_in_the_order_of_their_records() -> None:
     resolved = Resolved(7, Place("a", 1, 9, None, record=1))
     dead = DeadLetter("truncated", "short", "p", Place("a", 0, 6, None, record=3), None, b"x")
     text = list(lines(Decoded(builder.build(), [resolved], [dead])))
-    told = [(e["kind"], e.get("position")) for e in map(json.loads, text)]
-    assert told == [
+    positions = [(e["kind"], e.get("position")) for e in map(json.loads, text)]
+    assert positions == [
         ("shape", None),
         ("row", "a:0:5:0"),
         ("shape", None),
@@ -170,7 +170,7 @@ def test_a_shape_is_printed_once_over_several_calls() -> None:
     assert kinds == ["shape", "row", "row"]
 
 
-def test_images_say_themselves_which_columns_they_carry() -> None:
+def test_images_show_which_columns_they_carry() -> None:
     partial = TableShape("shop", "orders", ORDERS.columns, ("note",), ("note", "id"), ORDERS.wire)
     builder = BatchBuilder()
     builder.add(partial, Place("o", 0, 0), "update", before={"note": "a"}, after={"note": "b", "id": 1})
@@ -191,7 +191,7 @@ def test_commit_time_keeps_the_digits_that_are_known(unit: str, text: str) -> No
     assert next(iter(parse(written))).tables[0].rows == events.tables[0].rows
 
 
-def test_irregular_values_of_both_images_are_told_apart() -> None:
+def test_irregular_values_of_both_images_are_distinguished() -> None:
     images: dict[str, Any] = {"before": {"id": 1, "note": None}, "after": {"id": None, "note": None}}
     kept = {"before.note": b"\xc3\xa9", "note": b"\xe9", "id": b""}
     text = list(lines(_batch(ORDERS, Place("o", 0, 0), "update", **images, irregular=kept)))
@@ -200,7 +200,7 @@ def test_irregular_values_of_both_images_are_told_apart() -> None:
     assert read.tables[0].rows.column("irregular").to_pylist() == [list(kept.items())]
 
 
-def test_control_events_word_for_word() -> None:
+def test_control_events_verbatim() -> None:
     place = Place("shop", 2, 7)
     columns = (Column("x", ColumnType("int"), True, None, "0"), Column("y", ColumnType("int")))
     ddl = SchemaChange("add_column", "shop", "t", "ALTER …", place, columns, 5, Instant(0, 0), {"t": 5})
@@ -375,7 +375,7 @@ def test_a_damaged_line_is_refused_or_read_never_a_crash(events: Decoded, data: 
 
 
 @pytest.mark.parametrize("key", ["origin", "wire"])
-def test_bytes_that_are_not_utf8_in_what_is_passed_on_are_refused(key: str) -> None:
+def test_bytes_that_are_not_utf8_in_verbatim_members_are_refused(key: str) -> None:
     shape = b'{"kind":"shape","shape":"s","database":"d","table":"t","columns":[],"wire":{"a":"\xff"}}'
     row = b'{"kind":"row","op":"insert","database":"d","table":"t","after":{"id":1},"origin":{"a":"\xff"}}'
     with pytest.raises(SchemaError) as caught:

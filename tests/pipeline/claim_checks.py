@@ -1,4 +1,4 @@
-"""Record logs whose large rows lie in claim-check files, so that they are dead letters until the store is configured."""
+"""Record logs with their large rows in claim-check files: dead letters until the claim-check store is configured."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LARGE = "x" * 2000
 
 
 def checked_in(history: HistoryBuilder, log: Path, store: Path) -> Path:
-    """The history in records of several rows, those with `LARGE` in them in files of `store`."""
+    """Writes the history in records of several rows; records that contain `LARGE` go to files in `store`."""
     return history.write(
         log,
         stores(str(store)),

@@ -1,4 +1,4 @@
-"""Delta tables against the tables of the database that they follow, value by value."""
+"""Compares Delta tables with the database's tables that they follow, value by value."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ Content = tuple[list[str], dict[str, int]]
 
 
 def content(database: Database, name: str) -> dict[str, Content]:
-    """The tables of a database, but for the tests' own."""
+    """The tables of a database, without the tests' own marker table."""
     return {table: _content(database.rows(name, table)) for table in database.tables(name) if table != MARKER}
 
 
 def check_equal(pipeline: Definition, database: str, wanted: Mapping[str, Content], but: Collection[str] = ()) -> None:
-    """The tables of the last cut are these, and no others; the rows of `but` are not looked at."""
-    found = {}
-    for here in published(pipeline)[-1].state.tables.values():
-        if here.table.database == database and here.table.name != MARKER:
-            lies = rows(f"{pipeline.sink.path}/{here.path}", here.version, here.table)
-            found[here.table.name] = _content([_as_server(row, here.table) for row in lies])
-    assert sorted(found) == sorted(wanted)
+    """Asserts that the last cut has exactly these tables; the rows of the tables in `but` are not compared."""
+    actual_tables = {}
+    for current in published(pipeline)[-1].state.tables.values():
+        if current.table.database == database and current.table.name != MARKER:
+            actual = rows(f"{pipeline.sink.path}/{current.path}", current.version, current.table)
+            actual_tables[current.table.name] = _content([_as_server(row, current.table) for row in actual])
+    assert sorted(actual_tables) == sorted(wanted)
     for name, (columns, lines) in wanted.items():
         if name in but:
             continue
-        assert sorted(found[name][0]) == sorted(columns) or not lines or not found[name][1], name
-        left, right = Counter(found[name][1]), Counter(lines)
+        assert sorted(actual_tables[name][0]) == sorted(columns) or not lines or not actual_tables[name][1], name
+        left, right = Counter(actual_tables[name][1]), Counter(lines)
         assert left == right, f"{name}: not wanted {list(left - right)[:3]}, missing {list(right - left)[:3]}"
 
 
@@ -46,7 +46,7 @@ def _content(lines: list[dict[str, Any]]) -> Content:
 
 
 def _plain(value: str | None) -> str | None:
-    """Times without a fraction of zeros: rows alone do not tell how many digits their column has."""
+    """A time without a fraction of zeros: the number of fractional digits cannot be inferred from rows alone."""
     return value and re.sub(r"(:\d\d)\.0+$", r"\1", value)
 
 

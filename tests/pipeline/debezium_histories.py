@@ -23,8 +23,8 @@ from tests.services.debezium import Debezium, Event
 DATA = Path(__file__).parent.parent / "data" / "debezium-snapshots"
 SHOP = "shop"
 SIGNALS = "signals"
-_SAID = {"database.include.list": SHOP, "skipped.operations": "none"}
-_SIGNALLED = _SAID | {
+_SETTINGS = {"database.include.list": SHOP, "skipped.operations": "none"}
+_SIGNALLED = _SETTINGS | {
     "signal.data.collection": f"{SHOP}.{SIGNALS}",
     "signal.enabled.channels": "source",
     "incremental.snapshot.chunk.size": "3",
@@ -107,13 +107,13 @@ class Writes:
 
 def _marked(mark: str, times: int = 1) -> Callable[[list[Event]], bool]:
     text = f'"snapshot":"{mark}"'
-    return lambda found: sum(text in (event["value"] or "") for event in found) >= times
+    return lambda events: sum(text in (event["value"] or "") for event in events) >= times
 
 
 def initial(database: Database, folder: Path, seed: int = 1) -> list[Event]:
     """A snapshot and nothing else."""
     Writes(database, seed).create()
-    with Debezium(database, folder, _SAID) as engine:
+    with Debezium(database, folder, _SETTINGS) as engine:
         return engine.wait(_marked("last"), "the end of its snapshot")
 
 
@@ -121,7 +121,7 @@ def streamed(database: Database, folder: Path, seed: int = 1) -> list[Event]:
     """A snapshot, then changes of rows and of tables."""
     writes = Writes(database, seed)
     writes.create()
-    with Debezium(database, folder, _SAID) as engine:
+    with Debezium(database, folder, _SETTINGS) as engine:
         engine.wait(_marked("last"), "the end of its snapshot")
         writes.change(6)
         writes.sql("ALTER TABLE customers ADD COLUMN phone VARCHAR(20) DEFAULT 'none' AFTER name")
@@ -146,17 +146,17 @@ def killed(database: Database, folder: Path, seed: int = 1) -> list[Event]:
     writes = Writes(database, seed)
     writes.create()
     for records in (24, 31):
-        with Debezium(database, folder, _SAID, records=records) as engine:
+        with Debezium(database, folder, _SETTINGS, records=records) as engine:
             engine.wait_dead()
     writes.change(3)  # so the next snapshot has another place
-    with Debezium(database, folder, _SAID) as engine:
+    with Debezium(database, folder, _SETTINGS) as engine:
         engine.wait(_marked("last"), "the end of its snapshot")
         writes.change(5, log=False)
         writes.sql("ALTER TABLE customers ADD COLUMN phone VARCHAR(20)")
         engine.follow(SHOP)
         engine.kill()
     writes.change(5, log=False)
-    with Debezium(database, folder, _SAID) as engine:
+    with Debezium(database, folder, _SETTINGS) as engine:
         writes.change(3, log=False)
         return engine.follow(SHOP)
 
@@ -199,7 +199,7 @@ def again(database: Database, folder: Path, seed: int = 1) -> list[Event]:
     """Snapshots onto tables that are there: rows and columns went in between, and once nothing did."""
     writes = Writes(database, seed)
     writes.create()
-    with Debezium(database, folder, _SAID | {"snapshot.mode": "always"}) as engine:
+    with Debezium(database, folder, _SETTINGS | {"snapshot.mode": "always"}) as engine:
         engine.wait(_marked("last"), "the end of its snapshot")
         writes.change(4)
         engine.follow(SHOP)
@@ -208,9 +208,9 @@ def again(database: Database, folder: Path, seed: int = 1) -> list[Event]:
     )
     writes.sql("DELETE FROM events LIMIT 1; DROP TABLE nothing")
     for times in (2, 3):
-        with Debezium(database, folder, _SAID | {"snapshot.mode": "always"}) as engine:
+        with Debezium(database, folder, _SETTINGS | {"snapshot.mode": "always"}) as engine:
             engine.wait(_marked("last", times), "the end of its snapshot")
-    with Debezium(database, folder, _SAID | {"snapshot.mode": "always"}) as engine:
+    with Debezium(database, folder, _SETTINGS | {"snapshot.mode": "always"}) as engine:
         engine.wait(_marked("last", 4), "the end of its snapshot")
         writes.sql("UPDATE customers SET phone = 5")
         return engine.follow(SHOP)
@@ -220,13 +220,13 @@ def recovered(database: Database, folder: Path, seed: int = 1) -> list[Event]:
     """The schema history is lost and read again, without rows."""
     writes = Writes(database, seed)
     writes.create()
-    with Debezium(database, folder, _SAID) as engine:
+    with Debezium(database, folder, _SETTINGS) as engine:
         engine.wait(_marked("last"), "the end of its snapshot")
         writes.change(4)
         engine.follow(SHOP)
     (folder / "history").unlink()
     writes.change(4)
-    with Debezium(database, folder, _SAID | {"snapshot.mode": "recovery"}) as engine:
+    with Debezium(database, folder, _SETTINGS | {"snapshot.mode": "recovery"}) as engine:
         engine.wait(_marked("last", 2), "the end of its snapshot")
         writes.change(4)
         return engine.follow(SHOP)
@@ -234,12 +234,12 @@ def recovered(database: Database, folder: Path, seed: int = 1) -> list[Event]:
 
 def silent(database: Database, folder: Path, seed: int = 1) -> list[Event]:
     """No schema changes are sent, and no transactions."""
-    said = _SIGNALLED | {"include.schema.changes": "false", "provide.transaction.metadata": "false"}
-    said |= {"bigint.unsigned.handling.mode": "precise"}  # rows alone do not tell that a column is unsigned
+    settings = _SIGNALLED | {"include.schema.changes": "false", "provide.transaction.metadata": "false"}
+    settings |= {"bigint.unsigned.handling.mode": "precise"}  # rows alone do not show that a column is unsigned
     writes = Writes(database, seed)
     writes.create()
     writes.sql("INSERT INTO nothing VALUES (1, 'x')")  # of a table without rows nothing is sent
-    with Debezium(database, folder, said) as engine:
+    with Debezium(database, folder, settings) as engine:
         engine.wait(_marked("last"), "the end of its snapshot")
         writes.change(6)
         writes.signal("incremental", "items")

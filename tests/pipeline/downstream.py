@@ -48,7 +48,7 @@ def chunks_of(events: Iterable[Event], partition: int, offset: int, topic: str =
 
 
 def infos(chunks: pa.RecordBatch, folder: str = "1") -> list[ChunkInfo]:
-    """What planning gets to see of chunks."""
+    """The plain columns of chunks, from which the planner works."""
     return [chunk_info(folder, row) for row in chunks.to_pylist()]
 
 
@@ -90,7 +90,7 @@ class Lake:
         random: decides whether writes run side by side.
         consistency: of the pipeline.
         broadcast: schema changes are sent to every partition.
-        notes: for people, of all steps.
+        notes: messages that the flow logged, of all steps.
     """
 
     rules: Rules
@@ -106,11 +106,11 @@ class Lake:
     def flow(self) -> Flow:
         """The run that is under way; the first use begins one."""
         if self._flow is None:
-            spoken = Capabilities(
+            capabilities = Capabilities(
                 frozenset(), broadcast=self.broadcast, restored_ddl=self.rules.restored_ddl, cuts="marks"
             )
             definition = memory_definition(consistency=self.consistency, parallelism=self.random.choice([1, 1, 3]))
-            self._flow = memory_flow(self.storage, spoken, definition, self.rules)
+            self._flow = memory_flow(self.storage, capabilities, definition, self.rules)
             self._flow.begin()
             self._flow.recover()
         return self._flow
@@ -133,7 +133,7 @@ class Lake:
         self._arrived.append(fresh)
 
     def step(self, partitions: set[Partition], *, idle: bool = False) -> bool:
-        """Takes in what has arrived, and applies what may be applied; False when there was nothing to do."""
+        """Takes in the batch that was read and applies all that the barrier allows; False if there was nothing to do."""
         before, arrived = self.flow.ledger.step, self._arrived
         self._arrived = []
         with noted(self.notes):
@@ -144,9 +144,9 @@ class Lake:
         return self.flow.ledger.step != before
 
     def rows(self, name: str) -> list[Row]:
-        """What the table holds."""
-        here = self.state.tables[name]
-        columns, found = {c.name for c in here.table.columns}, self.storage.tables.rows(here.path)
-        for row in found:
+        """The rows of a table."""
+        current = self.state.tables[name]
+        columns, table_rows = {c.name for c in current.table.columns}, self.storage.tables.rows(current.path)
+        for row in table_rows:
             assert set(row) == columns, (name, row, columns)
-        return found
+        return table_rows

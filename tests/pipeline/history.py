@@ -47,7 +47,7 @@ class HistoryBuilder:
             keys = [name for name in image if name == "id"]
             columns = [{"name": n, "type": _type(n), "nullable": n != "id", "key": n in keys} for n in image]
             shape = canonical([table, columns])
-            said = {
+            shape_line = {
                 "kind": "shape",
                 "shape": shape,
                 "database": "app",
@@ -55,7 +55,7 @@ class HistoryBuilder:
                 "columns": columns,
                 "wire": None,
             }
-            self._lines.append(canonical(said))
+            self._lines.append(canonical(shape_line))
             self._line(
                 next(iter(image.values())) % self.partitions,
                 kind="row", op=op, database="app", table=table, shape=shape, keys=keys, before=before, after=after,
@@ -70,21 +70,21 @@ class HistoryBuilder:
 
     @property
     def records(self) -> int:
-        """How many records there are, with a record for each row."""
+        """The number of records if each row is a record of its own."""
         return sum(json.loads(line)["kind"] != "shape" for line in self._lines)
 
     def write(self, path: Path, stores: Stores | None = None, **options: Any) -> Path:
         """The history as a record log of `ticdc-open`, by default a record for each row."""
-        spoken = protocol("ticdc-open")
-        said = {"max-batch-size": 1} | {name.replace("_", "-"): value for name, value in options.items()}
-        encoder = spoken.encoder(spoken.read_options(said), stores or Stores())
+        ticdc_open = protocol("ticdc-open")
+        settings = {"max-batch-size": 1} | {name.replace("_", "-"): value for name, value in options.items()}
+        encoder = ticdc_open.encoder(ticdc_open.read_options(settings), stores or Stores())
         record_log.write(path, [encoder.encode(events) for events in text.parse(self._lines)])
         return path
 
-    def _line(self, to: int, **said: Any) -> None:
+    def _line(self, to: int, **fields: Any) -> None:
         place = f"app:{to}:{self._offsets[to]}"
         self._offsets[to] += 1
-        self._lines.append(canonical({**said, "commit_ts": self.ts, "position": place}))
+        self._lines.append(canonical({**fields, "commit_ts": self.ts, "position": place}))
 
 
 def _type(name: str) -> str:
@@ -117,7 +117,7 @@ def small_history(path: Path) -> tuple[Path, list[int]]:
     h.rows(("notes", None, {"n": 9, "note": "after"}))
     h.schema("app", "drafts", "CREATE TABLE `app`.`drafts` (`id` BIGINT NOT NULL,PRIMARY KEY(`id`))")
     marks.append(h.resolved())
-    h.rows(("sales", None, {"id": 99, "note": "beyond the last mark"}))
+    h.rows(("sales", None, {"id": 99, "note": "after the last mark"}))
     return h.write(path), marks
 
 

@@ -43,10 +43,10 @@ class MemoryLetters:
     letters: list[dict[str, Any]] = field(default_factory=list)
 
     def take(self, pending: MemoryPending, folder: str, fresh: list[ChunkInfo]) -> None:
-        found = pending.dead(folder)
-        self.letters += found
-        if found and self.policy == "stop":
-            raise ProtocolError(f"{len(found)} records could not be decoded")
+        letters = pending.dead(folder)
+        self.letters += letters
+        if letters and self.policy == "stop":
+            raise ProtocolError(f"{len(letters)} records could not be decoded")
 
     def mark(self, places: Iterable[str]) -> None:
         raise NotImplementedError
@@ -57,7 +57,7 @@ class MemoryLetters:
 
 @dataclass
 class Storage:
-    """What outlives a run: two runs of one pipeline share it."""
+    """The parts of a pipeline that outlive a run; two runs of one pipeline share them."""
 
     ledger: Memory = field(default_factory=Memory)
     states: dict[tuple[int, int], State] = field(default_factory=dict)

@@ -1,7 +1,7 @@
-"""What a history's tables are at any commit_ts, worked out the slow and obvious way: one event after the other, in dicts.
+"""A history's tables at any commit_ts, computed the slow and obvious way: one event after the other, in dicts.
 
-It shares nothing with the pipeline but the decoder's canonical text. DDL is understood by the few forms that the shop
-history has, by hand.
+It shares nothing with the pipeline except the decoder's canonical text. Of DDL it supports the few forms that the shop
+history has, by regular expressions.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class History:
     """The events of a record log, each once, in the order of commit_ts."""
 
     def __init__(self, log: Path, name: str = "ticdc-open") -> None:
-        spoken = protocol(name)
-        decoder = spoken.decoder(spoken.read_options({}), Stores())
+        log_protocol = protocol(name)
+        decoder = log_protocol.decoder(log_protocol.read_options({}), Stores())
         events: list[tuple[tuple[int, int, int, int], dict[str, Any]]] = []
         seen: set[tuple[int, str]] = set()
         for records in record_log.read(log):
@@ -44,7 +44,7 @@ class History:
         self.events = [event for _, event in sorted(events, key=lambda pair: pair[0])]
 
     def at(self, commit_ts: int | None) -> dict[str, list[Row]]:
-        """Table -> rows after everything up to and with `commit_ts`; None for the end."""
+        """Table -> rows after all events up to and including `commit_ts`; None for the end of the history."""
         tables: dict[str, Any] = {}
         members: dict[str, dict[str, tuple[str, list[str]]]] = {}
         for event in self.events:
@@ -57,19 +57,19 @@ class History:
         return {name: list(t.values()) if isinstance(t, dict) else t for name, t in tables.items()}
 
 
-def same_rows(found: list[Row], wanted: list[Row]) -> str:
-    """Empty when both hold the same rows, whatever their order; else the first difference, for people."""
-    left, right = (Counter(json.dumps(row, sort_keys=True) for row in rows) for rows in (found, wanted))
+def same_rows(actual: list[Row], wanted: list[Row]) -> str:
+    """Empty if both have the same rows, in any order; else a description of the first difference."""
+    left, right = (Counter(json.dumps(row, sort_keys=True) for row in rows) for rows in (actual, wanted))
     if left == right:
         return ""
     extra, missing = list((left - right).elements()), list((right - left).elements())
-    return f"{len(found)} rows for {len(wanted)}; not wanted: {extra[:2]}; missing: {missing[:2]}"
+    return f"{len(actual)} rows for {len(wanted)}; not wanted: {extra[:2]}; missing: {missing[:2]}"
 
 
 def _schema_change(ddl: str, tables: dict[str, Any], members: dict[str, Any]) -> None:
     name = (re.search(r"TABLE `\w+`\.`(\w+)`", ddl) or re.search(r"`(\w+)`", ddl))[1]  # type: ignore[index]
-    for column, kind, said in _COLUMN.findall(ddl):
-        members.setdefault(name, {})[column] = (kind, [m.strip("'") for m in said.split(",")])
+    for column, kind, names in _COLUMN.findall(ddl):
+        members.setdefault(name, {})[column] = (kind, [m.strip("'") for m in names.split(",")])
     if ddl.startswith("CREATE TABLE"):
         tables[name] = {} if "PRIMARY KEY" in ddl else []
     elif ddl.startswith("TRUNCATE"):
@@ -78,15 +78,15 @@ def _schema_change(ddl: str, tables: dict[str, Any], members: dict[str, Any]) ->
         new = re.search(r"TO `\w+`\.`(\w+)`", ddl)[1]  # type: ignore[index]
         tables[new] = tables.pop(name)
         members[new] = members.get(name, {})
-    elif found := re.search(r"ADD COLUMN `(\w+)` .*?(?:DEFAULT (\d+))?(?: AFTER|$)", ddl):
+    elif match := re.search(r"ADD COLUMN `(\w+)` .*?(?:DEFAULT (\d+))?(?: AFTER|$)", ddl):
         for row in tables[name].values():
-            row[found[1]] = int(found[2]) if found[2] else None
-    elif found := re.search(r"DROP COLUMN `(\w+)`", ddl):
+            row[match[1]] = int(match[2]) if match[2] else None
+    elif match := re.search(r"DROP COLUMN `(\w+)`", ddl):
         for row in tables[name].values():
-            del row[found[1]]
-    elif found := re.search(r"RENAME COLUMN `(\w+)` TO `(\w+)`", ddl):
+            del row[match[1]]
+    elif match := re.search(r"RENAME COLUMN `(\w+)` TO `(\w+)`", ddl):
         for row in tables[name].values():
-            row[found[2]] = row.pop(found[1])
+            row[match[2]] = row.pop(match[1])
     elif not re.search(r"MODIFY COLUMN|CREATE DATABASE", ddl):
         raise AssertionError(f"the oracle does not know {ddl!r}")
 

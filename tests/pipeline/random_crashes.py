@@ -1,4 +1,4 @@
-"""Runs of a pipeline in memory that end at failpoints, or move from failpoint to failpoint beside each other.
+"""Runs of a pipeline in memory that end at failpoints, or move from failpoint to failpoint at the same time.
 
 The flow, the planner, the executor and the guard are the real ones; the ledger, the pending store and the tables are in
 memory, so a run costs milliseconds. Called by the tests, and by `bench/crashes.py` for more of the same.
@@ -16,18 +16,18 @@ from changefeed.pipeline import failpoint
 from tests.pipeline.random_runs import Pipeline, history, logs_of
 from tests.pipeline.turns import Player, Turns
 
-# Those of dead letters and of the ledger's files are tried elsewhere: `test_replay.py`, `store/conformance.py`.
+# The failpoints of dead letters and of the ledger's files have tests of their own: `test_replay.py`, `store/conformance.py`.
 POINTS = [point for point in failpoint.POINTS if not point.startswith(("letters", "pack", "tidy"))]
 
 OnPass = Callable[[Callable[[str], None] | None], None]  # sets what a failpoint calls
 
 
 class Killed(BaseException):
-    """Not an Exception: no handler on the way may take it."""
+    """Not an Exception, so that no handler on the way catches it."""
 
 
 def crashed(random: Random, consistency: str, on_pass: OnPass) -> tuple[Counter[str], Counter[str]]:
-    """One random history, applied by runs each of which ends at a random failpoint, until one comes to its end.
+    """Applies one random history by runs that each end at a random failpoint, until one run is complete.
 
     Returns:
         How many runs ended at each failpoint, and how many commits of each kind were made.
@@ -59,7 +59,7 @@ def crashed(random: Random, consistency: str, on_pass: OnPass) -> tuple[Counter[
 
 
 def interleaved(random: Random, consistency: str, on_pass: OnPass) -> int:
-    """One random history, two or three runs that move from failpoint to failpoint in random order, some of them killed.
+    """Applies one random history by two or three runs that move from failpoint to failpoint in random order; some are killed.
 
     Returns:
         How many of them were fenced.

@@ -1,4 +1,4 @@
-"""A random upstream's history as a record log, and what must be read of every cut that a pipeline publishes of it.
+"""A random upstream's history as a record log, and the expected tables at every cut that a pipeline publishes of it.
 
 The upstream is that of `upstream.py`: tables with keys and without, transactions over several tables, rows that swap
 their keys, DDL of every kind. Its events go to partitions that lag behind each other. One seed makes one log.
@@ -30,15 +30,15 @@ _BASE, _STEP = 450_000_000_000_000_000, 1 << 18  # a TSO, and a millisecond of o
 
 @dataclass
 class Faults:
-    """Rows of published cuts that are not the history's, as counts, and the first of them in words.
+    """Differences between published cuts and the history, as counts, and a description of the first ones.
 
     Attributes:
-        cuts: that were read.
-        tables: tables of cuts that were read.
+        cuts: cuts that were read.
+        tables: tables of these cuts.
         lost: rows that are missing.
-        doubled: rows that are there more often than they should be.
-        torn: rows that belong to another moment than the cut.
-        words: what is wrong, for people.
+        doubled: rows that occur too often.
+        torn: rows of another commit_ts than the cut's.
+        words: descriptions of the differences.
     """
 
     cuts: int = 0
@@ -48,10 +48,10 @@ class Faults:
     torn: int = 0
     words: list[str] = field(default_factory=list)
 
-    def add(self, where: str, found: list[Row], wanted: list[Row]) -> None:
+    def add(self, where: str, actual: list[Row], wanted: list[Row]) -> None:
         """Compares one table of one cut."""
         self.tables += 1
-        left, right = (Counter(json.dumps(row, sort_keys=True) for row in rows) for rows in (found, wanted))
+        left, right = (Counter(json.dumps(row, sort_keys=True) for row in rows) for rows in (actual, wanted))
         surplus, missing = left - right, right - left
         if not surplus and not missing:
             return
@@ -63,7 +63,7 @@ class Faults:
         self.words.append(f"{where}: surplus {list(surplus.elements())[:2]}, missing {list(missing.elements())[:2]}")
 
     def wrong(self, words: str) -> None:
-        """Something else than rows that is wrong, as torn."""
+        """Counts a difference that is not in rows as torn."""
         self.torn += 1
         self.words.append(words)
 
@@ -78,7 +78,7 @@ class RandomLog:
     rows: int
 
     def at(self, commit_ts: int | None) -> dict[str, list[Row]]:
-        """`database.table` -> rows after everything up to and with `commit_ts`; None for the end."""
+        """`database.table` -> rows after all events up to and including `commit_ts`; None for the end."""
         upto = None if commit_ts is None else (commit_ts - _BASE) // _STEP
         past = [ts for ts in self.upstream.history if upto is None or ts <= upto]
         tables = self.upstream.history[max(past)] if past else {}
@@ -113,14 +113,14 @@ class RandomLog:
         wanted = self.at(state.barrier)
         if set(state.tables) != set(wanted):
             faults.wrong(f"{where}: tables {sorted(state.tables)} for {sorted(wanted)}")
-        for name, here in state.tables.items():
-            place = (here.path, here.version, repr(here.table))
+        for name, current in state.tables.items():
+            place = (current.path, current.version, repr(current.table))
             if place not in known:
-                known[place] = rows(f"{pipeline.sink.path}/{here.path}", here.version, here.table)
+                known[place] = rows(f"{pipeline.sink.path}/{current.path}", current.version, current.table)
             faults.add(f"{where}: {name} at {state.barrier}", known[place], wanted.get(name, []))
 
     def _account(self, state: State, faults: Faults) -> None:
-        """Everything was read, and everything that was read has gone somewhere."""
+        """Checks that all records were read, and that every row that was read is counted as applied, repeated or pending."""
         counts = state.counts
         if (counts.records, counts.rows, counts.dead) != (self.records, self.rows, 0):
             faults.wrong(f"{counts} for {self.records} records with {self.rows} rows")
@@ -148,21 +148,21 @@ def random_log(path: Path, seed: int, steps: int, partitions: int = 2, *, moves:
     for line in _lines(upstream, partitions, random):
         lines.append(canonical(line))
         count += line["kind"] == "row"
-    spoken = protocol("ticdc-open")
-    encoder = spoken.encoder(spoken.read_options({"max-batch-size": 1}), Stores())
+    ticdc_open = protocol("ticdc-open")
+    encoder = ticdc_open.encoder(ticdc_open.read_options({"max-batch-size": 1}), Stores())
     records = record_log.write(path, [encoder.encode(events) for events in text.parse(lines)])
     return RandomLog(path, upstream, records, count)
 
 
 def _lines(upstream: Upstream, partitions: int, random: Random) -> Iterator[dict[str, Any]]:
-    """The events as text, partition by partition in stretches, each in the order of commit_ts."""
+    """The events as lines of JSON, in stretches of one partition at a time, each partition in the order of commit_ts."""
     logs: list[list[dict[str, Any]]] = [[] for _ in range(partitions)]
     for number, event in enumerate(upstream.events):
         at, end = _BASE + event.ts * _STEP, number + 1 == len(upstream.events)
         if isinstance(event, Ddl):
-            said = {"kind": "schema", "type": "other", "database": event.database, "table": event.table}
+            line = {"kind": "schema", "type": "other", "database": event.database, "table": event.table}
             for log in logs:
-                log.append({**said, "ddl": event.text, "commit_ts": at})
+                log.append({**line, "ddl": event.text, "commit_ts": at})
         else:
             image = event.after or event.before or {}
             to = (image.get("id") or 0) % partitions if event.keyed else random.randrange(partitions)
@@ -175,7 +175,7 @@ def _lines(upstream: Upstream, partitions: int, random: Random) -> Iterator[dict
 
 
 def _taking_turns(logs: list[list[dict[str, Any]]], random: Random) -> Iterator[dict[str, Any]]:
-    """Lines of all partitions, each in its order, with their places and the shapes before them."""
+    """Lines of all partitions, each partition in its order, with their positions and the shapes before them."""
     offsets = [0] * len(logs)
     while left := [p for p, log in enumerate(logs) if offsets[p] < len(log)]:
         partition = random.choice(left)
@@ -213,12 +213,12 @@ def _row(change: Change, at: int) -> dict[str, Any]:
 
 
 def _image(image: Row | None, kinds: dict[str, str]) -> Row | None:
-    """As records have it: an enum by its index."""
+    """The row as records have it: an enum by its index."""
     if image is None:
         return None
     return {c: {"index": v} if kinds[c] == "enum" and v is not None else v for c, v in image.items()}
 
 
 def _canonical(row: Row, kinds: dict[str, str]) -> Row:
-    """As tables have it: an enum by its name."""
+    """The row as tables have it: an enum by its name."""
     return {c: MEMBERS[v - 1] if kinds[c] == "enum" and v is not None else v for c, v in row.items()}

@@ -1,8 +1,8 @@
-"""Runs of a pipeline in memory over a random history: partitions, batches of any size, and what must come out.
+"""Runs of a pipeline in memory over a random history: partitions, batches of any size, and the expected tables.
 
-The upstream of `upstream.py` says what happened; here its events become partitions of a log, which each run reads from
-where the ledger says, in batches of its own size. Every cut that the ledger publishes is compared with the upstream's
-tables at that commit_ts.
+The upstream of `upstream.py` generates the events. This module distributes them over the partitions of a log; each run
+reads the log from the ledger's positions on, in batches of its own size. Every cut that the ledger publishes is compared
+with the upstream's tables at that commit_ts.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from tests.pipeline.upstream import MEMBERS, Change, Row, Table, Upstream
 
 Partition = tuple[str, int]
 RULES = Rules(restored_ddl=True)
-SPOKEN = Capabilities(frozenset(), broadcast=True, restored_ddl=True, cuts="marks")
+CAPABILITIES = Capabilities(frozenset(), broadcast=True, restored_ddl=True, cuts="marks")
 
 
 def history(random: Random, steps: int, *, partial: bool = True, keyless: bool = True, moves: bool = True) -> Upstream:
-    """Tables that change as they like; some are there before."""
+    """An upstream after random steps; some of its tables exist before the log begins."""
     upstream = Upstream(random, partial, keyless, moves)
     for name in random.sample(["old", "older", "Orders"], random.randint(0, 2)):
         upstream.exist("app", name, {"a": "int", "b": random.choice(["text", "decimal", "enum"])})
@@ -41,7 +41,7 @@ def history(random: Random, steps: int, *, partial: bool = True, keyless: bool =
 
 
 def logs_of(upstream: Upstream, partitions: int, random: Random) -> dict[Partition, list[Event]]:
-    """Partitions with schema changes in each, rows in one of them, and marks now and then and at the end."""
+    """Partitions: each has all schema changes, each row is in one of them, and marks come now and then and at the end."""
     logs: dict[Partition, list[Event]] = {("log", p): [] for p in range(partitions)}
     for i, event in enumerate(upstream.events):
         last = i + 1 == len(upstream.events)
@@ -61,11 +61,11 @@ def logs_of(upstream: Upstream, partitions: int, random: Random) -> dict[Partiti
 
 @dataclass
 class Pipeline:
-    """A pipeline in memory, which any number of runs work on.
+    """A pipeline in memory, for any number of runs.
 
     Attributes:
-        upstream: what happened.
-        logs: what is read.
+        upstream: the history.
+        logs: the partitions that are read.
         consistency: of the pipeline.
         storage: what outlives a run.
     """
@@ -77,9 +77,9 @@ class Pipeline:
     storage: Storage = field(default_factory=Storage)
 
     def run(self, random: Random) -> State:
-        """One run: takes the pipeline over, finishes what was begun, and reads everything."""
+        """One run: takes the pipeline over, finishes a step that was begun, and reads all records."""
         definition = memory_definition(consistency=self.consistency, parallelism=self.parallelism)
-        flow = memory_flow(self.storage, SPOKEN, definition, RULES)
+        flow = memory_flow(self.storage, CAPABILITIES, definition, RULES)
         flow.begin()
         flow.recover()
         for batch in self._batches(flow, random):
@@ -88,7 +88,7 @@ class Pipeline:
         return flow.ledger.state
 
     def _batches(self, flow: Flow, random: Random) -> Iterator[Batch]:
-        """A different stretch of each partition at a time, from where the ledger stands."""
+        """Batches with a random stretch of each partition, from the ledger's positions on."""
         while True:
             begun = json.loads(flow.ledger.state.source or "{}")
             at = {partition: begun.get(str(partition[1]), 0) for partition in self.logs}
@@ -122,23 +122,23 @@ class Pipeline:
             past = [ts for ts in self.upstream.history if state.barrier is not None and ts <= state.barrier]
             tables = self.upstream.history[max(past)] if past else {}
         wanted = {".".join(name): table for name, table in tables.items()}
-        for name, here in state.tables.items():
+        for name, current in state.tables.items():
             assert name in wanted, f"{name} was dropped"
-            assert here.version is not None
-            rows = self.storage.tables.rows(here.path, here.version)
-            found, known = (
+            assert current.version is not None
+            rows = self.storage.tables.rows(current.path, current.version)
+            actual, known = (
                 Counter(map(_text, rows)),
-                [as_declared(row, wanted[name], here) for row in wanted[name].all()],
+                [as_declared(row, wanted[name], current) for row in wanted[name].all()],
             )
-            assert found == Counter(map(_text, known)), f"{name} at {state.barrier}"
+            assert actual == Counter(map(_text, known)), f"{name} at {state.barrier}"
         for name, table in wanted.items():
             assert name in state.tables or not table.all(), f"{name} is missing at {state.barrier}"
 
 
-def as_declared(row: Row, table: Table, here: TableState) -> Row:
-    """The upstream's row as far as the sink can know it: columns that no row and no DDL named are not there."""
+def as_declared(row: Row, table: Table, current: TableState) -> Row:
+    """The upstream's row, without the columns that neither a row nor DDL has named to the sink."""
     known = {}
-    for column in here.table.columns:
+    for column in current.table.columns:
         value = row[column.name]
         if column.type.members is not None and value is not None:
             value = MEMBERS[value - 1]

@@ -1,4 +1,4 @@
-"""Pipelines in tests: a definition over a record log, and what its ledger and tables say afterwards."""
+"""Pipelines in tests: a definition over a record log, and checks of its ledger and tables after a run."""
 
 from __future__ import annotations
 
@@ -42,32 +42,32 @@ def definition(
 
 
 def check_expected(pipeline: Definition, cut: str, only: Collection[str] = (), doubles: Collection[str] = ()) -> None:
-    """The tables of the last cut are those that were recorded with the shop's history.
+    """Asserts that the tables of the last cut are those that were recorded with the shop's history.
 
     Tables named `zz_…` mark where a recording begins and ends.
 
     Args:
-        pipeline: that has run.
+        pipeline: a pipeline that has run.
         cut: name of the recorded tables.
-        only: these tables; else all, and no others.
-        doubles: columns whose decimals the protocol sends as doubles: they have become the same double.
+        only: tables to compare; if empty, all tables, and there may be no others.
+        doubles: decimal columns that the protocol sends as doubles; they are compared as doubles.
     """
     state = published(pipeline)[-1].state
     wanted = {path.name.removesuffix(".jsonl.gz") for path in (SHOP / "expected" / cut).glob("*.jsonl.gz")}
-    found = {here.table.name: here for here in state.tables.values() if not here.table.name.startswith("zz_")}
+    tables = {t.table.name: t for t in state.tables.values() if not t.table.name.startswith("zz_")}
     wanted &= set(only or wanted)
-    assert set(found) >= wanted if only else set(found) == wanted
+    assert set(tables) >= wanted if only else set(tables) == wanted
     for name in wanted:
-        table, expected = found[name].table, _expected(cut, name)
-        lies = rows(f"{pipeline.sink.path}/{found[name].path}", found[name].version, table)
+        table, expected = tables[name].table, _expected(cut, name)
+        actual = rows(f"{pipeline.sink.path}/{tables[name].path}", tables[name].version, table)
         if only:  # columns that were dropped may be there
-            lies = [{column: row[column] for column in expected[0]} for row in lies]
+            actual = [{column: row[column] for column in expected[0]} for row in actual]
         documents = {c.name for c in table.columns if c.type.name == "json"}
-        for row in (*lies, *expected):
+        for row in (*actual, *expected):
             row.update({c: row[c] and float(row[c]) for c in doubles if c in row})
             # MySQL's binlog has lost the upstream's spaces
             row.update({c: row[c] and json.loads(row[c]) for c in documents if c in row})
-        assert not (said := same_rows(lies, expected)), f"{name}: {said}"
+        assert not (difference := same_rows(actual, expected)), f"{name}: {difference}"
 
 
 def _expected(cut: str, table: str) -> list[dict[str, Any]]:
@@ -85,7 +85,7 @@ class Published:
 
 
 def published(pipeline: Definition) -> list[Published]:
-    """The cuts of the ledger that are not packed: the last hundred and more."""
+    """The cuts of the ledger that are not packed: at least the last hundred."""
     reader = FileReader(folder_at(ledger_folder(pipeline)), pipeline.pipeline.name)
 
     def read() -> list[Published]:
@@ -97,20 +97,20 @@ def published(pipeline: Definition) -> list[Published]:
 
 
 def check_cuts(pipeline: Definition, history: History) -> None:
-    """Every published cut is the history's exact state at its commit_ts, and they only go forward."""
-    found = published(pipeline)
+    """Asserts that every published cut is the history's exact state at its commit_ts, and that cuts only go forward."""
+    cuts = published(pipeline)
     steps = [(cut.step, cut.epoch) for cut in read_ledger(pipeline).history()]
     assert [step for step, _ in steps] == list(range(1, len(steps) + 1)), "a step twice, or one missing"
     assert [epoch for _, epoch in steps] == sorted(epoch for _, epoch in steps)
-    barriers = [cut.state.barrier for cut in found if cut.state.barrier is not None]
+    barriers = [cut.state.barrier for cut in cuts if cut.state.barrier is not None]
     assert barriers == sorted(barriers)
-    for cut in found:
+    for cut in cuts:
         if cut.state.barrier is None:
             continue
         wanted = history.at(cut.state.barrier)
         assert sorted(t.table.name for t in cut.state.tables.values()) == sorted(wanted)
-        for here in cut.state.tables.values():
-            lies = rows(f"{pipeline.sink.path}/{here.path}", here.version, here.table)
-            assert not (said := same_rows(lies, wanted[here.table.name])), (
-                f"{here.table.name} at {cut.state.barrier}: {said}"
+        for current in cut.state.tables.values():
+            actual = rows(f"{pipeline.sink.path}/{current.path}", current.version, current.table)
+            assert not (difference := same_rows(actual, wanted[current.table.name])), (
+                f"{current.table.name} at {cut.state.barrier}: {difference}"
             )

@@ -1,7 +1,7 @@
-"""A pipeline's files, damaged: prepared states of one pipeline, its files by their role, and what can happen to them.
+"""Damage to a pipeline's files: prepared states of one pipeline, its files by their role, and kinds of damage.
 
 Three states of one sink are made once: an early one, one `between` two steps, one in a `begun` step with one of two
-tables written. A case takes a copy, damages it, lets the history go on, and judges what came of it.
+tables written. A case takes a copy, damages it, lets the history go on, and judges the outcome.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def prepare(spark: SparkSession, folder: Path) -> Prepared:
 
 
 def _history() -> tuple[HistoryBuilder, Parts]:
-    """The whole history, and after how many of its records the early state and the one between are reached."""
+    """The whole history, and the numbers of records after which the states `early` and `between` are reached."""
     h = HistoryBuilder()
     ends: list[int] = []
     h.schema("app", "orders", "CREATE TABLE `app`.`orders` (`id` BIGINT NOT NULL,`qty` INT,PRIMARY KEY(`id`))")
@@ -109,7 +109,7 @@ def _history() -> tuple[HistoryBuilder, Parts]:
 
 
 def _with_dead_letters(clean: Path, first: int, second: int) -> list[list[dict[str, Any]]]:
-    """The records in three pieces, with one that means nothing in each."""
+    """The records in three pieces, each with one that cannot be decoded."""
     good = [row for batch in record_log.read(clean) for row in batch.to_pylist()]
     bad = {**good[-1], "value": b"\0", "key": b"\0"}
     pieces = [[*good[:first], dict(bad)], [dict(bad), *good[first:second]], [dict(bad), *good[second:]]]
@@ -160,7 +160,7 @@ _CHECKSUM = re.compile(r"\.[^/]+\.crc")
 
 
 def role(relative: str) -> str | None:
-    """What a file of the sink is for; None when nobody knows."""
+    """The role of a file of the sink; None if it is unknown."""
     for prefix, area, kinds in _AREAS:
         if relative.startswith(prefix):
             rest = relative.removeprefix(prefix)
@@ -172,8 +172,8 @@ def role(relative: str) -> str | None:
 
 def files(lake: Path) -> Iterator[tuple[str, Path]]:
     """Every file of a sink with its role, oldest first; the role of an unknown one is empty."""
-    found = [path for path in lake.rglob("*") if path.is_file()]
-    for path in sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name)):
+    paths = [path for path in lake.rglob("*") if path.is_file()]
+    for path in sorted(paths, key=lambda path: (path.stat().st_mtime_ns, path.name)):
         yield role(path.relative_to(lake).as_posix()) or "", path
 
 
@@ -182,7 +182,7 @@ def checksum_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.crc")
 
 
-# What can happen to one file.
+# Kinds of damage to one file.
 
 
 def _truncated(path: Path, chance: Random) -> None:
@@ -220,55 +220,55 @@ FILE_DAMAGE: dict[str, Callable[[Path, Random], None]] = {
 }
 
 
-# What came of it.
+# The outcome.
 
 _WAY_OUT = re.compile(r"(?i)\b(run|restore|put|start|delete|remove|change|set|repair|give|use|wait|replay)\b")
 
 
 def outcome(spark: SparkSession, prepared: Prepared, lake: Path, limit: int = 1000) -> str:
-    """Lets the history go on, and says what came of it: `right`, `stopped: …`, or in capitals what is wrong."""
+    """Lets the history go on. Returns `right`, `stopped: …`, or a fault that begins with a word in capitals."""
     spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
     pipeline = prepared.pipeline(lake, limit)
     try:
         run(pipeline, spark, once=True)
     except ChangefeedError as error:
-        said = " ".join(f"{error}".split())
-        if wrong := _wrong(prepared, pipeline, finished=False, told=said):
-            return f"WRONG, and stopped: {wrong} ({said[:200]})"
-        if str(lake) not in said:
-            return f"UNNAMED: no path in: {type(error).__name__}: {said[:300]}"
-        if not _WAY_OUT.search(said):
-            return f"UNNAMED: no way out in: {type(error).__name__}: {said[:300]}"
-        return f"stopped: {type(error).__name__}: {said}"
+        message = " ".join(f"{error}".split())
+        if wrong := _wrong(prepared, pipeline, finished=False, reported=message):
+            return f"WRONG, and stopped: {wrong} ({message[:200]})"
+        if str(lake) not in message:
+            return f"UNNAMED: no path in: {type(error).__name__}: {message[:300]}"
+        if not _WAY_OUT.search(message):
+            return f"UNNAMED: no way out in: {type(error).__name__}: {message[:300]}"
+        return f"stopped: {type(error).__name__}: {message}"
     except Exception as error:
         return f"RAW: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
     wrong = _wrong(prepared, pipeline, finished=True)
     return f"SILENT: {wrong}" if wrong else "right"
 
 
-def told_when_read(spark: SparkSession, prepared: Prepared, lake: Path) -> str:
-    """`stopped: …` when Spark cannot read a table of the newest cut; empty when it reads all of them."""
+def stop_when_spark_reads(spark: SparkSession, prepared: Prepared, lake: Path) -> str:
+    """`stopped: …` if Spark cannot read a table of the newest cut; empty if it reads all of them."""
     pipeline = prepared.pipeline(lake)
-    for here in published(pipeline)[-1].state.tables.values():
+    for current in published(pipeline)[-1].state.tables.values():
         try:
-            spark.read.format("delta").option("versionAsOf", here.version).load(f"{lake}/{here.path}").collect()
-        except Exception as error:  # whatever Spark says
-            return f"stopped: {here.path} cannot be read: {' '.join(str(error).split())[:200]}"
+            spark.read.format("delta").option("versionAsOf", current.version).load(f"{lake}/{current.path}").collect()
+        except Exception as error:  # of any type that Spark raises
+            return f"stopped: {current.path} cannot be read: {' '.join(str(error).split())[:200]}"
     return ""
 
 
 def _log_reaches(table: Path, version: int | None) -> bool:
-    """Whether the log still tells of this version: delta-rs takes one whose first commit is gone for a smaller table."""
+    """Whether the log still contains this version. If its first commit is gone, delta-rs reads a smaller table instead."""
     log = table / "_delta_log"
     whole = [int(path.name[:20]) for path in log.glob("*.checkpoint*.parquet")]
     first = max((at for at in whole if version is not None and at <= version), default=0)
     return all((log / f"{at:020}.json").exists() for at in range(first, (version or 0) + 1))
 
 
-def _wrong(prepared: Prepared, pipeline: Definition, *, finished: bool, told: str = "") -> str:
-    """What is wrong with the cuts that can be read; with a run that `finished`, the newest one must be readable.
+def _wrong(prepared: Prepared, pipeline: Definition, *, finished: bool, reported: str = "") -> str:
+    """Describes the first fault of the cuts that can be read; after a run that `finished`, the newest one must be readable.
 
-    A table that the run has `told` of, by its path, may be wrong.
+    A table whose path the run's error (`reported`) names may be wrong.
     """
     try:
         cuts = published(pipeline)
@@ -279,19 +279,19 @@ def _wrong(prepared: Prepared, pipeline: Definition, *, finished: bool, told: st
     state = cuts[-1].state
     for cut in cuts:
         wanted = prepared.history.at(cut.state.barrier) if cut.state.barrier is not None else {}
-        for here in cut.state.tables.values():
+        for current in cut.state.tables.values():
             newest = finished and cut is cuts[-1]
-            table = Path(pipeline.sink.path, here.path)
-            if str(table) in told or not (newest or _log_reaches(table, here.version)):
+            table = Path(pipeline.sink.path, current.path)
+            if str(table) in reported or not (newest or _log_reaches(table, current.version)):
                 continue
             try:
-                lies = rows(table, here.version, here.table)
-            except Exception as error:  # whatever a reader says
+                actual = rows(table, current.version, current.table)
+            except Exception as error:  # of any type that a reader raises
                 if newest:
-                    return f"{here.path} cannot be read: {' '.join(str(error).split())[:120]}"
+                    return f"{current.path} cannot be read: {' '.join(str(error).split())[:120]}"
                 continue
-            if said := same_rows(lies, wanted[here.table.name]):
-                return f"{here.path} at step {cut.step} of {cuts[-1].step}: {said}"
+            if difference := same_rows(actual, wanted[current.table.name]):
+                return f"{current.path} at step {cut.step} of {cuts[-1].step}: {difference}"
     counts = state.counts
     if finished and (state.barrier, counts.records) != (prepared.mark, prepared.records):
         return f"barrier {state.barrier} for {prepared.mark}, {counts.records} records for {prepared.records}"

@@ -1,4 +1,4 @@
-"""What can happen to a sink's files: a table of cases, by the role of the file, the damage, and the moment."""
+"""Cases of damage to a sink's files: a table by the role of the file, the damage, and the moment."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ _MANY = (
     ": entry",
     ": definitions",
 )  # files of which the newest and the oldest matter differently
-_READ = (*_MANY, ": checkpoint", ": last checkpoint")  # and those that a reader reads; the others are beside them
+_READ = (*_MANY, ": checkpoint", ": last checkpoint")  # and those that are read with a table
 
 
 class NotThereError(Exception):
-    """There is no file of this role in this state."""
+    """No file in this state has the role."""
 
 
 @dataclass(frozen=True)
 class Damage:
-    """One thing that happens: `act` changes the sink at `lake`."""
+    """One kind of damage: `act` changes the sink at `lake`."""
 
     name: str
     act: Callable[[Prepared, Path, Random], None]
@@ -54,7 +54,7 @@ class Damage:
 
 @dataclass(frozen=True)
 class Case:
-    """A damage at a moment."""
+    """Damage to the sink in one of its states."""
 
     moment: str
     damage: Damage
@@ -67,14 +67,14 @@ class Case:
 
 def _file_damage(wanted: str, pick: str, how: str) -> Damage:
     def act(prepared: Prepared, lake: Path, chance: Random) -> None:
-        found = [path for role, path in files(lake) if role == wanted]
+        paths = [path for role, path in files(lake) if role == wanted]
         if wanted.endswith(": data"):
-            found = [path for path in found if path in _live(lake / DELTA_FOLDERS[wanted.removesuffix(": data")])]
+            paths = [path for path in paths if path in _live(lake / DELTA_FOLDERS[wanted.removesuffix(": data")])]
         if wanted.endswith((": commit", ": checkpoint", ": version checksum", ": entry", ": definitions")):
-            found.sort(key=lambda path: path.name)
-        if not found:
+            paths.sort(key=lambda path: path.name)
+        if not paths:
             raise NotThereError(wanted)
-        chosen = {"newest": found[-1], "oldest": found[0]}.get(pick) or chance.choice(found)
+        chosen = {"newest": paths[-1], "oldest": paths[0]}.get(pick) or chance.choice(paths)
         print("file", chosen.relative_to(lake))
         FILE_DAMAGE[how](chosen, chance)
 
@@ -82,7 +82,7 @@ def _file_damage(wanted: str, pick: str, how: str) -> Damage:
 
 
 def _live(table: Path) -> set[Path]:
-    """The data files that the newest version has."""
+    """The data files of the newest version."""
     return {Path(uri.removeprefix("file://")) for uri in DeltaTable(str(table)).file_uris()}
 
 
@@ -102,7 +102,7 @@ def _older_copy(prepared: Prepared, lake: Path, folder: str) -> None:
 
 
 def _commits_gone(count: int) -> Callable[[Prepared, Path, str], None]:
-    """The newest commits as if they had never been, with what stands beside them."""
+    """Removes the newest commits, with the files that belong to them."""
 
     def act(prepared: Prepared, lake: Path, folder: str) -> None:
         log = lake / folder / "_delta_log"
@@ -117,7 +117,7 @@ def _commits_gone(count: int) -> Callable[[Prepared, Path, str], None]:
 
 
 def _pointer_older(prepared: Prepared, lake: Path, folder: str) -> None:
-    """The note of the last checkpoint as it was earlier."""
+    """Replaces the pointer to the last checkpoint by an older one."""
     early = prepared.folder / "early" / folder / "_delta_log" / "_last_checkpoint"
     if not early.exists():
         raise NotThereError(early.name)
@@ -127,14 +127,14 @@ def _pointer_older(prepared: Prepared, lake: Path, folder: str) -> None:
 
 
 def _commit_older(prepared: Prepared, lake: Path, folder: str) -> None:
-    """The newest commit with the content of the one before it."""
+    """Replaces the newest commit's content by that of the one before it."""
     before, newest = sorted((lake / folder / "_delta_log").glob("*.json"))[-2:]
     shutil.copy(before, newest)
     checksum_of(newest).unlink(missing_ok=True)
 
 
 def _entries_gone(count: int) -> Callable[[Prepared, Path, str], None]:
-    """The newest entries of the ledger as if they had never been."""
+    """Removes the newest entries of the ledger."""
 
     def act(prepared: Prepared, lake: Path, folder: str) -> None:
         for path in sorted((lake / folder / "log").iterdir())[-count:]:
@@ -144,7 +144,7 @@ def _entries_gone(count: int) -> Callable[[Prepared, Path, str], None]:
 
 
 def _entry_older(prepared: Prepared, lake: Path, folder: str) -> None:
-    """The newest entry with the content of the one before it."""
+    """Replaces the newest entry's content by that of the one before it."""
     before, newest = sorted((lake / folder / "log").iterdir())[-2:]
     shutil.copy(before, newest)
 
@@ -160,7 +160,7 @@ def _largest_part_deleted(prepared: Prepared, lake: Path, folder: str) -> None:
 
 
 def _parts_emptied(prepared: Prepared, lake: Path, folder: str) -> None:
-    """Every part is a Parquet file as before, without a row."""
+    """Replaces every part by a Parquet file without rows."""
     for part in (lake / folder).rglob("part-*.parquet"):
         pq.write_table(pq.read_table(part).slice(0, 0), part)
         checksum_of(part).unlink(missing_ok=True)
@@ -185,7 +185,7 @@ def _rows_of(lake: Path, folder: str) -> tuple[DeltaTable, Any]:
 
 
 def _row_appended(prepared: Prepared, lake: Path, folder: str) -> None:
-    """A row that is there already, once more."""
+    """Appends a copy of an existing row."""
     table, there = _rows_of(lake, folder)
     write_deltalake(table, there.slice(0, 1), mode="append")
 
@@ -237,7 +237,7 @@ _WRITERS: dict[str, Callable[[Prepared, Path, str], None]] = {
 _OF_A_LOG: dict[str, Callable[[Prepared, Path, str], None]] = {
     "the last commit gone": _commits_gone(1),
     "the last two commits gone": _commits_gone(2),
-    "an older note of the last checkpoint": _pointer_older,
+    "an older pointer to the last checkpoint": _pointer_older,
     "the last commit as the one before": _commit_older,
     **_WRITERS,
 }
@@ -256,7 +256,7 @@ _OF_PENDING: dict[str, Callable[[Prepared, Path, str], None]] = {
     "the largest part deleted": _largest_part_deleted,
     "every part without rows": _parts_emptied,
     "a part doubled": _part_doubled,
-    "a folder of nobody's put in": _stray_folder,
+    "a foreign folder put in": _stray_folder,
 }
 
 

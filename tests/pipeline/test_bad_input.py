@@ -1,4 +1,4 @@
-"""Bad records among good ones: each is accounted for, and the policy is obeyed."""
+"""Records that cannot be decoded, among good ones: each one is counted, and the dead-letter policy is followed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _damaged(log: Path, into: Path, seed: int) -> int:
-    """The log with bad records put between the good ones, offsets counted again; returns how many are bad."""
+    """Writes the log with bad records between the good ones and new offsets; returns the number of bad records."""
     chance = random.Random(seed)
     good = [row for batch in record_log.read(log) for row in batch.to_pylist()]
     rows: list[dict[str, Any]] = []
@@ -70,10 +70,10 @@ def test_continue_applies_the_good_and_keeps_the_bad(
     pipeline = definition(path, tmp_path / "lake", dead_letters="continue")
     run(pipeline, spark, once=True)
     check_cuts(pipeline, History(clean))
-    said = status(pipeline).to_dict()
+    shown = status(pipeline).to_dict()
     good = sum(batch.num_rows for batch in record_log.read(clean))
-    assert (said["counts"]["records"], said["dead_letters"]) == (good + bad, bad)
-    assert said["counts"]["rows"] == said["counts"]["applied"] + said["pending"]
+    assert (shown["counts"]["records"], shown["dead_letters"]) == (good + bad, bad)
+    assert shown["counts"]["rows"] == shown["counts"]["applied"] + shown["pending"]
     letters = query(f"{own_folder(pipeline)}/dead_letters", "SELECT * FROM t")
     held = {(row["partition"], row["offset"]): row for batch in record_log.read(path) for row in batch.to_pylist()}
     for letter in letters:
@@ -91,8 +91,8 @@ def test_stop_names_the_first_and_reads_no_further(
     for _ in range(2):  # again: the same letters, not twice
         with pytest.raises(ProtocolError, match=rf"{bad} records could not be decoded, the first: ticdc-open: "):
             run(pipeline, spark, once=True)
-        said = status(pipeline).to_dict()
-        assert (said["dead_letters"], said["cuts"], said["counts"]["records"]) == (bad, [], 0)
+        shown = status(pipeline).to_dict()
+        assert (shown["dead_letters"], shown["cuts"], shown["counts"]["records"]) == (bad, [], 0)
 
 
 def test_a_topic_of_another_protocol_is_all_dead_letters(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The barrier never goes back, waits for every partition, and forgets nothing above it."""
+"""The barrier never goes back, waits for every partition, and everything above it stays pending."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ NOTHING = FolderSum(0, 0, "")
 BOTH = {("t", 0), ("t", 1)}
 
 
-def chunk(kind: str, low: int | None = None, high: int | None = None, **said: object) -> ChunkInfo:
+def chunk(kind: str, low: int | None = None, high: int | None = None, **values: object) -> ChunkInfo:
     fields = {
         "folder": "1", "kind": kind, "database": "app", "table": "a", "shape": None, "rows": 1, "min_ts": low,
         "max_ts": low if high is None else high, "topic": "t", "partition": 0, "first": 0, "last": 0,
     }  # fmt: skip
-    return ChunkInfo(**{**fields, **said})  # type: ignore[arg-type]
+    return ChunkInfo(**{**fields, **values})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -44,11 +44,11 @@ def test_the_barrier_is_the_smallest_mark(
     assert barrier(state, BOTH, until) == wanted
 
 
-def test_no_partition_is_no_barrier() -> None:
+def test_without_partitions_there_is_no_barrier() -> None:
     assert barrier(State(), set(), None) is None
 
 
-def test_a_batch_moves_positions_and_marks_and_counts_what_was_read() -> None:
+def test_a_batch_moves_positions_and_marks_and_counts_its_records() -> None:
     fresh = [
         chunk("read", rows=5, first=3, last=7),
         chunk("read", rows=2, first=0, last=1, partition=1),
@@ -58,11 +58,11 @@ def test_a_batch_moves_positions_and_marks_and_counts_what_was_read() -> None:
         chunk("dead"),
     ]
     state = State(resolved={"t": {0: 8}}, positions={"t": {0: 3}}, pending=("0",))
-    found = absorbed(state, fresh, ("1", NOTHING), "token", 2, quarantine=False)
-    assert found.positions == {"t": {0: 8, 1: 2}}
-    assert found.resolved == {"t": {0: 8, 1: 9}}, "the mark of partition 0 went back: ignored"
-    assert (found.pending, found.source, found.held) == (("0", "1"), "token", {})
-    counts = found.counts
+    state_after = absorbed(state, fresh, ("1", NOTHING), "token", 2, quarantine=False)
+    assert state_after.positions == {"t": {0: 8, 1: 2}}
+    assert state_after.resolved == {"t": {0: 8, 1: 9}}, "the mark of partition 0 went back: ignored"
+    assert (state_after.pending, state_after.source, state_after.held) == (("0", "1"), "token", {})
+    counts = state_after.counts
     assert (counts.records, counts.rows, counts.dead, counts.repeated, counts.pending) == (7, 3, 1, 2, 1)
 
 
@@ -75,8 +75,8 @@ def test_a_batch_of_marks_alone_leaves_nothing_pending() -> None:
 def test_quarantine_holds_the_table_of_a_dead_letter_where_it_is() -> None:
     state = State(barrier=7, held={"app.b": Hold(3)})
     fresh = [chunk("dead"), chunk("dead", table="b")]
-    found = absorbed(state, fresh, ("1", NOTHING), "", 0, quarantine=True)
-    assert found.held == {"app.a": Hold(7), "app.b": Hold(3)}
+    state_after = absorbed(state, fresh, ("1", NOTHING), "", 0, quarantine=True)
+    assert state_after.held == {"app.a": Hold(7), "app.b": Hold(3)}
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_quarantine_holds_the_table_of_a_dead_letter_where_it_is() -> None:
         (chunk("resolved", 9), {"app.a": Hold(2)}, False),
     ],
 )
-def test_what_is_above_the_barrier_or_held_stays(one: ChunkInfo, held: dict[str, Hold], waits: bool) -> None:
+def test_chunks_above_the_barrier_or_held_stay_pending(one: ChunkInfo, held: dict[str, Hold], waits: bool) -> None:
     folders = ("0", "1", "2")
     assert still_pending(State(barrier=7, pending=folders), [one], held) == (("1",) if waits else ())
 

@@ -1,4 +1,4 @@
-"""What a definition must leave as it was once its pipeline has begun."""
+"""Options of a definition that cannot change once its pipeline has begun."""
 
 from __future__ import annotations
 
@@ -74,45 +74,47 @@ def test_a_step_that_cannot_end_is_ended_by_another_definition(
     assert state.tables.keys() == ({"app.orders"} if notes is None else {"app.orders", "app.notes"})
     assert (state.counts.rows, state.counts.applied) == (4, 4)
     if notes is not None:
-        here = state.tables["app.notes"]
-        found = rows(f"{pipeline.sink.path}/{here.path}", here.version, here.table)
-        assert sorted(row["note"] for row in found) == notes
+        current = state.tables["app.notes"]
+        actual = rows(f"{pipeline.sink.path}/{current.path}", current.version, current.table)
+        assert sorted(row["note"] for row in actual) == notes
 
 
-def test_columns_of_ours_are_those_of_the_first_write(tmp_path: Path, spark: SparkSession) -> None:
+def test_metadata_columns_stay_those_of_the_first_write(tmp_path: Path, spark: SparkSession) -> None:
     log, marks = small_history(tmp_path / "app.jsonl")
     plain = definition(log, tmp_path / "lake")
     sink: dict[str, Any] = {"type": "delta", "path": plain.sink.path, "irregular": "keep"}
-    told = plain.model_copy(
+    other = plain.model_copy(
         update={"sink": DeltaSink.model_validate({**sink, "metadata-columns": ["_commit_ts", "_op", "_position"]})}
     )
-    run(told, spark, once=True, until=marks[0])
+    run(other, spark, once=True, until=marks[0])
     with pytest.raises(ConfigError) as error:
         run(plain, spark, once=True)
     assert str(error.value) == (
         "sink.metadata-columns and sink.irregular: the tables were created with _commit_ts, _op, _position, _irregular, "
         f"and would now have none: {WAY_OUT}"
     )
-    run(told, spark, once=True)
-    check_cuts(told, History(log))
-    notes, sales = _told(told, "notes"), _told(told, "sales")
+    run(other, spark, once=True)
+    check_cuts(other, History(log))
+    notes, sales = _rows_with_metadata(other, "notes"), _rows_with_metadata(other, "sales")
     assert [(row["_op"], row["_irregular"]) for row in notes] == [("insert", [])]
     moved = next(row for row in sales if row["id"] == 30)
     assert (moved["_op"], moved["_position"].split(":")[0]) == ("update", "app")
     assert marks[0] < moved["_commit_ts"] <= marks[1]
 
 
-def _told(pipeline: Any, name: str) -> list[dict[str, Any]]:
-    """The rows of a table with the columns of ours, as they lie."""
-    here = published(pipeline)[-1].state.tables[f"app.{name}"]
-    table = DeltaTable(f"{pipeline.sink.path}/{here.path}", version=here.version)
-    found: list[dict[str, Any]] = pa.table(
+def _rows_with_metadata(pipeline: Any, name: str) -> list[dict[str, Any]]:
+    """The rows of a table as Delta has them, with the metadata columns."""
+    current = published(pipeline)[-1].state.tables[f"app.{name}"]
+    table = DeltaTable(f"{pipeline.sink.path}/{current.path}", version=current.version)
+    table_rows: list[dict[str, Any]] = pa.table(
         QueryBuilder().register("t", table).execute("select * from t").read_all()
     ).to_pylist()
-    return found
+    return table_rows
 
 
-def test_what_waited_for_marks_is_applied_once_no_mark_is_wanted(tmp_path: Path, spark: SparkSession) -> None:
+def test_changes_that_waited_for_marks_are_applied_once_marks_are_not_required(
+    tmp_path: Path, spark: SparkSession
+) -> None:
     log, _ = small_history(tmp_path / "app.jsonl")
     log.write_text("".join(log.read_text().splitlines(keepends=True)[:9]))  # before the first mark
     waiting = run(definition(log, tmp_path / "lake"), spark, once=True).state.counts
@@ -120,12 +122,12 @@ def test_what_waited_for_marks_is_applied_once_no_mark_is_wanted(tmp_path: Path,
     pipeline = definition(log, tmp_path / "lake", consistency="key")
     summary = run(pipeline, spark, once=True)
     assert (summary.state.counts.pending, summary.state.counts.applied) == (0, waiting.rows)
-    here = summary.state.tables["app.orders"]
-    assert rows(f"{pipeline.sink.path}/{here.path}", here.version, here.table)
+    current = summary.state.tables["app.orders"]
+    assert rows(f"{pipeline.sink.path}/{current.path}", current.version, current.table)
 
 
 @pytest.mark.parametrize("look", [status, letters])
-def test_the_ledger_of_another_pipeline_is_not_this_ones(
+def test_the_ledger_of_another_pipeline_is_refused(
     look: Callable[[Definition], object], tmp_path: Path, spark: SparkSession
 ) -> None:
     log, marks = small_history(tmp_path / "app.jsonl")

@@ -1,4 +1,4 @@
-"""Without a barrier, partitions that lag behind each other still end as the upstream's tables, whatever DDL comes between."""
+"""Without a barrier, partitions that lag behind each other still end as the upstream's tables, with any DDL in between."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from changefeed.mysql import ddl
-from changefeed.mysql.ddl import statements as said
+from changefeed.mysql.ddl import statements as statements
 from changefeed.pipeline.frontier.by_key import Tables, table_frontier
 from changefeed.pipeline.pending.store import ChunkInfo
 from changefeed.pipeline.planning.plan import Planned
@@ -44,7 +44,7 @@ def test_partitions_that_lag_end_equal(seed: int, steps: int, partitions: int, m
 
 @many
 @given(seeds, st.integers(1, 60), st.integers(1, 3))
-def test_what_is_sent_again_is_known_by_the_schema_changes(seed: int, steps: int, partitions: int) -> None:
+def test_changes_sent_again_are_recognized_by_the_schema_changes(seed: int, steps: int, partitions: int) -> None:
     """The producer goes back, behind schema changes too, and sends everything from there on again."""
     random = Random(seed)
     upstream = history(random, steps, partial=False, keyless=False, moves=False)
@@ -61,10 +61,10 @@ def test_what_is_sent_again_is_known_by_the_schema_changes(seed: int, steps: int
 
 @many
 @given(seeds, st.integers(1, 60), st.integers(1, 3), st.booleans(), st.booleans(), st.booleans())
-def test_schema_changes_that_are_not_sent_everywhere(
+def test_schema_changes_that_are_not_broadcast(
     seed: int, steps: int, partitions: int, marks: bool, own: bool, partial: bool
 ) -> None:
-    """By a topic of their own, as Debezium sends them, or in one of the partitions with rows: DTS does not say."""
+    """They come in a topic of their own, as Debezium sends them, or in one of the partitions with rows, as DTS may send them."""
     random = Random(seed)
     upstream = history(random, steps, partial=partial, moves=False)
     logs = _logs(upstream, [("rows", p) for p in range(partitions)], random, marks, ("schema" if own else "rows", 0))
@@ -77,7 +77,7 @@ def test_schema_changes_that_are_not_sent_everywhere(
 @many
 @given(seeds, st.integers(1, 60), st.booleans(), st.booleans())
 def test_tables_with_topics_of_their_own(seed: int, steps: int, marks: bool, partial: bool) -> None:
-    """A schema change lies in the topics of the names that it changes; without marks only the end tells of the others."""
+    """A schema change is in the topics of the tables that it names; without marks, only the end shows that no other comes."""
     random = Random(seed)
     upstream = history(random, steps, partial=partial, moves=False)
     logs = _logs_by_table(upstream, random, marks)
@@ -87,11 +87,17 @@ def test_tables_with_topics_of_their_own(seed: int, steps: int, marks: bool, par
     _check(upstream, lake)
 
 
-_OF_TABLES = said.CreateTable | said.DropTable | said.RenameTable | said.TruncateTable | said.AlterTable
+_OF_TABLES = (
+    statements.CreateTable
+    | statements.DropTable
+    | statements.RenameTable
+    | statements.TruncateTable
+    | statements.AlterTable
+)
 
 
 def _logs_by_table(upstream: Upstream, random: Random, marks: bool) -> dict[Partition, list[Event]]:
-    logs: dict[str, list[Event]] = {"": []}  # the default topic has what concerns databases
+    logs: dict[str, list[Event]] = {"": []}  # the default topic has the schema changes of databases
     names = [f"{e.database}.{e.table}" for e in upstream.events if isinstance(e, Change)]
     logs |= {name: [] for name in sorted(names)}
     for i, event in enumerate(upstream.events):
@@ -111,12 +117,12 @@ def _logs_by_table(upstream: Upstream, random: Random, marks: bool) -> dict[Part
 
 
 def _topics(event: Ddl, logs: dict[str, list[Event]]) -> list[str]:
-    """Those of the tables by their names before; a name in DDL is spelled in any case."""
+    """Topics of the tables that a statement names, by their names before it; DDL may spell a name in any case."""
     if event.table is None:
         return [""]
     spelled = {name.lower(): name for name in logs}
-    found = ddl.parse(event.text, event.database, restored=True)
-    names = [f"{s.database}.{s.table}" for s in found if isinstance(s, _OF_TABLES)]
+    parsed = ddl.parse(event.text, event.database, restored=True)
+    names = [f"{s.database}.{s.table}" for s in parsed if isinstance(s, _OF_TABLES)]
     return list(dict.fromkeys(spelled.get(name.lower(), name) for name in names))
 
 
@@ -141,7 +147,7 @@ def _logs(
 
 
 def _read(logs: dict[Partition, list[Event]], lake: Lake, random: Random) -> Any:
-    """A different stretch of each partition at a time; yields with each whether there is nothing more."""
+    """Reads a random stretch of each partition at a time; yields after each whether everything has been read."""
     offsets = dict.fromkeys(logs, 0)
     while any(offsets[at] < len(log) for at, log in logs.items()):
         for (topic, partition), log in logs.items():
@@ -159,7 +165,7 @@ def _check(upstream: Upstream, lake: Lake) -> None:
 
 
 def test_rows_without_commit_ts_do_not_wait() -> None:
-    """Avro's, of two topics, without marks: a schema change would come with marks."""
+    """Rows of Avro, of two topics, without marks: a schema change would come with marks."""
     chunks = [ChunkInfo("1", "rows", "app", "t", None, 3, low, low, "t", 0, 0, 2) for low in (None, 7)]
     state = State(pending=("1",), positions={"t": {0: 3}})
     avro = protocol("ticdc-avro").capabilities

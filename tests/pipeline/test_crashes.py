@@ -1,7 +1,7 @@
-"""Ended at any point, the next run finishes what the last one began: tables equal, no step twice, no change lost.
+"""A run may end at any point; the next one finishes its step: tables are equal, no step is done twice, no change is lost.
 
-A failpoint that raises stands for a driver that is gone: nothing after it runs, and the next run starts in a new epoch
-from what lies in the sink alone. Real kills of real processes are in `test_kills.py`.
+A failpoint that raises stands for a driver that has died: nothing after it runs, and the next run starts in a new epoch
+from the sink alone. Real kills of real processes are in `test_kills.py`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BY_KEY = ["begun.after", "load.after", "append.after", "fence.after", "done.befo
 
 
 class Killed(BaseException):
-    """Not an Exception: no handler on the way may take it."""
+    """Not an Exception, so that no handler on the way catches it."""
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
 def test_one_pipeline_ended_at_every_point_in_turn(
     spark: SparkSession, log: tuple[Path, History], kill_at: dict[str, int], tmp_path: Path
 ) -> None:
-    """Each run gets a little further than the one before; the last one finds nothing to do twice."""
+    """Each run gets a little further than the one before; the last one does nothing twice."""
     path, history = log
     pipeline = definition(path, tmp_path, limit=20, parallelism=1)
     for point in STEP:
@@ -91,10 +91,10 @@ def test_a_run_that_ends_there_is_finished_by_the_next(
     _finish(pipeline, spark, history, epoch=1 + (point != "epoch.before"))
 
 
-def test_by_key_what_waits_for_a_schema_change_survives_every_point(
+def test_by_key_rows_that_wait_for_a_schema_change_survive_every_point(
     spark: SparkSession, kill_at: dict[str, int], tmp_path: Path
 ) -> None:
-    """Partition 1 comes behind all of partition 0; tables without a key would show whatever is applied twice."""
+    """Partition 1 comes after all of partition 0; tables without a key would show a change that is applied twice."""
     log = lagging_history(tmp_path / "app.jsonl")
     lagging = uneven(log, tmp_path / "lagging.jsonl", seed=1, stretch=100)
     pipeline = definition(lagging, tmp_path / "lake", limit=5, parallelism=1, consistency="key")
@@ -107,10 +107,10 @@ def test_by_key_what_waits_for_a_schema_change_survives_every_point(
     assert killed > len(BY_KEY) // 2
     run(pipeline, spark, once=True)
     state, wanted = published(pipeline)[-1].state, History(log).at(None)
-    assert sorted(here.table.name for here in state.tables.values()) == sorted(wanted)
-    for here in state.tables.values():
-        lies = rows(f"{pipeline.sink.path}/{here.path}", here.version, here.table)
-        assert not (said := same_rows(lies, wanted[here.table.name])), f"{here.table.name}: {said}"
+    assert sorted(current.table.name for current in state.tables.values()) == sorted(wanted)
+    for current in state.tables.values():
+        actual = rows(f"{pipeline.sink.path}/{current.path}", current.version, current.table)
+        assert not (difference := same_rows(actual, wanted[current.table.name])), f"{current.table.name}: {difference}"
     assert (state.counts.applied, state.counts.pending, state.pending) == (state.counts.rows, 0, ())
 
 

@@ -22,7 +22,7 @@ SCHEDULES = int(os.environ.get("CHANGEFEED_SCHEDULES", "150"))
 
 @pytest.fixture
 def seed() -> int:
-    """A fresh seed, or the one that is to be repeated; with CI always the same, as a change is judged by itself."""
+    """A random seed, or the one to repeat. In CI it is always the same, so that a failure is due to the change alone."""
     fresh = 1 if os.environ.get("CI") else secrets.randbelow(2**40)
     chosen = int(os.environ.get("CHANGEFEED_SEED") or fresh)
     print("seed", chosen)
@@ -31,7 +31,7 @@ def seed() -> int:
 
 @pytest.fixture
 def on_pass(monkeypatch: pytest.MonkeyPatch) -> OnPass:
-    """Sets what a failpoint calls."""
+    """Sets the function that failpoints call."""
     return lambda function: monkeypatch.setattr(failpoint, "on_pass", function)
 
 
@@ -50,7 +50,7 @@ def test_runs_that_end_anywhere(consistency: str, seed: int, on_pass: OnPass) ->
 
 @pytest.mark.parametrize("consistency", ["transaction", "key"])
 def test_two_or_three_runs_at_once(consistency: str, seed: int, on_pass: OnPass) -> None:
-    """Runs of one pipeline move from failpoint to failpoint in random order, some are killed; one of them goes on."""
+    """Runs of one pipeline move from failpoint to failpoint in random order, some are killed; one of them reaches the end."""
     fenced = 0
     for number in range(SCHEDULES):
         fenced += interleaved(Random(f"{seed} {consistency} {number}"), consistency, on_pass)
@@ -58,6 +58,6 @@ def test_two_or_three_runs_at_once(consistency: str, seed: int, on_pass: OnPass)
     assert fenced > SCHEDULES // 4
 
 
-def test_a_copy_whose_source_an_older_run_has_taken_further_has_the_rows_that_the_plan_copies(on_pass: OnPass) -> None:
+def test_a_copy_has_the_planned_rows_although_an_older_run_has_written_to_its_source(on_pass: OnPass) -> None:
     """An older run is fenced at tables that exist; here there were none yet when the newer run began."""
     assert interleaved(Random("20261123 key schedule 8454"), "key", on_pass)

@@ -1,4 +1,4 @@
-"""What Debezium has sent of snapshots of every kind, recorded: the tables end as the database's, however it is read.
+"""Recorded events of Debezium with snapshots of every kind: the tables end as the database's, however they are read.
 
 `tests/data/debezium-snapshots` has the histories of `debezium_histories.py`, with the tables that the server then had.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A history: `server-history`."""
+    """A recorded history, by its name `server-history`."""
 
     name: str
 
@@ -41,8 +41,8 @@ class Recorded:
     @property
     def _whole(self) -> dict[str, Any]:
         with gzip.open(DATA / f"{self.name}.json.gz") as file:
-            found: dict[str, Any] = json.load(file)
-        return found
+            content: dict[str, Any] = json.load(file)
+        return content
 
     @property
     def events(self) -> list[Event]:
@@ -60,13 +60,13 @@ ALWAYS = ("mariadb-streamed", "mariadb-again", "mariadb-incremental", "mysql-str
 
 
 def some(histories: list[Recorded], always: tuple[str, ...]) -> list[Any]:
-    """The histories; those that are not in `always` are for the night."""
+    """The histories; those that are not in `always` run nightly."""
     return [one if one.name in always else pytest.param(one, marks=pytest.mark.nightly) for one in histories]
 
 
-def pipeline(log: Path, lake: Path, **said: Any) -> Definition:
+def pipeline(log: Path, lake: Path, **options: Any) -> Definition:
     # a table without a key is never updated in these histories, but rows of it are deleted
-    return definition(log, lake, protocol="debezium-mysql", **({"keyless": "inserts"} | said))
+    return definition(log, lake, protocol="debezium-mysql", **({"keyless": "inserts"} | options))
 
 
 def check(pipe: Definition, history: Recorded) -> None:
@@ -92,7 +92,7 @@ def test_by_key_in_small_batches(history: Recorded, spark: SparkSession, tmp_pat
 
 
 @pytest.mark.parametrize("history", some(MANY, ("mariadb-again",)), ids=str)
-def test_stopped_and_started_wherever_it_was(history: Recorded, spark: SparkSession, tmp_path: Path) -> None:
+def test_stopped_and_started_at_any_record(history: Recorded, spark: SparkSession, tmp_path: Path) -> None:
     events = history.events
     pipe = pipeline(tmp_path / "log.jsonl", tmp_path / "lake")
     for end in stops(history.name, len(events)):
@@ -102,7 +102,7 @@ def test_stopped_and_started_wherever_it_was(history: Recorded, spark: SparkSess
 
 
 def stops(name: str, count: int) -> list[int]:
-    """Where to stop, other for each history: in the snapshot's DDL, in its rows, behind it."""
+    """Numbers of records to stop at, different for each history: in the snapshot's DDL, in its rows, after it."""
     start = zlib.crc32(name.encode()) % 9
     return [12 + start, 24 + start, count - count // 3 + start, count]
 
@@ -135,8 +135,8 @@ def test_schema_changes_may_be_read_last(consistency: str, spark: SparkSession, 
     check(pipe, history)
 
 
-def test_rows_at_the_barriers_own_place_are_taken_in(spark: SparkSession, tmp_path: Path) -> None:
-    """As of a blocking snapshot that was asked for through a file, with nothing in the binlog since the barrier."""
+def test_rows_at_the_position_of_the_barrier_are_applied(spark: SparkSession, tmp_path: Path) -> None:
+    """Such rows come from a blocking snapshot requested through a file, with nothing in the binlog since the barrier."""
     history = Recorded("mariadb-initial")
     late = [event for event in history.events if event["topic"] == "srv.shop.events"]
     first = [event for event in history.events if event not in late and "`events`" not in event["value"]]

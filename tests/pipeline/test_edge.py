@@ -1,4 +1,4 @@
-"""Errors that Spark carries as text, as ours."""
+"""Errors that Spark carries as text become errors of this project."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STREAM = (
 
 
 @pytest.mark.parametrize(
-    "said, message, transient",
+    "text, message, transient",
     [
         (
             "TimeoutException: Timed out waiting for a node assignment. Call: listNodes",
@@ -36,10 +36,10 @@ STREAM = (
         ),
     ],
 )
-def test_what_kafka_says_is_an_error_of_the_source(said: str, message: str, transient: bool) -> None:
-    found = translated(STREAM.format(said))
-    assert isinstance(found, SourceError)
-    assert (str(found), found.transient) == (message, transient)
+def test_errors_of_kafka_become_source_errors(text: str, message: str, transient: bool) -> None:
+    error = translated(STREAM.format(text))
+    assert isinstance(error, SourceError)
+    assert (str(error), error.transient) == (message, transient)
 
 
 DAMAGED = (
@@ -50,7 +50,7 @@ JAVA = "An error occurred while calling o1.save.\n: {}\n\tat org.apache.spark.sq
 
 
 @pytest.mark.parametrize(
-    "said, kind, message, transient",
+    "text, kind, message, transient",
     [
         (
             "org.apache.spark.SparkException: Job aborted due to stage failure\nCaused by: java.io.IOException: No space left on "
@@ -167,15 +167,15 @@ JAVA = "An error occurred while calling o1.save.\n: {}\n\tat org.apache.spark.sq
         ),
     ],
 )
-def test_what_the_outside_did_is_not_a_defect(
-    said: str, kind: type[ChangefeedError], message: str, transient: bool | None
+def test_errors_of_the_environment_are_not_defects(
+    text: str, kind: type[ChangefeedError], message: str, transient: bool | None
 ) -> None:
-    found = translated(JAVA.format(said))
-    assert type(found) is kind
-    assert (str(found), getattr(found, "transient", None)) == (message, transient)
+    error = translated(JAVA.format(text))
+    assert type(error) is kind
+    assert (str(error), getattr(error, "transient", None)) == (message, transient)
 
 
-def test_what_is_left_is_a_defect_in_one_line() -> None:
+def test_any_other_error_is_a_defect_in_one_line() -> None:
     text = JAVA.format("java.lang.NullPointerException: x is null")
     assert translated(text) is None
     assert _in_short(text) == "java.lang.NullPointerException: x is null"
@@ -196,7 +196,9 @@ def test_what_is_left_is_a_defect_in_one_line() -> None:
          "(spark.driver.memory). Run again: what was begun is finished first"),
     ],
 )  # fmt: skip
-def test_what_the_system_says(error: BaseException, kind: type[ChangefeedError], message: str) -> None:
-    with pytest.raises(kind) as found, as_ours():
+def test_errors_of_the_operating_system_keep_their_cause(
+    error: BaseException, kind: type[ChangefeedError], message: str
+) -> None:
+    with pytest.raises(kind) as caught, as_ours():
         raise error
-    assert str(found.value) == message
+    assert str(caught.value) == message

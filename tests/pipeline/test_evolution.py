@@ -1,4 +1,4 @@
-"""Columns that change: by what rows say, and by DDL upon rows that are there."""
+"""Columns that change: inferred from rows, and by DDL on tables that have rows."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from changefeed.sinks.base import Expression, Rewrite, Texts
 from changefeed.sinks.sql import SparkTypes, rewrite_sql
 
 
-def column(said: str) -> Column:
-    name, _, kind = said.partition(" ")
+def column(text: str) -> Column:
+    name, _, kind = text.partition(" ")
     return Column(name.strip("*"), ColumnType.parse(kind), key=name.startswith("*"))
 
 
@@ -35,19 +35,19 @@ def declared(columns: str) -> Table:
     return statement.definition
 
 
-def change(table: Table, said: str, *, known: bool = True, lenient: bool = False) -> Altered:
-    statement = ddl.parse(f"ALTER TABLE app.t {said}", None)[0]
+def change(table: Table, action: str, *, known: bool = True, lenient: bool = False) -> Altered:
+    statement = ddl.parse(f"ALTER TABLE app.t {action}", None)[0]
     assert isinstance(statement, AlterTable)
     return altered(table, statement, declared=known, lenient=lenient)
 
 
-def after(table: Table, said: str, irregular: str = "null") -> dict[str, str] | None:
-    found = change(table, said)
-    return in_sql(found.table, rewritten(table, found, SparkTypes(), irregular))
+def after(table: Table, action: str, irregular: str = "null") -> dict[str, str] | None:
+    altered_to = change(table, action)
+    return in_sql(altered_to.table, rewritten(table, altered_to, SparkTypes(), irregular))
 
 
 def in_sql(table: Table, rewrite: tuple[tuple[Expression, ...], Texts | None] | None) -> dict[str, str] | None:
-    """Column -> its new values as Spark SQL; None where the rows stay as they are."""
+    """Column -> its new values as Spark SQL; None if the rows stay as they are."""
     if rewrite is None:
         return None
     expressions, texts = rewrite
@@ -61,10 +61,10 @@ def wider_in_sql(before: Table, now: Table) -> dict[str, str] | None:
     return None if expressions is None else in_sql(now, (expressions, None))
 
 
-# Learned from rows.
+# Inferred from rows.
 
 
-def test_a_learned_table_widens_with_its_rows() -> None:
+def test_an_inferred_table_widens_with_its_rows() -> None:
     table = inferred(None, [shape("*id int", "n int", "d decimal", "e enum")], declared=False)
     assert (types(table), table.keys) == ({"id": "int", "n": "int", "d": "decimal", "e": "enum"}, ("id",))
     wider = inferred(
@@ -82,16 +82,16 @@ def test_a_learned_table_widens_with_its_rows() -> None:
 
 def test_a_declared_table_keeps_its_types_and_takes_new_columns() -> None:
     table = declared("id INT PRIMARY KEY, e ENUM('a','b'), d DECIMAL(10,2)")
-    found = inferred(table, [shape("*id bigint", "e enum", "d decimal", "new varchar")], declared=True)
-    assert types(found) == {"id": "int", "e": "enum('a','b')", "d": "decimal(10,2)", "new": "varchar"}
-    assert wider_in_sql(table, found) is None
+    widened_table = inferred(table, [shape("*id bigint", "e enum", "d decimal", "new varchar")], declared=True)
+    assert types(widened_table) == {"id": "int", "e": "enum('a','b')", "d": "decimal(10,2)", "new": "varchar"}
+    assert wider_in_sql(table, widened_table) is None
 
 
-def test_what_ddl_told_of_a_learned_table_stays_when_rows_tell_less() -> None:
+def test_types_declared_by_ddl_stay_when_rows_show_less_of_them() -> None:
     table = inferred(None, [shape("*id int")], declared=False)
     table = change(table, "ADD d DECIMAL(10,2), ADD e ENUM('a','b'), ADD f BIT(5), ADD t DATETIME").table
-    found = inferred(table, [shape("*id int", "d decimal", "e enum", "f bit", "t datetime(3)")], declared=False)
-    assert types(found) == {
+    widened_table = inferred(table, [shape("*id int", "d decimal", "e enum", "f bit", "t datetime(3)")], declared=False)
+    assert types(widened_table) == {
         "id": "int", "d": "decimal(10,2)", "e": "enum('a','b')", "f": "bit(5)", "t": "datetime(3)"
     }  # fmt: skip
 
@@ -101,7 +101,7 @@ def test_names_that_differ_in_case_are_one_column() -> None:
     assert (types(table), table.keys) == ({"Id": "int", "Name": "text"}, ("Id",))
 
 
-def test_a_key_that_comes_later_is_the_key() -> None:
+def test_a_key_that_appears_later_becomes_the_key() -> None:
     table = inferred(None, [shape("id int")], declared=False)
     assert table.keys == ()
     assert inferred(table, [shape("*id int")], declared=False).keys == ("id",)
@@ -119,24 +119,24 @@ def test_a_key_that_comes_later_is_the_key() -> None:
         ("null", "int", "CAST(`c` AS int)"),
     ],
 )
-def test_rows_that_widen_a_type_far_take_the_old_values_along(old: str, new: str, sql: str) -> None:
+def test_widening_a_type_converts_the_old_values(old: str, new: str, sql: str) -> None:
     before = inferred(None, [shape("*id int", f"c {old}")], declared=False)
     expressions = wider_in_sql(before, inferred(before, [shape("*id int", f"c {new}")], declared=False))
     assert expressions == {"id": "`id`", "c": sql}
 
 
-def test_old_values_that_cannot_be_followed_are_an_error() -> None:
+def test_old_values_that_cannot_be_converted_are_an_error() -> None:
     before = inferred(None, [shape("*id int", "c datetime(3)")], declared=False)
     with pytest.raises(SchemaError) as error:
         wider_in_sql(before, inferred(before, [shape("*id int", "c varchar")], declared=False))
     assert str(error.value) == ("column c was datetime(3) and now needs longtext, which its values cannot be taken to")
 
 
-# DDL upon rows.
+# DDL on tables that have rows.
 
 
 @pytest.mark.parametrize(
-    "said, wanted",
+    "action, wanted",
     [
         ("ADD x INT", None),
         ("MODIFY n VARCHAR(30)", None),
@@ -149,20 +149,20 @@ def test_old_values_that_cannot_be_followed_are_an_error() -> None:
         ("ADD x BIT(3) DEFAULT b'101'", "CAST('5' AS bigint)"),
     ],
 )
-def test_a_new_column_is_work_only_when_rows_have_a_value_in_it(said: str, wanted: str | None) -> None:
+def test_rows_are_rewritten_only_if_a_new_column_has_a_value(action: str, wanted: str | None) -> None:
     table = declared("id INT PRIMARY KEY, n VARCHAR(20), m INT, e ENUM('a','b')")
-    found = after(table, said)
-    assert (found and found["x"]) == wanted
+    rewritten_columns = after(table, action)
+    assert (rewritten_columns and rewritten_columns["x"]) == wanted
 
 
 def test_drop_rename_and_retype_are_one_rewrite() -> None:
     table = declared("id INT PRIMARY KEY, a INT, b TEXT, c DECIMAL(5,2)")
-    found = after(table, "DROP a, CHANGE b B2 CHAR(9), MODIFY c INT")
-    assert found == {"id": "`id`", "B2": "rtrim(`b`)", "c": "CAST(round(`c`) AS int)"}
+    rewritten_columns = after(table, "DROP a, CHANGE b B2 CHAR(9), MODIFY c INT")
+    assert rewritten_columns == {"id": "`id`", "B2": "rtrim(`b`)", "c": "CAST(round(`c`) AS int)"}
 
 
 @pytest.mark.parametrize(
-    "said, message",
+    "action, message",
     [
         ("ADD x DATETIME DEFAULT CURRENT_TIMESTAMP",
          "column x: only the upstream has the values that DEFAULT CURRENT_TIMESTAMP gave to existing rows"),
@@ -171,18 +171,20 @@ def test_drop_rename_and_retype_are_one_rewrite() -> None:
         ("MODIFY a YEAR", "column a: what the upstream made of its values cannot be derived from a change of int to year"),
     ],
 )  # fmt: skip
-def test_what_only_the_upstream_knows_is_an_error(said: str, message: str) -> None:
+def test_values_that_only_the_upstream_has_are_an_error(action: str, message: str) -> None:
     table = declared("id INT PRIMARY KEY, a INT, t DATETIME(3)")
     with pytest.raises(SchemaError) as error:
-        after(table, said)
+        after(table, action)
     assert str(error.value) == message
 
 
-def test_what_can_be_followed_of_it_leaves_types_as_they_were_and_new_columns_null() -> None:
+def test_passable_parts_leave_types_as_they_were_and_new_columns_null() -> None:
     table = declared("id INT PRIMARY KEY, a INT, t DATETIME(3)")
-    found = passable(change(table, "MODIFY t DATETIME, ADD x DATETIME DEFAULT NOW(), MODIFY a BIGINT"), SparkTypes())
-    assert types(found.table) == {"id": "int", "a": "bigint", "t": "datetime(3)", "x": "datetime"}
-    assert in_sql(found.table, rewritten(table, found, SparkTypes())) == {
+    altered_to = passable(
+        change(table, "MODIFY t DATETIME, ADD x DATETIME DEFAULT NOW(), MODIFY a BIGINT"), SparkTypes()
+    )
+    assert types(altered_to.table) == {"id": "int", "a": "bigint", "t": "datetime(3)", "x": "datetime"}
+    assert in_sql(altered_to.table, rewritten(table, altered_to, SparkTypes())) == {
         "id": "`id`", "a": "CAST(`a` AS bigint)", "t": "`t`", "x": "CAST(NULL AS timestamp_ntz)"
     }  # fmt: skip
 
@@ -192,17 +194,17 @@ def test_what_can_be_followed_of_it_leaves_types_as_they_were_and_new_columns_nu
 
 def test_a_zero_date_by_default_follows_the_sinks_policy() -> None:
     table = declared("id INT PRIMARY KEY")
-    said = "ADD d DATE NOT NULL"
-    assert irregular_defaults(change(table, said)) == [("d", "0000-00-00")]
-    assert after(table, said) is None, "NULL in every row is no work"
+    action = "ADD d DATE NOT NULL"
+    assert irregular_defaults(change(table, action)) == [("d", "0000-00-00")]
+    assert after(table, action) is None, "NULL in every row needs no rewrite"
     kept = "coalesce(`_irregular`, CAST(map() AS map<string,string>))"
-    assert after(table, said, "keep") == {
+    assert after(table, action, "keep") == {
         "id": "`id`",
         "d": "CAST(NULL AS date)",
         "_irregular": f"map_concat({kept}, map('d', '0000-00-00'))",
     }
     with pytest.raises(SchemaError) as error:
-        after(table, said, "fail")
+        after(table, action, "fail")
     assert str(error.value) == (
         "column d: the rows there were got '0000-00-00', which date cannot hold downstream, and `irregular: fail` is set"
     )
@@ -210,38 +212,45 @@ def test_a_zero_date_by_default_follows_the_sinks_policy() -> None:
 
 def test_irregular_texts_follow_their_columns() -> None:
     table = declared("id INT PRIMARY KEY, a DATE, b DATE, c INT")
-    found = after(table, "DROP a, RENAME COLUMN b TO `it's`", "keep")
-    assert found is not None
+    rewritten_columns = after(table, "DROP a, RENAME COLUMN b TO `it's`", "keep")
+    assert rewritten_columns is not None
     kept = "coalesce(`_irregular`, CAST(map() AS map<string,string>))"
-    assert found["_irregular"] == (
+    assert rewritten_columns["_irregular"] == (
         f"transform_keys(map_filter({kept}, (k, v) -> k NOT IN ('a')), (k, v) -> CASE k WHEN 'b' THEN 'it\\'s' ELSE k END)"
     )
     assert after(table, "ADD x INT", "keep") is None
 
 
-# Tables that are only learned, and lenient ones.
+# Tables that are only inferred, and lenient ones.
 
 
-def test_parts_that_name_what_no_row_has_named_are_skipped_in_a_learned_table() -> None:
+def test_ddl_on_columns_that_no_row_has_named_is_skipped_in_an_inferred_table() -> None:
     table = inferred(None, [shape("*id int", "a int")], declared=False)
-    found = change(
+    altered_to = change(
         table, "DROP gone, MODIFY gone2 INT, RENAME COLUMN g TO h, ADD b INT AFTER gone, ADD A BIGINT, "
         "ADD UNIQUE KEY (nowhere), ALTER COLUMN gone SET DEFAULT 3, DROP COLUMN a", known=False,
     )  # fmt: skip
-    assert types(found.table) == {"id": "int", "b": "int"}
+    assert types(altered_to.table) == {"id": "int", "b": "int"}
     with pytest.raises(SchemaError, match=r"^table app.t has no column gone$"):
         change(table, "DROP gone")
 
 
 def test_lenient_keeps_the_columns_that_are_dropped() -> None:
     table = declared("id INT PRIMARY KEY, a INT NOT NULL, b INT")
-    found = change(table, "DROP a, RENAME COLUMN b TO c", lenient=True)
-    assert [(c.name, c.nullable) for c in found.table.columns] == [("id", False), ("c", True), ("a", True)]
-    assert in_sql(found.table, rewritten(table, found, SparkTypes())) == {"id": "`id`", "c": "`b`", "a": "`a`"}
+    altered_to = change(table, "DROP a, RENAME COLUMN b TO c", lenient=True)
+    assert [(c.name, c.nullable) for c in altered_to.table.columns] == [("id", False), ("c", True), ("a", True)]
+    assert in_sql(altered_to.table, rewritten(table, altered_to, SparkTypes())) == {
+        "id": "`id`",
+        "c": "`b`",
+        "a": "`a`",
+    }
 
 
-def test_lenient_takes_a_column_that_comes_back_for_the_one_that_stayed() -> None:
+def test_lenient_reuses_a_kept_column_that_is_added_again() -> None:
     table = change(declared("id INT PRIMARY KEY, a INT"), "DROP a", lenient=True).table
-    found = change(table, "ADD COLUMN A BIGINT NOT NULL DEFAULT 3 FIRST", lenient=True)
-    assert types(found.table) == {"A": "bigint", "id": "int"}
-    assert in_sql(found.table, rewritten(table, found, SparkTypes())) == {"A": "CAST(`a` AS bigint)", "id": "`id`"}
+    altered_to = change(table, "ADD COLUMN A BIGINT NOT NULL DEFAULT 3 FIRST", lenient=True)
+    assert types(altered_to.table) == {"A": "bigint", "id": "int"}
+    assert in_sql(altered_to.table, rewritten(table, altered_to, SparkTypes())) == {
+        "A": "CAST(`a` AS bigint)",
+        "id": "`id`",
+    }

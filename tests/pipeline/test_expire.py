@@ -1,4 +1,4 @@
-"""Folders that only old cuts pin: which go, which stay, and what is remembered of them. No Spark."""
+"""Folders that only old cuts use: which are deleted, which stay, and the notes about them. No Spark."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WEEK, DAY = timedelta(days=7), timedelta(days=1)
 
 
 class Lake:
-    """A sink with a ledger, step by step, some of them long ago."""
+    """A sink with a ledger, made step by step; some steps are long ago."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.now, self.days_ago = root, datetime.now(UTC), 1000.0
@@ -45,7 +45,7 @@ class Lake:
         return definition(self.root / "none.jsonl", self.root)
 
     def folder(self, path: str, owner: str | None = "") -> Path:
-        """A table with a row, of this pipeline unless an owner is given."""
+        """Makes a table with a row; it belongs to this pipeline unless another owner is named."""
         stamps = [Transaction(owner or self.ledger.owner, 1)] if owner is not None else []
         write_deltalake(
             self.root / path, pa.table({"a": [1]}), commit_properties=CommitProperties(app_transactions=stamps)
@@ -53,13 +53,13 @@ class Lake:
         return self.root / path
 
     def cut(self, step: int, days_ago: float, *paths: str) -> None:
-        """A step that is done: the tables lie at these paths."""
+        """Adds a step that is done; its tables are at these paths."""
         assert self.ledger.step == step - 1
         self.days_ago = days_ago
         self.ledger.finish(self._state(step, paths))
 
     def begun(self, step: int, *paths: str, ends: tuple[str, ...] = ()) -> None:
-        """A step that is begun, and writes to these paths."""
+        """Adds a step that is begun and writes to these paths."""
         assert self.ledger.step == step - 1
         writes = [Create(path=path, number=1, table=Table("app", "t", (), ())) for path in paths]
         actions = [Action(write=write) for write in writes]
@@ -70,28 +70,28 @@ class Lake:
         return expire(self.definition, age, dry_run=dry_run)
 
     def offered(self) -> list[int]:
-        """The cuts that status has, by their steps."""
+        """The steps of the cuts that `status` shows."""
         return [cut["commit_ts"] for cut in status(self.definition).to_dict()["cuts"]]
 
     def _state(self, step: int, paths: tuple[str, ...]) -> State:
-        """The state after a step, with all that was written before, as a run keeps it."""
+        """The state after a step, with the write ids of all earlier writes, as a run keeps it."""
         known = self.ledger.state.known() | self.written
-        here = {path: known.get(path) or Written(0, 1, step, 1) for path in paths}
+        current = {path: known.get(path) or Written(0, 1, step, 1) for path in paths}
         for path in paths:
             if path in self.ledger.state.left:
-                here[path] = Written(0, 1, step, 1)
+                current[path] = Written(0, 1, step, 1)
         tables = {
             path.replace("/", "."): TableState(
                 Table(path.partition("/")[0], path.partition("/")[2], (), ()), path, True, written
             )
-            for path, written in here.items()
+            for path, written in current.items()
         }
-        return State(barrier=step, tables=tables, left={p: w for p, w in known.items() if p not in here})
+        return State(barrier=step, tables=tables, left={p: w for p, w in known.items() if p not in current})
 
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    """A table renamed ten days ago, another dropped a day ago, and one that is used."""
+    """A sink with a table renamed ten days ago, another dropped a day ago, and one in use."""
     lake = Lake(tmp_path / "lake")
     for path in ("app/old", "app/dropped", "app/new"):
         lake.folder(path)
@@ -106,11 +106,11 @@ def _there(lake: Lake) -> list[str]:
     return sorted(f"app/{path.name}" for path in (lake.root / "app").iterdir())
 
 
-def test_what_only_old_cuts_pin_goes_and_they_are_not_offered_any_more(lake: Lake) -> None:
+def test_tables_of_old_cuts_alone_are_deleted_and_these_cuts_are_not_offered(lake: Lake) -> None:
     assert lake.offered() == [1, 2, 3, 4]
-    found = lake.expire()
+    expiry = lake.expire()
     ended = f"{lake.now - DAY:%Y-%m-%d %H:%M:%S}Z"
-    assert found == Expiry(("app/old",), {"app/dropped": f"the newest cut used it until {ended}"}, 2)
+    assert expiry == Expiry(("app/old",), {"app/dropped": f"the newest cut used it until {ended}"}, 2)
     assert _there(lake) == ["app/dropped", "app/new"]
     assert lake.offered() == [3, 4]
     assert lake.expire().deleted == ()
@@ -126,14 +126,14 @@ def test_a_cut_is_old_from_when_the_next_one_came(tmp_path: Path) -> None:
     assert lake.expire().deleted == ()
 
 
-def test_a_dry_run_tells_and_deletes_nothing(lake: Lake) -> None:
+def test_a_dry_run_reports_and_deletes_nothing(lake: Lake) -> None:
     assert (lake.expire(dry_run=True).deleted, lake.expire(dry_run=True).cuts) == (("app/old",), 2)
     assert len(_there(lake)) == 3
     assert lake.offered() == [1, 2, 3, 4]
     assert not (lake.root / "_changefeed" / "expired").exists()
 
 
-def test_what_the_pipeline_did_not_write_is_never_touched(lake: Lake) -> None:
+def test_tables_of_other_owners_are_never_deleted(lake: Lake) -> None:
     mine, theirs = lake.folder("app/mine", None), lake.root / "app" / "old"
     (theirs / "_delta_log" / "00000000000000000000.json").unlink()
     lake.folder("app/old", "changefeed:other")
@@ -162,7 +162,7 @@ def test_a_step_that_begins_meanwhile_keeps_its_path(lake: Lake, monkeypatch: py
     assert lake.expire(timedelta()).deleted == ("app/dropped",)
     assert _there(lake) == ["app/new", "app/old"]
     assert not list((lake.root / "_changefeed" / "expiring").iterdir())
-    assert lake.offered() == [4]  # the old ones pinned what was dropped too
+    assert lake.offered() == [4]  # the old cuts used the dropped table too
 
 
 def test_a_path_that_only_a_plan_names_goes_with_its_step(tmp_path: Path) -> None:
@@ -189,20 +189,20 @@ def test_a_table_that_comes_again_has_cuts_of_its_own(lake: Lake) -> None:
 
 
 def _open_note(
-    lake: Lake, pid: int, host: str | None = None, hours: float = 0, *paths: str, settled: bool = False
+    lake: Lake, pid: int, host: str | None = None, hours: float = 0, *paths: str, deleting: bool = False
 ) -> None:
     at = lake.now - timedelta(hours=hours)
-    said = {"name": "n", "at": at.isoformat(), "host": host or socket.gethostname(), "pid": pid, "step": 4}
+    note = {"name": "n", "at": at.isoformat(), "host": host or socket.gethostname(), "pid": pid, "step": 4}
     folder = lake.root / "_changefeed" / "expiring"
     folder.mkdir(parents=True)
-    (folder / "n.json").write_text(json.dumps({**said, "paths": paths, "settled": settled}))
+    (folder / "n.json").write_text(json.dumps({**note, "paths": paths, "settled": deleting}))
 
 
-NOBODY = 2**22 + 1  # no process has this id
+NO_PROCESS = 2**22 + 1  # no process has this id
 
 
-@pytest.mark.parametrize("pid, host, hours", [(NOBODY, None, 0), (1, "elsewhere", 2)])
-def test_what_an_expiry_that_died_had_in_mind_goes_but_for_what_is_used(
+@pytest.mark.parametrize("pid, host, hours", [(NO_PROCESS, None, 0), (1, "another-host", 2)])
+def test_the_next_expiry_deletes_what_a_dead_one_planned_except_tables_in_use(
     lake: Lake, pid: int, host: str | None, hours: float
 ) -> None:
     _open_note(lake, pid, host, hours, "app/old", "app/new")
@@ -212,8 +212,8 @@ def test_what_an_expiry_that_died_had_in_mind_goes_but_for_what_is_used(
     assert lake.offered() == [3, 4]
 
 
-def test_what_was_being_deleted_goes_though_a_step_waits_for_it(lake: Lake) -> None:
-    _open_note(lake, NOBODY, None, 0, "app/old", settled=True)
+def test_a_deletion_that_had_begun_is_finished_although_a_step_waits_for_it(lake: Lake) -> None:
+    _open_note(lake, NO_PROCESS, None, 0, "app/old", deleting=True)
     lake.begun(5, "app/old")
     (lake.root / "app" / "old" / "_delta_log" / "00000000000000000000.json").unlink()
     assert lake.expire().deleted == ()
@@ -222,7 +222,7 @@ def test_what_was_being_deleted_goes_though_a_step_waits_for_it(lake: Lake) -> N
     assert not list((lake.root / "_changefeed" / "expiring").iterdir())
 
 
-@pytest.mark.parametrize("pid, host", [(os.getppid(), None), (1, "elsewhere")])
+@pytest.mark.parametrize("pid, host", [(os.getppid(), None), (1, "another-host")])
 def test_an_expiry_that_is_at_work_is_waited_for(lake: Lake, pid: int, host: str | None) -> None:
     _open_note(lake, pid, host, 0, "app/old")
     with pytest.raises(ConfigError) as caught:

@@ -1,4 +1,4 @@
-"""Expiry beside a pipeline: real tables go, what is left is right, and a run waits where it must."""
+"""Expiry while a pipeline runs: real tables are deleted, the rest is right, and a run waits where it must."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CREATE = "CREATE TABLE `app`.`orders` (`id` BIGINT NOT NULL,`note` VARCHAR(20),P
 
 
 def _history(tmp_path: Path) -> tuple[Definition, Path, Path]:
-    """A pipeline over the first half of a history, that half, and the whole, in which a dropped table comes again."""
+    """A pipeline over the first half of a history, that half, and the whole history, which creates a dropped table again."""
     h = HistoryBuilder()
     h.schema("app", "orders", CREATE)
     h.rows(("orders", None, {"id": 1, "note": "first"}))
@@ -47,13 +47,13 @@ def _history(tmp_path: Path) -> tuple[Definition, Path, Path]:
 
 
 def _right(pipeline: Definition, log: Path) -> None:
-    """Every cut that is offered can be read, and is the history's state."""
+    """Asserts that every cut that is offered can be read, and is the history's state."""
     for cut in status(pipeline).to_dict()["cuts"]:
         wanted = History(log).at(cut["commit_ts"])
         state = next(c.state for c in reversed(published(pipeline)) if c.state.barrier == cut["commit_ts"])
-        for here in state.tables.values():
-            lies = rows(f"{pipeline.sink.path}/{here.path}", here.version, here.table)
-            assert same_rows(lies, wanted[here.table.name]) == ""
+        for current in state.tables.values():
+            actual = rows(f"{pipeline.sink.path}/{current.path}", current.version, current.table)
+            assert same_rows(actual, wanted[current.table.name]) == ""
         assert len(state.tables) == len(wanted)
 
 
@@ -63,7 +63,7 @@ def test_a_dropped_table_comes_again_while_its_old_folder_goes(spark: SparkSessi
     run(pipeline, spark, once=True)
     before = len(status(pipeline).to_dict()["cuts"])
     notes = Notes(str(pipeline.sink.path), own_folder(pipeline))
-    note = notes.begin(published(pipeline)[-1].step, ("app/orders",))  # as an expiry that has just looked at the ledger
+    note = notes.begin(published(pipeline)[-1].step, ("app/orders",))  # as an expiry does that has just read the ledger
     whole.replace(tmp_path / "app.jsonl")
     waited: list[bool] = []
 
@@ -91,7 +91,7 @@ def test_a_dropped_table_comes_again_while_its_old_folder_goes(spark: SparkSessi
     assert cuts[-1]["tables"]["app.orders"] == 0, "a table of its own, not a version of the old one"
 
 
-def test_a_run_does_not_wait_for_ever(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_does_not_wait_forever(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expired, "_PATIENCE", 0.5)
     pipeline, half, whole = _history(tmp_path)
     pipeline = pipeline.model_copy(update={"pipeline": pipeline.pipeline.model_copy(update={"max_retries": 0})})

@@ -1,4 +1,4 @@
-"""What a run would do, said before anything runs."""
+"""`explain` shows what a run would do before anything runs."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def test_tables_that_are_written_in_sql_are_named_with_the_reason(tmp_path: Path
     log, lake = history.write(tmp_path / "app.jsonl"), tmp_path / "lake"
     schema = pa.schema([("id", pa.int32())])
     DeltaTable.create(lake / "app" / "fed", schema, configuration={"delta.enableChangeDataFeed": "true"})
-    said = {"source": {"type": "files", "path": str(log), "protocol": "ticdc-open"}, "pipeline": {"name": "test"}}
+    sections = {"source": {"type": "files", "path": str(log), "protocol": "ticdc-open"}, "pipeline": {"name": "test"}}
     for writer, wanted in (
         ("native", ["merge by key in SQL (a change data feed)", "merge by key"]),
         ("spark", ["merge by key in SQL (sink.writer is `spark`)"] * 2),
     ):
         sink = {"type": "delta", "path": str(lake), "adopt": ["app.*"], "writer": writer}
-        assert [table["apply"] for table in explain(read({**said, "sink": sink})).to_dict()["tables"]] == wanted
+        assert [table["apply"] for table in explain(read({**sections, "sink": sink})).to_dict()["tables"]] == wanted
 
 
 def test_the_write_mode_is_named_where_it_is_not_the_plain_one(tmp_path: Path) -> None:
@@ -64,13 +64,15 @@ def test_the_write_mode_is_named_where_it_is_not_the_plain_one(tmp_path: Path) -
     schema = pa.schema([("id", pa.int32())])
     DeltaTable.create(lake / "app" / "fed", schema, configuration={"delta.enableChangeDataFeed": "true"})
     DeltaTable.create(lake / "app" / "old", schema)
-    said = {"source": {"type": "files", "path": str(log), "protocol": "ticdc-open"}, "pipeline": {"name": "test"}}
+    sections = {"source": {"type": "files", "path": str(log), "protocol": "ticdc-open"}, "pipeline": {"name": "test"}}
     sink = {"type": "delta", "path": str(lake), "adopt": ["app.*"], "write-mode": "merge-on-read"}
     way_out = (
         "set delta.enableDeletionVectors = true, and let the pipeline go on from there: changefeed repair --accept"
     )
     without = f"copy-on-write (the table was made without: {way_out})"
-    assert {table["table"]: table["apply"] for table in explain(read({**said, "sink": sink})).to_dict()["tables"]} == {
+    assert {
+        table["table"]: table["apply"] for table in explain(read({**sections, "sink": sink})).to_dict()["tables"]
+    } == {
         "app.fed": f"merge by key in SQL (a change data feed), {without}",
         "app.log": "append only: no handle key",
         "app.new": "merge by key, merge-on-read",
@@ -79,12 +81,12 @@ def test_the_write_mode_is_named_where_it_is_not_the_plain_one(tmp_path: Path) -
     in_sql = {"app.new": "merge-on-read", "app.old": without, "app.fed": without}
     assert {
         table["table"]: table["apply"]
-        for table in explain(read({**said, "sink": {**sink, "writer": "spark"}})).to_dict()["tables"]
+        for table in explain(read({**sections, "sink": {**sink, "writer": "spark"}})).to_dict()["tables"]
     } == {name: f"merge by key in SQL (sink.writer is `spark`), {mode}" for name, mode in in_sql.items()} | {
         "app.log": "append only: no handle key in SQL (sink.writer is `spark`)"
     }
     modes = {
         table["write_mode"]
-        for table in explain(read({**said, "sink": {**sink, "write-mode": "copy-on-write"}})).to_dict()["tables"]
+        for table in explain(read({**sections, "sink": {**sink, "write-mode": "copy-on-write"}})).to_dict()["tables"]
     }
     assert modes == {"copy-on-write", None}

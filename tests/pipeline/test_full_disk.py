@@ -1,4 +1,4 @@
-"""A disk that is full: of the sink, of the temporary folder."""
+"""A full disk: the sink's, or that of the temporary folder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Disk = Callable[[str, str], Path]
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
-    """Mounts a disk of so many bytes."""
+    """Mounts a disk of a given size."""
     mounted: list[Path] = []
 
     def mount(name: str, size: str) -> Path:
@@ -47,7 +47,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 def test_the_disk_of_the_sink(
     spark: SparkSession, tmp_path: Path, disk: Disk, size: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The ledger, the pending store, or a table does not fit."""
+    """The ledger, the pending store or a table does not fit on the disk."""
     log, _ = small_history(tmp_path / "app.jsonl")
     full = disk("full", size)
     pipeline = definition(log, full / "lake")

@@ -1,4 +1,4 @@
-"""Tables, ledger and pending store that are not as the pipeline left them: a named stop, and a way back; never silence."""
+"""Tables, ledger or pending store are not as the pipeline left them: the run stops with the path and a way out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Killed(BaseException):
-    """Not an Exception: no handler on the way may take it."""
+    """Not an Exception, so that no handler on the way catches it."""
 
 
 @pytest.fixture(scope="module")
@@ -57,13 +57,13 @@ def _lake(pipeline: Definition) -> Path:
 
 
 def _is_right(pipeline: Definition, log: Path) -> None:
-    """The tables of the newest cut are the history's at its barrier."""
+    """Asserts that the tables of the newest cut are the history's at its barrier."""
     state = published(pipeline)[-1].state
     wanted = History(log).at(state.barrier)
     assert sorted(t.table.name for t in state.tables.values()) == sorted(wanted)
-    for here in state.tables.values():
-        lies = rows(f"{pipeline.sink.path}/{here.path}", here.version, here.table)
-        assert not (said := same_rows(lies, wanted[here.table.name])), f"{here.table.name}: {said}"
+    for current in state.tables.values():
+        actual = rows(f"{pipeline.sink.path}/{current.path}", current.version, current.table)
+        assert not (difference := same_rows(actual, wanted[current.table.name])), f"{current.table.name}: {difference}"
 
 
 def _notes(pipeline: Definition) -> Path:
@@ -105,7 +105,7 @@ def _other_table(pipeline: Definition) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage, said",
+    "damage, fault",
     [
         (_gone, "the table is gone"),
         (_log_gone, "the table is gone"),
@@ -118,20 +118,20 @@ def _other_table(pipeline: Definition) -> None:
     ids=lambda value: value.__name__ if callable(value) else "",
 )
 def test_a_table_that_is_not_the_ledgers_stops_the_run_until_it_is_rebuilt(
-    damage: Callable[[Definition], None], said: str, pipeline: Definition, spark: SparkSession, log: tuple[Path, Any]
+    damage: Callable[[Definition], None], fault: str, pipeline: Definition, spark: SparkSession, log: tuple[Path, Any]
 ) -> None:
     damage(pipeline)
     for _ in range(2):
         with pytest.raises(SinkError) as error:
             run(pipeline, spark, once=True)
-        assert f"{_notes(pipeline)}: {said}" in str(error.value)
+        assert f"{_notes(pipeline)}: {fault}" in str(error.value)
         assert WAY_OUT in str(error.value)
     repair(pipeline, spark, ["app.notes"], "rebuild")
     run(pipeline, spark, once=True)
     _is_right(pipeline, log[0])
 
 
-def test_rows_of_others_go_with_restore_and_stay_with_accept(
+def test_foreign_rows_go_with_restore_and_stay_with_accept(
     pipeline: Definition, spark: SparkSession, log: tuple[Path, list[int]]
 ) -> None:
     _foreign_row(pipeline)
@@ -139,15 +139,17 @@ def test_rows_of_others_go_with_restore_and_stay_with_accept(
         run(pipeline, spark, once=True)
     repair(pipeline, spark, ["app.notes"], "accept")
     run(pipeline, spark, once=True, until=log[1][1])
-    here = published(pipeline)[-1].state.tables["app.notes"]
-    assert "mine" in [row["note"] for row in rows(str(_notes(pipeline)), here.version, here.table)]
+    current = published(pipeline)[-1].state.tables["app.notes"]
+    assert "mine" in [row["note"] for row in rows(str(_notes(pipeline)), current.version, current.table)]
     _foreign_row(pipeline)
     repair(pipeline, spark, ["app.notes"], "restore")
     run(pipeline, spark, once=True)
     _is_right(pipeline, log[0])  # it was truncated since
 
 
-def test_maintenance_of_others_is_no_harm(pipeline: Definition, spark: SparkSession, log: tuple[Path, Any]) -> None:
+def test_maintenance_by_others_does_not_stop_the_run(
+    pipeline: Definition, spark: SparkSession, log: tuple[Path, Any]
+) -> None:
     for name in ("notes", "orders"):
         table = DeltaTable(_lake(pipeline) / "app" / name)
         table.optimize.compact()
@@ -196,7 +198,7 @@ def test_a_ledger_that_was_lost_does_not_begin_again_over_its_tables(
 
 @pytest.mark.parametrize("what", ["emptied", "largest gone", "cut", "flipped"])
 @pytest.mark.parametrize("in_a_step", [False, True], ids=["between steps", "in a step"])
-def test_damage_to_what_waits_is_named(
+def test_damage_to_pending_changes_is_named(
     what: str,
     in_a_step: bool,
     pipeline: Definition,
@@ -241,9 +243,7 @@ def lake_of_others(tmp_path: Path) -> Path:
     return tmp_path / "lake"
 
 
-def test_a_table_of_somebody_else_is_never_replaced(
-    lake_of_others: Path, spark: SparkSession, log: tuple[Path, Any]
-) -> None:
+def test_a_foreign_table_is_never_replaced(lake_of_others: Path, spark: SparkSession, log: tuple[Path, Any]) -> None:
     with pytest.raises(ConfigError) as error:
         run(definition(log[0], lake_of_others), spark, once=True)
     assert str(error.value) == (
@@ -274,9 +274,9 @@ def test_an_adopted_table_keeps_its_rows(
 ) -> None:
     pipeline = _adopting(log[0], lake_of_others)
     run(pipeline, spark, once=True, until=log[1][0])
-    here = published(pipeline)[-1].state.tables["app.notes"]
-    found = [row["note"] for row in rows(str(_notes(pipeline)), here.version, here.table)]
-    assert sorted(found) == sorted(["theirs", *(f"order {i}" for i in range(6))])
+    current = published(pipeline)[-1].state.tables["app.notes"]
+    texts = [row["note"] for row in rows(str(_notes(pipeline)), current.version, current.table)]
+    assert sorted(texts) == sorted(["theirs", *(f"order {i}" for i in range(6))])
 
 
 def test_a_table_with_other_columns_is_not_adopted(
@@ -292,7 +292,7 @@ def test_a_table_with_other_columns_is_not_adopted(
     )
 
 
-def test_of_two_runs_that_claim_at_once_one_stops(
+def test_if_two_runs_claim_at_once_one_stops(
     spark: SparkSession, log: tuple[Path, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second run claims the very epoch that the first has just read."""
@@ -310,7 +310,7 @@ def test_of_two_runs_that_claim_at_once_one_stops(
     check_cuts(pipeline, History(log[0]))
 
 
-def test_of_two_pipelines_in_one_empty_folder_one_stops(
+def test_if_two_pipelines_begin_in_one_empty_folder_one_stops(
     spark: SparkSession, log: tuple[Path, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline = definition(log[0], tmp_path / "lake")

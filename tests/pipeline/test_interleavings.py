@@ -46,7 +46,7 @@ class Log:
 
 
 def _with_a_dead_letter(clean: Path, into: Path) -> None:
-    """The log, with a record that means nothing in the middle of partition 0."""
+    """Writes the log with a record that cannot be decoded in the middle of partition 0."""
     good = [row for batch in record_log.read(clean) for row in batch.to_pylist()]
     middle = next(i for i in range(len(good) // 2, len(good)) if good[i]["partition"] == 0)
     good.insert(middle, {**good[middle], "value": b"\0"})
@@ -71,11 +71,11 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Iterator[Turns]:
 
     turns, sql = Turns(), SparkSession.sql
 
-    def told(session: SparkSession, statement: str, *args: Any, **named: Any) -> Any:
+    def sql_with_point(session: SparkSession, statement: str, *args: Any, **named: Any) -> Any:
         turns.on_pass(f"sql {' '.join(statement.split()[:2])}")
         return sql(session, statement, *args, **named)
 
-    monkeypatch.setattr(SparkSession, "sql", told)
+    monkeypatch.setattr(SparkSession, "sql", sql_with_point)
     monkeypatch.setattr(failpoint, "on_pass", turns.on_pass)
     yield turns
     print("schedule", *turns.schedule)
@@ -87,7 +87,7 @@ Make = Callable[..., Definition]
 
 @pytest.fixture
 def make(log: Log, tmp_path: Path) -> Make:
-    """Definitions of one pipeline, which may differ in what a run may change."""
+    """Makes definitions of one pipeline, which differ in options that may change between runs."""
 
     def make(path: Path = log.path, limit: int = 15, **pipeline: Any) -> Definition:
         behaviour = {"dead-letters": "continue", "parallelism": 1, **pipeline}
@@ -102,7 +102,7 @@ def _player(turns: Turns, name: str, pipeline: Definition, spark: SparkSession) 
 
 
 def _check(turns: Turns, pipeline: Definition, spark: SparkSession, history: History, mark: int) -> None:
-    """No run ended with anything but what it may; a last run finds the tables right, and its counts add up."""
+    """Asserts that runs ended well or fenced, and that after a last run the tables are right and the counts add up."""
     for player in turns.players:
         assert player.ended
         if player.error is not None and not isinstance(player.error, FencedError | Killed):
@@ -112,10 +112,10 @@ def _check(turns: Turns, pipeline: Definition, spark: SparkSession, history: His
     assert state.barrier == mark
     assert state.counts.applied + state.counts.repeated + state.counts.pending == state.counts.rows
     assert state == published(pipeline)[-1].state
-    for name, here in state.tables.items():
-        for version in (here.version, None):
-            fields = DeltaTable(f"{pipeline.sink.path}/{here.path}", version=version).schema().fields
-            assert [field.name for field in fields] == [c.name for c in here.table.columns], (name, version)
+    for name, current in state.tables.items():
+        for version in (current.version, None):
+            fields = DeltaTable(f"{pipeline.sink.path}/{current.path}", version=version).schema().fields
+            assert [field.name for field in fields] == [c.name for c in current.table.columns], (name, version)
 
 
 @pytest.mark.nightly
@@ -135,7 +135,7 @@ def test_a_newer_run_goes_to_its_end_while_an_older_one_is_held(
 
 
 @pytest.mark.nightly
-def test_each_run_is_taken_over_while_it_stands_at_a_point(
+def test_each_run_is_taken_over_while_it_is_held_at_a_point(
     spark: SparkSession, log: Log, turns: Turns, make: Make
 ) -> None:
     """A relay: the next run comes to a point of its own before the one before it goes on."""
@@ -154,7 +154,7 @@ def test_each_run_is_taken_over_while_it_stands_at_a_point(
 
 
 def _points(chance: random.Random) -> list[str]:
-    """Points that a run passes, each once, in steps of their own where they can be."""
+    """Failpoints that a run passes, each once, and each in a step of its own if possible."""
     points = [p for p in failpoint.POINTS if p.partition(".")[0] not in ("letters", "copy", "create")]
     return chance.sample(points, len(points))
 
@@ -175,14 +175,14 @@ def test_runs_in_a_random_order(number: int, spark: SparkSession, log: Log, turn
 
 
 def _seed() -> int:
-    fresh = 1 if os.environ.get("CI") else random.randrange(2**32)  # a change is judged by itself
+    fresh = 1 if os.environ.get("CI") else random.randrange(2**32)  # in CI a failure is due to the change alone
     seed = int(os.environ.get("CHANGEFEED_SEED") or fresh)
     print("seed", seed)
     return seed
 
 
 @pytest.mark.parametrize("first", ["older", "newer"])
-def test_of_two_runs_that_claim_at_once_one_goes_on(
+def test_if_two_runs_claim_at_once_one_goes_on(
     first: str, spark: SparkSession, log: Log, turns: Turns, make: Make
 ) -> None:
     pipeline = make()
@@ -216,7 +216,7 @@ def test_two_runs_that_read_the_same_epoch_do_not_share_a_step(
 
 
 @pytest.mark.parametrize("point", ["done.after", "cleanup.before"])
-def test_what_the_newer_run_needs_is_not_deleted_by_the_older(
+def test_an_older_run_does_not_delete_files_that_the_newer_one_needs(
     point: str, spark: SparkSession, log: Log, turns: Turns, make: Make
 ) -> None:
     pipeline = make()
@@ -253,7 +253,7 @@ def test_a_column_that_the_newer_run_has_dropped_does_not_come_back(
 
 
 @pytest.mark.parametrize("point", ["epoch.before", "epoch.after", "begun.before"])
-def test_of_two_pipelines_in_an_empty_folder_one_is_refused(
+def test_if_two_pipelines_begin_in_an_empty_folder_one_is_refused(
     point: str, spark: SparkSession, log: Log, turns: Turns, make: Make
 ) -> None:
     pipelines = {name: make(name=name) for name in ("one", "two")}

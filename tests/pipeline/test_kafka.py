@@ -1,4 +1,4 @@
-"""From a real broker: the recorded history as topics, read once, and followed while it still comes."""
+"""Pipelines on a real broker: the recorded history as topics, read once, and followed while records still arrive."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Topic:
-    """The history as records of a topic, of which the first 25 are there."""
+    """The history as records of a topic; the first 25 have been sent."""
 
     broker: KafkaBroker
     name: str
@@ -37,11 +37,11 @@ class Topic:
     records: list[Record]
 
     def rest(self) -> None:
-        """Sends what is not there yet."""
+        """Sends the remaining records."""
         self.broker.produce(self.name, self.records[25:])
 
     def pipeline(self, lake: Path, **source: Any) -> Definition:
-        """A pipeline that reads the topic by the URI that its producer has."""
+        """A pipeline that reads the topic by its producer's URI."""
         codec = "protocol=open-protocol&max-batch-size=16&compression=zstd"
         uri = f"kafka://{self.broker.bootstrap}/{self.name}?{codec}"
         return read(

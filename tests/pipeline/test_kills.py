@@ -1,4 +1,4 @@
-"""Real processes killed with SIGKILL, stopped and taken over: the command line, its JVM, or both, at chance moments."""
+"""Real processes killed with SIGKILL, stopped and taken over: the command, its JVM or both, at random moments."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ pytestmark = pytest.mark.xdist_group("processes")
 
 @pytest.fixture
 def pipeline(tmp_path: Path) -> tuple[Definition, Path, History]:
-    """A pipeline, its file, and what must come out."""
+    """A pipeline, its definition file, and the history that its tables must have."""
     log, _ = small_history(tmp_path / "app.jsonl")
     file = tmp_path / "pipeline.yaml"
-    said = {
+    sections = {
         "source": {"type": "files", "path": str(log), "protocol": "ticdc-open", "max-records-per-batch": 25},
         "sink": {"type": "delta", "path": str(tmp_path / "lake")},
         "pipeline": {"name": "test"},
         "spark": {"spark.driver.memory": "1g"},
     }
-    file.write_text(json.dumps(said))  # JSON is YAML
+    file.write_text(json.dumps(sections))  # JSON is YAML
     return definition(log, tmp_path / "lake", limit=25), file, History(log)
 
 
@@ -44,14 +44,14 @@ def _start(file: Path, failpoint: str | None = None) -> subprocess.Popen[str]:
 
 
 def _finish(file: Path) -> None:
-    """A run that comes to its end."""
+    """Runs the pipeline to its end."""
     process = _start(file)
-    _, said = process.communicate(timeout=200)
-    assert process.returncode == 0, said
+    _, output = process.communicate(timeout=200)
+    assert process.returncode == 0, output
 
 
 def _first_step(process: subprocess.Popen[str]) -> None:
-    """Waits until the run has told of its first step."""
+    """Waits until the run has reported its first step."""
     assert process.stdout is not None
     for line in process.stdout:
         if json.loads(line)["event"] == "step":
@@ -60,11 +60,11 @@ def _first_step(process: subprocess.Popen[str]) -> None:
 
 
 def _jvm(process: subprocess.Popen[str]) -> int:
-    """The run's own JVM: the child that is called java."""
+    """Process id of the run's own JVM, the child named java."""
     return next(int(child.pid) for child in psutil.Process(process.pid).children() if child.name() == "java")
 
 
-def test_the_driver_killed_at_a_write_then_the_jvm_at_a_chance_moment_then_both(
+def test_the_driver_killed_at_a_write_then_the_jvm_at_a_random_moment_then_both(
     pipeline: tuple[Definition, Path, History],
 ) -> None:
     pipe, file, history = pipeline
@@ -78,13 +78,13 @@ def test_the_driver_killed_at_a_write_then_the_jvm_at_a_chance_moment_then_both(
     _first_step(only_jvm)
     time.sleep(random.Random(seed).random() * 4)
     os.kill(_jvm(only_jvm), signal.SIGKILL)
-    _, said = only_jvm.communicate(timeout=200)
+    _, output = only_jvm.communicate(timeout=200)
     assert only_jvm.returncode == 1
-    assert "Spark's JVM has ended" in said
+    assert "Spark's JVM has ended" in output
 
     both = _start(file, "copy.after")
     both.communicate(timeout=200)
-    assert both.returncode in (-signal.SIGKILL, 0)  # 0: the run before had come further than that
+    assert both.returncode in (-signal.SIGKILL, 0)  # 0: the previous run had already come further than that
 
     _finish(file)
     check_cuts(pipe, history)
@@ -103,7 +103,7 @@ def test_a_run_stopped_while_another_takes_over_is_fenced_when_it_goes_on(
     check_cuts(pipe, history)
     for process in (older.pid, java):
         os.kill(process, signal.SIGCONT)
-    _, said = older.communicate(timeout=200)
+    _, output = older.communicate(timeout=200)
     assert older.returncode != 0
-    assert "epoch 2" in said
+    assert "epoch 2" in output
     check_cuts(pipe, history)

@@ -1,4 +1,4 @@
-"""What a definition that cannot work is told: where, what, and what would do."""
+"""Errors in a definition: each has its place, the fault and what to write instead."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("text, message", REFUSED.items(), ids=REFUSED.values())
-def test_what_cannot_work_is_said_with_what_would(tmp_path: Path, text: str, message: str) -> None:
+def test_an_error_names_the_fault_and_what_to_write(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "pipeline.yaml"
     path.write_text(text, "utf-8", errors="surrogateescape")
     with pytest.raises(ConfigError) as error:
@@ -67,7 +67,7 @@ def _problems(tmp_path: Path, text: str) -> list[str]:
     return [line.removeprefix(f"{path}") for line in str(error.value).splitlines()]
 
 
-def test_all_problems_are_told_at_once_each_with_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_problems_are_reported_at_once_each_with_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NOT_THERE", raising=False)
     text = """\
 source:
@@ -93,29 +93,31 @@ nonsense: 1
 """
     known = "Known: max-records-per-batch, protocol, removed-topics, servers, starting-offsets, topics, topics-pattern, type"
     kafka = "properties of the Kafka client start with `kafka.`"
-    found = _problems(tmp_path, text)
-    assert found[:3] == [
+    problems = _problems(tmp_path, text)
+    assert problems[:3] == [
         f':3: unknown name in source "server". Did you mean "servers"? {known}; {kafka}',
         f':4: unknown name in source "topic". Did you mean "topics"? {known}; {kafka}',
         f':6: unknown name in source "kafak.x". {known}; {kafka}',
     ]
-    assert found[3] == ":9: ticdc-avro: timeout: expected a number"
-    assert found[4].startswith(':10: unknown option of ticdc-avro "schema-registri". Did you mean "schema-registry"?')
-    assert found[5:8] == [
+    assert problems[3] == ":9: ticdc-avro: timeout: expected a number"
+    assert problems[4].startswith(
+        ':10: unknown option of ticdc-avro "schema-registri". Did you mean "schema-registry"?'
+    )
+    assert problems[5:8] == [
         ":13: the environment has no NOT_THERE, which ${NOT_THERE} stands for",
         ":15: pipeline.name: expected letters, digits, `_`, `.` and `-` alone, got 'a b'",
         ":16: pipeline.parallelism: expected at most 64, got 99",
     ]
-    assert found[8].startswith(':17: unknown name in pipeline "keyles". Did you mean "keyless"?')
-    assert found[9].startswith(':18: unknown name in pipeline "max_records_per_batch".')
-    assert found[10:] == [
+    assert problems[8].startswith(':17: unknown name in pipeline "keyles". Did you mean "keyless"?')
+    assert problems[9].startswith(':18: unknown name in pipeline "max_records_per_batch".')
+    assert problems[10:] == [
         ":19: spark.a: expected a text",
         ':20: unknown name in the file "nonsense". Known: pipeline, sink, source, spark',
     ]
 
 
 @pytest.mark.parametrize(
-    "text, problem",
+    "text, wanted",
     [
         (SOURCE.replace("path", "pth") + SINK, ':1: unknown name in source "pth". Did you mean "path"? '),
         (SOURCE + SINK.replace("sink", "sinks"), ':2: unknown name in the file "sinks". Did you mean "sink"? '),
@@ -142,9 +144,9 @@ nonsense: 1
          ":1: source: give either `topics` or `topics-pattern`"),
     ],
 )  # fmt: skip
-def test_a_misspelled_name_is_told_and_not_the_one_that_is_missing(tmp_path: Path, text: str, problem: str) -> None:
-    [found] = _problems(tmp_path, text)
-    assert found.startswith(problem)
+def test_a_misspelled_name_is_reported_and_not_the_missing_one(tmp_path: Path, text: str, wanted: str) -> None:
+    [problem] = _problems(tmp_path, text)
+    assert problem.startswith(wanted)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
@@ -174,12 +176,12 @@ BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     ],
     ids=["deep list", "deep map", "without end", "bomb", "large", "tag"],
 )  # fmt: skip
-def test_a_hostile_file_is_refused_in_a_sentence(tmp_path: Path, text: str, message: str) -> None:
-    [found] = _problems(tmp_path, text)
-    assert found == message
+def test_a_hostile_file_is_refused_in_one_line(tmp_path: Path, text: str, message: str) -> None:
+    [problem] = _problems(tmp_path, text)
+    assert problem == message
 
 
-def test_an_alias_is_taken(tmp_path: Path) -> None:
+def test_an_alias_is_accepted(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
     path.write_text(SOURCE + SINK + "spark: {a: &x '4g', b: *x}")
     assert load(path).spark == {"a": "4g", "b": "4g"}
@@ -187,18 +189,18 @@ def test_an_alias_is_taken(tmp_path: Path) -> None:
 
 def test_numbers_and_booleans_for_spark_are_texts() -> None:
     source = {"type": "files", "path": "log.jsonl", "protocol": "ticdc-open"}
-    said = {"spark.sql.shuffle.partitions": 4, "spark.ui.enabled": True, "spark.driver.memory": "3g"}
-    found = read({"source": source, "sink": {"type": "delta", "path": "lake"}, "spark": said})
-    assert list(found.spark.values()) == ["4", "true", "3g"]
+    properties = {"spark.sql.shuffle.partitions": 4, "spark.ui.enabled": True, "spark.driver.memory": "3g"}
+    pipeline = read({"source": source, "sink": {"type": "delta", "path": "lake"}, "spark": properties})
+    assert list(pipeline.spark.values()) == ["4", "true", "3g"]
 
 
-def test_relative_paths_are_taken_from_the_folder_of_the_file(tmp_path: Path) -> None:
+def test_relative_paths_start_at_the_folder_of_the_file(tmp_path: Path) -> None:
     protocol = "{name: ticdc-avro, schema-registry: schemas.json}"
     path = tmp_path / "pipeline.yaml"
     path.write_text(SOURCE.replace("ticdc-open", protocol) + SINK)
-    found = load(path)
-    assert (found.source.model_dump()["path"], found.sink.path) == (f"{tmp_path}/log.jsonl", f"{tmp_path}/lake")
-    assert found.source.protocol.options == {"schema-registry": f"{tmp_path}/schemas.json"}
+    pipeline = load(path)
+    assert (pipeline.source.model_dump()["path"], pipeline.sink.path) == (f"{tmp_path}/log.jsonl", f"{tmp_path}/lake")
+    assert pipeline.source.protocol.options == {"schema-registry": f"{tmp_path}/schemas.json"}
     path.write_text(path.read_text().replace("schemas.json", "http://registry:8081"))
     assert load(path).source.protocol.options == {"schema-registry": "http://registry:8081"}
 

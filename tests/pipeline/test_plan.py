@@ -1,4 +1,4 @@
-"""Whatever happens upstream, planned and applied step by step, gives the upstream's tables at every barrier."""
+"""Any upstream history, planned and applied step by step, gives the upstream's tables at every barrier."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_every_cut_of_a_random_history_is_its_exact_state(
 @many
 @given(seeds, st.integers(10, 60), st.integers(1, 2))
 def test_a_table_in_quarantine_is_complete_once_it_is_released(seed: int, steps: int, partitions: int) -> None:
-    """Tables are held at random points, whatever happens to them and their names meanwhile."""
+    """Tables are held at random points, while anything may happen to them and their names."""
     random = Random(seed)
     upstream = history(random, steps, partial=True)
     lake = Lake(RULES, random)
@@ -70,7 +70,7 @@ def test_a_table_in_quarantine_is_complete_once_it_is_released(seed: int, steps:
 
 
 def _replayed(upstream: Upstream, lake: Lake, partitions: int, random: Random) -> Any:
-    """Partitions with marks of their own, read in batches that take a different stretch of each; yields after steps."""
+    """Reads partitions that have their own marks in batches with a random stretch of each; yields after each step."""
     logs: list[list[Event]] = [[] for _ in range(partitions)]
     for i, event in enumerate(upstream.events):
         last = i + 1 == len(upstream.events) or upstream.events[i + 1].ts > event.ts
@@ -100,13 +100,13 @@ def _check(upstream: Upstream, lake: Lake) -> None:
 
 
 def compare(tables: dict[tuple[str, str], Table], lake: Lake) -> None:
-    """The lake's tables are these, those in quarantine aside."""
+    """Asserts that the lake has these tables; quarantined tables are not compared."""
     wanted = {".".join(name): table for name, table in tables.items()}
-    for name, here in lake.state.tables.items():
+    for name, current in lake.state.tables.items():
         if name not in lake.state.held:
             assert name in wanted, f"{name} was dropped"
-            found = Counter(_text(row) for row in lake.rows(name))
-            assert found == Counter(_text(as_declared(row, wanted[name], here)) for row in wanted[name].all()), name
+            actual = Counter(_text(row) for row in lake.rows(name))
+            assert actual == Counter(_text(as_declared(row, wanted[name], current)) for row in wanted[name].all()), name
     for name, table in wanted.items():
         assert name in lake.state.tables or name in lake.state.held or not table.all(), f"{name} is missing"
 
@@ -115,7 +115,7 @@ def _text(row: Row) -> str:
     return json.dumps(row, sort_keys=True, default=str)
 
 
-# By hand: what each rule says.
+# Examples of each rule.
 
 CREATE = "CREATE TABLE app.t (id INT PRIMARY KEY, a INT, b INT)"
 
@@ -125,10 +125,10 @@ def _insert(ts: int, key: int, table: str = "t", **values: Any) -> Change:
     return Change(ts, "app", table, kinds, True, None, {"id": key, **values})
 
 
-def _events(*said: str | Change | tuple[str, str | None]) -> list[Event]:
-    """Statements of table t (or of the one named beside them) and rows, each with its place as commit_ts."""
+def _events(*changes: str | Change | tuple[str, str | None]) -> list[Event]:
+    """Statements on table t (or on the one named with them) and rows, each with its index as commit_ts."""
     events: list[Event] = []
-    for ts, one in enumerate(said, 1):
+    for ts, one in enumerate(changes, 1):
         if isinstance(one, Change):
             events.append(replace(one, ts=ts))
         else:
@@ -137,9 +137,9 @@ def _events(*said: str | Change | tuple[str, str | None]) -> list[Event]:
     return [*events, len(events)]
 
 
-def _applied(*said: str | Change | tuple[str, str | None], **rules: Any) -> Lake:
+def _applied(*changes: str | Change | tuple[str, str | None], **rules: Any) -> Lake:
     lake = Lake(replace(RULES, **rules), Random(0))
-    lake.read(chunks_of(_events(*said), 0, 0))
+    lake.read(chunks_of(_events(*changes), 0, 0))
     assert lake.step({("log", 0)})
     return lake
 
@@ -151,7 +151,7 @@ SHORT = _insert(0, 2, b=5)
 
 
 @pytest.mark.parametrize(
-    "behavior, said, rows, notes",
+    "behavior, changes, rows, notes",
     [
         ("evolve", [CREATE, ROW, "ALTER TABLE t DROP a", SHORT], [{"id": 1, "b": 3}, {"id": 2, "b": 5}], []),
         (
@@ -197,13 +197,15 @@ SHORT = _insert(0, 2, b=5)
         ),
     ],
 )  # fmt: skip
-def test_what_a_schema_change_does(behavior: str, said: list[str | Change], rows: list[Row], notes: list[str]) -> None:
-    lake = _applied(*said, behavior=behavior)
+def test_rows_and_notes_after_a_schema_change(
+    behavior: str, changes: list[str | Change], rows: list[Row], notes: list[str]
+) -> None:
+    lake = _applied(*changes, behavior=behavior)
     assert (sorted(lake.rows("app.t"), key=lambda row: row["id"]), lake.notes) == (rows, notes)
 
 
 @pytest.mark.parametrize(
-    "rules, said, message",
+    "rules, changes, message",
     [
         (
             {}, [CREATE, "ALTER TABLE t DROP nowhere"],
@@ -249,29 +251,29 @@ def test_what_a_schema_change_does(behavior: str, said: list[str | Change], rows
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_be_applied_names_itself_and_the_way_out(
-    rules: dict[str, Any], said: list[str | Change], message: str
+def test_an_unsupported_change_is_named_with_the_way_out(
+    rules: dict[str, Any], changes: list[str | Change], message: str
 ) -> None:
-    chunks, sink = infos(chunks_of(_events(*said), 0, 0)), DeltaSink("lake", ("_op", "_irregular"))
+    chunks, sink = infos(chunks_of(_events(*changes), 0, 0)), DeltaSink("lake", ("_op", "_irregular"))
     with pytest.raises(UnsupportedError) as error:
-        make(CutFrontier(State(barrier=len(said)), None), chunks, replace(RULES, **rules), sink)
+        make(CutFrontier(State(barrier=len(changes)), None), chunks, replace(RULES, **rules), sink)
     assert str(error.value) == message
 
 
 @pytest.mark.parametrize(
-    "said, tables",
+    "changes, tables",
     [
         ([CREATE, ROW, ("CREATE TABLE gone (id INT PRIMARY KEY)", "gone"), _insert(0, 3, "gone")], {"app.t": [FULL]}),
         ([CREATE, ROW, ("RENAME TABLE t TO gone", "gone"), _insert(0, 3, "gone", a=1, b=1)], {}),
         ([("CREATE TABLE gone (id INT PRIMARY KEY)", "gone"), ("RENAME TABLE gone TO t", "t"), ROW], {"app.t": [FULL]}),
         ([CREATE, ROW, ("CREATE TABLE gone (`a b` INT)", "gone"), ("DROP DATABASE app", None)], {}),
     ],
-    ids=["alone", "renamed to", "renamed from", "what it has that cannot be"],
+    ids=["alone", "renamed to", "renamed from", "unsupported column name"],
 )
 def test_a_table_that_is_excluded_is_skipped(
-    said: list[str | Change | tuple[str, str | None]], tables: dict[str, list[Row]]
+    changes: list[str | Change | tuple[str, str | None]], tables: dict[str, list[Row]]
 ) -> None:
-    lake = _applied(*said, excluded=lambda name: name == "app.gone")
+    lake = _applied(*changes, excluded=lambda name: name == "app.gone")
     assert {name: lake.rows(name) for name in lake.state.tables} == tables
 
 

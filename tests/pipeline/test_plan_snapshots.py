@@ -23,7 +23,7 @@ from changefeed.sinks.memory import Lake, MemorySink
 from changefeed.stages.changes import NO_READS
 
 PLACE = 100
-SPOKEN = protocol("debezium-mysql").capabilities
+CAPABILITIES = protocol("debezium-mysql").capabilities
 
 
 def ddl(text: str, mark: str | None, at: int = PLACE, offset: int = 0) -> ChunkInfo:
@@ -46,14 +46,14 @@ def planned(state: State, *chunks: ChunkInfo, upto: int = PLACE) -> Planned:
     return make(CutFrontier(replace(state, barrier=upto), state.barrier), list(chunks), Rules(), MemorySink(Lake()))
 
 
-def test_rows_come_after_the_create_table_of_their_place() -> None:
+def test_rows_come_after_the_create_table_at_their_position() -> None:
     (merge,) = planned(State(), rows(), *snapshot()).actions
     assert isinstance(merge.write, Load)
     assert merge.changes is not None
     assert (merge.changes.after, merge.changes.through) == (PLACE - 1, PLACE)
 
 
-def test_a_snapshot_without_rows_makes_what_is_missing_and_empties_nothing() -> None:
+def test_a_snapshot_without_rows_creates_missing_tables_and_empties_nothing() -> None:
     first = planned(State(), *snapshot("last"))
     assert [type(action.write) for action in first.actions] == [Create]
     there = replace(first.reached(State()), barrier=PLACE)
@@ -69,7 +69,7 @@ def test_a_snapshot_with_rows_replaces_a_table_that_is_there() -> None:
 
 
 @pytest.mark.parametrize("known, reads", [(True, NO_READS), (False, PLACE)], ids=["known before", "made in this step"])
-def test_rows_that_are_read_of_a_table_without_a_key_belong_right_behind_its_create(known: bool, reads: int) -> None:
+def test_read_rows_of_a_table_without_a_key_come_right_after_its_create(known: bool, reads: int) -> None:
     chunks = [*snapshot(key=""), rows(key=False)]
     state, upto = State(), PLACE
     if known:
@@ -94,4 +94,4 @@ def test_by_key_the_ddl_of_a_snapshot_waits_until_it_is_known_if_rows_follow(
     chunks: list[ChunkInfo], latest: dict[str, dict[int, int]], ready: int
 ) -> None:
     state = State(latest=latest, positions={topic: {0: 1} for topic in latest}, pending=("1",))
-    assert len(table_frontier(state, chunks, [], SPOKEN, idle=True).changes) == ready
+    assert len(table_frontier(state, chunks, [], CAPABILITIES, idle=True).changes) == ready

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Log:
-    """A recorded history; `only` the tables that it can show, `doubles` the columns whose decimals it sends as such."""
+    """A recorded history; `only`: the tables that it contains; `doubles`: decimal columns that it sends as doubles."""
 
     protocol: str
     name: str
@@ -33,9 +33,9 @@ class Log:
     def __str__(self) -> str:
         return self.name
 
-    def pipeline(self, lake: Path, **said: Any) -> Definition:
-        spoken = {"name": self.protocol, **self.options}
-        return definition(self.path, lake, protocol=spoken, **said)
+    def pipeline(self, lake: Path, **options: Any) -> Definition:
+        named = {"name": self.protocol, **self.options}
+        return definition(self.path, lake, protocol=named, **options)
 
     @property
     def path(self) -> Path:
@@ -43,15 +43,15 @@ class Log:
 
     @property
     def cuts(self) -> dict[str, int | str]:
-        found: dict[str, int | str] = json.loads((SHOP / self.protocol / f"{self.name}.cuts.json").read_text())
-        return found
+        cuts: dict[str, int | str] = json.loads((SHOP / self.protocol / f"{self.name}.cuts.json").read_text())
+        return cuts
 
 
 def avro(name: str) -> dict[str, str]:
     return {"schema-registry": str(SHOP / "ticdc-avro" / f"{name}.schemas.json")}
 
 
-# Avro has no words for a table without a key, so `audit` is in neither of its logs.
+# TiCDC's Avro protocol has no tables without a key, so `audit` is in neither of its logs.
 WATERMARKS = Log(
     "ticdc-avro",
     "avro-watermark.classic",
@@ -79,8 +79,8 @@ LOGS = [
     Log("tencent-dts", "one-partition"),
     Log("tencent-dts", "four-partitions-split"),
 ]
-# One for each way to tell what is complete, and for rows without commit_ts, at every second of its cuts; all of them
-# at all of theirs with CHANGEFEED_CUTS=all.
+# One log for each kind of frontier, and one with rows without commit_ts, at every second of its cuts. With
+# CHANGEFEED_CUTS=all: every log at all of its cuts.
 _ALL = os.environ.get("CHANGEFEED_CUTS") == "all"
 _TELLING = {"avro-watermark.classic", "mysql-8.0.33-noschema", "four-partitions-split"}
 TELLING = [log for log in LOGS if _ALL or log.name in _TELLING]
@@ -108,15 +108,17 @@ def test_until_each_named_cut_then_on_to_the_end(log: Log, spark: SparkSession, 
 @pytest.mark.parametrize("log", [OPEN, *TELLING], ids=str)
 def test_by_key_partitions_that_lag_end_equal(log: Log, spark: SparkSession, tmp_path: Path) -> None:
     records = uneven(log.path, tmp_path / "log.jsonl", seed=7, stretch=600)
-    spoken = {"name": log.protocol, **log.options}
-    pipeline = definition(records, tmp_path / "lake", protocol=spoken, limit=2500, consistency="key")
+    named = {"name": log.protocol, **log.options}
+    pipeline = definition(records, tmp_path / "lake", protocol=named, limit=2500, consistency="key")
     run(pipeline, spark, once=True)
     check_expected(pipeline, "final", log.only, log.doubles)
     counts = status(pipeline).to_dict()["counts"]
     assert (counts["dead"], counts["rows"]) == (0, counts["applied"] + counts["repeated"])
 
 
-def test_rows_without_schema_changes_and_marks_show_what_they_carry(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_without_schema_changes_and_marks_give_the_columns_that_they_carry(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     pipeline = EXTENSION.pipeline(tmp_path, consistency="key")
     run(pipeline, spark, once=True)
     check_expected(pipeline, "final", EXTENSION.only)

@@ -1,10 +1,10 @@
-"""Dead letters that can be decoded after all: rows in claim-check files, before and after the store is configured.
+"""Dead letters that can be decoded later: rows in claim-check files, before and after the store is configured.
 
     orders    some rows are large, so they lie in files: letters with a table
     notes     small rows only: never dead, goes on
 
-With `quarantine` the tables end equal to the history, as if nothing had happened. With `continue` what lies below the
-barrier is told and not applied.
+With `quarantine` the tables end equal to the history. With `continue`, changes at or below the barrier are reported and not
+applied.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Logs:
-    """A history whose large rows lie in `store`, and the same history with everything in its records."""
+    """A history with its large rows in `store`, and the same history with all rows in its records."""
 
     log: Path
     store: Path
@@ -82,7 +82,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Logs:
 
 @pytest.fixture
 def kill_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Names of failpoints; the first is the next one that kills."""
+    """Names of failpoints; the run is killed at the first, then at the next one, and so on."""
     wanted: list[str] = []
 
     def on_pass(name: str) -> None:
@@ -95,22 +95,22 @@ def kill_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 class Killed(BaseException):
-    """Not an Exception: no handler on the way may take it."""
+    """Not an Exception, so that no handler on the way catches it."""
 
 
 def _differences(pipeline: Definition, wanted: dict[str, list[dict[str, Any]]]) -> list[str]:
-    """What the newest cut has other than `wanted`, table by table."""
+    """Differences between the newest cut and `wanted`, one text for each table that differs."""
     state = published(pipeline)[-1].state
-    outcome = []
-    for here in state.tables.values():
-        lies = rows(f"{pipeline.sink.path}/{here.path}", here.version, here.table)
-        outcome.append(same_rows(lies, wanted[here.table.name]))
-    return [said for said in outcome if said]
+    differences = []
+    for current in state.tables.values():
+        actual = rows(f"{pipeline.sink.path}/{current.path}", current.version, current.table)
+        differences.append(same_rows(actual, wanted[current.table.name]))
+    return [difference for difference in differences if difference]
 
 
 def _letters(pipeline: Definition) -> list[tuple[str, bool]]:
-    said = query(f"{own_folder(pipeline)}/dead_letters", 'SELECT * FROM t ORDER BY partition, "offset"')
-    return [(f"{one['database']}.{one['table']}", one["replayed"] is not None) for one in said]
+    letters = query(f"{own_folder(pipeline)}/dead_letters", 'SELECT * FROM t ORDER BY partition, "offset"')
+    return [(f"{one['database']}.{one['table']}", one["replayed"] is not None) for one in letters]
 
 
 def test_a_table_in_quarantine_is_whole_again_after_a_replay(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_table_in_quarantine_is_whole_again_after_a_replay(spark: SparkSession
     assert _letters(blind) == [("app.orders", False)] * 5
     assert look(blind).letters == []
     seeing = logs.pipeline(tmp_path, "quarantine", store=True)
-    first = next(p for p in look(seeing).letters if p.count(":") == 3)  # a message beside others, which were read
+    first = next(p for p in look(seeing).letters if p.count(":") == 3)  # a record in which other rows were decoded
     assert look(seeing, [first]).released == frozenset()
     done = replay(seeing, spark, [first])
     assert (done.outcome.letters, done.outcome.released, list(done.state.held)) == (
@@ -159,7 +159,7 @@ def test_a_replay_that_ends_anywhere_is_finished_by_the_next(
     assert _letters(seeing) == [("app.orders", True)] * 5
 
 
-def test_what_comes_too_late_for_a_table_that_went_on_is_told_and_not_applied(
+def test_changes_that_come_too_late_are_reported_and_not_applied(
     spark: SparkSession, logs: Logs, tmp_path: Path
 ) -> None:
     blind = logs.pipeline(tmp_path, "continue", store=False)
@@ -172,11 +172,11 @@ def test_what_comes_too_late_for_a_table_that_went_on_is_told_and_not_applied(
     assert (counts.dead, counts.repeated, counts.pending) == (0, 4, 1)
     assert (counts.rows, counts.applied) == (before.counts.rows + 5, before.counts.applied)
     assert done.state.versions() == before.versions()
-    [said] = _differences(seeing, logs.history.at(logs.marks[-1]))
-    assert "missing: " in said
+    [difference] = _differences(seeing, logs.history.at(logs.marks[-1]))
+    assert "missing: " in difference
 
 
-def test_letters_of_a_run_that_stopped_are_settled_by_the_next_run(
+def test_letters_of_a_run_that_stopped_are_replayed_by_the_next_run(
     spark: SparkSession, logs: Logs, tmp_path: Path
 ) -> None:
     blind, seeing = (logs.pipeline(tmp_path, "stop", store=store) for store in (False, True))

@@ -1,4 +1,4 @@
-"""What a producer sends again above the barrier is applied once, in tables without a key too; equal rows stay."""
+"""Changes that a producer sends again above the barrier are applied once, in tables without a key too; equal rows stay."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ KEYLESS = write_shape(TableShape("app", "log", (Column("v", BIGINT, True, False)
 KEYED = write_shape(TableShape("app", "orders", (Column("id", BIGINT, False, True),), None, None))
 
 
-def rows(offset: int, low: int, high: int | None = None, shape: str = KEYLESS, **said: Any) -> ChunkInfo:
-    return chunk("rows", low, high, shape=shape, first=offset, last=offset, table="log", **said)
+def rows(offset: int, low: int, high: int | None = None, shape: str = KEYLESS, **values: Any) -> ChunkInfo:
+    return chunk("rows", low, high, shape=shape, first=offset, last=offset, table="log", **values)
 
 
-def mark(offset: int, ts: int, **said: Any) -> ChunkInfo:
-    return chunk("resolved", ts, first=offset, last=offset, **said)
+def mark(offset: int, ts: int, **values: Any) -> ChunkInfo:
+    return chunk("resolved", ts, first=offset, last=offset, **values)
 
 
 def begun(fresh: Iterable[ChunkInfo], pending: Iterable[ChunkInfo] = (), marks: int | None = None) -> tuple[int, ...]:
     known = {} if marks is None else {"t": {0: marks}}
-    found, _ = sendings({}, known, pending, fresh)
-    return found.get("t", {}).get(0, ())
+    numbers, _ = sendings({}, known, pending, fresh)
+    return numbers.get("t", {}).get(0, ())
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_sending_begins_where_the_order_goes_back(fresh: list[ChunkInfo], want
     assert begun(fresh) == wanted
 
 
-def test_what_waits_from_earlier_batches_shows_it_too() -> None:
+def test_pending_rows_of_earlier_batches_show_a_new_sending_too() -> None:
     assert begun([rows(9, 5)], pending=[rows(3, 7)]) == (9,)
     assert begun([rows(9, 5)], marks=6) == (9,)
     assert begun([mark(9, 6)], marks=6) == (9,)
@@ -73,8 +73,8 @@ def test_sendings_are_forgotten_with_the_last_row_before_them() -> None:
 
 
 @given(st.data())
-def test_the_most_that_any_sending_has_is_what_the_upstream_did(data: st.DataObject) -> None:
-    """A history of transactions with equal rows, sent again from some commit_ts on, any number of times."""
+def test_the_largest_count_of_any_sending_is_the_upstreams(data: st.DataObject) -> None:
+    """Transactions with equal rows are sent again from some commit_ts on, any number of times."""
     history = [(ts, v) for ts in range(1, 8) for v in sorted(data.draw(st.lists(st.integers(0, 2), max_size=4)))]
     sent, offset, chunks, places = [], itertools.count(), list[ChunkInfo](), list[tuple[int, int, int]]()
     for _ in range(data.draw(st.integers(0, 3))):

@@ -1,4 +1,4 @@
-"""Which errors are tried again, how often, and how long after."""
+"""Retries: for which errors, how often, and after which wait."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ def test_an_interval_in_seconds(text: str, value: float) -> None:
 
 
 def test_the_wait_doubles_and_a_step_begins_the_count_again() -> None:
-    told: list[Retry] = []
+    retries_seen: list[Retry] = []
     slept: list[float] = []
-    retries = Retries(8, 1.5, told.append, sleep=slept.append)
+    retries = Retries(8, 1.5, retries_seen.append, sleep=slept.append)
     assert all(retries.wait(AWAY, 3) for _ in range(8))
     assert not retries.wait(AWAY, 3)
     assert retries.wait(AWAY, 4)
-    assert [retry.seconds for retry in told] == [1.5, 3.0, 6.0, 12.0, 24.0, 48.0, 60.0, 60.0, 1.5]
-    assert [retry.number for retry in told] == [*range(1, 9), 1]
-    assert sum(slept) == sum(retry.seconds for retry in told)
+    assert [retry.seconds for retry in retries_seen] == [1.5, 3.0, 6.0, 12.0, 24.0, 48.0, 60.0, 60.0, 1.5]
+    assert [retry.number for retry in retries_seen] == [*range(1, 9), 1]
+    assert sum(slept) == sum(retry.seconds for retry in retries_seen)
 
 
 @pytest.mark.parametrize("error", [ConfigError("x"), SourceError("x"), ChangefeedError("x")])
-def test_what_lasts_is_not_tried_again(error: ChangefeedError) -> None:
+def test_permanent_errors_are_not_retried(error: ChangefeedError) -> None:
     assert not Retries(8, 1.0, sleep=lambda _: None).wait(error, 0)
 
 
-def test_being_asked_to_stop_ends_the_wait() -> None:
+def test_a_request_to_stop_ends_the_wait() -> None:
     slept: list[float] = []
     assert not Retries(8, 30.0, stopping=lambda: bool(slept), sleep=slept.append).wait(AWAY, 0)
     assert slept == [1.0]
 
 
-def test_an_error_from_an_executor_keeps_whether_it_may_pass() -> None:
+def test_an_error_from_an_executor_stays_transient_or_permanent() -> None:
     import traceback
 
     def text(error: Exception) -> str:

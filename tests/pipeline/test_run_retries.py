@@ -1,4 +1,4 @@
-"""A run that goes on after errors that pass."""
+"""A run goes on after transient errors."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_a_run_goes_on_from_the_ledger_after_an_error_that_passes(
+def test_a_run_goes_on_from_the_ledger_after_a_transient_error(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether the step was begun or not, and on any thread."""
+    """The error may come before or after the step has begun, and on any thread."""
     log, marks = small_history(tmp_path / "app.jsonl")
     failing = ["begun.before", "stage.after", "load.after", "done.before"]
-    told: list[Retry] = []
+    retries: list[Retry] = []
 
     def fail(name: str) -> None:
         if failing and name == failing[0]:
@@ -35,8 +35,8 @@ def test_a_run_goes_on_from_the_ledger_after_an_error_that_passes(
 
     monkeypatch.setattr(failpoint, "on_pass", fail)
     pipeline = definition(log, tmp_path / "lake", limit=20, **{"retry-backoff": "1 millisecond"})
-    done = run(pipeline, spark, once=True, retrying=told.append)
-    assert [str(retry.error).split()[1] for retry in told] == [
+    done = run(pipeline, spark, once=True, retrying=retries.append)
+    assert [str(retry.error).split()[1] for retry in retries] == [
         "begun.before",
         "stage.after",
         "load.after",
@@ -46,11 +46,9 @@ def test_a_run_goes_on_from_the_ledger_after_an_error_that_passes(
     check_cuts(pipeline, History(log))
 
 
-def test_an_error_that_does_not_pass_ends_the_run(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_that_stays_ends_the_run(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log, _ = small_history(tmp_path / "app.jsonl")
-    told: list[Retry] = []
+    retries: list[Retry] = []
 
     def fail(name: str) -> None:
         if name == "stage.after":
@@ -59,8 +57,8 @@ def test_an_error_that_does_not_pass_ends_the_run(
     monkeypatch.setattr(failpoint, "on_pass", fail)
     pipeline = definition(log, tmp_path / "lake", retry_backoff="1 millisecond", max_retries=2)
     with pytest.raises(ResourceError, match="overloaded"):
-        run(pipeline, spark, once=True, retrying=told.append)
-    assert [(retry.number, retry.limit, retry.seconds) for retry in told] == [(1, 2, 0.001), (2, 2, 0.002)]
+        run(pipeline, spark, once=True, retrying=retries.append)
+    assert [(retry.number, retry.limit, retry.seconds) for retry in retries] == [(1, 2, 0.001), (2, 2, 0.002)]
 
 
 @pytest.mark.xdist_group("jvm")

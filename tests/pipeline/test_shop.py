@@ -1,7 +1,7 @@
-"""The main job: the shop's recorded history, from both producers, becomes exactly the tables that it should.
+"""The main job: the shop's recorded history, from both producers, becomes exactly the expected tables.
 
-The tables are read by a reader that is not Spark. Every cut of the ledger is held against the history, replayed event by
-event in plain dicts, and the named cuts against the tables that were recorded with it.
+The tables are read without Spark. Every cut of the ledger is compared with the history, replayed event by event in plain
+dicts, and the named cuts with the tables that were recorded with it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def _log(name: str) -> Path:
 
 
 def _named_cuts(name: str) -> dict[str, int]:
-    found: dict[str, int] = json.loads((SHOP / "ticdc-open" / f"{name}.cuts.json").read_text())
-    return found
+    cuts: dict[str, int] = json.loads((SHOP / "ticdc-open" / f"{name}.cuts.json").read_text())
+    return cuts
 
 
 @pytest.mark.parametrize("name", LOGS)
@@ -53,7 +53,7 @@ def test_the_whole_history_in_one_batch(
 
 @pytest.mark.timeout(1800)  # thirteen steps, each of some seconds, and much longer on a busy machine
 def test_in_batches_of_500_records_until_each_named_cut_then_on_to_the_end(spark: SparkSession, tmp_path: Path) -> None:
-    """One pipeline stopped at each cut and taken up again; partitions lag, so much of what was read waits each time."""
+    """One pipeline, stopped at each cut and run again; partitions lag, so many changes that were read stay pending each time."""
     pipeline = definition(_log("open-3.newarch"), tmp_path, limit=500)
     steps = 0
     for cut, commit_ts in _named_cuts("open-3.newarch").items():

@@ -1,4 +1,4 @@
-"""What `status` shows of a long ledger, and what it reads for that. No Spark."""
+"""`status` of a long ledger: the cuts that it shows, and the files that it reads for them. No Spark."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ STEPS = 350
 
 @pytest.fixture(scope="module")
 def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Definition:
-    """A pipeline that has done some hundred steps; the last two have one barrier."""
+    """A pipeline that has done some hundred steps; the last two have the same barrier."""
     lake = tmp_path_factory.mktemp("lake")
     store = FileStore(LocalFolder(f"{lake}/_changefeed/ledger"), "test")
     store.claim()
     for step in range(1, STEPS + 1):
-        here = {"app.t": TableState(table("t"), "app/t", True, Written(step, 1, step, 1))}
-        store.finish(State(barrier=min(step, STEPS - 1), tables=here, mark=f"gtid:{step}"))
+        tables = {"app.t": TableState(table("t"), "app/t", True, Written(step, 1, step, 1))}
+        store.finish(State(barrier=min(step, STEPS - 1), tables=tables, mark=f"gtid:{step}"))
     (lake / "pipeline.yaml").write_text(
         "source: {type: files, path: x.jsonl, protocol: ticdc-open}\nsink: {type: delta, path: .}\npipeline: {name: test}\n"
     )
@@ -45,28 +45,28 @@ def _entry(step: int) -> dict[str, Any]:
     return {"commit_ts": min(step, STEPS - 1), "name": f"gtid:{step}", "tables": {"app.t": step}}
 
 
-NEWEST = [_entry(step) for step in range(1, STEPS + 1) if step != STEPS - 1]  # of each barrier
+NEWEST = [_entry(step) for step in range(1, STEPS + 1) if step != STEPS - 1]  # the newest of each barrier
 
 
 @pytest.mark.parametrize("cuts", [1, 2, 100, STEPS - 2, STEPS - 1, STEPS, None])
 def test_the_newest_cuts(pipeline: Definition, cuts: int | None) -> None:
-    said = status(pipeline, cuts).to_dict()
-    assert said["cuts"] == (NEWEST if cuts is None else NEWEST[-cuts:])
-    assert said.get("older_cuts") == (True if cuts and cuts < len(NEWEST) else None)
-    assert said["epoch"] == 1
+    shown = status(pipeline, cuts).to_dict()
+    assert shown["cuts"] == (NEWEST if cuts is None else NEWEST[-cuts:])
+    assert shown.get("older_cuts") == (True if cuts and cuts < len(NEWEST) else None)
+    assert shown["epoch"] == 1
 
 
 def test_on_the_command_line(pipeline: Definition, capsys: pytest.CaptureFixture[str]) -> None:
     path = f"{pipeline.sink.path}/pipeline.yaml"
 
-    def said(*arguments: str) -> dict[str, Any]:
+    def shown(*arguments: str) -> dict[str, Any]:
         assert run(["status", path, "--json", *arguments]) == 0
-        found: dict[str, Any] = json.loads(capsys.readouterr().out)
-        return found
+        printed: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return printed
 
-    assert (len(said()["cuts"]), said()["older_cuts"]) == (100, True)
-    assert (len(said("--cuts", "all")["cuts"]), said("--cuts", "all").get("older_cuts")) == (len(NEWEST), None)
-    assert [cut["commit_ts"] for cut in said("--cuts", "2")["cuts"]] == [str(STEPS - 2), str(STEPS - 1)]
+    assert (len(shown()["cuts"]), shown()["older_cuts"]) == (100, True)
+    assert (len(shown("--cuts", "all")["cuts"]), shown("--cuts", "all").get("older_cuts")) == (len(NEWEST), None)
+    assert [cut["commit_ts"] for cut in shown("--cuts", "2")["cuts"]] == [str(STEPS - 2), str(STEPS - 1)]
     for wrong in ("0", "-1", "many", "²"):
         assert run(["status", path, "--cuts", wrong]) == 2
         assert f"{wrong!r} is neither a number of cuts nor `all`" in capsys.readouterr().err
@@ -78,7 +78,7 @@ def test_on_the_command_line(pipeline: Definition, capsys: pytest.CaptureFixture
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The files of the ledger that were read."""
+    """Collects the files of the ledger that are read."""
     names: list[str] = []
     read = LocalFolder.read
 
@@ -95,7 +95,7 @@ def _expire(pipeline: Definition) -> None:
 
 
 @pytest.mark.parametrize("ask", [lambda pipeline: status(pipeline, 3).to_dict(), _expire, owner])
-def test_no_page_is_read_for_what_is_new(pipeline: Definition, reads: list[str], ask: Callable[..., object]) -> None:
+def test_no_page_is_read_for_new_cuts(pipeline: Definition, reads: list[str], ask: Callable[..., object]) -> None:
     ask(pipeline)
     assert reads
     assert not [name for name in reads if name.startswith("history/")]
@@ -112,7 +112,7 @@ def test_the_ledger_of_another_pipeline(pipeline: Definition) -> None:
 
 
 @pytest.mark.parametrize(
-    "said, keep",
+    "text, keep",
     [
         ("all", Keep()),
         (1000, Keep(cuts=1000)),
@@ -121,11 +121,11 @@ def test_the_ledger_of_another_pipeline(pipeline: Definition) -> None:
         ("1 hour", Keep(age=timedelta(hours=1))),
     ],
 )
-def test_what_is_kept(said: Any, keep: Keep, tmp_path: Path) -> None:
-    assert definition("x", tmp_path, **{"keep-cuts": said}).pipeline.kept == keep
+def test_values_of_keep_cuts(text: Any, keep: Keep, tmp_path: Path) -> None:
+    assert definition("x", tmp_path, **{"keep-cuts": text}).pipeline.kept == keep
 
 
-@pytest.mark.parametrize("said", ["none", "0", 0, -5, "30 weeks", "30days", "", "1e3", True])
-def test_what_cannot_be_kept(said: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["none", "0", 0, -5, "30 weeks", "30days", "", "1e3", True])
+def test_wrong_values_of_keep_cuts_are_refused(text: Any, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="keep-cuts"):
-        definition("x", tmp_path, **{"keep-cuts": said})
+        definition("x", tmp_path, **{"keep-cuts": text})

@@ -1,8 +1,8 @@
-"""Whatever happens to a file of the sink, the tables are right in the end, or the run stops and says where and what to do.
+"""After any damage to a file of the sink, the tables are right in the end, or the run stops with a path and a way out.
 
 Every kind of file that a pipeline writes is damaged, between two steps and in a begun one; then the history goes on.
 Right means: every cut that can be read is the history's state at its commit_ts, and the newest one can be read. A stop is
-an error of ours that names the path and a way out. Nothing may be silent, and no error may be Spark's or Python's own.
+a `ChangefeedError` that names the path and a way out. No fault is silent, and no error is Spark's or Python's own.
 
 `-m nightly` tries every case; otherwise a few are drawn. `CHANGEFEED_SEED` repeats what was drawn.
 """
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from changefeed.pipeline import failpoint
-from tests.pipeline.storage import FILE_DAMAGE, Prepared, files, outcome, prepare, told_when_read
+from tests.pipeline.storage import FILE_DAMAGE, Prepared, files, outcome, prepare, stop_when_spark_reads
 from tests.pipeline.storage_cases import CASES, PICKS, ROLES, Case, NotThereError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 DRAWN = int(os.environ.get("CHANGEFEED_STORAGE_FAULTS", "3"))
 # No damage: the tables must be right.
 HARMLESS = ("nothing", "the whole sink: an older copy put back", "compacted", "a checkpoint written by another writer")
-# Who does not read a file cannot see that a bit of it has changed: Spark sees it by the checksums of Parquet's pages.
+# A run does not see a flipped bit in a file that it does not read. Spark sees it by the checksums of Parquet's pages.
 _FLIPPED_DATA = tuple(f": data ({pick}) bit flipped, no checksum" for pick in PICKS)
 
 
@@ -37,10 +37,10 @@ def prepared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> P
 
 
 def test_every_file_has_a_role_and_every_role_has_files(prepared: Prepared) -> None:
-    found = {state: list(files(prepared.folder / state)) for state in ("early", "between", "begun")}
-    unknown = [str(path) for state in found.values() for role, path in state if not role]
-    assert not unknown, f"what are these for? {unknown}"
-    assert {role for state in found.values() for role, _ in state} == set(ROLES)
+    roles = {state: list(files(prepared.folder / state)) for state in ("early", "between", "begun")}
+    unknown = [str(path) for state in roles.values() for role, path in state if not role]
+    assert not unknown, f"files without a role: {unknown}"
+    assert {role for state in roles.values() for role, _ in state} == set(ROLES)
 
 
 def _judge(spark: SparkSession, prepared: Prepared, case: Case, seed: int, folder: Path) -> None:
@@ -50,21 +50,27 @@ def _judge(spark: SparkSession, prepared: Prepared, case: Case, seed: int, folde
         case.damage.act(prepared, lake, random.Random(seed))
     except NotThereError as error:
         pytest.skip(f"no {error} in this state")
-    said = outcome(spark, prepared, lake)
-    if said.startswith("SILENT") and case.damage.name.startswith("table") and case.damage.name.endswith(_FLIPPED_DATA):
-        said = told_when_read(spark, prepared, lake) or said
-    print("seed", seed, "|", case.name, "|", said.replace(str(folder), ""))
-    assert said == "right" or said.startswith("stopped: "), f"{case.name}, seed {seed}: {said}"
-    if said != "right":  # who starts it again is told again
+    result = outcome(spark, prepared, lake)
+    if (
+        result.startswith("SILENT")
+        and case.damage.name.startswith("table")
+        and case.damage.name.endswith(_FLIPPED_DATA)
+    ):
+        result = stop_when_spark_reads(spark, prepared, lake) or result
+    print("seed", seed, "|", case.name, "|", result.replace(str(folder), ""))
+    assert result == "right" or result.startswith("stopped: "), f"{case.name}, seed {seed}: {result}"
+    if result != "right":  # the next run stops as well, or the tables are right
         again = outcome(spark, prepared, lake)
         assert again == "right" or again.startswith("stopped: "), f"{case.name}, seed {seed}, run again: {again}"
     if case.damage.name.endswith(HARMLESS):
-        assert said == "right", f"{case.name}: this is no damage: {said}"
+        assert result == "right", f"{case.name}: this should not stop the run: {result}"
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_damage_is_told_or_does_no_harm(spark: SparkSession, prepared: Prepared, case: Case, tmp_path: Path) -> None:
+def test_damage_stops_the_run_or_does_no_harm(
+    spark: SparkSession, prepared: Prepared, case: Case, tmp_path: Path
+) -> None:
     _judge(spark, prepared, case, _seed(), tmp_path)
 
 
@@ -76,10 +82,10 @@ def test_damage_drawn(number: int, spark: SparkSession, prepared: Prepared, tmp_
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("damage", [*FILE_DAMAGE])
-def test_damage_to_what_spark_remembers_of_a_run(
+def test_damage_to_sparks_checkpoint_of_a_run(
     damage: str, spark: SparkSession, prepared: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark's own checkpoint, which lasts as long as a run does, damaged before the second batch."""
+    """Spark's own checkpoint, which exists as long as the run, is damaged before the second batch."""
     seed, lake, passed = _seed(), tmp_path / "lake", []
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -95,13 +101,13 @@ def test_damage_to_what_spark_remembers_of_a_run(
                 FILE_DAMAGE[damage](path, random.Random(seed))
 
     monkeypatch.setattr(failpoint, "on_pass", on_pass)
-    said = outcome(spark, prepared, lake, limit=6)
-    if said.startswith("RAW"):
-        said = outcome(spark, prepared, lake)
+    result = outcome(spark, prepared, lake, limit=6)
+    if result.startswith("RAW"):
+        result = outcome(spark, prepared, lake)
     assert passed.count("stage.before") > 1
-    assert said == "right" or said.startswith("stopped: "), f"{damage}, seed {seed}: {said}"
+    assert result == "right" or result.startswith("stopped: "), f"{damage}, seed {seed}: {result}"
 
 
 def _seed() -> int:
-    fresh = 1 if os.environ.get("CI") else random.randrange(2**32)  # a change is judged by itself
+    fresh = 1 if os.environ.get("CI") else random.randrange(2**32)  # in CI a failure is due to the change alone
     return int(os.environ.get("CHANGEFEED_SEED") or fresh)

@@ -1,4 +1,4 @@
-"""Where tables lie: a folder of its own for every name, which every reader can open."""
+"""Paths of tables: each name has a folder of its own, which every reader can open."""
 
 from __future__ import annotations
 

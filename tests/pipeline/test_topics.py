@@ -1,4 +1,4 @@
-"""Topics and partitions that come, go, or are created again, between two runs and while one is going."""
+"""Topics and partitions that appear, disappear or are created again, between two runs and during a run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _framed(value: bytes) -> bytes:
 
 
 def row(ts: int, id: int, partition: int = 0, table: str = "t") -> Record:
-    """An insert into d.t, or another table of d."""
+    """An insert into d.t, or into another table of d."""
     key = _framed(json.dumps({"ts": ts, "scm": "d", "tbl": table, "t": 1}).encode())
     value = _framed(json.dumps({"u": {"id": {"t": 8, "h": True, "f": 11, "v": id}}}).encode())
     return (1).to_bytes(8, "big") + key, value, [], partition
@@ -45,7 +45,7 @@ def mark(ts: int, *partitions: int) -> list[Record]:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A broker, with topics whose names begin with a prefix of the test's own."""
+    """A broker, with topics whose names begin with the test's own prefix."""
 
     broker: KafkaBroker
     prefix: str
@@ -148,7 +148,7 @@ def test_a_topic_that_is_not_there_is_named(spark: SparkSession, cluster: Cluste
 
 
 @pytest.mark.parametrize("consistency", ["transaction", "key"])
-def test_a_topic_that_is_taken_out_is_a_stop_with_a_way_out(
+def test_a_topic_that_is_removed_from_the_definition_stops_the_run_with_a_way_out(
     spark: SparkSession, cluster: Cluster, consistency: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.create("a", records=[row(10, 1), *mark(11)])
@@ -170,7 +170,7 @@ def test_a_topic_that_is_taken_out_is_a_stop_with_a_way_out(
     run(cluster.pipeline("a", consistency=consistency), spark, once=True)  # it is forgotten
 
 
-def test_changes_that_come_too_late_by_a_new_topic_are_told(
+def test_changes_that_come_too_late_by_a_new_topic_are_reported(
     spark: SparkSession, cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.create("a", records=[row(10, 1), *mark(40)])
@@ -185,7 +185,7 @@ def test_changes_that_come_too_late_by_a_new_topic_are_told(
     ) in caplog.text
 
 
-def test_a_table_that_is_new_is_taken_in_whole_when_its_topic_has_caught_up(
+def test_a_new_table_is_applied_as_a_whole_when_its_topic_has_caught_up(
     spark: SparkSession, cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.create("a", records=[row(10, 1), *mark(40)])
@@ -197,7 +197,7 @@ def test_a_table_that_is_new_is_taken_in_whole_when_its_topic_has_caught_up(
     first = run(pipeline, spark, once=True).state
     assert (first.barrier, first.counts.pending, first.counts.repeated) == (40, 12, 1)
     assert "d.u" not in first.versions()
-    assert "skipped as if sent again: 1. " in caplog.text  # nobody can tell of a table that is known
+    assert "skipped as if sent again: 1. " in caplog.text  # for a table that exists, the two cases look the same
     cluster.send("b", *mark(40, 0, 1))
     second = run(pipeline, spark, once=True).state
     assert (second.barrier, second.counts.pending) == (40, 1)
@@ -273,7 +273,7 @@ def test_ids_are_taken_over_by_a_ledger_that_has_none(
 
 @pytest.mark.parametrize("again", [None, 2, 6])
 def test_a_topic_that_goes_while_a_run_reads_it(spark: SparkSession, cluster: Cluster, again: int | None) -> None:
-    """It is deleted, or created again with fewer or with more records."""
+    """The topic is deleted, or created again with fewer or with more records."""
     cluster.create("a", records=[row(10, 1), row(11, 2), *mark(12)])
 
     def go(state: State) -> None:

@@ -1,4 +1,4 @@
-"""The barrier by whole transactions: none is passed that lacks an event, and none twice."""
+"""The barrier by whole transactions: it passes no transaction that lacks an event, and none twice."""
 
 from __future__ import annotations
 
@@ -85,34 +85,32 @@ BEGUN = State(barrier=5, mark="0-1-1", reached={"0": 1}, ended=2)
         "no event",
     ],
 )
-def test_the_barrier_stands_behind_the_last_whole_transaction(
-    lines: list[Line], idle: bool, place: int, number: int
-) -> None:
-    found = advanced(BEGUN, *lines, idle=idle)
-    assert (found.barrier, found.reached) == (place, {"0": number})
+def test_the_barrier_is_at_the_last_whole_transaction(lines: list[Line], idle: bool, place: int, number: int) -> None:
+    after = advanced(BEGUN, *lines, idle=idle)
+    assert (after.barrier, after.reached) == (place, {"0": number})
 
 
 def test_the_first_transaction_waits_for_silence() -> None:
     lines = [ddl(None, 3), ddl(4, 7), row(5, 1, 10), end(5, 1)]
     assert advanced(State(), *lines).barrier is None
-    found = advanced(State(), *lines, idle=True)
-    assert (found.barrier, found.mark, found.reached, found.ended) == (10, "0-1-5", {"0": 5}, 10)
+    after = advanced(State(), *lines, idle=True)
+    assert (after.barrier, after.mark, after.reached, after.ended) == (10, "0-1-5", {"0": 5}, 10)
 
 
-def test_what_is_sent_again_is_skipped() -> None:
+def test_transactions_that_are_sent_again_are_skipped() -> None:
     first = advanced(BEGUN, row(2, 1, 10), row(2, 2, 12), end(2, 2))
     again = [row(2, 2, 12), {**end(2, 2), "mark": 9}]
-    found = advanced(first, row(2, 1, 10), row(2, 2, 12), end(2, 2), *again, row(3, 1, 20), {**end(3, 1), "mark": 11})
-    assert (found.barrier, found.reached, found.ended) == (20, {"0": 3}, 11)
+    after = advanced(first, row(2, 1, 10), row(2, 2, 12), end(2, 2), *again, row(3, 1, 20), {**end(3, 1), "mark": 11})
+    assert (after.barrier, after.reached, after.ended) == (20, {"0": 3}, 11)
 
 
 @pytest.mark.parametrize("until, place", [("0-1-3", 20), ("0-9-3", 20), (20, 20), (25, 20), ("0-1-9", 40), (None, 40)])
-def test_until_is_the_last_one_taken_in(until: int | str | None, place: int) -> None:
+def test_until_is_the_last_transaction_applied(until: int | str | None, place: int) -> None:
     lines = [row(2, 1, 10), end(2, 1), ddl(3, 20), row(4, 1, 30), row(4, 2, 40), end(4, 2)]
-    found = advanced(BEGUN, *lines, until=until, idle=True)
-    assert found.barrier == place
+    after = advanced(BEGUN, *lines, until=until, idle=True)
+    assert after.barrier == place
     if isinstance(until, str):
-        assert is_reached(found, until) == (until != "0-1-9")
+        assert is_reached(after, until) == (until != "0-1-9")
 
 
 def test_another_binlog_is_refused() -> None:
@@ -129,7 +127,7 @@ def at_time(line: Line, time: int) -> Line:
     return {**line, "time": time}
 
 
-def test_a_binlog_that_begins_again_with_the_same_names_is_known_by_the_time() -> None:
+def test_a_binlog_that_begins_again_with_the_same_names_is_recognized_by_its_times() -> None:
     begun = advanced(BEGUN, at_time(row(2, 1, 10), 9000), at_time(row(2, 2, 12), 8000), end(2, 2))
     assert (begun.barrier, begun.reached, begun.time) == (12, {"0": 2}, 9000)
     with pytest.raises(UnsupportedError) as error:
@@ -148,13 +146,13 @@ def test_the_same_without_gtids() -> None:
 
 
 @pytest.mark.parametrize("time", [None, 1, 9000])
-def test_what_was_committed_before_is_sent_again(time: int | None) -> None:
+def test_transactions_committed_before_are_recognized_as_sent_again(time: int | None) -> None:
     begun = replace(BEGUN, barrier=12, reached={"0": 2}, time=9000)
     assert advanced(begun, {**row(1, 1, 4), "time": time}, end(1, 1), ddl(None, 3)).barrier == 12
 
 
 @pytest.mark.parametrize("known", [None, 0])
-def test_without_a_time_the_names_alone_tell(known: int | None) -> None:
+def test_without_a_time_names_alone_decide(known: int | None) -> None:
     """Old connectors give rows of a snapshot the time 0."""
     begun = replace(BEGUN, barrier=12, reached={"0": 2}, time=known)
     assert advanced(begun, at_time(row(1, 1, 4), 9001), end(1, 1)).barrier == 12
@@ -175,7 +173,7 @@ def read(place: int, mark: str = "true") -> Line:
 
 
 def made(place: int, mark: str = "true") -> Line:
-    """A schema change of the snapshot that has this place."""
+    """A schema change of the snapshot at this position."""
     return {"events": 0, "commit_ts": place - 1, "snapshot": mark}
 
 
@@ -214,7 +212,7 @@ def signal(number: int, place: int) -> Line:
         "a transaction before it",
     ],
 )
-def test_a_snapshot_is_taken_in_when_it_is_whole(lines: list[Line], idle: bool, place: int | None) -> None:
+def test_a_snapshot_is_applied_when_it_is_complete(lines: list[Line], idle: bool, place: int | None) -> None:
     assert advanced(State(), *lines, idle=idle).barrier == place
 
 
@@ -224,7 +222,7 @@ def test_a_transaction_with_a_signal_waits_for_rows_that_it_does_not_count() -> 
     assert advanced(BEGUN, *lines, read(10, "incremental"), idle=True).barrier == 20
 
 
-def test_rows_that_are_read_again_at_the_barrier_are_seen() -> None:
+def test_rows_that_are_read_again_at_the_barrier_are_noticed() -> None:
     assert reads_at([chunk([read(5, "incremental"), row(2, 1, 6)])], 5)
     assert not reads_at([chunk([made(6), signal(2, 5), row(2, 1, 5)])], 5)
     assert not reads_at([chunk([read(5)])], None)
@@ -236,7 +234,7 @@ def test_rows_that_are_read_again_below_the_barrier_are_counted() -> None:
     assert reads_below([chunk(lines)], None) == reads_below([chunk([])], 5) == 0
 
 
-def test_a_snapshot_that_was_taken_in_may_come_again_and_another_below_is_refused() -> None:
+def test_an_applied_snapshot_may_come_again_and_an_older_one_is_refused() -> None:
     taken = advanced(State(), made(10), read(10, "last"), row(2, 1, 30), end(2, 1), idle=True)
     assert (taken.barrier, taken.snapshots) == (30, (10,))
     assert advanced(taken, made(10), read(10, "last"), idle=True).barrier == 30
@@ -256,7 +254,7 @@ def test_a_transaction_that_ends_again_with_fewer_events_still_needs_all_of_them
     assert advanced(BEGUN, end(2, 1), short, row(2, 1, 10), idle=True).barrier == 10
 
 
-def test_lines_that_an_earlier_version_has_left_are_read() -> None:
+def test_pending_lines_of_an_earlier_version_are_read() -> None:
     old = pa.RecordBatch.from_pylist([row(2, 1, 10), end(2, 1)], schema=pa.schema(list(TRANSACTIONS)[:5]))
     pending = [replace(chunk([]), transactions=old), chunk([row(3, 1, 20), end(3, 1)])]
     assert barrier(BEGUN, pending, None, idle=False).barrier == 20

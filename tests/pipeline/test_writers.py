@@ -1,4 +1,4 @@
-"""The ways in which rows get into tables: in SQL, natively in the driver, natively in one Spark job for all tables."""
+"""The ways to write rows into tables: in SQL, natively in the driver, natively in one Spark job for all tables."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Runs that take turns: each moves only while it has the turn, from failpoint to failpoint, in the order that a test says.
+"""Runs that take turns: one run moves at a time, from failpoint to failpoint, in the order that the test chooses.
 
-As one run moves at a time, a failpoint that is passed is one of that run, whatever thread of Spark's it is passed in.
-Beside the failpoints, each SQL statement is a point: `sql ALTER TABLE` before it is carried out.
+As one run moves at a time, any failpoint that is passed belongs to that run, on whichever thread of Spark's it is passed.
+Besides the failpoints, each SQL statement is a point: `sql ALTER TABLE` before it is executed.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-_PATIENCE = 600.0  # seconds that a turn may take; a bound for runs that wait for each other, no measure
+_PATIENCE = 600.0  # seconds that a turn may take; only a bound for runs that wait for each other
 
 
 class Killed(BaseException):
-    """Not an Exception: no handler on the way may take it."""
+    """Not an Exception, so that no handler on the way catches it."""
 
 
 @dataclass
@@ -23,11 +23,11 @@ class Player:
     """A run that takes turns.
 
     Attributes:
-        name: for people.
-        passed: the points that it has passed, in order; the last one is where it is held.
-        held: it stands at the last of `passed`.
-        error: that it ended with, if any.
-        result: that it ended with otherwise.
+        name: name of the run in messages.
+        passed: the points that the run has passed, in order; it is held at the last one.
+        held: the run is held at the last of `passed`.
+        error: the error with which the run ended, if any.
+        result: the run's result if there was no error.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Player:
 
 
 class Turns:
-    """The runs of a test, and whose turn it is. `on_pass` is for `failpoint.on_pass`."""
+    """The runs of a test, of which one has the turn. `on_pass` is for `failpoint.on_pass`."""
 
     def __init__(self) -> None:
         self.players: list[Player] = []
@@ -120,7 +120,7 @@ class Turns:
     def _work(self, player: Player) -> None:
         try:
             player.result = player.work()
-        except BaseException as error:  # told to the test
+        except BaseException as error:  # the test reads it
             player.error = error
         finally:
             player.held = False

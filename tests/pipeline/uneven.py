@@ -11,7 +11,7 @@ from changefeed import record_log
 
 
 def uneven(log: Path, to: Path, seed: int, stretch: int) -> Path:
-    """The records of `log`, those of each partition in their order, in stretches of one partition at a time."""
+    """Writes the records of `log` in stretches of one partition at a time; each partition keeps its order."""
     records = pa.Table.from_batches(record_log.read(log)).combine_chunks().to_batches()[0]
     places: dict[tuple[str, int], list[int]] = {}
     for row, at in enumerate(zip(*(records.column(n).to_pylist() for n in ("topic", "partition")), strict=True)):

@@ -1,7 +1,7 @@
-"""An upstream of tables in dicts that is changed at random: it says what happened as events, and knows what it holds.
+"""An upstream with tables in dicts that changes at random: it emits events, and its tables are the expected result.
 
-Every change is applied at once, one after the other, to plain dicts; that is the oracle. The same change leaves as DDL
-text or as row images, and is all that the planner gets to see.
+Every change is applied immediately to plain dicts; they are the oracle. The same change is emitted as DDL text or as row
+images, which is all that the planner receives.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 MEMBERS = ("new", "paid")
-# kind -> (DDL, type as rows tell it, default in DDL and as a value)
+# kind -> (DDL, type inferred from rows, default in DDL and as a value)
 KINDS: dict[str, tuple[str, str, str, Any]] = {
     "int": ("INT", "int", "7", 7),
     "bigint": ("BIGINT", "bigint", "'-8'", -8),
@@ -28,7 +28,7 @@ _SPELLINGS: tuple[Callable[[str], str], ...] = (str, str, str.upper, str.lower)
 
 @dataclass
 class Table:
-    """Columns by name with their kind; rows by key, or in a list where there is no key."""
+    """Columns by name with their kind; rows by key, or in a list if there is no key."""
 
     columns: dict[str, str]
     keyed: bool
@@ -53,7 +53,7 @@ class Ddl:
 
 @dataclass(frozen=True)
 class Change:
-    """A row of a transaction: images that may leave columns out, and the kinds of all columns that are in them."""
+    """One row change of a transaction: images that may leave out columns, and the kinds of all columns that they have."""
 
     ts: int
     database: str
@@ -66,7 +66,7 @@ class Change:
 
 @dataclass
 class Upstream:
-    """The tables now, all events so far, and the tables after each commit_ts."""
+    """The current tables, all events so far, and the tables after each commit_ts."""
 
     random: Random
     partial: bool = False
@@ -79,7 +79,7 @@ class Upstream:
     counter: int = 0
 
     def step(self) -> None:
-        """One DDL statement or one transaction."""
+        """Makes one DDL statement or one transaction."""
         self.ts += self.random.randint(1, 3)
         chance = self.random.random()
         if not self.tables or chance < 0.08:
@@ -94,7 +94,7 @@ class Upstream:
         self.history[self.ts] = deepcopy(self.tables)
 
     def exist(self, database: str, name: str, columns: dict[str, str]) -> None:
-        """A table that was there before the log begins, empty."""
+        """Adds an empty table that exists before the log begins."""
         self.tables[database, name] = Table({"id": "int", **columns}, True)
 
     # Rows.
@@ -278,12 +278,12 @@ class Upstream:
         again = [f"c{i}" for i in range(3) if f"c{i}" not in {c.lower() for c in table.columns}]
         column = self.random.choice([f"n{self.counter}", *again])
         kind = self.random.choice(sorted(KINDS))
-        said, _, default, value = KINDS[kind]
+        column_type, _, default, value = KINDS[kind]
         chosen = self.random.choice(["NULL", f"NOT NULL DEFAULT {default}", f"DEFAULT {default}"])
         table.columns[column] = kind
         self._set(table, column, None if chosen == "NULL" else value)
         place = self.random.choice(["", "", " FIRST", f" AFTER {self._cased('id')}"])
-        self._alter(f"ADD COLUMN `{column}` {said} {chosen}{place}", name)
+        self._alter(f"ADD COLUMN `{column}` {column_type} {chosen}{place}", name)
 
     def _drop_column(self) -> None:
         name, table, columns = self._pick()

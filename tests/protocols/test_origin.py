@@ -1,4 +1,4 @@
-"""What the layers above read of an origin is what the protocols write there."""
+"""The members of an origin that the layers above read are those that the protocols write."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from changefeed.protocols import origin
 
 
 @pytest.mark.parametrize(
-    "said, mark",
+    "members, mark",
     [({}, None), ({"snapshot": False}, None), ({"snapshot": True}, "true"), ({"snapshot": "last"}, "last")],
 )
-def test_the_mark_of_a_snapshot(said: dict[str, object], mark: str | None) -> None:
-    event = SchemaChange("create", "shop", "orders", "CREATE TABLE …", Place("t", 0, 0), origin=said)
+def test_the_mark_of_a_snapshot(members: dict[str, object], mark: str | None) -> None:
+    event = SchemaChange("create", "shop", "orders", "CREATE TABLE …", Place("t", 0, 0), origin=members)
     assert origin.snapshot_mark(event) == mark
     again = SchemaChange("create", "shop", "orders", "…", Place("t", 0, 0), origin=origin.with_snapshot_mark(mark))
     assert origin.snapshot_mark(again) == mark
@@ -28,8 +28,8 @@ def test_marks_of_rows() -> None:
 
 def test_rows_that_came_with_their_key_alone() -> None:
     texts = pa.array(['{"ohk":true}', '{"ohk":false}', None, '{"a":1,"ohk":true}'])
-    found = origin.key_only(texts)
-    assert found is not None
-    assert found.to_pylist() == [True, False, False, True]
+    flags = origin.key_only(texts)
+    assert flags is not None
+    assert flags.to_pylist() == [True, False, False, True]
     for none in (["{}", None], [None], []):
         assert origin.key_only(pa.array(none, pa.string())) is None

@@ -1,4 +1,4 @@
-"""Records to write into logs, and what is read of them."""
+"""Records to write into logs, and a reader for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from changefeed.record_log import read
 
 
 def some_records(number: int) -> pa.RecordBatch:
-    """That many, with everything in them that a record may have."""
+    """Makes `number` records, with everything that a record may have."""
     return record_batch(
         {
             "key": None if n % 3 == 0 else bytes([n % 256, 0, 255]),

@@ -1,4 +1,4 @@
-"""Record logs as Parquet: folders, what Spark writes, and what is none."""
+"""Record logs as Parquet: folders, files written by Spark, and files that are not logs."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ def test_row_groups_without_a_wanted_partition_are_not_read(tmp_path: Path) -> N
     group = pq.ParquetFile(path).metadata.row_group(0)
     at = group.column(table.schema.get_field_index("value")).data_page_offset
     path.write_bytes(damaged[:at] + b"\xff" * 8 + damaged[at + 8 :])
-    found = list(read(path, only=lambda records: pc.equal(records.column("partition"), 3)))
-    assert [n for batch in found for n in batch.column("offset").to_pylist()] == [6, 12, 13, 14, 15]
+    batches = list(read(path, only=lambda records: pc.equal(records.column("partition"), 3)))
+    assert [n for batch in batches for n in batch.column("offset").to_pylist()] == [6, 12, 13, 14, 15]
     with pytest.raises(SourceError, match=r"row group 0: .*; 0 records could be read before that"):
         list(read(path, only=lambda records: pc.less(records.column("partition"), 3)))
 
 
 def test_partitions_of_a_damaged_file_name_it(tmp_path: Path) -> None:
-    """Its footer is whole, the pages before it are not."""
+    """The footer of the file is whole, the pages before it are not."""
     path = tmp_path / "log.parquet"
     write(path, [some_records(50)])
     whole = path.read_bytes()

@@ -23,7 +23,7 @@ LINES = FORMS[:3]
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_what_is_written_is_read(name: str, tmp_path: Path) -> None:
+def test_written_records_are_read(name: str, tmp_path: Path) -> None:
     records = some_records(50)
     assert write(tmp_path / name, [records.slice(0, 20), records.slice(20)]) == 50
     batches = list(read(tmp_path / name, batch_size=15))
@@ -57,7 +57,7 @@ def test_any_record_survives(rows: list[dict[str, Any]], name: str, tmp_path_fac
     assert pa.Table.from_batches(read(path)) == pa.Table.from_batches([records])
 
 
-def test_a_line_word_for_word(tmp_path: Path) -> None:
+def test_a_line_verbatim(tmp_path: Path) -> None:
     line = (
         '{"topic":"shop","partition":0,"offset":41,"timestamp":1767225600123,"key":"AAAB","value":null,'
         '"headers":[["k","AAAD"],["n",null]]}\n'
@@ -69,7 +69,7 @@ def test_a_line_word_for_word(tmp_path: Path) -> None:
     assert (tmp_path / "out.jsonl").read_text() == line
 
 
-def test_what_a_line_leaves_out(tmp_path: Path) -> None:
+def test_members_that_a_line_may_leave_out(tmp_path: Path) -> None:
     path = tmp_path / "orders.jsonl"
     path.write_text('{}\n{"key_text":"ä","value_text":null}\n{"partition":2,"offset":9}\n')
     assert [(r["topic"], r["partition"], r["offset"], r["key"], r["value"], r["headers"]) for r in rows_of(path)] == [
@@ -101,7 +101,7 @@ BAD_LINES = [
 
 @pytest.mark.parametrize("line, message", BAD_LINES)
 @pytest.mark.parametrize("name", LINES)
-def test_a_line_that_is_no_record_is_named(name: str, line: str, message: str, tmp_path: Path) -> None:
+def test_a_line_that_is_not_a_record_is_named(name: str, line: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / name
     text = f"{{}}\n{line}\n{{}}\n".encode()
     if name.endswith(".jsonl"):
@@ -162,7 +162,7 @@ def test_a_growing_log_gives_whole_records_only(tmp_path: Path) -> None:
     assert (seen, at.bytes) == ([0, 1, 2], len(text))
 
 
-def test_a_last_line_that_is_not_whole_is_an_error_for_who_reads_to_the_end(tmp_path: Path) -> None:
+def test_an_incomplete_last_line_is_an_error_if_the_log_is_read_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text('{}\n{"topic":"sh')
     assert count(path) == 1
@@ -173,17 +173,17 @@ def test_a_last_line_that_is_not_whole_is_an_error_for_who_reads_to_the_end(tmp_
     assert [row["topic"] for row in rows_of(path)] == ["log", "shop"]
 
 
-def test_what_stands_before_the_damage_is_read(tmp_path: Path) -> None:
+def test_records_before_the_damage_are_read(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text("{}\n{}\n\n{}\n")
-    found = read(path)
-    assert len(next(found)) == 2
+    batches = read(path)
+    assert len(next(batches)) == 2
     with pytest.raises(SourceError, match=r":3: an empty line is not a record$"):
-        next(found)
+        next(batches)
 
 
 @pytest.mark.parametrize(
-    "data, said",
+    "data, fault",
     [
         (b"\xef\xbb\xbf{}\n", "begins with a byte order mark, which must be removed"),
         (b"\x1f\x8b\x08\x00\x00", "is gzip, and needs a name that ends with .jsonl.gz"),
@@ -191,16 +191,16 @@ def test_what_stands_before_the_damage_is_read(tmp_path: Path) -> None:
         (b"PAR1\x15", "is Parquet, and needs a name that ends with .parquet"),
     ],
 )
-def test_another_file_by_this_name_is_named(data: bytes, said: str, tmp_path: Path) -> None:
+def test_another_file_by_this_name_is_named(data: bytes, fault: str, tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_bytes(data)
     with pytest.raises(SourceError) as raised:
         rows_of(path)
-    assert str(raised.value) == f"{path} is not JSON Lines: it {said}"
+    assert str(raised.value) == f"{path} is not JSON Lines: it {fault}"
 
 
 @pytest.mark.parametrize("name", ["log.jsonl.gz", "log.jsonl.zst"])
-def test_a_truncated_log_tells_how_much_could_be_read(name: str, tmp_path: Path) -> None:
+def test_the_error_of_a_truncated_log_has_the_number_of_records_read(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     values = [bytes((n * 7919 + i * i) % 256 for i in range(300)) for n in range(3000)]
     write(path, [record_batch({"topic": "t", "partition": 0, "offset": n, "value": v} for n, v in enumerate(values))])
@@ -261,7 +261,7 @@ def test_a_long_line_is_whole(tmp_path: Path) -> None:
     assert list(stream.lines(path)) == [long + b"\n", b"y" * (1 << 20) + b"\n", b"{}\n", long]
 
 
-def test_names_that_are_no_logs(tmp_path: Path) -> None:
+def test_names_that_are_not_logs(tmp_path: Path) -> None:
     for name in ("log.json", "log.csv.gz"):
         with pytest.raises(ConfigError):
             read(tmp_path / name)
@@ -281,10 +281,10 @@ def test_a_log_appears_complete_or_not_at_all(name: str, tmp_path: Path) -> None
     with pytest.raises(ZeroDivisionError):
         write(path, (some_records(9 // n) for n in (1, 0)))
     assert path.read_bytes() == before
-    assert [found.name for found in tmp_path.iterdir()] == [name]
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_what_json_lines_cannot_say_is_refused(tmp_path: Path) -> None:
+def test_records_that_json_lines_cannot_hold_are_refused(tmp_path: Path) -> None:
     fine = {"topic": "t", "partition": 0, "offset": 5, "timestamp": 1001}
     with pytest.raises(UnsupportedError) as raised:
         write(tmp_path / "log.jsonl", [record_batch([fine])])

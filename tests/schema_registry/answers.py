@@ -1,4 +1,4 @@
-"""A schema registry that says what a test wants, over HTTP or HTTPS on loopback."""
+"""A schema registry with answers chosen by the test, over HTTP or HTTPS on loopback."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def serving(answer: Answer, context: ssl.SSLContext | None = None) -> Iterator[S
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             asked = Asked(self.command, self.path, dict(self.headers), json.loads(body) if body else None)
             server.asked.append(asked)
-            status, said = answer(asked)
-            data = said if isinstance(said, bytes) else json.dumps(said).encode()
+            status, reply = answer(asked)
+            data = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
@@ -52,7 +52,7 @@ def serving(answer: Answer, context: ssl.SSLContext | None = None) -> Iterator[S
         do_GET = do_POST = respond
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Keeps quiet."""
+            """Writes no log."""
 
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     http.daemon_threads = True

@@ -1,4 +1,4 @@
-"""What a hostile schema registry can cost: a bounded time, a bounded memory, and an error with its reason."""
+"""A hostile schema registry costs bounded time and memory, and ends in an error with the reason."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ SLOW = {
 
 
 @pytest.mark.parametrize("answer", SLOW.values(), ids=SLOW)
-def test_an_answer_has_a_time_for_the_whole_of_it(answer: Callable[[], Iterator[bytes]]) -> None:
+def test_an_answer_has_a_time_limit_as_a_whole(answer: Callable[[], Iterator[bytes]]) -> None:
     start = [b"HTTP/1.1 200 OK\r\n"] if answer is SLOW["headers"] else []
     with hostile(lambda: iter([*start, *answer()]), 0.05) as (url, ended), pytest.raises(SchemaRegistryError) as caught:
         get(url)
@@ -83,10 +83,10 @@ def test_an_answer_has_a_time_for_the_whole_of_it(answer: Callable[[], Iterator[
     assert "whole" not in ended
 
 
-def test_a_slow_answer_is_tried_again_so_often_and_no_more() -> None:
+def test_a_slow_answer_is_retried_a_limited_number_of_times() -> None:
     with hostile(SLOW["body"], 0.05) as (url, ended), pytest.raises(SchemaRegistryError):
         get(url, max_retries=2)
-    assert len(ended) in (2, 3)  # of the last one the server may not know yet
+    assert len(ended) in (2, 3)  # the server may not have noticed the end of the last one yet
 
 
 def _large() -> Iterator[bytes]:
@@ -114,7 +114,7 @@ def test_an_answer_has_a_largest_size(answer: Callable[[], Iterator[bytes]]) -> 
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10
 
 
-def test_an_answer_of_just_that_size_is_taken() -> None:
+def test_an_answer_of_the_largest_size_is_accepted() -> None:
     body = TEXT + b" " * (MAX_BYTES - len(TEXT))
     with hostile(lambda: iter([HEAD + b"Content-Length: %d\r\n\r\n" % len(body), body]), 0) as (url, _):
         assert get(url, timeout=60.0) == '{"type":"int"}'

@@ -1,4 +1,4 @@
-"""Schemas in files: the schema registry of those who have none."""
+"""Schemas in files, for use without a schema registry."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_schemas_are_found_by_id_and_ids_by_subject_and_text(tmp_path: Path) -> 
     schemas = Files(str(file))
     assert [schemas.get(5), schemas.get(7)] == ['"int"', '"long"']
     assert schemas.register("b-value", '"long"') == 7
-    assert schemas.register("c-value", '"long"') == 6  # one text is one schema, under whatever subject
+    assert schemas.register("c-value", '"long"') == 6  # one text is one schema, under any subject
     assert json.loads(file.read_text())[-1]["id"] == 7
 
 
@@ -82,7 +82,7 @@ def test_two_schemas_with_one_id_are_refused(tmp_path: Path) -> None:
     assert str(caught.value) == f"schema registry {file}: two schemas have the id 1"
 
 
-def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SchemaRegistryError) as caught:
         Files(str(tmp_path / "none.json")).get(1)
     assert str(caught.value) == f"schema registry {tmp_path}/none.json: No such file or directory"

@@ -1,4 +1,4 @@
-"""The schema registry over HTTP: what is asked, what is tried again, and what is said when it fails."""
+"""The schema registry over HTTP: requests, retries, and errors."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_token_is_sent() -> None:
     assert server.asked[0].headers["Authorization"] == "Bearer secret"
 
 
-def test_a_failure_that_may_pass_is_tried_again() -> None:
+def test_a_transient_failure_is_retried() -> None:
     answers = iter([(503, {}), (500, {}), (200, {"schema": TEXT})])
     with serving(lambda asked: next(answers)) as server:
         assert connect(server.url)[0](7) == TEXT
@@ -130,7 +130,7 @@ def test_the_next_url_is_asked_when_one_fails() -> None:
         (200, {"schema": 5}, "answered without a schema for schema 7", False),
     ],
 )
-def test_a_failure_says_status_and_reason(status: int, body: Any, error: str, transient: bool) -> None:
+def test_a_failure_has_status_and_reason(status: int, body: Any, error: str, transient: bool) -> None:
     with serving(lambda asked: (status, body)) as server, pytest.raises(SchemaRegistryError) as caught:
         connect(server.url.replace("//", "//me:secret@"))[0](7)
     assert (str(caught.value), caught.value.transient) == (f"schema registry {server.url} {error}", transient)
@@ -145,7 +145,7 @@ def test_a_registry_that_is_away_is_transient() -> None:
     assert caught.value.transient
 
 
-def test_an_unknown_id_is_asked_for_once_in_a_while() -> None:
+def test_an_unknown_id_is_requested_again_only_after_a_while() -> None:
     with serving(lambda asked: (404, {"error_code": 40403, "message": "Schema not found"})) as server:
         get, _ = connect(server.url)
         for _ in range(3):
@@ -164,13 +164,13 @@ def test_an_unknown_id_is_asked_for_once_in_a_while() -> None:
         ),
     ],
 )
-def test_a_schema_of_no_use_is_the_records_fault(answer: Any, error: str) -> None:
+def test_an_unusable_schema_is_an_error_of_the_record(answer: Any, error: str) -> None:
     with serving(lambda asked: (200, answer)) as server, pytest.raises(ProtocolError) as caught:
         connect(server.url)[0](7)
     assert (str(caught.value), caught.value.reason) == (error, "bad-schema")
 
 
-def test_the_id_0_is_none() -> None:
+def test_the_id_0_is_not_a_schema() -> None:
     with serving(lambda asked: (200, {"id": 0})) as server, pytest.raises(SchemaRegistryError) as caught:
         connect(server.url)[1]("a-key", TEXT)
     assert str(caught.value) == f"schema registry {server.url} gave a-key the id 0"
@@ -204,7 +204,7 @@ def test_an_url_that_cannot_work_is_refused(url: str, options: dict[str, Any], e
     assert str(caught.value) == error
 
 
-def test_tls_with_a_certificate_of_ones_own(tmp_path: Path) -> None:
+def test_tls_with_a_private_certificate(tmp_path: Path) -> None:
     context = _certificate(tmp_path)
 
     def answer(asked: Asked) -> tuple[int, Any]:

@@ -5,8 +5,8 @@
         database.rows("shop", "t")
 
 MariaDB is Debian's `mariadb-server-core` and `mariadb-client`. MySQL is Oracle's Linux build, which an artifact of Maven
-Central holds (553 MB): it comes once into the cache that the Spark jars live in, and is asked by MariaDB's client.
-Everything a server writes is in a temporary folder, and the process that is stopped is the one that was started.
+Central contains (553 MB): it is downloaded once into the cache of the Spark jars, and queried by MariaDB's client.
+Everything that a server writes is in a temporary folder, and only the started process is stopped.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Database:
     connector: str
 
     def __init__(self, *options: str) -> None:
-        """Options are further ones of the server; they win."""
+        """The options are added to the server's own, which they override."""
         self._more = options
         self._process: subprocess.Popen[bytes] | None = None
         self.port = 0
@@ -75,7 +75,7 @@ class Database:
         shutil.rmtree(self._data, ignore_errors=True)
 
     def execute(self, sql: str, database: str = "") -> str:
-        """What the client prints for these statements."""
+        """The client's output for these statements."""
         command = [
             "mariadb", "--no-defaults", "-uroot", f"--socket={self._data}/s", "--default-character-set=utf8mb4",
             "--batch", "--xml", *([database] if database else []),
@@ -141,7 +141,7 @@ class MariaDb(Database):
 
 
 class MySql(Database):
-    """MySQL 8.0; with `gtid=False` its transactions have no names but their places in the binlog."""
+    """MySQL 8.0; with `gtid=False`, transactions are named only by their binlog positions."""
 
     connector = "mysql"
 
@@ -195,7 +195,7 @@ def mysql() -> Path:
 
 
 def needed(program: str, package: str) -> None:
-    """Skips the test where the program is not there; in CI that is an error."""
+    """Skips the test if the program is missing; in CI that is an error."""
     if shutil.which(program) is None:
         message = f"`{program}` is not there: apt-get install {package}"
         if os.environ.get("CI"):
@@ -204,11 +204,11 @@ def needed(program: str, package: str) -> None:
 
 
 def _rows(text: str) -> list[dict[str, Any]]:
-    found = []
+    rows = []
     for row in ElementTree.fromstring(text) if text.strip() else ():
         fields = {str(f.get("name")): None if f.get(_NIL) == "true" else f.text or "" for f in row}
-        found.append(fields)
-    return found
+        rows.append(fields)
+    return rows
 
 
 def _run(*command: str) -> None:

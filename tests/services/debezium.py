@@ -1,12 +1,12 @@
-"""Debezium's engine in a JVM of its own, which writes down what it emits, for as long as a `with` lasts.
+"""Debezium's engine in a JVM of its own, which writes its events to a file, for as long as a `with` lasts.
 
     with Debezium(database, tmp_path, {"snapshot.mode": "initial"}) as engine:
         engine.follow()                       # until it has sent everything that the database has committed
     write_log(tmp_path / "log.jsonl", engine.events(), partitions=2)
 
-The engine is the connector's own code with Kafka Connect's JSON converter; what it sends lies in one file in the order of
+The engine is the connector's own code with Kafka Connect's JSON converter. Its events are in one file in the order of
 sending, offsets and schema history in two others. So an engine can be stopped, killed and started again in the same
-folder, and goes on as it does in Kafka Connect. `write_log` gives the records topics, partitions and offsets.
+folder, and continues as in Kafka Connect. `write_log` gives the records topics, partitions and offsets.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.services.processes import stop, tail
 
 Event = dict[str, Any]
 
-# The newest that Maven Central has of each.
+# The newest version of each in Maven Central.
 VERSIONS = {"mariadb": "3.5.0.Final", "mysql": "3.6.1.Final"}
 PREFIX = "srv"
 MARKER = "zz_marker"
@@ -61,19 +61,21 @@ class Debezium:
     """An engine; see the head of this file.
 
     Attributes:
-        folder: with its files; an engine started there again goes on.
+        folder: the engine's files; an engine that is started there again continues.
     """
 
-    def __init__(self, database: Database, folder: Path, said: dict[str, str] | None = None, records: int = -1) -> None:
-        """Begins nothing yet.
+    def __init__(
+        self, database: Database, folder: Path, settings: dict[str, str] | None = None, records: int = -1
+    ) -> None:
+        """Does not start the engine yet.
 
         Args:
-            database: it follows the databases of this server that `said` includes.
-            said: the connector's properties, beside the ones below; they win.
-            records: behind so many the engine dies as if it were killed; -1 for none.
+            database: server whose databases the engine follows, as far as `settings` include them.
+            settings: the connector's properties; they override the ones below.
+            records: number of records after which the engine dies as if it were killed; -1: it does not.
         """
         self.database, self.folder = database, folder
-        self._said, self._records = said or {}, records
+        self._settings, self._records = settings or {}, records
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Debezium:
@@ -100,18 +102,18 @@ class Debezium:
             self._process = None
 
     def kill(self) -> None:
-        """Ends it without asking: offsets that it has not stored are lost."""
+        """Kills the engine: offsets that it has not stored are lost."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
     def wait_dead(self) -> None:
-        """Until it has died behind its number of records."""
+        """Waits until the engine has died after its number of records."""
         assert self._process is not None
         self._process.wait(timeout=120)
 
     def events(self) -> list[Event]:
-        """What was sent so far, by all engines of the folder."""
+        """All events sent so far, by all engines of the folder."""
         path = self.folder / "events.jsonl"
         if not path.exists():
             return []
@@ -119,12 +121,12 @@ class Debezium:
         return [json.loads(line) for line in lines[:-1]]
 
     def wait(self, holds: Callable[[list[Event]], bool], what: str) -> list[Event]:
-        """Until what was sent is such."""
+        """Waits until `holds` is true of the events sent so far; returns them."""
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
-            found = self.events()
-            if holds(found):
-                return found
+            events = self.events()
+            if holds(events):
+                return events
             if self._process is not None and self._process.poll() is not None:
                 break
             time.sleep(0.1)
@@ -132,13 +134,13 @@ class Debezium:
         raise AssertionError(f"the engine did not come to {what}:\n{log}")
 
     def follow(self, database: str) -> list[Event]:
-        """Until it has sent what is committed by now: it is told by a row of its own in the table `zz_marker`."""
+        """Waits until all that is committed now has been sent: up to a marker row that this inserts into `zz_marker`."""
         name = f"m{time.monotonic_ns()}"
         self.database.execute(
             f"CREATE TABLE IF NOT EXISTS {MARKER} (name VARCHAR(40) PRIMARY KEY); INSERT INTO {MARKER} VALUES ('{name}')",
             database,
         )
-        return self.wait(lambda found: any(name in (event["key"] or "") for event in found), f"the marker {name}")
+        return self.wait(lambda events: any(name in (event["key"] or "") for event in events), f"the marker {name}")
 
     def _properties(self) -> dict[str, str]:
         connector = self.database.connector
@@ -146,7 +148,7 @@ class Debezium:
             "mariadb": "io.debezium.connector.mariadb.MariaDbConnector",
             "mysql": "io.debezium.connector.mysql.MySqlConnector",
         }
-        said = {
+        properties = {
             "name": "engine",
             "connector.class": classes[connector],
             "offset.storage": "org.apache.kafka.connect.storage.FileOffsetBackingStore",
@@ -170,10 +172,10 @@ class Debezium:
             "recorder.records": str(self._records),
         }
         if connector == "mysql":
-            said |= {"database.allowPublicKeyRetrieval": "true", "database.ssl.mode": "disabled"}
+            properties |= {"database.allowPublicKeyRetrieval": "true", "database.ssl.mode": "disabled"}
         else:
-            said |= {"database.ssl.mode": "disable"}
-        return said | self._said
+            properties |= {"database.ssl.mode": "disable"}
+        return properties | self._settings
 
 
 def write_log(
@@ -182,10 +184,10 @@ def write_log(
     """A record log as Kafka would hold the events.
 
     Args:
-        path: of the log.
-        events: in the order in which they were sent.
-        partitions: of each topic; a record with a key is always in the same.
-        topic: the topic of an event -> the one in the log.
+        path: path of the log.
+        events: the events in the order in which they were sent.
+        partitions: number of partitions of each topic; all records with one key are in the same partition.
+        topic: topic of an event -> topic in the log.
     """
     offsets: Counter[tuple[str, int]] = Counter()
     with path.open("w") as out:
@@ -210,7 +212,7 @@ def jars(connector: str) -> Path:
 
 
 def _compiled(connector: str) -> Path:
-    """The folder with the compiled recorder. Eclipse's compiler does without a JDK."""
+    """The folder with the compiled recorder. Eclipse's compiler needs no JDK."""
     key = hashlib.sha256(_SOURCE.read_bytes() + VERSIONS[connector].encode()).hexdigest()[:12]
     target = ivy.cache_folder() / "classes" / f"recorder-{connector}-{key}"
     if target.is_dir():

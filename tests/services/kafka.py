@@ -5,8 +5,8 @@
         broker.produce("orders", [(b"key", b"value", [("h", b"1")], 0)])
         spark.read.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap)
 
-Its jars come once, by Ivy, into the cache that the Spark jars live in. Ports are free ones, data is in a temporary
-folder, and the process that is stopped is the one that was started.
+Ivy downloads its jars once into the cache of the Spark jars. Ports are free ones, data is in a temporary folder, and only
+the started process is stopped.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ class KafkaBroker:
 
     Attributes:
         bootstrap: `host:port`, for clients.
-        pid: the process, or None when it is not running.
+        pid: the process id; None if the broker is not running.
     """
 
     def __init__(self, *, heap: str = "384m", start_timeout_s: float = 60.0, options: Iterable[str] = ()) -> None:
-        """Options are further lines of `server.properties`; they win."""
+        """The options are added to `server.properties`, whose values they override."""
         self._heap = heap
         self._start_timeout_s = start_timeout_s
         self._options = list(options)
@@ -118,13 +118,13 @@ class KafkaBroker:
         shutil.rmtree(self._data, ignore_errors=True)
 
     def admin(self) -> AdminClient:
-        """A client for what the helpers below do not cover."""
+        """A client for requests that the helpers below do not cover."""
         return AdminClient({"bootstrap.servers": self.bootstrap, **_QUIET})
 
     def create_topic(self, name: str, *, partitions: int = 1, config: dict[str, str] | None = None) -> None:
         """Create a topic; returns when it can be written to."""
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config or {})
-        admin = self.admin()  # held by name: a client that is collected cancels what it was asked for
+        admin = self.admin()  # kept in a variable: a client that is garbage-collected cancels its requests
         admin.create_topics([topic])[name].result(timeout=30)
 
     def produce(self, topic: str, records: Iterable[Record]) -> list[tuple[int, int]]:
@@ -183,7 +183,7 @@ class KafkaBroker:
             self._process = subprocess.Popen(
                 self._java("kafka.Kafka", str(self._properties)),
                 stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-                # Ctrl-C is pytest's; it must not take the broker from under the fixtures that are being torn down.
+                # Ctrl-C must reach pytest alone: the broker must outlive the fixtures that are being torn down.
                 start_new_session=True,
             )  # fmt: skip
         deadline = time.monotonic() + self._start_timeout_s

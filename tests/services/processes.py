@@ -1,4 +1,4 @@
-"""Servers as processes of their own: ports for them, what their logs said last, their end."""
+"""Servers as processes of their own: free ports, the last lines of their logs, and their end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nothing listens on; all are held until all are chosen, so no two are the same."""
+    """Ports that no process listens on; all are held until all are chosen, so that no two are the same."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:
@@ -22,7 +22,7 @@ def tail(log: str, lines: int = 20) -> str:
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """Ends a process: as it likes to be asked, and after 20 s without asking."""
+    """Ends a process by SIGTERM, and after 20 s by SIGKILL."""
     process.terminate()
     try:
         process.wait(timeout=20)

@@ -3,8 +3,8 @@
     with SchemaRegistry() as registry:
         options = {"schema-registry": registry.url}
 
-Its archive comes once, by Ivy, into the cache that the Spark jars live in, and is unpacked beside it. Unlike Confluent's
-it takes any change of a schema unless a subject is told otherwise.
+Ivy downloads its archive once into the cache of the Spark jars, where it is unpacked. Unlike Confluent's, it accepts any
+change of a schema unless a subject has a compatibility rule.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.services.processes import free_ports, stop, tail
 
 VERSION = "2.6.13.Final"
 
-# The type is what `ivy.retrieve` asks for, the extension what it is.
+# `ivy.retrieve` requests the type; the extension is the file's real one.
 _DESCRIPTOR = f"""\
 <ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
   <info organisation="changefeed" module="schema-registry"/>
@@ -104,7 +104,7 @@ class SchemaRegistry:
                 "-Dquarkus.http.host=127.0.0.1", f"-Dquarkus.http.port={port}", "-jar", str(jar),
             ],
             cwd=home, stdin=subprocess.DEVNULL, stdout=self._log, stderr=subprocess.STDOUT,
-            start_new_session=True,  # Ctrl-C is pytest's
+            start_new_session=True,  # Ctrl-C must reach pytest alone
         )  # fmt: skip
         deadline = time.monotonic() + self._start_timeout_s
         while time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""An S3 server on loopback: moto's, which uv fetches; and the jars by which Spark speaks to it."""
+"""An S3 server on loopback: moto's, which uv downloads; and the jars with which Spark uses it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PATIENCE = 300.0
 
 
 class S3Server:
-    """The server, with one bucket `lake`, and everything it writes in `folder`."""
+    """The server, with one bucket `lake`; everything it writes is in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         (self.port,) = free_ports(1)
@@ -47,7 +47,7 @@ class S3Server:
 
     @property
     def url(self) -> str:
-        """Its endpoint."""
+        """The server's endpoint."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
@@ -75,7 +75,7 @@ class S3Server:
 
 
 def _jars() -> Path:
-    """hadoop-aws and the modules of Amazon's SDK that it needs: 20 MB, where their bundle has 600."""
+    """hadoop-aws and the modules of Amazon's SDK that it needs: 20 MB, while the SDK's bundle has 600."""
     wanted = "".join(
         f'<dependency org="software.amazon.awssdk" name="{name}" rev="{_SDK}"/>' for name in _MODULES
     ) + "".join(f'<exclude org="{organisation}"/>' for organisation in _BROUGHT)

@@ -1,4 +1,4 @@
-"""A standalone Spark cluster on loopback: a master and workers as processes, whose Python knows nothing of the tests'.
+"""A standalone Spark cluster on loopback: a master and workers as processes, with a Python separate from the tests'.
 
 Workers get an environment of their own: no PYTHONPATH, no virtual environment, another current folder, another home. What a
 pipeline needs there has to be shipped.
@@ -24,7 +24,7 @@ from changefeed.spark_runtime import java
 from tests.services.processes import free_ports, stop, tail
 
 SPARK_HOME = Path(pyspark.__file__).parent
-_QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # a short life is not worth the second compiler
+_QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # the processes are too short-lived for the second compiler
 _OPTIONS = ("-Xmx256m", *_QUICK.split())
 _OPENED = ("java.lang", "java.lang.invoke", "java.net", "java.nio", "java.util", "sun.nio.ch", "sun.security.action")
 _PATIENCE = 120.0
@@ -70,12 +70,12 @@ class SparkCluster:
 
     @property
     def url(self) -> str:
-        """What `spark.master` takes."""
+        """The value for `spark.master`."""
         return f"spark://127.0.0.1:{self._ports[0]}"
 
     @property
     def properties(self) -> dict[str, str]:
-        """Spark's properties for a small application here."""
+        """Spark's properties for a small application on this cluster."""
         return {
             "spark.master": self.url,
             "spark.driver.memory": "700m",
@@ -83,14 +83,14 @@ class SparkCluster:
             "spark.ui.enabled": "false",
             "spark.sql.shuffle.partitions": "2",
             "spark.databricks.delta.snapshotPartitions": "2",
-            "spark.sql.codegen.wholeStage": "false",  # to compile plans takes longer than all the rest
+            "spark.sql.codegen.wholeStage": "false",  # compiling plans takes longer than everything else
             "spark.sql.codegen.factoryMode": "NO_CODEGEN",
             "spark.driver.extraJavaOptions": _QUICK,
             "spark.executor.extraJavaOptions": _QUICK,
         }
 
     def add_worker(self) -> None:
-        """One worker more."""
+        """Starts one more worker."""
         number = len(self._workers)
         work = self.folder / f"worker-{number}"
         work.mkdir(parents=True)
@@ -99,7 +99,7 @@ class SparkCluster:
         self._workers.append(self._java(f"worker-{number}", main, *arguments, "--work-dir", str(work), self.url))
 
     def kill_worker(self, number: int) -> None:
-        """Ends a worker, its executors and their Python, as when a machine goes."""
+        """Kills a worker, its executors and their Python, as if the machine had failed."""
         _end(self._workers[number])
 
     def pid(self, number: int) -> int:
@@ -113,7 +113,7 @@ class SparkCluster:
         return []
 
     def log(self, name: str) -> str:
-        """What `master` or `worker-0` has said."""
+        """The log of `master` or `worker-0`."""
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
     def _java(self, name: str, main: str, *arguments: str) -> subprocess.Popen[bytes]:
@@ -159,14 +159,14 @@ class SparkCluster:
             time.sleep(0.1)
 
     def state(self) -> dict[str, Any]:
-        """What the master says of itself."""
+        """The state that the master reports."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._ports[1]}/json/", timeout=10) as answer:
             state: dict[str, Any] = json.load(answer)
             return state
 
 
 def _end(worker: subprocess.Popen[bytes]) -> None:
-    """SIGKILL to a worker and all that it has started."""
+    """Sends SIGKILL to a worker and all its descendants."""
     with contextlib.suppress(psutil.NoSuchProcess):
         for child in psutil.Process(worker.pid).children(recursive=True):
             with contextlib.suppress(ProcessLookupError):

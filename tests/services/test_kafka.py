@@ -1,4 +1,4 @@
-"""The broker that other tests rely on does what they rely on."""
+"""The broker behaves as other tests require."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_large_record_passes(kafka: KafkaBroker) -> None:
     assert kafka.produce("large", [(None, bytes(5_000_000), NO_HEADERS, 0)]) == [(0, 0)]
 
 
-def test_topics_are_not_created_by_a_typing_error(kafka: KafkaBroker) -> None:
+def test_unknown_topics_are_not_created(kafka: KafkaBroker) -> None:
     with pytest.raises(KafkaException):
         kafka.produce("never-created", [(None, b"x", NO_HEADERS, 0)])
 
@@ -99,7 +99,7 @@ def test_leaving_stops_the_process_and_removes_its_data() -> None:
 
 
 @pytest.mark.xdist_group("processes")
-def test_a_broker_that_does_not_start_says_why() -> None:
+def test_a_broker_that_does_not_start_is_reported_with_its_log() -> None:
     started = time.monotonic()
     with pytest.raises(RuntimeError, match=re.compile("Kafka .*num.io.threads", re.DOTALL)):
         KafkaBroker(options=["num.io.threads=none"]).__enter__()

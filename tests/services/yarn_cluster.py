@@ -34,7 +34,7 @@ _IVY = (
 class YarnCluster:
     """A resource manager, and a node of 5 GiB, with everything they write in `folder`.
 
-    Containers get an environment of their own: nothing there names this installation, but Spark's own jars.
+    Containers get an environment of their own, which does not name this installation, except for Spark's own jars.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -74,7 +74,7 @@ class YarnCluster:
 
     @property
     def configuration(self) -> Path:
-        """What `HADOOP_CONF_DIR` names."""
+        """The folder for `HADOOP_CONF_DIR`."""
         return self._folder / "conf"
 
     @property
@@ -91,15 +91,15 @@ class YarnCluster:
 
     @property
     def staging(self) -> Path:
-        """A folder for what spark-submit uploads."""
+        """A folder for the files that spark-submit uploads."""
         return self._folder / "staging"
 
-    def said(self) -> str:
-        """What all containers have said on stderr."""
+    def errors(self) -> str:
+        """The stderr of all containers."""
         return "\n".join(path.read_text(errors="replace") for path in sorted(self._folder.glob("logs/*/*/stderr")))
 
     def printed(self) -> str:
-        """What all containers have said on stdout."""
+        """The stdout of all containers."""
         return "\n".join(path.read_text(errors="replace") for path in sorted(self._folder.glob("logs/*/*/stdout")))
 
     def _settings(self, ports: list[int]) -> dict[str, str]:
@@ -152,8 +152,8 @@ class YarnCluster:
     def _metrics(self) -> dict[str, Any]:
         url = f"http://127.0.0.1:{self._page}/ws/v1/cluster/metrics"
         with urllib.request.urlopen(url, timeout=10) as answer:
-            found: dict[str, Any] = json.load(answer)
-            return found
+            metrics: dict[str, Any] = json.load(answer)
+            return metrics
 
 
 def _site(settings: dict[str, str]) -> str:

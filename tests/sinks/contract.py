@@ -1,4 +1,4 @@
-"""What every table sink passes: a harness gives the sink and reads its tables, the cases are in `test_contract.py`.
+"""Harnesses for the contract of table sinks: they provide the sink and read its tables; see `test_contract.py`.
 
 A new sink adds its harness to `HARNESSES` there.
 """
@@ -46,13 +46,13 @@ def table(*columns: str, name: str = "orders") -> Table:
 
 @dataclass(frozen=True)
 class Given:
-    """Changes by hand: rows of values by column name, None for a value that a partial change does not carry.
+    """Changes made by hand: rows of values by column name; None for a value that a partial change does not carry.
 
     Attributes:
-        table: of the write.
-        after: rows that are there after the changes.
-        deleted: keys of rows that are not.
-        carried: of partial changes: the columns that they carry.
+        table: the table that is written.
+        after: rows that exist after the changes.
+        deleted: keys of deleted rows.
+        carried: the columns that partial changes carry; None if changes are complete.
     """
 
     table: Table

@@ -1,4 +1,4 @@
-"""What every event sink passes: a harness gives the sink and reads its records, the cases are in `test_event_contract.py`.
+"""Harnesses for the contract of event sinks: they provide the sink and read its records; see `test_event_contract.py`.
 
 A new sink adds its harness to `HARNESSES` there.
 """
@@ -48,11 +48,11 @@ class Harness(Protocol):
         ...
 
     def records(self) -> list[Row]:
-        """What a reader of the target sees, in order within each partition."""
+        """The records that a reader of the target sees, in order within each partition."""
         ...
 
     def at(self, place: str, hook: Hook) -> None:
-        """Calls the hook once, right `before` or `after` the next append takes effect; what it raises, the append raises."""
+        """Calls the hook once, right `before` or `after` the next append takes effect; the append raises the hook's error."""
         ...
 
 
@@ -172,7 +172,7 @@ class Kafka:
 
 
 def end_of(servers: str, topic: str, partition: int, isolation: str) -> int:
-    """Where a reader of this kind finds the end."""
+    """The end offset for a reader with this isolation level."""
     consumer = Consumer(
         {"bootstrap.servers": servers, "group.id": "reader", "isolation.level": isolation, "log_level": 0}
     )
@@ -212,7 +212,7 @@ def read_partition(servers: str, topic: str, partition: int = 0, isolation: str 
 
 
 class Plain:
-    """An encoder that writes a record for each resolved mark: its commit_ts, where the mark is."""
+    """An encoder that writes a record for each resolved mark: its commit_ts, at the mark's position."""
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
         return record_batch(
@@ -230,7 +230,7 @@ def marks(topic: str, *commit_ts: int, partition: int = 0) -> Decoded:
 
 @dataclass
 class Given:
-    """An encoder of records that a test gives, whatever the changes are."""
+    """An encoder that ignores the changes and writes the test's records."""
 
     rows: list[Row]
 
@@ -238,8 +238,8 @@ class Given:
         return record_batch(self.rows)
 
 
-def said(rows: list[Row]) -> list[Row]:
-    """What an encoder answers for of records."""
+def written_by_encoder(rows: list[Row]) -> list[Row]:
+    """The columns of records that an encoder writes."""
     names = ("topic", "partition", "key", "value")
     return [{**{name: row[name] for name in names}, "headers": row["headers"] or []} for row in rows]
 

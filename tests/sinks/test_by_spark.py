@@ -1,4 +1,4 @@
-"""Commands that read a sink without Spark, on a file system that only Spark knows."""
+"""Commands that read a sink without Spark, on a file system that only Spark can read."""
 
 from __future__ import annotations
 

@@ -99,11 +99,11 @@ def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
     return Delta(spark, root, native="sql" not in request.param, merges_on_read="mor" in request.param)
 
 
-def write(kind: Any, table_: Any = ORDERS, path: str = PATH, **said: Any) -> Any:
-    return kind(path=path, number=1, table=table_, **said)
+def write(kind: Any, table_: Any = ORDERS, path: str = PATH, **fields: Any) -> Any:
+    return kind(path=path, number=1, table=table_, **fields)
 
 
-def given(
+def changed(
     *after: Row, of: Any = ORDERS, deleted: tuple[Row, ...] = (), carried: tuple[str, ...] | None = None
 ) -> Given:
     return Given(of, after, deleted, carried)
@@ -112,11 +112,11 @@ def given(
 def loaded(harness: Harness, *rows: Row, metadata: Sequence[str] = ()) -> TableSink:
     """A sink with the table, written in step 1 of epoch 1."""
     sink = harness.sink(metadata=metadata)
-    sink.apply(write(Load), given(*rows), WriteId(1, 1, 1), "{}")
+    sink.apply(write(Load), changed(*rows), WriteId(1, 1, 1), "{}")
     return sink
 
 
-# What is there.
+# Existing tables and versions.
 
 
 def test_nothing_is_there_before_the_first_write(harness: Harness) -> None:
@@ -153,10 +153,10 @@ def test_another_pipeline_has_no_write_id_in_the_table(harness: Harness) -> None
 
 def test_versions_grow_by_one_and_commits_carry_their_write_ids(harness: Harness) -> None:
     sink = loaded(harness, ONE)
-    sink.apply(write(Upsert), given(TWO), WriteId(1, 2, 1), "{}")
+    sink.apply(write(Upsert), changed(TWO), WriteId(1, 2, 1), "{}")
     sink.apply(write(Touch), None, WriteId(2, 3, 0), "{}")
-    found = [(commit.version, commit.write_id, commit.changes_table) for commit in sink.commits(PATH, -1, 2)]
-    assert found == [(0, WriteId(1, 1, 1), True), (1, WriteId(1, 2, 1), True), (2, WriteId(2, 3, 0), False)]
+    commits = [(commit.version, commit.write_id, commit.changes_table) for commit in sink.commits(PATH, -1, 2)]
+    assert commits == [(0, WriteId(1, 1, 1), True), (1, WriteId(1, 2, 1), True), (2, WriteId(2, 3, 0), False)]
     assert [commit.version for commit in sink.commits(PATH, 1, 2)] == [2]
     with pytest.raises(SinkError):
         list(sink.commits(PATH, 1, 3))
@@ -164,15 +164,15 @@ def test_versions_grow_by_one_and_commits_carry_their_write_ids(harness: Harness
 
 def test_old_versions_stay_readable(harness: Harness) -> None:
     sink = loaded(harness, ONE)
-    sink.apply(write(Load), given(TWO), WriteId(1, 2, 1), "{}")
+    sink.apply(write(Load), changed(TWO), WriteId(1, 2, 1), "{}")
     assert (sorted_rows(harness.rows(PATH, 0)), sorted_rows(harness.rows(PATH, 1))) == ([ONE], [TWO])
 
 
 def test_texts_that_hold_ends_of_lines_leave_the_log_readable(harness: Harness) -> None:
-    """JSON holds U+2028 and U+0085 as they are, and statistics hold the first characters of texts."""
+    """JSON contains U+2028 and U+0085 unescaped, and statistics contain the first characters of texts."""
     row: Row = {"id": 1, "note": "\u2028a\u0085b\x1e", "total": None}
     sink = loaded(harness, row)
-    sink.apply(write(Upsert), given({**row, "id": 2}), WriteId(1, 2, 1), "{}")
+    sink.apply(write(Upsert), changed({**row, "id": 2}), WriteId(1, 2, 1), "{}")
     assert [(commit.version, commit.changes_table) for commit in sink.commits(PATH, -1, 1)] == [(0, True), (1, True)]
     there = sink.snapshot(PATH)
     assert there is not None
@@ -207,14 +207,14 @@ def test_create_makes_an_empty_table_in_place_of_any(harness: Harness) -> None:
 def test_upsert_updates_inserts_and_deletes_by_key(harness: Harness) -> None:
     sink = loaded(harness, ONE, TWO)
     three = {"id": 3, "note": None, "total": Decimal("3.50")}
-    changes = given({**ONE, "note": "new"}, three, deleted=({"id": 2}, {"id": 9}))
+    changes = changed({**ONE, "note": "new"}, three, deleted=({"id": 2}, {"id": 9}))
     sink.apply(write(Upsert), changes, WriteId(1, 2, 1), "{}")
     assert sorted_rows(harness.rows(PATH)) == [{**ONE, "note": "new"}, three]
 
 
 def test_a_partial_upsert_keeps_what_it_does_not_carry(harness: Harness) -> None:
     sink = loaded(harness, ONE)
-    changes = given({"id": 1, "note": None}, {"id": 4, "note": "four"}, carried=("id", "note"))
+    changes = changed({"id": 1, "note": None}, {"id": 4, "note": "four"}, carried=("id", "note"))
     sink.apply(write(Upsert), changes, WriteId(1, 2, 1), "{}")
     assert sorted_rows(harness.rows(PATH)) == [{**ONE, "note": None}, {"id": 4, "note": "four", "total": None}]
 
@@ -222,8 +222,8 @@ def test_a_partial_upsert_keeps_what_it_does_not_carry(harness: Harness) -> None
 def test_append_adds_rows_that_are_equal_too(harness: Harness) -> None:
     sink, row = harness.sink(), {"at": 1, "note": "same"}
     sink.apply(write(Create, LOG), None, WriteId(1, 1, 1), "{}")
-    sink.apply(write(Append, LOG), given(row, row, of=LOG), WriteId(1, 1, 2), "{}")
-    sink.apply(write(Append, LOG), given(row, of=LOG), WriteId(1, 2, 1), "{}")
+    sink.apply(write(Append, LOG), changed(row, row, of=LOG), WriteId(1, 1, 2), "{}")
+    sink.apply(write(Append, LOG), changed(row, of=LOG), WriteId(1, 2, 1), "{}")
     assert harness.rows(PATH) == [row, row, row]
 
 
@@ -250,7 +250,7 @@ def test_rewrite_converts_renames_drops_and_fills(harness: Harness) -> None:
     assert sink.differences(PATH, after) == []
 
 
-def test_the_types_say_which_conversions_there_are(harness: Harness) -> None:
+def test_the_types_declare_their_conversions(harness: Harness) -> None:
     types = harness.sink().types
     assert types.conversion(ColumnType("int"), ColumnType("bigint")) == "rewrite"
     assert types.conversion(ColumnType("mediumint"), ColumnType("int")) == "none"
@@ -313,22 +313,22 @@ def test_irregular_texts_follow_their_columns_in_a_rewrite(harness: Harness) -> 
 
 @pytest.mark.parametrize("name", ["a.b", "it's", "back`tick", 'quo"te', "ünï", "select"])
 def test_names_of_columns_are_data(harness: Harness, name: str) -> None:
-    sink, odd = harness.sink(), table("*id int", "x int")
-    odd = replace(odd, columns=(odd.columns[0], replace(odd.columns[1], name=name)))
-    assert sink.refusal(odd) is None
-    sink.apply(write(Load, odd), given({"id": 1, name: 5}, of=odd), WriteId(1, 1, 1), "{}")
-    sink.apply(write(Upsert, odd), given({"id": 1, name: 6}, of=odd), WriteId(1, 2, 1), "{}")
+    sink, unusual = harness.sink(), table("*id int", "x int")
+    unusual = replace(unusual, columns=(unusual.columns[0], replace(unusual.columns[1], name=name)))
+    assert sink.refusal(unusual) is None
+    sink.apply(write(Load, unusual), changed({"id": 1, name: 5}, of=unusual), WriteId(1, 1, 1), "{}")
+    sink.apply(write(Upsert, unusual), changed({"id": 1, name: 6}, of=unusual), WriteId(1, 2, 1), "{}")
     assert harness.rows(PATH) == [{"id": 1, name: 6}]
 
 
 # Once, and by the newest run alone.
 
 
-def test_a_write_that_is_there_is_not_made_again(harness: Harness) -> None:
+def test_a_write_that_exists_is_not_made_again(harness: Harness) -> None:
     sink, row = harness.sink(), {"at": 1, "note": "x"}
     sink.apply(write(Create, LOG), None, WriteId(1, 1, 1), "{}")
     for _ in range(2):
-        sink.apply(write(Append, LOG), given(row, of=LOG), WriteId(1, 1, 2), "{}")
+        sink.apply(write(Append, LOG), changed(row, of=LOG), WriteId(1, 1, 2), "{}")
     sink.apply(write(Create, LOG), None, WriteId(1, 1, 1), "{}")
     there = sink.snapshot(PATH)
     assert there is not None
@@ -339,7 +339,7 @@ def test_a_write_that_is_there_is_not_made_again(harness: Harness) -> None:
 def test_an_older_run_is_fenced(harness: Harness, kind: Any) -> None:
     sink = loaded(harness, ONE)
     sink.apply(write(Touch), None, WriteId(2, 2, 0), "{}")
-    changes = given(TWO) if kind in (Append, Upsert) else None
+    changes = changed(TWO) if kind in (Append, Upsert) else None
     with pytest.raises(FencedError, match="epoch 2"):
         sink.apply(write(kind), changes, WriteId(1, 2, 5), "{}")
     there = sink.snapshot(PATH)
@@ -350,7 +350,7 @@ def test_an_older_run_is_fenced(harness: Harness, kind: Any) -> None:
 def test_writes_that_were_prepared_together_are_commits_of_their_own(harness: Harness) -> None:
     sink = loaded(harness, ONE)
     writes = [write(Upsert), write(Load, path="shop/other")]
-    jobs = [Job(each, given(TWO), WriteId(1, 2, 1), "{}") for each in writes]
+    jobs = [Job(each, changed(TWO), WriteId(1, 2, 1), "{}") for each in writes]
     sink.prepare(jobs)
     assert (harness.rows(PATH), sink.snapshot("shop/other")) == ([ONE], None), "nothing is committed"
     for job in jobs:
@@ -366,7 +366,7 @@ def test_writes_that_were_prepared_together_are_commits_of_their_own(harness: Ha
 @pytest.mark.parametrize("kind", [Append, Upsert, Load])
 def test_a_write_that_was_prepared_before_a_newer_run_came_is_fenced(harness: Harness, kind: Any) -> None:
     sink = loaded(harness, ONE)
-    job = Job(write(kind), given(TWO), WriteId(1, 2, 1), "{}")
+    job = Job(write(kind), changed(TWO), WriteId(1, 2, 1), "{}")
     sink.prepare([job])
     harness.sink().apply(write(Touch), None, WriteId(2, 2, 0), "{}")
     with pytest.raises(FencedError, match="epoch 2"):
@@ -376,20 +376,20 @@ def test_a_write_that_was_prepared_before_a_newer_run_came_is_fenced(harness: Ha
 
 def test_a_new_table_that_a_newer_run_has_made_meanwhile_is_left_to_it(harness: Harness) -> None:
     sink = harness.sink()
-    job = Job(write(Load), given(ONE), WriteId(1, 1, 1), "{}")
+    job = Job(write(Load), changed(ONE), WriteId(1, 1, 1), "{}")
     sink.prepare([job])
-    harness.sink().apply(write(Load), given(TWO), WriteId(2, 1, 1), "{}")
+    harness.sink().apply(write(Load), changed(TWO), WriteId(2, 1, 1), "{}")
     with pytest.raises(FencedError, match="epoch 2"):
         sink.apply(job.write, job.changes, job.write_id, job.note)
     assert harness.rows(PATH) == [TWO]
 
 
-def test_what_was_prepared_for_another_write_is_not_taken(harness: Harness) -> None:
-    """A run that ended between the two: the next one has its own write ids."""
+def test_files_prepared_for_another_write_are_not_used(harness: Harness) -> None:
+    """A run that ended between prepare and apply: the next one has its own write ids."""
     sink = loaded(harness, ONE)
-    sink.prepare([Job(write(Upsert), given(TWO), WriteId(1, 2, 1), "{}")])
+    sink.prepare([Job(write(Upsert), changed(TWO), WriteId(1, 2, 1), "{}")])
     three = {"id": 3, "note": None, "total": None}
-    sink.apply(write(Upsert), given(three), WriteId(2, 2, 1), "{}")
+    sink.apply(write(Upsert), changed(three), WriteId(2, 2, 1), "{}")
     assert sorted_rows(harness.rows(PATH)) == [ONE, three]
 
 
@@ -400,7 +400,7 @@ def test_two_runs_at_once_leave_the_newer_ones_write(harness: Harness) -> None:
     def append(epoch: int) -> BaseException | None:
         try:
             row = {"at": epoch, "note": None}
-            harness.sink().apply(write(Append, LOG), given(row, of=LOG), WriteId(epoch, 2, 1), "{}")
+            harness.sink().apply(write(Append, LOG), changed(row, of=LOG), WriteId(epoch, 2, 1), "{}")
         except (FencedError, SinkError) as error:
             return error
         return None
@@ -419,8 +419,8 @@ def test_different_paths_may_be_written_at_once(harness: Harness) -> None:
     sink = harness.sink()
 
     def load(number: int) -> None:
-        sink.apply(write(Load, path=f"shop/t{number}"), given({**ONE, "id": number}), WriteId(1, 1, 1), "{}")
-        sink.apply(write(Upsert, path=f"shop/t{number}"), given({**TWO, "id": -number}), WriteId(1, 1, 2), "{}")
+        sink.apply(write(Load, path=f"shop/t{number}"), changed({**ONE, "id": number}), WriteId(1, 1, 1), "{}")
+        sink.apply(write(Upsert, path=f"shop/t{number}"), changed({**TWO, "id": -number}), WriteId(1, 1, 2), "{}")
 
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(load, range(1, 4)))

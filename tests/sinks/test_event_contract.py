@@ -19,13 +19,13 @@ from changefeed.protocols.base import NumberingEncoder
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.events import EventSink
 from tests.protocols.conformance.cases import Case, cases, decode, histories, lines, reference, stores
-from tests.sinks.event_contract import Files, Given, Harness, Kafka, Memory, Plain, marks, said
+from tests.sinks.event_contract import Files, Given, Harness, Kafka, Memory, Plain, marks, written_by_encoder
 
 OWNER = "changefeed:test:1"
 
 
 class StopError(Exception):
-    """What a hook raises in the middle of an append."""
+    """The error that a hook raises in the middle of an append."""
 
 
 @pytest.fixture(params=["memory", "files", pytest.param("kafka", marks=pytest.mark.xdist_group("jvm"))])
@@ -45,7 +45,7 @@ def stop() -> None:
     raise StopError
 
 
-# What is there.
+# Existing appends.
 
 
 def test_nothing_is_there_before_the_first_append(harness: Harness) -> None:
@@ -94,7 +94,7 @@ def test_another_pipeline_has_write_ids_of_its_own(harness: Harness) -> None:
     assert (sink.last(), other.last(), values(harness)) == (WriteId(5, 2, 1), WriteId(1, 1, 1), [1, 2, 3])
 
 
-def test_a_long_note_and_a_hostile_owner_are_no_problem(harness: Harness) -> None:
+def test_a_long_note_and_a_hostile_owner_are_kept(harness: Harness) -> None:
     topic, owner = harness.topic(), "pipeline 'ü' \"/..\\ \N{GRINNING FACE}:" + "x" * 60
     harness.sink(Plain, owner).append(marks(topic, 1), WriteId(1, 1, 1), json.dumps({"note": "ü" * 9000}))
     assert (harness.sink(Plain, owner).last(), harness.sink(Plain).last()) == (WriteId(1, 1, 1), None)
@@ -124,7 +124,7 @@ def test_bytes_headers_and_tombstones_are_kept(harness: Harness) -> None:
     rows[0]["headers"] = [{"key": "h", "value": b"1"}, {"key": "h", "value": None}, {"key": "é", "value": b""}]
     sink = harness.sink(lambda: Given(rows))
     sink.append(Decoded(), WriteId(1, 1, 1), "{}")
-    assert said(harness.records()) == said(rows)
+    assert written_by_encoder(harness.records()) == written_by_encoder(rows)
 
 
 def test_a_large_append_is_whole_and_in_order(harness: Harness) -> None:
@@ -132,21 +132,21 @@ def test_a_large_append_is_whole_and_in_order(harness: Harness) -> None:
     rows = [{"topic": topic, "partition": n % 2, "key": str(n).encode(), "value": b"x" * 50} for n in range(120_000)]
     rows.append({"topic": topic, "partition": 1, "key": b"last", "value": b"y" * 20_000_000})
     harness.sink(lambda: Given(rows)).append(Decoded(), WriteId(1, 1, 1), "{}")
-    found = harness.records()
+    records = harness.records()
     for partition in (0, 1):
-        keys = [row["key"] for row in found if row["partition"] == partition]
+        keys = [row["key"] for row in records if row["partition"] == partition]
         assert keys == [row["key"] for row in rows if row["partition"] == partition]
-    assert sum(len(row["value"]) for row in found) == 26_000_000
+    assert sum(len(row["value"]) for row in records) == 26_000_000
 
 
 def vectors() -> list[Case]:
-    """Of each protocol the vector with the most events among those that have one partition, and are written."""
-    found = []
+    """For each protocol the vector with the most events, of those that have one partition and can be encoded."""
+    largest = []
     for name in PROTOCOLS:
         mine = [case for case in cases() if case.protocol == name and case.encodes and not decode(case).dead]
         mine = [case for case in mine if len(set(zip(*places(case), strict=True))) == 1]
-        found.append(max(mine, key=lambda case: len(case.events)))
-    return found
+        largest.append(max(mine, key=lambda case: len(case.events)))
+    return largest
 
 
 def places(case: Any) -> list[list[Any]]:
@@ -169,13 +169,13 @@ def without_positions(events: list[str]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("case", vectors(), ids=str)
 def test_a_vector_of_each_protocol_comes_back(harness: Harness, case: Case) -> None:
     """The records are those of the vector, and so are the events that they are decoded to."""
-    spoken, topic = protocol(case.protocol), harness.topic()
-    options, records = spoken.read_options(case.options), at(case.records, topic)
-    sink = harness.sink(lambda: spoken.encoder(options, stores(options)))
+    chosen, topic = protocol(case.protocol), harness.topic()
+    options, records = chosen.read_options(case.options), at(case.records, topic)
+    sink = harness.sink(lambda: chosen.encoder(options, stores(options)))
     changes = reference(case).decode(records)
     sink.append(changes, WriteId(1, 1, 1), "{}")
     back = harness.records()
-    assert said(back) == said(records.to_pylist())
+    assert written_by_encoder(back) == written_by_encoder(records.to_pylist())
     again = lines(reference(case).decode(record_batch(back)))
     assert without_positions(again) == without_positions(lines(changes))
 
@@ -207,7 +207,7 @@ def test_an_older_run_is_fenced(harness: Harness, number: int) -> None:
     assert (newer.last(), values(harness)) == (WriteId(2, 2, 2), [1, 2, 3])
 
 
-def test_a_run_that_wakes_up_behind_a_newer_one_appends_nothing(harness: Harness) -> None:
+def test_a_run_that_goes_on_after_a_newer_one_appends_nothing(harness: Harness) -> None:
     """The newer run appends while the older one is about to commit."""
     topic, older, newer = harness.topic(), harness.sink(Plain), harness.sink(Plain)
     older.append(marks(topic, 1), WriteId(1, 1, 1), "{}")
@@ -252,7 +252,7 @@ def test_two_runs_at_once_leave_the_newer_ones_append(harness: Harness) -> None:
 
     with ThreadPoolExecutor(2) as pool:
         errors = dict(zip((2, 3), pool.map(append, (2, 3)), strict=True))
-    if errors[3] is not None:  # another try gets over it
+    if errors[3] is not None:  # another try succeeds
         assert errors[3].transient
         sinks[3].append(marks(topic, 3), WriteId(3, 2, 1), "{}")
     wrote = [2, 3] if errors[2] is None else [3]
@@ -286,7 +286,7 @@ def test_random_schedules_of_three_runs_keep_the_contract(harness: Harness, seed
     """The records are those of growing write ids, once each, and the last write id is that of the last append."""
     random, topic = Random(seed), harness.topic()
     runs = {epoch: harness.sink(Plain) for epoch in (1, 2, 3)}
-    others = {epoch: harness.sink(Plain) for epoch in runs}  # the same runs, as somebody else opens them
+    others = {epoch: harness.sink(Plain) for epoch in runs}  # the same runs, opened by another process
     there: set[int] = set()  # appends that were the last one when they had answered
 
     def append(epoch: int, step: int, sink: EventSink | None = None) -> None:
@@ -306,14 +306,14 @@ def test_random_schedules_of_three_runs_keep_the_contract(harness: Harness, seed
         append(epoch, step)
         harness.at(place, lambda: None)
         append(random.choice((1, epoch)), random.randint(max(1, step - 1), step))
-    found, last = values(harness), harness.sink(Plain).last()
-    assert found == sorted(set(found))
+    written, last = values(harness), harness.sink(Plain).last()
+    assert written == sorted(set(written))
     assert there
-    assert there <= set(found)
-    assert last == WriteId(found[-1] // 100, found[-1] % 100, 1)
+    assert there <= set(written)
+    assert last == WriteId(written[-1] // 100, written[-1] % 100, 1)
 
 
-# What an encoder remembers.
+# State of encoders.
 
 
 def test_an_encoder_is_kept_until_an_append_raises(harness: Harness) -> None:
@@ -334,7 +334,7 @@ def test_an_encoder_is_kept_until_an_append_raises(harness: Harness) -> None:
     assert (len(made), values(harness)) == (2, [1, 2, 3])
 
 
-def test_a_change_that_the_protocol_has_no_words_for_appends_nothing(harness: Harness) -> None:
+def test_a_change_that_the_protocol_cannot_carry_appends_nothing(harness: Harness) -> None:
     class Silent(Plain):
         def encode(self, changes: Decoded) -> Any:
             raise UnsupportedError("no words")
@@ -348,18 +348,18 @@ def test_a_change_that_the_protocol_has_no_words_for_appends_nothing(harness: Ha
 def test_numbers_of_events_go_on_in_a_new_run(harness: Harness) -> None:
     """Changes of another protocol as tencent-dts: seqIds grow over runs and failures, and each append ends with a checkpoint."""
     history = next(h for h in histories() if h.file.startswith("shop/") and h.protocol == "ticdc-open")
-    topic, spoken = harness.topic(), protocol("tencent-dts")
+    topic, dts = harness.topic(), protocol("tencent-dts")
     records = at(history.records.slice(0, 60), topic)
     parts = [decode(history, records.slice(at, 20)) for at in (0, 20, 40)]
-    options = spoken.options()
-    assert isinstance(spoken.encoder(options, stores(options)), NumberingEncoder)
+    options = dts.options()
+    assert isinstance(dts.encoder(options, stores(options)), NumberingEncoder)
     for epoch, part in enumerate(parts, 1):
-        sink = harness.sink(lambda: spoken.encoder(options, stores(options)))
+        sink = harness.sink(lambda: dts.encoder(options, stores(options)))
         harness.at("before", stop)
         with pytest.raises(StopError):
             sink.append(part, WriteId(epoch, epoch, 1), "{}")
         sink.append(part, WriteId(epoch, epoch, 1), "{}")
-    decoder = spoken.decoder(options, stores(options))
+    decoder = dts.decoder(options, stores(options))
     events = [json.loads(line) for line in lines(decoder.decode(record_batch(harness.records())))]
     assert not [event for event in events if event["kind"] == "dead"]
     sequences = [event["sequence"] for event in events if event.get("sequence") is not None]

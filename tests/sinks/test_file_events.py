@@ -1,4 +1,4 @@
-"""What is the folder's own about appending events: it is a record log like any other, and nobody else's files are in it."""
+"""Appending events to a folder: it is a record log like any other, and foreign files in it are refused."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def folder(tmp_path: Path) -> FileEvents:
     return sink
 
 
-def test_files_are_numbered_and_nothing_else_lies_there(tmp_path: Path) -> None:
+def test_files_are_numbered_and_there_are_no_others(tmp_path: Path) -> None:
     sink = folder(tmp_path)
     there = sorted(path.relative_to(sink.path).as_posix() for path in Path(sink.path).rglob("*"))
     assert there == [".unfinished", f"{1:020}.parquet", f"{2:020}.parquet"]
 
 
 def test_a_folder_is_decoded_in_order(tmp_path: Path) -> None:
-    """By `changefeed decode`, one log with the offsets of both appends."""
+    """`changefeed decode` reads one log with the offsets of both appends."""
     history = next(h for h in histories() if h.file.startswith("shop/") and h.protocol == "ticdc-open")
-    spoken, path = protocol("ticdc-open"), tmp_path / "log"
-    options = spoken.read_options(history.options)
-    sink = FileEvents(str(path), lambda: spoken.encoder(options, Stores()))
+    ticdc_open, path = protocol("ticdc-open"), tmp_path / "log"
+    options = ticdc_open.read_options(history.options)
+    sink = FileEvents(str(path), lambda: ticdc_open.encoder(options, Stores()))
     for step, at in enumerate((0, 15), 1):
         sink.append(decode(history, history.records.slice(at, 15)), WriteId(1, step, 1), "{}")
     one = tmp_path / "one.parquet"
@@ -57,7 +57,7 @@ def test_a_folder_is_decoded_in_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.parquet", f"{7:020}.parquet"])
-def test_a_file_of_somebody_else_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_foreign_file_is_refused(tmp_path: Path, name: str) -> None:
     sink = folder(tmp_path)
     record_log.write(f"{sink.path}/{name}", [record_batch([])])
     with pytest.raises(SinkError, match=rf"{name}: not a file of an event sink.* folder of its own"):
@@ -100,17 +100,17 @@ def test_a_disk_that_refuses_is_an_error_and_leaves_nothing(
 
 
 def test_every_event_sink_has_a_section_and_opens() -> None:
-    """By their types, and without asking the target for anything."""
-    said: dict[str, tuple[dict[str, Any], str]] = {
+    """Each sink is opened by its type, without a request to the target."""
+    sections: dict[str, tuple[dict[str, Any], str]] = {
         "files": ({"path": "/nowhere/log/"}, "/nowhere/log"),
         "kafka": (
             {"servers": "h:9092", "topic": "shop", "properties": {"sasl.password": "xyzzy"}},
             "kafka://h:9092/shop",
         ),
     }
-    assert said.keys() == EVENT_SINKS.keys() == event_sink_sections().keys()
+    assert sections.keys() == EVENT_SINKS.keys() == event_sink_sections().keys()
     for name, section in event_sink_sections().items():
-        values, location = said[name]
+        values, location = sections[name]
         sink = event_sink(section.model_validate({"type": name, **values}), Plain)
         assert (sink.location, sink.atomic) == (location, True)
         assert "xyzzy" not in repr(sink)

@@ -1,4 +1,4 @@
-"""What is Kafka's own about appending events: transactions of processes that die, and what brokers refuse."""
+"""Appending events to Kafka: transactions of processes that die, and refusals of brokers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_producer_killed_in_mid_transaction_leaves_nothing(harness: Kafka) -> 
     assert [int(row["value"]) for row in harness.records()] == [1, 2]
 
 
-def test_last_waits_for_an_open_transaction_and_says_so(harness: Kafka) -> None:
+def test_last_waits_for_an_open_transaction_with_a_warning(harness: Kafka) -> None:
     topic, sink = harness.topic(), harness.sink(Plain)
     asked: list[Exception] = []
 
@@ -73,13 +73,13 @@ def test_an_older_run_that_begins_late_does_not_disturb_the_newer_one(harness: K
 
 def test_a_topic_that_is_not_there_is_named(harness: Kafka) -> None:
     servers, missing = harness.broker.bootstrap, f"none-{uuid.uuid4().hex[:8]}"
-    said = f"no topic {missing} at {servers}: create it first, or correct the sink section"
+    message = f"no topic {missing} at {servers}: create it first, or correct the sink section"
     with pytest.raises(ConfigError) as caught:
         harness.sink(Plain).append(marks(missing, 1), WriteId(1, 1, 1), "{}")
-    assert str(caught.value) == said
+    assert str(caught.value) == message
     with pytest.raises(ConfigError) as caught:
         KafkaEvents(servers, missing, Plain).append(marks(harness.home, 1), WriteId(1, 1, 1), "{}")
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
 def test_a_partition_that_is_not_there_is_named(harness: Kafka) -> None:
@@ -106,7 +106,7 @@ def test_a_record_that_is_too_large_appends_nothing(harness: Kafka) -> None:
     assert (sink.last(), harness.records()) == (None, [])
 
 
-def test_servers_that_do_not_answer_are_worth_another_try() -> None:
+def test_servers_that_do_not_answer_are_a_transient_error() -> None:
     [port] = free_ports(1)
     started = time.monotonic()
     with pytest.raises(SinkError, match=f"kafka://127.0.0.1:{port}/shop: ") as caught:

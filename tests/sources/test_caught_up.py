@@ -1,4 +1,4 @@
-"""Whether a batch of topics was the last one: what it took, against what Spark would have let it take."""
+"""Whether a batch of topics was the last one: its number of records, compared with the limit that Spark applies."""
 
 from __future__ import annotations
 
@@ -36,6 +36,6 @@ def test_a_batch_below_its_limit_was_the_last(
     assert topics.caught_up(json.dumps(before), json.dumps(after)) is caught_up
 
 
-def test_what_the_first_batch_left_is_not_known() -> None:
+def test_after_the_first_batch_caught_up_is_unknown() -> None:
     topics = record_source(read({"source": _SOURCE, "sink": {"type": "delta", "path": "lake"}}).source)
     assert not topics.caught_up(None, json.dumps({"shop": {"0": 1}}))

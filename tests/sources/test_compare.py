@@ -1,4 +1,4 @@
-"""A ledger's source offset beside the topics that the brokers have now."""
+"""A ledger's source offset, compared with the topics that the brokers have now."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_new_partitions_begin_at_their_first_record() -> None:
         ({"shop": Topic("a", frozenset({0, 1}))}, {"other"}, {"shop": compare.TAKEN_OUT}),
     ],
 )
-def test_what_became_of_a_topic(there: dict[str, Topic], wanted: set[str], removed: dict[str, str]) -> None:
+def test_changes_of_a_topic(there: dict[str, Topic], wanted: set[str], removed: dict[str, str]) -> None:
     assert compare.removed(ONE, there, wanted) == removed
 
 
@@ -86,6 +86,6 @@ def test_without_ids_a_topic_that_ends_before_the_offset_was_created_again() -> 
         ),
     ],
 )
-def test_a_stop_says_the_way_out(why: str, kind: type[Exception], message: str) -> None:
+def test_a_stop_names_the_way_out(why: str, kind: type[Exception], message: str) -> None:
     error = compare.refusal({"b": why, "a": why})
     assert (type(error), str(error)) == (kind, message)

@@ -1,4 +1,4 @@
-"""Looking at topics without Spark: a cluster's properties as the plain client has them, and one that is not there."""
+"""Reading topics without Spark: a cluster's properties for the plain client, and a cluster that does not answer."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from changefeed.sources.kafka.connection import plain_properties
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a \\"b\\"" password="c\\\\d";'
 
 
-def _options(**given: str) -> dict[str, str]:
-    """What Spark gets, of a definition with these properties."""
-    names = {f"kafka.{name}": value for name, value in given.items()}
-    said = {"type": "kafka", "servers": "127.0.0.1:1", "topics": ["shop"], "protocol": "ticdc-open", **names}
-    options: dict[str, str] = _topics(said).options
+def _options(**properties: str) -> dict[str, str]:
+    """Spark's options for a definition with these properties."""
+    names = {f"kafka.{name}": value for name, value in properties.items()}
+    section = {"type": "kafka", "servers": "127.0.0.1:1", "topics": ["shop"], "protocol": "ticdc-open", **names}
+    options: dict[str, str] = _topics(section).options
     return options
 
 
-def _topics(said: dict[str, Any]) -> Any:
-    return record_source(read({"source": said, "sink": {"type": "delta", "path": "lake"}}).source)
+def _topics(section: dict[str, Any]) -> Any:
+    return record_source(read({"source": section, "sink": {"type": "delta", "path": "lake"}}).source)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_properties_of_the_java_client_for_the_plain_one(java: dict[str, str], p
          "definition: kafka.security.protocol: expected one of PLAINTEXT, SASL_PLAINTEXT, SASL_SSL, SSL."),
     ],
 )  # fmt: skip
-def test_what_the_plain_client_does_not_have(java: dict[str, str], message: str) -> None:
+def test_properties_that_the_plain_client_does_not_have(java: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError) as error:
         list(sample.first_records(_options(**java), ["shop"], None, 1))
     assert str(error.value) == message
@@ -80,7 +80,7 @@ def test_a_stream_from_a_cluster_that_is_not_there_ends_at_once(servers: str) ->
     assert error.value.transient
 
 
-def test_a_server_without_a_port_is_no_server() -> None:
+def test_a_server_without_a_port_is_refused() -> None:
     topics = _topics({"type": "kafka", "servers": "broker", "topics": ["shop"], "protocol": "ticdc-open"})
     with pytest.raises(ConfigError) as error:
         topics.stream(None, None, None)

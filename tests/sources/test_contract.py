@@ -1,4 +1,4 @@
-"""Every source keeps the contract of `changefeed.sources`: what a run relies on when it stops, goes on, and waits for more.
+"""Every source keeps the contract of `changefeed.sources`, on which runs rely when they stop, go on, and wait for more.
 
 A new source adds its harness to `HARNESSES`.
 """
@@ -40,7 +40,7 @@ class Harness(Protocol):
         ...
 
     def source(self, limit: int = 100_000) -> Source:
-        """The source, opened again, which reads at most so many records in a batch."""
+        """Opens the source again; it reads at most `limit` records in a batch."""
         ...
 
 
@@ -112,24 +112,24 @@ class Read:
 
     @property
     def places(self) -> list[tuple[int, int]]:
-        """Partition and first offset of the chunks that say what was read."""
+        """Partition and first offset of the chunks that count the records read."""
         return [(c["partition"], c["first_offset"]) for c in self.chunks if c["kind"] == "read"]
 
 
 @pytest.fixture
 def follow(spark: SparkSession, tmp_path: Path) -> Callable[..., list[Read]]:
-    """Reads a source from a source offset to its present end, as a run does."""
+    """Reads a source from a source offset to its current end, as a run does."""
 
     def follow(source: Source, source_offset: str | None = None) -> list[Read]:
-        found: list[Read] = []
+        batches: list[Read] = []
         checkpoint, before = f"{tmp_path}/checkpoint-{uuid.uuid4().hex}", source_offset or source.start
         end = source.end(spark, before)
 
         def on_batch(batch: DataFrame, number: int) -> None:
-            last = found[-1].source_offset if found else before
+            last = batches[-1].source_offset if batches else before
             now = offset_text(source.source_offset(spark, last, batch_offset(checkpoint, number)))
             chunks = source.chunks(batch, {}, None).drop("payload").collect()
-            found.append(Read([row.asDict() for row in chunks], now, source.caught_up(last, now)))
+            batches.append(Read([row.asDict() for row in chunks], now, source.caught_up(last, now)))
 
         if end is not None and before is not None and offset_text(end) == offset_text(before):
             return []
@@ -140,12 +140,12 @@ def follow(spark: SparkSession, tmp_path: Path) -> Callable[..., list[Read]]:
             query.awaitTermination(120)
         else:
             query = writer.trigger(processingTime="0 seconds").start()
-            while query.isActive and not (found and found[-1].source_offset == offset_text(end or "null")):
+            while query.isActive and not (batches and batches[-1].source_offset == offset_text(end or "null")):
                 query.awaitTermination(1)
             query.stop()
         assert query.exception() is None, query.exception()
         source.close()
-        return found
+        return batches
 
     return follow
 
@@ -154,7 +154,7 @@ def _rows(batches: list[Read]) -> int:
     return sum(c["rows"] for batch in batches for c in batch.chunks if c["kind"] == "rows")
 
 
-def test_everything_comes_once_however_it_is_cut(
+def test_everything_comes_once_with_batches_of_any_size(
     harness: Harness, records: list[Row], follow: Callable[..., list[Read]]
 ) -> None:
     harness.arrive(records)
@@ -178,7 +178,7 @@ def test_a_run_goes_on_from_any_source_offset(
     assert [batch.places for batch in follow(harness.source(), pieces[-1].source_offset) if batch.places] == []
 
 
-def test_what_arrives_later_comes_from_the_same_source_offset(
+def test_records_that_arrive_later_are_read_from_the_same_source_offset(
     harness: Harness, records: list[Row], follow: Callable[..., list[Read]]
 ) -> None:
     harness.arrive(records[:FIRST])
@@ -192,14 +192,14 @@ def test_what_arrives_later_comes_from_the_same_source_offset(
 def test_partitions_are_known_with_the_source_offset(
     harness: Harness, records: list[Row], follow: Callable[..., list[Read]]
 ) -> None:
-    """Each must show a mark before a barrier moves, so none may be missing."""
+    """Each partition must have a mark before a barrier moves, so none may be missing."""
     harness.arrive(records)
     source = harness.source(limit=12)
     [first, *_] = follow(source)
     assert {partition for _, partition in source.partitions(first.source_offset)} == {0, 1}
 
 
-def test_a_batch_that_is_drained_was_the_last(
+def test_a_batch_that_has_caught_up_was_the_last(
     harness: Harness, records: list[Row], follow: Callable[..., list[Read]]
 ) -> None:
     harness.arrive(records)

@@ -1,4 +1,4 @@
-"""Following files: what a batch costs, and that every source offset goes on exactly, wherever it is taken up."""
+"""Following files: the cost of a batch, and that reading continues exactly at every source offset."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def _batch(reader: RecordLogReader, start: dict[str, Any]) -> tuple[list[Row], d
 
 def _all(reader: RecordLogReader) -> Iterator[tuple[list[Row], dict[str, Any]]]:
     at = reader.initialOffset()
-    while (found := _batch(reader, at))[1] != at:
-        yield found
-        at = found[1]
+    while (batch := _batch(reader, at))[1] != at:
+        yield batch
+        at = batch[1]
 
 
 def _rows(reader: RecordLogReader, parts: list[Any]) -> list[Row]:
@@ -65,7 +65,7 @@ def _numbers(rows: list[Row]) -> list[int]:
 
 @pytest.fixture
 def read_lines(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many lines were read of any file, one entry."""
+    """The number of lines read of all files, as the only entry."""
     count = [0]
 
     def counted(path: Path, at: int = 0) -> Iterator[bytes]:
@@ -88,7 +88,7 @@ def test_a_log_that_grows_is_read_a_few_times_not_once_a_batch(tmp_path: Path, r
         assert _numbers(rows) == list(range(first - 100, first))
         assert folder.partitions("") == {("t", 0), ("t", 1), ("t", 2)}
         _log(path, first, first + 100)
-    assert read_lines[0] <= 3.1 * 5000  # counted, read, looked at for partitions
+    assert read_lines[0] <= 3.1 * 5000  # to count, to read, to find partitions
 
 
 def test_a_backlog_is_counted_once(tmp_path: Path, read_lines: list[int]) -> None:
@@ -100,7 +100,7 @@ def test_a_backlog_is_counted_once(tmp_path: Path, read_lines: list[int]) -> Non
         rows, at = _batch(reader, at)
         assert len(rows) == 100
         _log(path, first, first + 10)
-    assert read_lines[0] <= 3.2 * 5500  # counted, gone through to where the batch ends, read
+    assert read_lines[0] <= 3.2 * 5500  # to count, to find the end of the batch, to read
 
 
 @pytest.mark.parametrize("name", COMPRESSED)
@@ -109,9 +109,9 @@ def test_a_compressed_log_is_decompressed_once_to_count_and_once_to_read(
 ) -> None:
     path = tmp_path / name
     _log(path, 0, 5000)
-    found = list(_all(_reader(path, 100)))
-    assert len(found) == 50
-    assert [n for rows, _ in found for n in _numbers(rows)] == list(range(5000))
+    batches = list(_all(_reader(path, 100)))
+    assert len(batches) == 50
+    assert [n for rows, _ in batches for n in _numbers(rows)] == list(range(5000))
     assert read_lines[0] <= 3 * 5000 + 100
     assert not any((tmp_path / "scratch").iterdir())
 
@@ -121,8 +121,8 @@ def test_every_source_offset_goes_on_in_another_process(name: str, tmp_path: Pat
     path, chance = tmp_path / name, random.Random(4)
     _log(path, 0, 1000)
     whole = Folder(str(path), 1).end(None, None)  # type: ignore[arg-type]
-    found = list(_all(_reader(path, 70)))
-    for rows, end in chance.sample(found, 5):
+    batches = list(_all(_reader(path, 70)))
+    for rows, end in chance.sample(batches, 5):
         source_offset = write_offset({p: record_log.Cursor(*c) for p, c in end["files"].items()})
         rest = [n for more, _ in _all(_reader(path, 333, source_offset, whole or "")) for n in _numbers(more)]
         assert rest == list(range(_numbers(rows)[-1] + 1, 1000))
@@ -161,11 +161,11 @@ def test_lines_that_leave_out_topic_and_offset_get_those_of_the_log(tmp_path: Pa
     path = tmp_path / "orders.jsonl.zst"
     with pa.output_stream(path, compression="zstd") as out:
         out.write(b"{}\n" * 50)
-    rows = [row for found, _ in _all(_reader(path, 20)) for row in found]
+    rows = [row for batch, _ in _all(_reader(path, 20)) for row in batch]
     assert [(row["topic"], row["offset"]) for row in rows] == [("orders", n) for n in range(50)]
 
 
-def test_a_batch_that_is_asked_for_again_is_the_same(tmp_path: Path) -> None:
+def test_a_batch_that_is_requested_again_is_the_same(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl.gz"
     _log(path, 0, 100)
     reader = _reader(path, 30)
@@ -192,7 +192,7 @@ def test_a_compressed_log_that_became_shorter_is_not_skipped(tmp_path: Path) -> 
     assert str(caught.value) == f"{path} has 50 records, and had 60 when they were counted"
 
 
-def test_partitions_that_come_later_are_seen_in_every_form(tmp_path: Path) -> None:
+def test_partitions_that_appear_later_are_read_in_every_form(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text('{"partition":0}\n{"partition":1}')
     folder = Folder(str(tmp_path / "log*"), 10)

@@ -1,4 +1,4 @@
-"""A pattern or a folder without a file: said by everything that would have to read it, waited for by who follows."""
+"""A pattern or a folder without a file: every command that reads it names it, and a run that follows waits for a file."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 FIX = "correct source.path, which is relative to the pipeline's file, or put the files there first"
 
 
-def _said(tmp_path: Path, name: str) -> str:
+def _refusal(tmp_path: Path, name: str) -> str:
     missing = record_source(definition(tmp_path / name, tmp_path / "lake").source).missing()
     assert missing is not None
     assert missing.fix == FIX
     return missing.what
 
 
-def test_what_is_missing_is_named(tmp_path: Path) -> None:
+def test_missing_files_and_folders_are_named(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "log.jsonl").write_text("")
-    assert _said(tmp_path, "*.jsonl.gz") == f"no file matches {tmp_path}/*.jsonl.gz"
-    assert _said(tmp_path, "empty") == f"{tmp_path}/empty is an empty folder"
-    assert _said(tmp_path, "emp*") == f"no file matches {tmp_path}/emp*"
-    assert _said(tmp_path, "other") == (
+    assert _refusal(tmp_path, "*.jsonl.gz") == f"no file matches {tmp_path}/*.jsonl.gz"
+    assert _refusal(tmp_path, "empty") == f"{tmp_path}/empty is an empty folder"
+    assert _refusal(tmp_path, "emp*") == f"no file matches {tmp_path}/emp*"
+    assert _refusal(tmp_path, "other") == (
         f"{tmp_path}/other is a folder without Parquet files, and other logs are named by a pattern as "
         f"{tmp_path}/other/*.jsonl"
     )
@@ -72,7 +72,7 @@ def test_a_run_may_have_a_session_that_is_not_the_active_one(spark: SparkSession
     log, marks = small_history(tmp_path / "app.jsonl")
     run(definition(log, tmp_path / "lake"), spark, once=True)
     other = spark.newSession()
-    spark.createDataFrame([(1,)], "n int")  # which makes that session the active one
+    spark.createDataFrame([(1,)], "n int")  # makes that session the active one
     assert run(definition(log, tmp_path / "again"), other, once=True).state.barrier == marks[-1]
 
 
@@ -87,14 +87,14 @@ def path(tmp_path: Path) -> Path:
 
 def test_explain_is_exit_code_2(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["explain", str(path), "--json"]) == 2
-    said = json.loads(capsys.readouterr().err)["error"]
-    assert said["message"] == f"no file matches {tmp_path}/logs/*.jsonl: {FIX}"
+    error = json.loads(capsys.readouterr().err)["error"]
+    assert error["message"] == f"no file matches {tmp_path}/logs/*.jsonl: {FIX}"
 
 
-@pytest.mark.parametrize("flags, said", [([], True), (["--once"], False)])
-def test_a_run_that_follows_says_that_there_is_none_yet(
+@pytest.mark.parametrize("flags, warned", [([], True), (["--once"], False)])
+def test_a_run_that_follows_warns_that_there_is_no_file_yet(
     flags: list[str],
-    said: bool,
+    warned: bool,
     path: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -104,10 +104,10 @@ def test_a_run_that_follows_says_that_there_is_none_yet(
     monkeypatch.setattr("changefeed.pipeline.run.run", lambda *_, **__: Summary(1, 0, State(), State(), None))
     assert command(["run", str(path), *flags]) == 0
     warning = f"warning: no file matches {tmp_path}/logs/*.jsonl yet; waiting for the first one"
-    assert (warning in capsys.readouterr().err.splitlines()) == said
+    assert (warning in capsys.readouterr().err.splitlines()) == warned
 
 
-def test_who_follows_waits_for_the_first_file(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_run_that_follows_waits_for_the_first_file(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     log, marks = small_history(tmp_path / "app.jsonl")
     later = threading.Timer(3, log.rename, (tmp_path / "logs" / "app.jsonl",))

@@ -41,7 +41,7 @@ def test_patterns_for_java_alone(pattern: str) -> None:
         ("(?P<a>x)", "'(?P<a>x)': Java's regular expressions have no (?P<"),
     ],
 )
-def test_what_is_not_a_pattern_is_an_error_of_the_definition(pattern: str, message: str) -> None:
+def test_a_wrong_pattern_is_an_error_of_the_definition(pattern: str, message: str) -> None:
     with pytest.raises(ConfigError) as error:
         topics_pattern(pattern)
     assert str(error.value) == message

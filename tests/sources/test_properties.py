@@ -1,4 +1,4 @@
-"""What is told of a Kafka section before anything connects."""
+"""Errors and warnings about a Kafka section before anything connects."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ JAAS = "kafka.sasl.jaas.config"
         (JAAS, "user:secret;", f'{JAAS}: not a login; expected `<module> required username="…" password="…";`'),
     ],
 )  # fmt: skip
-def test_a_property_that_cannot_be_right(name: str, value: str, why: str | None) -> None:
+def test_wrong_properties(name: str, value: str, why: str | None) -> None:
     assert [message for _, message in wrong_properties({name: value})] == ([why] if why else [])
 
 
@@ -55,10 +55,10 @@ def test_a_property_that_cannot_be_right(name: str, value: str, why: str | None)
         ('{"shop"', "topics with partitions and offsets, -2 for earliest and -1 for latest"),
     ],
 )
-def test_where_to_start(text: str, why: str | None) -> None:
-    found = wrong_offsets(text)
-    assert (found is None) is (why is None)
-    assert found is None or found.endswith(str(why))
+def test_starting_offsets(text: str, why: str | None) -> None:
+    error = wrong_offsets(text)
+    assert (error is None) is (why is None)
+    assert error is None or error.endswith(str(why))
 
 
 def test_unknown_properties() -> None:

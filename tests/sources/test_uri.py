@@ -1,4 +1,4 @@
-"""Sink URIs as TiCDC has them, from the other side."""
+"""TiCDC's sink URIs, read as sources."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ SINK = {"type": "delta", "path": "lake"}
          {"name": "ticdc-avro", "schema-registry": "http://r"}),
     ],
 )  # fmt: skip
-def test_what_another_codec_or_the_producer_alone_takes_is_skipped(uri: str, protocol: dict[str, Any]) -> None:
-    found = read_uri(uri)
-    assert (found["type"], found["servers"], found["topics"]) == ("kafka", "a:9092", ["t"])
-    assert found["protocol"] == protocol
+def test_parameters_of_other_protocols_and_of_the_producer_are_skipped(uri: str, protocol: dict[str, Any]) -> None:
+    section = read_uri(uri)
+    assert (section["type"], section["servers"], section["topics"]) == ("kafka", "a:9092", ["t"])
+    assert section["protocol"] == protocol
     read({"source": {"uri": uri}, "sink": SINK})
 
 
 def test_logins_go_to_the_client() -> None:
-    found = read_uri(
+    section = read_uri(
         "kafka+ssl://a:1,b:2/t?protocol=avro&sasl-mechanism=scram-sha-256&sasl-user=u&sasl-password=p%22&ca=c.pem"
     )
     login = "org.apache.kafka.common.security.scram.ScramLoginModule"
-    assert {name: value for name, value in found.items() if name.startswith("kafka.")} == {
+    assert {name: value for name, value in section.items() if name.startswith("kafka.")} == {
         "kafka.security.protocol": "SASL_SSL",
         "kafka.sasl.mechanism": "SCRAM-SHA-256",
         "kafka.sasl.jaas.config": f'{login} required username="u" password="p\\"";',
@@ -58,7 +58,7 @@ def test_logins_go_to_the_client() -> None:
         ("kafka://a:1?protocol=avro", "source.uri: expected kafka://host:port/topic?protocol=…, as a TiCDC changefeed has it"),
     ],
 )  # fmt: skip
-def test_what_cannot_work_is_said(uri: str, message: str) -> None:
+def test_wrong_uris_are_refused_with_the_fault(uri: str, message: str) -> None:
     with pytest.raises(ConfigError) as error:
         read({"source": {"uri": uri}, "sink": SINK})
     assert str(error.value).startswith(f"definition: {message}")

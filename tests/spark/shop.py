@@ -1,4 +1,4 @@
-"""The shop's history in every protocol, and what its changes are: worked out without Spark, the whole log in one go."""
+"""The shop's history in every protocol, and its changes, computed without Spark from the whole log at once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Log:
-    """A recorded history. `doubles` are the columns whose decimals it sends as such."""
+    """A recorded history. `doubles` are decimal columns that it sends as doubles."""
 
     protocol: str
     name: str
@@ -47,8 +47,8 @@ class Log:
         import changefeed.spark
 
         spark.dataSource.register(changefeed.spark.DataSource)
-        said = {"protocol": self.protocol, **self.options, **options}
-        return spark.read.format("changefeed").options(**said)
+        settings = {"protocol": self.protocol, **self.options, **options}
+        return spark.read.format("changefeed").options(**settings)
 
 
 def _avro(name: str) -> dict[str, str]:
@@ -79,7 +79,7 @@ LOGS = [
 
 def changes(log: Log) -> list[Row]:
     """Every change of the log as the columns of the shape for all tables; images as dicts of Arrow's values."""
-    read, found = Reader(log.protocol, log.options), list[Row]()
+    read, rows = Reader(log.protocol, log.options), list[Row]()
     for table in read(log.records()).tables:
         for row in table.rows.to_pylist():
             place = {name: row[name] for name in ("topic", "partition", "offset", "index")}
@@ -89,9 +89,9 @@ def changes(log: Log) -> list[Row]:
                 side = "before" if row["after"] is None or name.startswith("before.") else "after"
                 images[side][name.removeprefix("before.")] = text
             name = f"{table.shape.database}.{table.shape.table}"
-            said = {key: row[key] for key in ("op", "commit_ts", "commit_time")}
-            found.append({"table": name, **said, "position": place, **images})
-    return in_order(found)
+            common = {key: row[key] for key in ("op", "commit_ts", "commit_time")}
+            rows.append({"table": name, **common, "position": place, **images})
+    return in_order(rows)
 
 
 def in_order(rows: list[Row], position: str = "position") -> list[Row]:
@@ -148,13 +148,13 @@ def expected(table: str) -> list[Row]:
 
 
 def comparable(rows: list[Row], columns: Iterator[str] | list[str], doubles: tuple[str, ...]) -> list[str]:
-    """The rows as texts that are equal where the rows are: decimals that were sent as doubles, JSON without its spaces."""
+    """The rows as texts that are equal if the rows are: decimals that were sent as doubles, JSON without its spaces."""
     names = list(columns)
-    found = []
+    texts = []
     for row in rows:
-        said = {name: row[name] for name in names}
-        said |= {name: said[name] and float(said[name]) for name in doubles if name in said}
-        if said.get("meta") is not None:
-            said["meta"] = json.loads(said["meta"])
-        found.append(json.dumps(said, sort_keys=True))
-    return sorted(found)
+        values = {name: row[name] for name in names}
+        values |= {name: values[name] and float(values[name]) for name in doubles if name in values}
+        if values.get("meta") is not None:
+            values["meta"] = json.loads(values["meta"])
+        texts.append(json.dumps(values, sort_keys=True))
+    return sorted(texts)

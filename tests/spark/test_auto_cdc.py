@@ -1,4 +1,4 @@
-"""What `create_auto_cdc_flow` is told: applied as it would, in Spark's own words, the rows are those that were recorded.
+"""Arguments for `create_auto_cdc_flow`: applied by its rule in Spark SQL, they give the rows that were recorded.
 
 The function itself is not in the Spark that is pinned here: what runs is its rule, for each key the row of the highest sequence.
 """
@@ -54,7 +54,7 @@ def test_changes_without_the_old_image_are_refused(spark: SparkSession) -> None:
 
 
 def test_the_function_is_not_in_the_spark_of_this_line() -> None:
-    """When it is, it can be run here."""
+    """When this test fails, the function itself can be tested."""
     import pyspark
 
     assert pyspark.__version__.startswith("4.1.")

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("log", LOGS, ids=str)
 def test_all_tables_have_every_change_with_its_values(log: Log, spark: SparkSession) -> None:
-    found, wanted = shown(log.reader(spark).load(str(log.path))), changes(log)
+    actual, wanted = shown(log.reader(spark).load(str(log.path))), changes(log)
     for row in wanted:
         row["commit_time"] = row["commit_time"] and row["commit_time"].timestamp()
-    assert len(found) == len(wanted) > 1000
-    for one, other in zip(found, wanted, strict=True):
+    assert len(actual) == len(wanted) > 1000
+    for one, other in zip(actual, wanted, strict=True):
         assert one == other
 
 
@@ -37,7 +37,7 @@ def test_a_table_s_changes_end_in_the_rows_that_were_recorded(
 
 @pytest.mark.parametrize("log", [OPEN, SPLIT], ids=str)
 def test_a_history_in_several_files_is_one(log: Log, spark: SparkSession, tmp_path: Path) -> None:
-    """Partitions go on in the next file, also within a group of records, and behind the schema changes of the last."""
+    """Partitions continue in the next file, also within a group of records, and after schema changes of the file before."""
     records = log.records()
     step = len(records) // 7
     for number, at in enumerate(range(0, len(records), step)):

@@ -1,4 +1,4 @@
-"""The PySpark guide does what it shows: its blocks are run in their order, with a broker, and print what stands below them."""
+"""The PySpark guide prints what it shows: its blocks are run in their order, with a broker, and the output is compared."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def test_every_block_prints_what_is_shown(spark: SparkSession, kafka: KafkaBroke
     names: dict[str, Any] = {"spark": spark}
     assert len(blocks) > 8
     for code, output in blocks:
-        here = code.replace("broker:9092", kafka.bootstrap).replace('"out/', f'"{tmp_path}/out/')
-        here = here.replace('"subscribe", "shop"', f'"subscribe", "{topic}"')
-        here = here.replace('"examples/', f'"{ROOT}/examples/')
+        adapted = code.replace("broker:9092", kafka.bootstrap).replace('"out/', f'"{tmp_path}/out/')
+        adapted = adapted.replace('"subscribe", "shop"', f'"subscribe", "{topic}"')
+        adapted = adapted.replace('"examples/', f'"{ROOT}/examples/')
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(here, _PAGE, "exec"), names)
+            exec(compile(adapted, _PAGE, "exec"), names)
         assert Shown(_PAGE, code, output).fits(printed.getvalue()), (
             f"{code}\nshown:\n{output}\nprinted:\n{printed.getvalue()}"
         )

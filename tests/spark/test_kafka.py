@@ -32,8 +32,13 @@ def records(log: Log, topic: str) -> list[Record]:
 
 def source(spark: SparkSession, kafka: KafkaBroker, topic: str, *, stream: bool = False, **options: Any) -> DataFrame:
     reader: Any = spark.readStream if stream else spark.read
-    said = {"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": topic, "startingOffsets": "earliest", **options}
-    frame: DataFrame = reader.format("kafka").options(includeHeaders="true", **said).load()
+    settings = {
+        "kafka.bootstrap.servers": kafka.bootstrap,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        **options,
+    }
+    frame: DataFrame = reader.format("kafka").options(includeHeaders="true", **settings).load()
     return frame
 
 
@@ -46,22 +51,22 @@ def _topic(kafka: KafkaBroker, partitions: int) -> str:
 @pytest.mark.parametrize(
     "log, name", [(OPEN, "shop"), (SPLIT, "topic-subs-shop"), (AVRO, "shop_customers")], ids=["open", "split", "avro"]
 )
-def test_a_stream_in_small_batches_with_a_restart_has_what_a_batch_has(
+def test_a_stream_in_small_batches_with_a_restart_has_the_rows_of_a_batch(
     log: Log, name: str, spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
 ) -> None:
-    """Of `tencent-dts` a row may begin in one batch and end in the next; of `ticdc-avro` a delete has its time from before."""
+    """In `tencent-dts` a row may span two batches; in `ticdc-avro` a delete gets its time from earlier records."""
     topic, produced = _topic(kafka, 4), records(log, name)
     kafka.produce(topic, produced[: len(produced) * 2 // 3])
 
-    def stream(**said: Any) -> Any:
+    def stream(**more: Any) -> Any:
         frame = source(spark, kafka, topic, stream=True, maxOffsetsPerTrigger=str(max(len(produced) // 3, 1)))
         decoded = changefeed.spark.decode(frame, log.protocol, **log.options)
-        return follow(decoded, tmp_path / "checkpoint", **said)
+        return follow(decoded, tmp_path / "checkpoint", **more)
 
-    found = stream()
+    streamed = stream()
     kafka.produce(topic, produced[len(produced) * 2 // 3 :])
     stream(fails=True)
-    found += stream()
+    streamed += stream()
     whole = shown(changefeed.spark.decode(source(spark, kafka, topic), log.protocol, **log.options))
 
     def content(rows: list[Any]) -> list[Any]:
@@ -71,7 +76,7 @@ def test_a_stream_in_small_batches_with_a_restart_has_what_a_batch_has(
         )
         return [{k: v for k, v in row.items() if k != "commit_ts"} for row in rows] if log is AVRO else rows
 
-    assert content(found) == content(whole)
+    assert content(streamed) == content(whole)
     assert len(whole) > 100
 
 

@@ -1,4 +1,4 @@
-"""What is not as a table's schema has it: dead letters, values that do not fit, columns and definitions that come later."""
+"""Records that do not match a table's schema: dead letters, values that do not fit, columns and definitions added later."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_definition_that_was_not_known_ends_the_read_where_it_changes_a_type(t
     assert rows.column("qty").to_pylist() == [2]
 
 
-def test_values_that_mean_nothing_in_a_column_name_it_and_the_record(tmp_path: Path) -> None:
+def test_wrong_values_of_a_column_name_it_and_the_record(tmp_path: Path) -> None:
     records = history(tmp_path)
     schema = spark_schema(pa.schema([("qty", pa.date32())]))
     with pytest.raises(SchemaError) as caught:

@@ -1,4 +1,4 @@
-"""A stream over record logs: each change once, however logs grow, batches end, and the query is stopped."""
+"""A stream over record logs has each change once, for any growth of logs, ends of batches, and stops of the query."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 
 class Stopped(Exception):
-    """The batch is not done."""
+    """Raised before the batch is done."""
 
 
 def follow(frame: DataFrame, checkpoint: Path, *, fails: bool = False) -> list[Row]:
-    """The rows of the batches up to all that is there; of a batch that fails, none."""
-    found: list[Row] = []
+    """The rows of all batches up to the current end of the logs; a batch that fails has none."""
+    rows_read: list[Row] = []
 
     def on_batch(batch: DataFrame, number: int) -> None:
         rows = shown(batch)
         if fails:
             raise Stopped
-        found.extend(rows)
+        rows_read.extend(rows)
 
     query = frame.writeStream.foreachBatch(on_batch).option("checkpointLocation", str(checkpoint))
     running = query.trigger(availableNow=True).start()
@@ -38,11 +38,11 @@ def follow(frame: DataFrame, checkpoint: Path, *, fails: bool = False) -> list[R
         if not fails:
             raise
     running.stop()
-    return found
+    return rows_read
 
 
 def grow(log: Path, whole: Path, share: float) -> None:
-    """Lets a plain log have this share of its bytes: the last line may be a part of one."""
+    """Gives a plain log this share of its bytes; the last line may be incomplete."""
     data = whole.read_bytes()
     log.write_bytes(data[: int(len(data) * share)])
 
@@ -57,28 +57,28 @@ def test_a_log_that_grows_and_new_ones_come_once_over_restarts(log: Log, spark: 
         record_log.write(tmp_path / f"{name}.jsonl", [part])
     log.reader(spark)
 
-    def read(**said: Any) -> list[Row]:
+    def read(**more: Any) -> list[Row]:
         reader = spark.readStream.format("changefeed").options(protocol=log.protocol, **log.options)
-        return follow(reader.load(f"{logs}/*.jsonl"), tmp_path / "checkpoint", **said)
+        return follow(reader.load(f"{logs}/*.jsonl"), tmp_path / "checkpoint", **more)
 
     grow(logs / "a.jsonl", tmp_path / "first.jsonl", 0.6)
-    found = read()
-    assert len(found) > 0
+    rows = read()
+    assert len(rows) > 0
     grow(logs / "a.jsonl", tmp_path / "first.jsonl", 1)
     assert read(fails=True) == []
     grow(logs / "b.jsonl", tmp_path / "second.jsonl", 0.3)
-    found += read()
+    rows += read()
     grow(logs / "b.jsonl", tmp_path / "second.jsonl", 1)
-    found += read()
+    rows += read()
     assert read() == []
     wanted = changes(log)
     for row in wanted:
         row["commit_time"] = row["commit_time"] and row["commit_time"].timestamp()
-    assert in_order(found) == wanted
+    assert in_order(rows) == wanted
 
 
 @pytest.mark.parametrize("log", LOGS[2:8:3], ids=str)
-def test_a_stream_has_what_a_batch_has(log: Log, spark: SparkSession, tmp_path: Path) -> None:
+def test_a_stream_has_the_rows_of_a_batch(log: Log, spark: SparkSession, tmp_path: Path) -> None:
     batch = shown(log.reader(spark).load(str(log.path)))
     stream = spark.readStream.format("changefeed").options(protocol=log.protocol, **log.options).load(str(log.path))
     assert follow(stream, tmp_path) == batch

@@ -1,4 +1,4 @@
-"""Every type of docs/reference/types.md comes as it should: in VARIANT, in a table's columns, and back into records."""
+"""Every type of docs/reference/types.md is converted correctly: to VARIANT, to a table's columns, and back to records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 _PLACE = {"srid": 4326, "wkb": b"\x01\x02"}
-# Of each type: a value as the core has it, and as VARIANT has it where that is another.
+# For each type: a value of the core, and its value in VARIANT if that differs.
 VALUES: dict[str, tuple[Any, Any]] = {
     "tinyint": (-128, ...), "tinyint unsigned": (255, ...),
     "smallint": (-(2**15), ...), "smallint unsigned": (2**16 - 1, ...),
@@ -52,7 +52,7 @@ COLUMNS = tuple(Column(f"c{n}", ColumnType.parse(name)) for n, name in enumerate
 TABLE = Table("test", "types", COLUMNS)
 
 
-def test_the_table_here_has_the_types_of_the_page() -> None:
+def test_the_table_of_this_test_has_the_types_of_the_page() -> None:
     page = (ROOT / "docs" / "reference" / "types.md").read_text()
     assert [line.split("`")[1] for line in page.splitlines() if line.startswith("| `")] == list(VALUES)
 
@@ -67,8 +67,8 @@ def _decoded() -> Decoded:
     return Decoded(tables=builder.build())
 
 
-def _is(found: Any, wanted: Any) -> bool:
-    return bool(found == wanted) and isinstance(found, bytes) == isinstance(wanted, bytes)
+def _is(actual: Any, wanted: Any) -> bool:
+    return bool(actual == wanted) and isinstance(actual, bytes) == isinstance(wanted, bytes)
 
 
 def test_variants_hold_every_value() -> None:
@@ -76,9 +76,9 @@ def test_variants_hold_every_value() -> None:
 
     [rows] = AllTables(letters=False).batches(_decoded())
     with localcontext(prec=100):
-        [found, nulls] = [VariantVal(v["value"], v["metadata"]).toPython() for v in rows.column("after").to_pylist()]
+        [values, nulls] = [VariantVal(v["value"], v["metadata"]).toPython() for v in rows.column("after").to_pylist()]
     wanted = [value if other is ... else other for value, other in VALUES.values()]
-    assert [(c.name, str(c.type)) for c, w in zip(COLUMNS, wanted, strict=True) if not _is(found[c.name], w)] == []
+    assert [(c.name, str(c.type)) for c, w in zip(COLUMNS, wanted, strict=True) if not _is(values[c.name], w)] == []
     assert nulls == dict.fromkeys(c.name for c in COLUMNS)
     assert rows.column("before").to_pylist() == [None, None]
 
@@ -99,13 +99,13 @@ def test_spark_reads_every_value_of_both_shapes(spark: SparkSession) -> None:
     assert {shown[1][f"c{n}"] for n in range(len(COLUMNS))} == {None}
     typed = tables[1].toArrow()
     for column, (value, other) in zip(COLUMNS, VALUES.values(), strict=True):
-        [found, null] = typed.column(column.name).to_pylist()
+        [actual, null] = typed.column(column.name).to_pylist()
         kind = sink_type(column.type).sql
-        assert found == (value if other is ... else other), (str(column.type), kind)
+        assert actual == (value if other is ... else other), (str(column.type), kind)
         assert null is None
 
 
-def test_a_schema_says_which_columns_are_meant() -> None:
+def test_a_schema_selects_the_columns() -> None:
     schema = spark_schema(OneTable(TABLE).schema)
     assert [column_type(field) for field in schema.fields[4:]] == [column.type for column in COLUMNS]
     for field in schema.fields:
@@ -128,15 +128,15 @@ def test_values_that_their_type_cannot_hold_are_texts_in_variants() -> None:
     image = pa.array(
         [{"d": None, "b": 1}, None, {"d": None, "b": None}], pa.struct([("d", pa.date32()), ("b", pa.int8())])
     )
-    found = variants(image, {"d": {0: b"0000-00-00"}, "b": {2: b"\xff"}}).to_pylist()
+    column = variants(image, {"d": {0: b"0000-00-00"}, "b": {2: b"\xff"}}).to_pylist()
     from pyspark.sql.types import VariantVal
 
-    read = [v and VariantVal(v["value"], v["metadata"]).toPython() for v in found]
+    read = [v and VariantVal(v["value"], v["metadata"]).toPython() for v in column]
     assert read == [{"d": "0000-00-00", "b": 1}, None, {"d": None, "b": b"\xff"}]
 
 
 def test_an_object_of_many_columns_is_found_by_name(spark: SparkSession) -> None:
-    """From 32 fields on Spark searches them by halves, in Java's order; above 255 their numbers take two bytes."""
+    """Spark does a binary search, in Java's order, in objects of 32 fields or more; above 255, field numbers take two bytes."""
     names = [f"{letter}{n}" for n in range(100) for letter in ("a", "Z", "\uff5e", "\U0001f600")]
     image = pa.StructArray.from_arrays([pa.array([n], pa.int32()) for n in range(len(names))], names=names)
     [value] = variants(image).to_pylist()
@@ -155,9 +155,9 @@ def test_every_value_comes_back_from_a_log_that_was_written(spark: SparkSession,
     table = Table("test", "types", tuple(c for c in COLUMNS if str(c.type) not in skipped))
     [rows] = OneTable(table, strict=False).batches(_decoded())
     frame = spark.range(0, 1, 1, 1).mapInArrow(lambda _: iter([rows]), spark_schema(rows.schema))
-    said = {"protocol": "tencent-dts", "table": "test.types"}
-    frame.write.format("changefeed").options(**said).mode("append").save(str(tmp_path / "log"))
-    back = spark.read.format("changefeed").options(**said).load(str(tmp_path / "log")).toArrow()
+    settings = {"protocol": "tencent-dts", "table": "test.types"}
+    frame.write.format("changefeed").options(**settings).mode("append").save(str(tmp_path / "log"))
+    back = spark.read.format("changefeed").options(**settings).load(str(tmp_path / "log")).toArrow()
     for column in table.columns:
         wanted = rows.column(column.name).to_pylist()
         assert back.column(column.name).to_pylist() == wanted, str(column.type)

@@ -1,4 +1,4 @@
-"""Changes are written as record logs in any protocol, from either shape, and mean the same when they are read again."""
+"""Changes are written as record logs in any protocol, from either shape, and are the same when they are read again."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ def ordered(changes: DataFrame, position: str) -> DataFrame:
 @pytest.mark.parametrize("protocol", ["ticdc-open", "ticdc-debezium", "debezium-mysql", "tencent-dts", "canal-json"])
 def test_a_table_written_in_a_protocol_is_the_same_table(protocol: str, spark: SparkSession, tmp_path: Path) -> None:
     changes = OPEN.reader(spark, table="shop.customers", before="true").load(str(OPEN.path))
-    said = {"protocol": protocol, "table": "shop.customers"}
-    told = {"enable-tidb-extension": "true"} if protocol in ("canal-json", "ticdc-debezium") else {}
-    ordered(changes, "_position").write.format("changefeed").options(**said, **told).mode("append").save(
+    settings = {"protocol": protocol, "table": "shop.customers"}
+    extension = {"enable-tidb-extension": "true"} if protocol in ("canal-json", "ticdc-debezium") else {}
+    ordered(changes, "_position").write.format("changefeed").options(**settings, **extension).mode("append").save(
         f"{tmp_path}/log"
     )
     assert [path for path in (tmp_path / "log").iterdir() if path.suffix != ".parquet"] == []
-    back = spark.read.format("changefeed").options(**said, **told, before="true").load(f"{tmp_path}/log")
+    back = spark.read.format("changefeed").options(**settings, **extension, before="true").load(f"{tmp_path}/log")
     wanted, columns = expected("customers"), list(expected("customers")[0])
     if protocol in ("canal-json", "ticdc-open"):
-        columns.remove("flags")  # a SET is its bits there, and rows alone bring no definition with them
+        columns.remove("flags")  # in these protocols a SET is its bits, and rows alone have no definition
     doubles = ("balance",) if protocol == "ticdc-debezium" else ()
     assert comparable(final(back, "id"), columns, doubles) == comparable(wanted, columns, doubles)
 
 
 def test_all_tables_written_again_are_the_same_changes(spark: SparkSession, tmp_path: Path) -> None:
-    """`tencent-dts` says the types of values in its records."""
+    """`tencent-dts` has the types of values in its records."""
     only = "table in ('shop.orders', 'shop.customers', 'shop.refunds')"
     changes = OPEN.reader(spark).load(str(OPEN.path)).where(only)
-    said = {"protocol": "tencent-dts"}
-    ordered(changes, "position").write.format("changefeed").options(**said).mode("append").save(f"{tmp_path}/log")
-    back = spark.read.format("changefeed").options(**said).load(f"{tmp_path}/log")
+    settings = {"protocol": "tencent-dts"}
+    ordered(changes, "position").write.format("changefeed").options(**settings).mode("append").save(f"{tmp_path}/log")
+    back = spark.read.format("changefeed").options(**settings).load(f"{tmp_path}/log")
 
     def content(frame: DataFrame) -> list[tuple[object, ...]]:
         return sorted(
@@ -53,19 +53,19 @@ def test_all_tables_written_again_are_the_same_changes(spark: SparkSession, tmp_
 
 def test_a_log_is_added_to_and_never_replaced(spark: SparkSession, tmp_path: Path) -> None:
     changes = OPEN.reader(spark, table="shop.refunds").load(str(OPEN.path)).coalesce(1)
-    said = {"protocol": "ticdc-open", "table": "shop.refunds"}
-    write = changes.write.format("changefeed").options(**said)
+    settings = {"protocol": "ticdc-open", "table": "shop.refunds"}
+    write = changes.write.format("changefeed").options(**settings)
     write.mode("append").save(str(tmp_path / "log"))
     write.mode("append").save(str(tmp_path / "log"))
     assert [path.name[:26] for path in sorted((tmp_path / "log").iterdir())] == [f"{n:020}-00000" for n in (0, 1)]
-    back = spark.read.format("changefeed").options(**said).load(str(tmp_path / "log"))
+    back = spark.read.format("changefeed").options(**settings).load(str(tmp_path / "log"))
     assert back.count() == 2 * changes.count()
     with pytest.raises(Exception, match="a log cannot be overwritten: write with mode `append`"):
         write.mode("overwrite").save(str(tmp_path / "log"))
     assert len(list((tmp_path / "log").iterdir())) == 2
 
 
-def test_what_is_not_a_change_ends_the_write_and_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_row_that_is_not_a_change_ends_the_write_and_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
     rows = spark.sql("select 'insert' _op, 1 id union all select null, 2").coalesce(1)
     write = rows.write.format("changefeed").options(protocol="ticdc-open", table="a.t", keys="id").mode("append")
     with pytest.raises(Exception, match="the row at changefeed:0:1 has the op None, which is not a change"):

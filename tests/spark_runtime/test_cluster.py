@@ -1,4 +1,4 @@
-"""Spark on a cluster, as far as it can be seen without one; with one: tests/cluster."""
+"""Spark on a cluster, as far as it can be tested without one; tests with one: tests/cluster."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def test_threads_of_the_driver_are_local(master: str, local: bool) -> None:
 
 
 class Conf(dict[str, str]):
-    """What `missing` asks of a SparkConf."""
+    """The part of a SparkConf that `missing` uses."""
 
     def contains(self, name: str) -> bool:
         return name in self
 
 
-def _missing(**said: str) -> dict[str, str]:
-    conf: Any = Conf({name.replace("_", "."): value for name, value in said.items()})
+def _missing(**properties: str) -> dict[str, str]:
+    conf: Any = Conf({name.replace("_", "."): value for name, value in properties.items()})
     return cluster.missing(conf)
 
 
@@ -48,15 +48,15 @@ def test_a_cluster_gets_nothing_that_is_chosen_for_one_machine() -> None:
     assert ONE_MACHINE.keys() <= _missing(spark_master="local[2]").keys()
 
 
-def test_what_workers_are_told_means_nothing_to_a_shell() -> None:
+def test_the_environment_of_workers_is_plain_text_for_a_shell() -> None:
     """YARN writes it between double quotes into a script."""
-    told = _missing(spark_master="yarn")[f"spark.executorEnv.{workers.VARIABLE}"]
-    script = f'export TOLD="{told}"; printf %s "$TOLD"'
-    assert subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout == told
-    assert re.fullmatch(r"[\w=-]+", told)
+    expected = _missing(spark_master="yarn")[f"spark.executorEnv.{workers.VARIABLE}"]
+    script = f'export EXPECTED="{expected}"; printf %s "$EXPECTED"'
+    assert subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout == expected
+    assert re.fullmatch(r"[\w=-]+", expected)
 
 
-def test_what_the_cluster_says_stays_and_its_extensions_get_deltas_beside_them() -> None:
+def test_the_clusters_properties_stay_and_deltas_extensions_are_added() -> None:
     ours = _missing(spark_master="yarn", spark_sql_extensions="org.iceberg.Ext", spark_redaction_regex="x")
     assert ours["spark.sql.extensions"] == "org.iceberg.Ext,io.delta.sql.DeltaSparkSessionExtension"
     assert "spark.redaction.regex" not in ours
@@ -66,7 +66,7 @@ def test_what_the_cluster_says_stays_and_its_extensions_get_deltas_beside_them()
 
 
 @pytest.mark.parametrize(
-    "given, python",
+    "properties, python",
     [
         ({"spark.archives": "/x.tar.gz#environment"}, "./environment/bin/python"),
         ({"spark.archives": "/y.zip#data,/x.tar.gz#environment"}, "./environment/bin/python"),
@@ -75,15 +75,17 @@ def test_what_the_cluster_says_stays_and_its_extensions_get_deltas_beside_them()
         ({}, sys.executable),
     ],
 )
-def test_workers_run_the_archives_python(given: dict[str, str], python: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_run_the_archives_python(
+    properties: dict[str, str], python: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-    assert cluster.worker_python(given) == python
+    assert cluster.worker_python(properties) == python
 
 
 def test_files_for_workers_are_found_from_the_current_folder() -> None:
-    here = os.getcwd()
+    folder = os.getcwd()
     assert cluster.absolute("a.tar.gz#environment,/b.jar,hdfs://n/c.jar") == (
-        f"{here}/a.tar.gz#environment,/b.jar,hdfs://n/c.jar"
+        f"{folder}/a.tar.gz#environment,/b.jar,hdfs://n/c.jar"
     )
 
 
@@ -97,7 +99,7 @@ def test_a_master_that_is_not_there_is_named_at_once() -> None:
     )
 
 
-def test_the_archive_works_where_it_is_unpacked_and_knows_no_other_place(tmp_path: Path) -> None:
+def test_the_archive_works_where_it_is_unpacked_and_contains_no_other_path(tmp_path: Path) -> None:
     made = archive.write(tmp_path / archive.file_name(), level=0)
     assert {"changefeed 0.1.0", "pyspark", "pyarrow", "pandas", "msgspec"} <= {
         one if one.startswith("changefeed ") else one.split()[0] for one in made

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_archives_stay_where_pyspark_is_nowhere_else() -> None:
+def test_archives_stay_if_pyspark_is_not_installed() -> None:
     assert without_archives(["somewhere", "pyspark.zip"]) == ["somewhere", "pyspark.zip"]
 
 
-def test_archives_go_where_pyspark_is_installed() -> None:
+def test_archives_are_removed_if_pyspark_is_installed() -> None:
     assert without_archives([*sys.path, "pyspark.zip", "spark-core.jar"]) == without_archives(sys.path)
 
 
@@ -28,12 +28,12 @@ def test_workers_have_no_archives_on_their_path(spark: SparkSession) -> None:
         for _ in batches:
             yield pa.RecordBatch.from_pydict({"p": sys.path})
 
-    found = [row.p for row in spark.range(1).mapInArrow(path, "p string").collect()]
-    assert found
-    assert not [p for p in found if p.endswith((".zip", ".jar"))]
+    paths = [row.p for row in spark.range(1).mapInArrow(path, "p string").collect()]
+    assert paths
+    assert not [p for p in paths if p.endswith((".zip", ".jar"))]
 
 
-def test_a_worker_that_nobody_listens_to_ends_without_a_word(
+def test_a_worker_without_a_reader_ends_silently(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def answer(sock: socket.socket, authenticated: bool) -> int:

@@ -18,7 +18,7 @@ INCUBATOR = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
     [
         ([INCUBATOR, b"a\n"], [b"a\n"]),
         ([b"a\n", HEAD, DAEMON, DAEMON, BROKEN, b"b\n"], [b"a\n", b"b\n"]),
-        # someone's own code, another error, or a traceback without an end: all of it
+        # the user's own code, another error, or a traceback without an end: all of it
         ([HEAD, USER, BROKEN], [HEAD, USER, BROKEN]),
         ([HEAD, DAEMON, USER, BROKEN], [HEAD, DAEMON, USER, BROKEN]),
         ([HEAD, DAEMON, b"MemoryError\n"], [HEAD, DAEMON, b"MemoryError\n"]),
@@ -28,5 +28,5 @@ INCUBATOR = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
         ([b"  indented\n", b"no newline"], [b"  indented\n", b"no newline"]),
     ],
 )
-def test_only_what_says_nothing_is_left_out(lines: Any, left: Any) -> None:
+def test_only_lines_without_information_are_left_out(lines: Any, left: Any) -> None:
     assert list(worth_reading(lines)) == left

@@ -24,7 +24,7 @@ def sets(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def repository(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Stands in for Ivy: "downloads" what is put into it; counts how often it is asked."""
+    """Replaces Ivy: "downloads" the files that are put into it; counts its calls."""
     content = {ONE.file: CONTENT, TWO.file: CONTENT}
     asked = []
 
@@ -43,7 +43,7 @@ def entries(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_the_real_sets_are_here_and_are_what_was_locked() -> None:
+def test_the_real_sets_are_present_and_match_the_lock() -> None:
     files = jars.paths(*jars.SETS)
     assert [file.name for file in files] == [jar.file for members in jars.SETS.values() for jar in members]
     for name, members in jars.SETS.items():
@@ -56,7 +56,7 @@ def test_every_locked_jar_has_a_checksum() -> None:
             assert len(bytes.fromhex(jar.sha256)) == 32, jar.file
 
 
-def test_a_second_call_asks_nobody(sets: Any, repository: Any, tmp_path: Path) -> None:
+def test_a_second_call_downloads_nothing(sets: Any, repository: Any, tmp_path: Path) -> None:
     first = jars.paths("demo", cache=tmp_path)
     assert jars.paths("demo", cache=tmp_path) == first
     assert [path.name for path in first] == ["one-1.0.jar", "two-2.0.jar"]
@@ -164,7 +164,7 @@ IVY_LOG = """\
 """
 
 
-def test_what_ivy_did_not_find_is_named() -> None:
+def test_jars_that_ivy_did_not_find_are_named() -> None:
     assert ivy._explain(IVY_LOG) == (
         "jars that could not be fetched: io.delta:delta-spark_4.1_2.13:9.9.9, io.delta:delta-storage:9.9.9. "
         "They come from Maven Central once and are kept afterwards: is the network there?"
@@ -193,7 +193,7 @@ def test_ivy_itself_names_a_jar_that_does_not_exist(tmp_path: Path, monkeypatch:
         ({"CHANGEFEED_HOME": "/data/cf"}, "Darwin", "/data/cf"),
     ],
 )
-def test_the_cache_lies_where_the_system_keeps_caches(environ: Any, system: Any, folder: Any) -> None:
+def test_the_cache_is_where_the_system_keeps_caches(environ: Any, system: Any, folder: Any) -> None:
     assert ivy.cache_folder(environ, system) == Path(os.path.expanduser(folder))
 
 
@@ -209,7 +209,7 @@ def test_run_as_a_program_it_prints_the_folders(
     assert capsys.readouterr().out == f"{jars.paths('demo')[0].parent}\n"
 
 
-def test_run_as_a_program_it_fails_with_the_sentence_alone(
+def test_run_as_a_program_it_fails_with_the_message_alone(
     sets: Any,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,

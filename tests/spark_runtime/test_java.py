@@ -14,7 +14,7 @@ NOWHERE = {"PATH": ""}
 
 
 def install(home: Path, version: str, *, release: bool = True) -> Path:
-    """A home like a package manager's; its program only says its version, as Java does, on stderr."""
+    """A home like a package manager's; its program only prints its version on stderr, as Java does."""
     (home / "bin").mkdir(parents=True)
     program = home / "bin" / "java"
     program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-04-15' >&2\n")
@@ -25,9 +25,9 @@ def install(home: Path, version: str, *, release: bool = True) -> Path:
 
 
 def test_the_java_of_this_machine_fits() -> None:
-    found = java.find()
-    assert found.major in (17, 21)
-    assert os.access(found.executable, os.X_OK)
+    installed = java.find()
+    assert installed.major in (17, 21)
+    assert os.access(installed.executable, os.X_OK)
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_java_home_comes_before_path_and_the_usual_places(tmp_path: Path) -> Non
 def test_a_java_that_does_not_fit_is_skipped(tmp_path: Path) -> None:
     new = install(tmp_path / "25", "25.0.3")
     fits = install(tmp_path / "jvm" / "java-21", "21.0.4")
-    found = java.find({"JAVA_HOME": str(new), "PATH": str(new / "bin")}, [f"{tmp_path}/jvm/*"])
-    assert (found.home, found.version) == (fits, "21.0.4")
+    chosen = java.find({"JAVA_HOME": str(new), "PATH": str(new / "bin")}, [f"{tmp_path}/jvm/*"])
+    assert (chosen.home, chosen.version) == (fits, "21.0.4")
 
 
 def test_the_older_release_is_taken_first(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_without_a_release_file_the_program_is_asked(tmp_path: Path) -> None:
     )
 
 
-def test_a_folder_without_a_working_program_is_no_java(tmp_path: Path) -> None:
+def test_a_folder_without_a_working_program_is_skipped(tmp_path: Path) -> None:
     broken = install(tmp_path / "broken", "17.0.9", release=False)
     (broken / "bin" / "java").write_text("#!/bin/sh\necho 'The operation couldn’t be completed' >&2; exit 1\n")
     (tmp_path / "empty").mkdir()
@@ -81,7 +81,7 @@ def test_a_folder_without_a_working_program_is_no_java(tmp_path: Path) -> None:
         java.find({"JAVA_HOME": str(tmp_path / "empty"), "PATH": ""}, [str(broken)])
 
 
-def test_the_error_names_what_was_found_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_the_javas_that_do_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java, "install_hint", lambda: "Do this.")
     old, new = install(tmp_path / "a", "11.0.2"), install(tmp_path / "b", "25.0.3")
     with pytest.raises(ConfigError) as caught:
@@ -113,6 +113,6 @@ def test_the_hint_is_the_command_of_the_system(system: Any, os_release: Any, roo
     assert java.install_hint(system, os_release, root=root) == hint
 
 
-def test_run_as_a_program_it_says_which_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_as_a_program_it_prints_the_java(capsys: pytest.CaptureFixture[str]) -> None:
     assert java.main() == 0
     assert re.fullmatch(r"Java (17|21)[\d.+]* in /\S+\n", capsys.readouterr().out)

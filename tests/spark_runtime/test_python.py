@@ -1,4 +1,4 @@
-"""The program that Spark takes for Python."""
+"""The program that Spark starts as Python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RUNNER = "pyspark.sql.streaming.python_streaming_source_runner"
 
 
 def _fake_pyspark(folder: Path) -> None:
-    """A pyspark that cannot be imported before `go` is there, and whose worker sends a word."""
+    """Makes a pyspark that cannot be imported before the file `go` exists, and whose worker sends a word."""
     package = folder / "pyspark" / "sql" / "streaming"
     package.mkdir(parents=True)
     for each in (package, package.parent):
@@ -47,7 +47,7 @@ def test_the_worker_of_a_source_answers_before_pyspark_is_imported(tmp_path: Pat
         assert worker.returncode == 0
 
 
-def test_over_tcp_the_worker_says_the_secret(tmp_path: Path) -> None:
+def test_over_tcp_the_worker_sends_the_secret(tmp_path: Path) -> None:
     _fake_pyspark(tmp_path)
     (tmp_path / "go").touch()
     sources = str(Path(changefeed.__file__).parent.parent)
@@ -69,7 +69,7 @@ def test_over_tcp_the_worker_says_the_secret(tmp_path: Path) -> None:
 
 def test_everything_else_is_python(tmp_path: Path) -> None:
     code = "import sys; print(sys.executable, sys.argv[1:])"
-    said = subprocess.run(
+    printed = subprocess.run(
         [program(tmp_path / "python"), "-c", code, "a b", "c"], capture_output=True, text=True, check=True
     ).stdout
-    assert said == f"{sys.executable} ['a b', 'c']\n"
+    assert printed == f"{sys.executable} ['a b', 'c']\n"

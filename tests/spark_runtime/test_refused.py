@@ -1,4 +1,4 @@
-"""What comes out of Spark when a Python worker refuses, or cannot be started: seen here on one machine."""
+"""The errors that Spark passes on when a Python worker refuses or cannot be started, tested on one machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _work(spark: SparkSession) -> None:
     spark.range(0, 1, 1, 1).mapInArrow(lambda batches: batches, "id long").collect()
 
 
-def test_the_sentence_of_a_daemon_that_refuses_arrives(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_message_of_a_daemon_that_refuses_arrives(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = workers.in_environment(workers.expected() | {"version": "9.9"})
     monkeypatch.setitem(spark.sparkContext.environment, workers.VARIABLE, wanted)
     with (

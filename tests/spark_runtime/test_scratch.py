@@ -18,7 +18,7 @@ input()
 """
 
 
-def test_a_folder_goes_with_its_owner(tmp_path: Path) -> None:
+def test_a_folder_is_deleted_with_its_owner(tmp_path: Path) -> None:
     scratch = Scratch("x", str(tmp_path))
     (scratch.path / "file").write_text("x")
     assert sweep(str(tmp_path)) == []

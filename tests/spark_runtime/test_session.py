@@ -19,7 +19,7 @@ from changefeed.spark_runtime import session as module
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# A process of its own: what it leaves in its folder and says on stderr is what a user would see.
+# A process of its own: its folder and its stderr are what a user sees.
 SCRIPT = """
 import pyarrow as pa
 from changefeed.spark_runtime.session import session
@@ -43,7 +43,7 @@ def run(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.xdist_group("processes")
-def test_a_session_is_quiet_leaves_nothing_behind_and_can_be_had_again(tmp_path: Path) -> None:
+def test_a_session_is_quiet_leaves_no_files_and_can_be_started_again(tmp_path: Path) -> None:
     ran = run(SCRIPT, tmp_path)
     assert ran.stderr == ""
     assert ran.stdout.splitlines() == ["Row(count(1)=10000, sum(id)=99990000) 3", "3 again 2"]
@@ -51,7 +51,7 @@ def test_a_session_is_quiet_leaves_nothing_behind_and_can_be_had_again(tmp_path:
 
 
 @pytest.mark.xdist_group("processes")
-def test_a_jvm_that_does_not_start_says_why(tmp_path: Path) -> None:
+def test_a_jvm_that_does_not_start_is_reported_with_the_reason(tmp_path: Path) -> None:
     script = (
         'from changefeed.spark_runtime.session import session; session("x", config={"spark.driver.memory": "900000g"})'
     )
@@ -66,7 +66,7 @@ def test_a_second_call_is_the_same_session(spark: SparkSession) -> None:
     assert module.session("another-name")._jsparkSession.equals(spark._jsparkSession)
 
 
-def test_plans_are_compiled_where_that_is_asked_for(spark: SparkSession) -> None:
+def test_plans_are_compiled_on_request(spark: SparkSession) -> None:
     own = spark.newSession()
 
     def is_compiled() -> bool:
@@ -82,9 +82,9 @@ def test_plans_are_compiled_where_that_is_asked_for(spark: SparkSession) -> None
     assert own.conf.get("spark.sql.codegen.factoryMode") == "NO_CODEGEN"
 
 
-def test_a_session_that_does_not_interpret_by_default_plans_as_it_is_told(spark: SparkSession) -> None:
+def test_a_session_that_compiles_by_default_follows_the_option(spark: SparkSession) -> None:
     own = spark.newSession()
-    own.conf.unset("spark.changefeed.plans")  # as one that was handed over
+    own.conf.unset("spark.changefeed.plans")  # like a session that was passed in
     with module.compiled(own):
         assert own.conf.get("spark.sql.codegen.factoryMode") == "NO_CODEGEN"
 
@@ -127,7 +127,7 @@ def test_a_delta_commit_carries_metadata_and_is_skipped_when_repeated(spark: Spa
     assert table.history(1)[0]["userMetadata"] == "step 7"
 
 
-def test_timestamps_are_utc_whatever_the_machine_thinks(spark: SparkSession) -> None:
+def test_timestamps_are_utc_in_any_zone_of_the_machine(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     [(seconds,)] = spark.sql("SELECT unix_seconds(TIMESTAMP'1970-01-02 00:00:00')").collect()
     assert seconds == 86400
@@ -153,12 +153,12 @@ def test_workers_run_this_python(spark: SparkSession) -> None:
         for _ in batches:
             yield pa.record_batch([pa.array([sys.prefix])], ["prefix"])
 
-    [found] = spark.range(0, 1, 1, 1).mapInArrow(prefix, "prefix string").collect()
-    assert found.prefix == sys.prefix
+    [row] = spark.range(0, 1, 1, 1).mapInArrow(prefix, "prefix string").collect()
+    assert row.prefix == sys.prefix
 
 
 @pytest.mark.parametrize(
-    "name, heard",
+    "name, logged",
     [
         ("org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution", False),
         ("org.apache.spark.sql.execution.datasources.FileFormatWriter", False),
@@ -170,9 +170,9 @@ def test_workers_run_this_python(spark: SparkSession) -> None:
         ("org.apache.spark.SparkContext", True),
     ],
 )
-def test_what_fails_is_told_once_by_who_waits_for_it(spark: SparkSession, name: Any, heard: Any) -> None:
+def test_a_failure_is_reported_once_by_the_part_that_waits_for_it(spark: SparkSession, name: Any, logged: Any) -> None:
     jvm: Any = spark._jvm
-    assert jvm.org.apache.logging.log4j.LogManager.getLogger(name).isErrorEnabled() is heard
+    assert jvm.org.apache.logging.log4j.LogManager.getLogger(name).isErrorEnabled() is logged
 
 
 SCRATCH = Path("/tmp/a b")
@@ -203,7 +203,7 @@ def test_the_callers_properties_win(no_jars: Any) -> None:
 
 
 @pytest.mark.parametrize("name, value", [("wholeStage", "true"), ("wholeStage", "false"), ("factoryMode", "FALLBACK")])
-def test_who_says_how_to_plan_gets_nothing_of_ours(no_jars: Any, name: Any, value: Any) -> None:
+def test_a_callers_planner_settings_replace_all_defaults(no_jars: Any, name: Any, value: Any) -> None:
     assert properties.one_machine({}, SCRATCH)["spark.changefeed.plans"] == "interpreted"
     merged = properties.one_machine({f"spark.sql.codegen.{name}": value}, SCRATCH)
     assert "spark.changefeed.plans" not in merged
@@ -228,7 +228,7 @@ def test_a_compiler_that_the_caller_chose_stays(no_jars: Any, option: str) -> No
     assert [word for word in words if "Tiered" in word or "Xint" in word] == [option]
 
 
-def test_what_spark_leaves_is_in_a_folder_that_goes(no_jars: Any) -> None:
+def test_sparks_files_are_in_a_folder_that_is_deleted(no_jars: Any) -> None:
     merged = properties.one_machine({}, SCRATCH)
     assert (merged["spark.local.dir"], merged["spark.sql.warehouse.dir"]) == ("/tmp/a b", "/tmp/a b/warehouse")
     assert properties.one_machine({"spark.local.dir": "/mine"}, SCRATCH)["spark.local.dir"] == "/mine"
@@ -255,11 +255,11 @@ def test_another_line_of_spark_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     )
 
 
-def test_a_session_that_means_what_it_must_is_used_as_it_is(spark: SparkSession) -> None:
+def test_a_suitable_session_is_used_as_it_is(spark: SparkSession) -> None:
     assert module.suited(spark) is spark
 
 
-def test_beside_another_one_is_a_session_that_does_and_that_one_is_left_alone(spark: SparkSession) -> None:
+def test_an_unsuitable_session_is_left_alone_and_a_new_one_is_made(spark: SparkSession) -> None:
     theirs = spark.newSession()
     theirs.conf.set("spark.sql.session.timeZone", "America/New_York")
     theirs.conf.set("spark.sql.ansi.enabled", "false")

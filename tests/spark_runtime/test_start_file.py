@@ -1,4 +1,4 @@
-"""Properties reach Spark without standing on a command line, where every user of the machine could read them."""
+"""Properties reach Spark without a command line, which every user of the machine could read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONFIG = {
     "spark.driver.extraJavaOptions": f"-Dmine.password='{CANARY} \"a\\b' -XX:+UseSerialGC",
 }
 
-# Looks at every process that this one starts, all the time while Spark starts and works.
+# Reads every process that this one starts, all the time while Spark starts and works.
 SCRIPT = """
 import json, sys, threading
 from concurrent.futures import ThreadPoolExecutor
@@ -55,7 +55,7 @@ print(json.dumps({"conf": conf, "system": system, "hadoop": hadoop, "heap": heap
 
 
 @pytest.mark.xdist_group("processes")
-def test_no_property_stands_on_a_command_line_or_in_an_environment(tmp_path: Path) -> None:
+def test_no_property_is_on_a_command_line_or_in_an_environment(tmp_path: Path) -> None:
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     ran = subprocess.run(
         [sys.executable, "-c", SCRIPT],

@@ -1,4 +1,4 @@
-"""What a worker must have, and the sentences for what it lacks."""
+"""Requirements for a worker, and the messages for a missing one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SOURCES = Path(changefeed.__file__).parent
 
 
 def look(expected: dict[str, Any], folder: Path, *options: str) -> str:
-    """What a Python of its own lacks, with the packages in `folder`; it is sent the function and nothing else."""
+    """The missing requirements of a new Python process with the packages in `folder`; it gets only the function."""
     script = "import pickle, sys; look, expected = pickle.load(sys.stdin.buffer); sys.stdout.write(look(expected))"
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(folder)}
     command = [sys.executable, *options, "-c", script]
@@ -44,7 +44,7 @@ def test_this_very_installation_lacks_nothing() -> None:
     assert look(workers.expected(), SOURCES.parent) == ""
 
 
-def test_a_worker_without_changefeed_can_say_so(tmp_path: Path) -> None:
+def test_a_worker_without_changefeed_is_reported(tmp_path: Path) -> None:
     for package in (pyspark, py4j):  # which Spark itself brings along
         (tmp_path / package.__name__).symlink_to(Path(str(package.__file__)).parent)
     assert look(workers.expected(), tmp_path, "-S") == _lacks("has no package changefeed")
@@ -77,11 +77,11 @@ def test_a_worker_with_another_kernel_or_none_is_named(tmp_path: Path) -> None:
     )
     (tmp_path / "changefeed_kernel.py").write_text("raise ImportError('GLIBC_2.99 not found')")
     (tmp_path / "changefeed").symlink_to(SOURCES)
-    said = look(workers.expected(), tmp_path)
-    assert said == _lacks("has no Rust kernel, the driver has one (GLIBC_2.99 not found)")
+    message = look(workers.expected(), tmp_path)
+    assert message == _lacks("has no Rust kernel, the driver has one (GLIBC_2.99 not found)")
 
 
-def test_the_daemon_refuses_before_spark_hears_of_a_port() -> None:
+def test_the_daemon_refuses_before_it_sends_spark_a_port() -> None:
     environ = os.environ | {workers.VARIABLE: workers.in_environment(workers.expected() | {"version": "9.9"})}
     ran = subprocess.run(
         [sys.executable, "-m", "changefeed.spark_runtime.daemon"],
@@ -124,12 +124,12 @@ LOST = "Lost task 0.3 in stage 0.0 (TID 3) (10.0.0.7 executor 1): org.apache.spa
         ),
     ],
 )
-def test_what_spark_says_of_a_worker_is_a_sentence(text: str, what: str) -> None:
+def test_sparks_errors_of_workers_become_one_line(text: str, what: str) -> None:
     error = translated(text)
     assert (type(error).__name__, str(error)) == ("ConfigError", f"{what}. {FIX}")
 
 
-def test_what_the_daemon_said_is_taken_out_of_sparks_text() -> None:
-    said = _lacks("has no package pyarrow")
-    error = translated(f"{LOST}changefeed.errors.ConfigError: {said}\nPYTHONPATH was:\n  /x\njava.io.EOFException")
-    assert (type(error).__name__, str(error)) == ("ConfigError", said)
+def test_the_daemons_message_is_extracted_from_sparks_text() -> None:
+    message = _lacks("has no package pyarrow")
+    error = translated(f"{LOST}changefeed.errors.ConfigError: {message}\nPYTHONPATH was:\n  /x\njava.io.EOFException")
+    assert (type(error).__name__, str(error)) == ("ConfigError", message)

@@ -21,18 +21,18 @@ from changefeed.stages.changes import Window, schema_ddl, worker
 Image = dict[str, Any] | None
 
 
-def columns(*said: str) -> tuple[Column, ...]:
-    pairs = [text.partition(" ") for text in said]
+def columns(*texts: str) -> tuple[Column, ...]:
+    pairs = [text.partition(" ") for text in texts]
     return tuple(Column(n.strip("*"), ColumnType.parse(t), key=n.startswith("*")) for n, _, t in pairs)
 
 
-def table(*said: str) -> Table:
-    found = columns(*said)
-    return Table("app", "t", found, tuple(c.name for c in found if c.key))
+def table(*texts: str) -> Table:
+    members = columns(*texts)
+    return Table("app", "t", members, tuple(c.name for c in members if c.key))
 
 
-def shape(*said: str, before: tuple[str, ...] | None = None, after: tuple[str, ...] | None = None) -> TableShape:
-    return TableShape("app", "t", columns(*said), before, after)
+def shape(*texts: str, before: tuple[str, ...] | None = None, after: tuple[str, ...] | None = None) -> TableShape:
+    return TableShape("app", "t", columns(*texts), before, after)
 
 
 def payloads(rows: list[tuple[Any, ...]], control: list[SchemaChange] | None = None) -> list[dict[str, Any]]:
@@ -53,8 +53,8 @@ def typed(
 ) -> list[dict[str, Any]]:
     chunks = payloads(rows)
     batch = pa.RecordBatch.from_pydict({"payload": pa.array([c["payload"] for c in chunks], pa.binary())})
-    found = worker(to, window or Window(), irregular)([batch])
-    return [row for out in found for row in out.to_pylist()]
+    batches = worker(to, window or Window(), irregular)([batch])
+    return [row for out in batches for row in out.to_pylist()]
 
 
 def short(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -67,7 +67,7 @@ IDS = ("*id int", "a int", "s varchar")
 
 def test_every_kind_of_change() -> None:
     full = shape(*IDS)
-    found = typed(
+    rows = typed(
         [
             (full, 1, "insert", None, {"id": 1, "a": 5, "s": "x"}),
             (full, 2, "update", {"id": 1, "a": 5, "s": "x"}, {"id": 1, "a": None, "s": "y"}),
@@ -77,7 +77,7 @@ def test_every_kind_of_change() -> None:
         ],
         table(*IDS),
     )
-    assert sorted(short(row) for row in found) == [
+    assert sorted(short(row) for row in rows) == [
         (1, 1, None, 1, 5, "x"),
         (2, 1, None, 1, None, "y"),
         (3, 0, "gone", 1, None, None),
@@ -85,13 +85,13 @@ def test_every_kind_of_change() -> None:
         (4, 0, "gone", 2, None, None),
         (5, 1, None, 3, 1, None),
     ]
-    first = next(row for row in found if row["_ts"] == 1)
+    first = next(row for row in rows if row["_ts"] == 1)
     assert [first[n] for n in ("_topic", "_partition", "_offset", "_index", "_op", "_irregular")] == [
         "t", 0, 0, None, "insert", []
     ]  # fmt: skip
 
 
-def test_the_columns_are_those_that_spark_is_told() -> None:
+def test_the_columns_are_those_declared_to_spark() -> None:
     to = table(*IDS)
     batch = pa.RecordBatch.from_pydict(
         {"payload": pa.array([payloads([(shape(*IDS), 1, "insert", None, {"id": 1, "a": 1, "s": ""})])[0]["payload"]])}
@@ -102,11 +102,11 @@ def test_the_columns_are_those_that_spark_is_told() -> None:
 
 def test_absent_is_not_null() -> None:
     part = shape(*IDS, before=("id",), after=("id", "a"))
-    found = typed(
+    rows = typed(
         [(part, 1, "update", {"id": 1}, {"id": 1, "a": None}), (part, 2, "update", None, {"id": 2, "a": 3})],
         table(*IDS),
     )
-    assert [short(row) for row in found] == [
+    assert [short(row) for row in rows] == [
         (1, 1, [True, True, False], 1, None, None),
         (2, 1, [True, True, False], 2, 3, None),
     ]
@@ -114,21 +114,21 @@ def test_absent_is_not_null() -> None:
 
 def test_columns_that_the_table_lacks_or_spells_otherwise() -> None:
     other = shape("*ID int", "S varchar", "gone int")
-    found = typed([(other, 1, "insert", None, {"ID": 1, "S": "x", "gone": 3})], table(*IDS))
-    assert [short(row) for row in found] == [(1, 1, [True, False, True], 1, None, "x")]
+    rows = typed([(other, 1, "insert", None, {"ID": 1, "S": "x", "gone": 3})], table(*IDS))
+    assert [short(row) for row in rows] == [(1, 1, [True, False, True], 1, None, "x")]
 
 
 def test_a_key_of_several_columns_moves_when_one_of_them_does() -> None:
     to = table("*a int", "*b varchar", "c int")
     full = shape("*a int", "*b varchar", "c int")
-    found = typed([(full, 1, "update", {"a": 1, "b": "x", "c": 1}, {"a": 1, "b": "X", "c": 1})], to)
-    assert sorted(short(row) for row in found) == [(1, 0, "gone", 1, "x", None), (1, 1, None, 1, "X", 1)]
+    rows = typed([(full, 1, "update", {"a": 1, "b": "x", "c": 1}, {"a": 1, "b": "X", "c": 1})], to)
+    assert sorted(short(row) for row in rows) == [(1, 0, "gone", 1, "x", None), (1, 1, None, 1, "X", 1)]
 
 
 def test_a_partial_before_image_moves_what_it_names() -> None:
     made = shape("*a int", "*b int", "c int", before=("b",))
-    found = typed([(made, 1, "update", {"b": 1}, {"a": 7, "b": 2, "c": 3})], table("*a int", "*b int", "c int"))
-    assert sorted(short(row) for row in found) == [(1, 0, "gone", 7, 1, None), (1, 1, None, 7, 2, 3)]
+    rows = typed([(made, 1, "update", {"b": 1}, {"a": 7, "b": 2, "c": 3})], table("*a int", "*b int", "c int"))
+    assert sorted(short(row) for row in rows) == [(1, 0, "gone", 7, 1, None), (1, 1, None, 7, 2, 3)]
 
 
 @pytest.mark.parametrize(
@@ -143,10 +143,10 @@ def test_a_partial_before_image_moves_what_it_names() -> None:
 )
 def test_the_window_cuts_by_commit_ts(window: Window, wanted: list[int | None]) -> None:
     full = shape("*id int")
-    rows = [(full, ts, "insert", None, {"id": i}) for i, ts in enumerate([1, 2, 3])]
-    builder_rows = [*rows, (full, None, "insert", None, {"id": 9})]
-    found = typed([(s, ts, op, b, a) for s, ts, op, b, a in builder_rows], table("*id int"), window)
-    assert [row["_ts"] for row in found] == wanted
+    inserts: list[Any] = [(full, ts, "insert", None, {"id": i}) for i, ts in enumerate([1, 2, 3])]
+    builder_rows = [*inserts, (full, None, "insert", None, {"id": 9})]
+    rows = typed([(s, ts, op, b, a) for s, ts, op, b, a in builder_rows], table("*id int"), window)
+    assert [row["_ts"] for row in rows] == wanted
 
 
 def test_values_are_in_the_tables_types() -> None:
@@ -184,9 +184,9 @@ def _irregular(policy: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("policy", ["null", "keep"])
-def test_irregular_values_are_null_and_told_beside(policy: str) -> None:
-    found = _irregular(policy)
-    assert [(row["c1"] is None, row["c2"] is None, dict(row["_irregular"])) for row in found] == [
+def test_irregular_values_are_null_and_kept_as_texts(policy: str) -> None:
+    rows = _irregular(policy)
+    assert [(row["c1"] is None, row["c2"] is None, dict(row["_irregular"])) for row in rows] == [
         (False, False, {}),
         (True, True, {"d": "0000-00-00", "n": "12345.5"}),
         (False, False, {}),
@@ -202,7 +202,7 @@ def test_irregular_fail_names_table_column_text_and_position() -> None:
     )
 
 
-# What cannot be applied.
+# Changes that cannot be applied.
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_irregular_fail_names_table_column_text_and_position() -> None:
     ],
     ids=["no key", "key not carried", "zero date in the key", "key out of range", "wrong type", "partial key change"],
 )
-def test_what_cannot_be_applied_is_an_error(
+def test_changes_that_cannot_be_applied_are_errors(
     to: Table, row: tuple[Any, ...], kind: type[ChangefeedError], message: str
 ) -> None:
     with pytest.raises(kind) as error:
@@ -261,31 +261,31 @@ def test_what_cannot_be_applied_is_an_error(
 
 
 def test_a_table_without_a_key_takes_inserts() -> None:
-    found = typed([(shape("a int"), 1, "insert", None, {"a": 1})] * 2, table("a int"))
-    assert [short(row) for row in found] == [(1, 1, None, 1)] * 2
+    rows = typed([(shape("a int"), 1, "insert", None, {"a": 1})] * 2, table("a int"))
+    assert [short(row) for row in rows] == [(1, 1, None, 1)] * 2
 
 
-def test_no_rows_are_no_batches() -> None:
+def test_without_rows_there_are_no_batches() -> None:
     assert (
         list(worker(table(*IDS), Window())([pa.RecordBatch.from_pydict({"payload": pa.array([], pa.binary())})])) == []
     )
 
 
-def test_what_is_shipped_pickles() -> None:
+def test_shipped_objects_can_be_pickled() -> None:
     cloudpickle = pytest.importorskip("pyspark.cloudpickle")
     shipped = pickle.loads(cloudpickle.dumps(worker(table(*IDS), Window(1, 2), "fail")))
     assert list(shipped([])) == []
 
 
-# Chunks lie on one side of every schema change.
+# Each chunk is on one side of every schema change.
 
 
 def test_a_chunk_spans_no_schema_change() -> None:
     full = shape("*id int")
     rows = [(full, ts, "insert", None, {"id": ts}) for ts in (10, 30, 50, 70, 90)]
     cuts = [SchemaChange("other", "app", "t", f"at {ts}", Place("t", 0, 9), commit_ts=ts) for ts in (95, 60, 50, 20, 5)]
-    found = payloads([*rows, (full, None, "insert", None, {"id": 1})], cuts)
-    assert [(c["min_commit_ts"], c["max_commit_ts"], c["rows"]) for c in found] == [
+    chunks = payloads([*rows, (full, None, "insert", None, {"id": 1})], cuts)
+    assert [(c["min_commit_ts"], c["max_commit_ts"], c["rows"]) for c in chunks] == [
         (10, 10, 1),
         (30, 50, 2),
         (70, 90, 3),

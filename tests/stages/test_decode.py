@@ -1,4 +1,4 @@
-"""decode on Spark: what travels into Python and what comes out of it."""
+"""decode on Spark: the columns sent to Python, and the results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_dead_letters_keep_the_headers_of_their_record(spark: SparkSession) -> N
 
 
 @pytest.mark.parametrize("headers", [{}, {"headers": pa.array([[]], RECORDS.field("headers").type)}])
-def test_what_arrives_has_the_columns_of_records(headers: dict[str, pa.Array]) -> None:
+def test_workers_get_the_columns_of_records(headers: dict[str, pa.Array]) -> None:
     batch = pa.RecordBatch.from_pydict(
         {
             "key": pa.array([b"k"]),

@@ -1,4 +1,4 @@
-"""decode of protocols that want whole partitions: however the records come to the tasks, they mean the same."""
+"""decode of protocols that require whole partitions: for any distribution of the records, changes are the same."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def sliced(spark: SparkSession, log: str, count: int) -> DataFrame:
 
 
 def in_partitions(spark: SparkSession, log: str, count: int) -> DataFrame:
-    """As Kafka's come: a task for each partition, in order."""
+    """The records as Kafka's source has them: a task for each partition, in order."""
     records = sliced(spark, log, count).mapInArrow(slices.read, RECORDS_DDL)
     return records.repartition(5, "topic", "partition").sortWithinPartitions("topic", "partition", "offset")
 
@@ -46,8 +46,8 @@ def scattered(spark: SparkSession, log: str, count: int) -> DataFrame:
     return sliced(spark, log, count).mapInArrow(slices.read, RECORDS_DDL).repartition(6)
 
 
-def said(chunks: DataFrame) -> tuple[dict[str, int], list[tuple[Any, ...]]]:
-    """How many of each kind but rows and the records read, and where each row lies and when it was."""
+def summary(chunks: DataFrame) -> tuple[dict[str, int], list[tuple[Any, ...]]]:
+    """The number of chunks of each kind but rows, with the records read; and position and commit_ts of each row."""
     rows, counts = list[tuple[Any, ...]](), dict[str, int]()
     for chunk in chunks.collect():
         if chunk.kind == "rows":
@@ -60,15 +60,15 @@ def said(chunks: DataFrame) -> tuple[dict[str, int], list[tuple[Any, ...]]]:
 
 
 @pytest.mark.parametrize("protocol, options, file", HISTORIES)
-def test_records_mean_the_same_in_whatever_tasks_they_come(
+def test_records_have_the_same_changes_with_any_distribution_to_tasks(
     spark: SparkSession, protocol: str, options: dict[str, Any], file: str
 ) -> None:
     log = str(SHOP / file)
     count = record_log.count(log)
     ways: list[tuple[Callable[..., DataFrame], bool]] = [(in_partitions, True), (scattered, False), (sliced, False)]
-    found = [said(decode(way(spark, log, count), protocol, options, whole=whole)) for way, whole in ways]
-    counts, rows = found[0]
+    summaries = [summary(decode(way(spark, log, count), protocol, options, whole=whole)) for way, whole in ways]
+    counts, rows = summaries[0]
     assert counts["read"] == count
     assert "dead" not in counts
     assert len(rows) > 1000
-    assert found[1:] == [found[0]] * 2
+    assert summaries[1:] == [summaries[0]] * 2

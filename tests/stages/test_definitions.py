@@ -1,4 +1,4 @@
-"""Rows under the types that their log's own DDL gives them."""
+"""Rows with the types that their log's own DDL declares."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ COMPARED = ("id", "customer_id", "status", "placed", "model_year")
 
 OPEN = protocol("ticdc-open")
 ENUM = TableShape(
-    "app", "t", (Column("id", ColumnType("int"), False, True), Column("v", ColumnType("enum"))), wire='["told"]'
+    "app", "t", (Column("id", ColumnType("int"), False, True), Column("v", ColumnType("enum"))), wire='["kept"]'
 )
 
 
@@ -61,14 +61,14 @@ MODIFY = change(8, "ALTER TABLE app.t MODIFY COLUMN v ENUM('old','new','paid')")
 
 
 def values(*log: Decoded) -> list[Any]:
-    """What the rows' column `v` is, or what it tells as irregular."""
+    """The values of the rows' column `v`, or their irregular texts."""
     put = definitions(OPEN, OPEN.read_options({}), "ticdc-avro")
-    found: list[Any] = []
+    listed: list[Any] = []
     for decoded in map(put, log):
         for line in map(json.loads, text.lines(decoded)):
             if line["kind"] == "row":
-                found.append(line["irregular"].get("v", line["after"]["v"]))
-    return found
+                listed.append(line["irregular"].get("v", line["after"]["v"]))
+    return listed
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_row_has_the_definition_in_force(log: list[Decoded], wanted: list[Any]
     assert values(*log) == wanted
 
 
-def test_what_was_irregular_stays_beside_what_becomes_it() -> None:
+def test_earlier_irregular_texts_stay_with_new_ones() -> None:
     shape = TableShape("app", "t", (*ENUM.columns, Column("w", ColumnType("int"))))
     builder = BatchBuilder()
     builder.add(
@@ -117,22 +117,22 @@ def test_what_was_irregular_stays_beside_what_becomes_it() -> None:
 
 
 def test_a_truncation_gets_its_statement() -> None:
-    told = SchemaChange("truncate_table", "a`b", "t", None, Place("t", 0, 0))
-    (found,) = definitions(OPEN, OPEN.read_options({}), "ticdc-avro")(Decoded(control=[told])).control
-    assert isinstance(found, SchemaChange)
-    assert found.ddl == "TRUNCATE TABLE `a``b`.`t`"
+    truncation = SchemaChange("truncate_table", "a`b", "t", None, Place("t", 0, 0))
+    (event,) = definitions(OPEN, OPEN.read_options({}), "ticdc-avro")(Decoded(control=[truncation])).control
+    assert isinstance(event, SchemaChange)
+    assert event.ddl == "TRUNCATE TABLE `a``b`.`t`"
 
 
 def test_to_its_own_protocol_nothing_is_done() -> None:
     put = definitions(OPEN, OPEN.read_options({}), "ticdc-open")
     put(CREATE)
-    assert put(told := row(6, 1)) is told
+    assert put(same := row(6, 1)) is same
 
 
 @pytest.mark.parametrize("target", sorted(PROTOCOLS))
 @pytest.mark.parametrize("source", LOGS)
 def test_a_history_is_the_same_in_every_other_protocol(source: str, target: str) -> None:
-    """Orders as the last row of each key has them, with an enum, a year, a date and an unsigned bigint beyond 2^63."""
+    """Orders as the last row of each key has them, with an enum, a year, a date and an unsigned bigint above 2^63."""
     if source == target:
         pytest.skip("nothing to translate")
     if (source, target) == ("tencent-dts", "ticdc-debezium"):
@@ -154,17 +154,17 @@ def test_a_history_is_the_same_in_every_other_protocol(source: str, target: str)
         written.append(encodes.finish())
     again, define = decoder(target, writes, stores), definitions(write, writes, "")
     orders: dict[str, dict[str, Any]] = {}
-    for found in (again.decode(part) for part in written):
-        assert not found.dead
-        _fold(define(found), orders)
+    for part_read in (again.decode(part) for part in written):
+        assert not part_read.dead
+        _fold(define(part_read), orders)
     with gzip.open(SHOP / "expected" / "final" / "orders.jsonl.gz", "rt") as lines:
         wanted = [json.loads(line) for line in lines]
     assert sorted(orders) == sorted(str(one["id"]) for one in wanted)
     assert [orders[str(one["id"])] for one in wanted] == [{name: str(one[name]) for name in COMPARED} for one in wanted]
 
 
-def _fold(found: Decoded, orders: dict[str, dict[str, Any]]) -> None:
-    for event in map(json.loads, text.lines(found)):
+def _fold(changes: Decoded, orders: dict[str, dict[str, Any]]) -> None:
+    for event in map(json.loads, text.lines(changes)):
         if event["kind"] == "row" and event["table"] == "orders":
             for image in filter(None, (event["before"], event["after"])):
                 orders.pop(str(image["id"]), None)

@@ -1,4 +1,4 @@
-"""Batches of records are put together where many tables share them."""
+"""Batches of records are joined if many tables share them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from changefeed.stages.decode import Gathered
 
 
 def _numbers(*counts: int, size: int = 0) -> list[pa.RecordBatch]:
-    """Batches of so many rows, numbered from 0."""
+    """Batches with these numbers of rows, numbered from 0."""
     starts = [sum(counts[:n]) for n in range(len(counts))]
     return [
         pa.RecordBatch.from_pydict({"n": range(start, start + count), "value": [b"x" * size] * count})
@@ -18,13 +18,13 @@ def _numbers(*counts: int, size: int = 0) -> list[pa.RecordBatch]:
 
 
 def _lengths(batches: list[pa.RecordBatch], tables: list[int]) -> list[int]:
-    gathered, found, rows = Gathered(batches), list[int](), list[int]()
+    gathered, lengths, rows = Gathered(batches), list[int](), list[int]()
     for batch, after in zip(gathered, [*tables, *[tables[-1]] * len(batches)], strict=False):
-        found.append(len(batch))
+        lengths.append(len(batch))
         rows += batch.column("n").to_pylist()
         gathered.tables = after
     assert rows == list(range(sum(map(len, batches))))
-    return found
+    return lengths
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def test_batches_of_other_columns_stay_apart() -> None:
     first, second = _numbers(5, 5)
     other = second.append_column("more", pa.nulls(5))
     gathered = Gathered([first, first, other, other])
-    found = []
+    sizes = []
     for batch in gathered:
-        found.append((len(batch), batch.num_columns))
+        sizes.append((len(batch), batch.num_columns))
         gathered.tables = 9
-    assert found == [(5, 2), (5, 2), (10, 3)]
+    assert sizes == [(5, 2), (5, 2), (10, 3)]

@@ -1,4 +1,4 @@
-"""The last change of every key on Spark, against the same worked out one change after the other in Python."""
+"""The last change of every key on Spark, compared with the same computed one change after the other in Python."""
 
 from __future__ import annotations
 
@@ -31,37 +31,37 @@ NAMES = [c.name for c in TABLE.columns]
 ALL = [True] * 4
 
 
-def change(ts: int | None, offset: int, key: int, values: tuple[Any, ...] | None, **said: Any) -> dict[str, Any]:
+def change(ts: int | None, offset: int, key: int, values: tuple[Any, ...] | None, **metadata: Any) -> dict[str, Any]:
     """A change of `key`: the other columns' values, or None for a delete."""
     full = values if values is not None else (None, None, None)
     row = {f"c{i}": value for i, value in enumerate((key, *full))}
     return {
         **row, "_has": None, "_deleted": values is None, "_irregular": {}, "_ts": ts, "_topic": "t", "_partition": 0,
         "_offset": offset, "_index": None, "_half": 0 if values is None else 1, "_op": "update",
-        "_time": datetime(2026, 1, 1, tzinfo=UTC), **said,
+        "_time": datetime(2026, 1, 1, tzinfo=UTC), **metadata,
     }  # fmt: skip
 
 
 def reduced(changes: list[dict[str, Any]]) -> dict[int, dict[str, Any] | None]:
-    """Key -> column -> (value, irregular text) of what is known; None for a row that is gone.
+    """Key -> column -> (value, irregular text) of the known columns; None for a deleted row.
 
-    Unknown columns are those that keep what the sink has.
+    Unknown columns keep the sink's values.
     """
-    found: dict[int, dict[str, Any] | None] = {}
+    rows: dict[int, dict[str, Any] | None] = {}
     gone: set[int] = set()
     for row in sorted(changes, key=lambda c: (c["_ts"], c["_half"], c["_partition"], c["_offset"])):
         key, has = row["c0"], row["_has"] or ALL
         if row["_deleted"]:
-            found[key] = None
+            rows[key] = None
             gone.add(key)
             continue
-        old = found.get(key) or (dict.fromkeys(NAMES, (None, None)) if key in gone else {})
+        old = rows.get(key) or (dict.fromkeys(NAMES, (None, None)) if key in gone else {})
         new = {n: (row[f"c{i}"], row["_irregular"].get(n)) for i, n in enumerate(NAMES) if has[i]}
-        found[key] = {**old, **new}
-    return found
+        rows[key] = {**old, **new}
+    return rows
 
 
-def as_told(row: Any, *, partial: bool) -> dict[str, Any] | None:
+def as_known(row: Any, *, partial: bool) -> dict[str, Any] | None:
     """A row of `latest` in the same form."""
     if row["_deleted"]:
         return None
@@ -72,32 +72,32 @@ def as_told(row: Any, *, partial: bool) -> dict[str, Any] | None:
 def run(spark: SparkSession, changes: list[dict[str, Any]], *, partial: bool) -> dict[int, dict[str, Any] | None]:
     frame = spark.createDataFrame(changes, schema_ddl(TABLE)).repartition(3)
     rows = latest(frame, TABLE, partial=partial).collect()
-    found = {row["c0"]: as_told(row, partial=partial) for row in rows}
-    assert len(found) == len(rows), "a key twice"
-    return found
+    by_key = {row["c0"]: as_known(row, partial=partial) for row in rows}
+    assert len(by_key) == len(rows), "a key twice"
+    return by_key
 
 
 def random_changes(seed: int, *, partial: bool) -> list[dict[str, Any]]:
-    """Transactions that change every key at most once, but for one that is left and taken in the same."""
-    random, found = Random(seed), list[dict[str, Any]]()
+    """Transactions that change every key at most once, except a key that is deleted and inserted in the same one."""
+    random, changes = Random(seed), list[dict[str, Any]]()
     for ts in range(1, 90):
         for key in random.sample(range(15), random.randint(1, 5)):
             gone, left = random.random() < 0.2, random.random() < 0.1
             place = {"_partition": random.randint(0, 2)}
             if gone or left:
-                found.append(change(ts, len(found), key, None, **place))
+                changes.append(change(ts, len(changes), key, None, **place))
             if gone:
                 continue
             has = (
                 [True, *random.choices([True, False], k=3)] if partial and random.random() < 0.6 and not left else None
             )
-            values = [random.choice([None, f"{len(found)}"]) for _ in range(3)]
+            values = [random.choice([None, f"{len(changes)}"]) for _ in range(3)]
             values = [v if h else None for v, h in zip(values, (has or ALL)[1:], strict=True)]
-            told = {"a": "odd"} if values[0] is None and (has or ALL)[1] and random.random() < 0.3 else {}
+            irregular = {"a": "odd"} if values[0] is None and (has or ALL)[1] and random.random() < 0.3 else {}
             number = [None if values[i] is None else int(values[i] or 0) for i in (0, 2)]
-            row = change(ts, len(found), key, (number[0], values[1], number[1]), _has=has, _irregular=told)
-            found.append({**row, "_partition": random.randint(0, 2)})
-    return found
+            row = change(ts, len(changes), key, (number[0], values[1], number[1]), _has=has, _irregular=irregular)
+            changes.append({**row, "_partition": random.randint(0, 2)})
+    return changes
 
 
 @pytest.mark.parametrize("partial", [False, True])
@@ -140,7 +140,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], dict[str, Any] | None]] = {
 
 
 def test_cases_by_hand(spark: SparkSession) -> None:
-    """All of them at once, each under a key of its own."""
+    """All cases at once, each with a key of its own."""
     changes = [{**row, "c0": key} for key, (rows, _) in enumerate(CASES.values()) for row in rows]
     wanted = {k: w and {**w, "id": (k, None)} for k, (_, w) in enumerate(CASES.values())}
     assert dict(zip(CASES, run(spark, changes, partial=True).values(), strict=True)).keys() == CASES.keys()
@@ -177,7 +177,9 @@ class Given:
         raise NotImplementedError
 
 
-def test_merge_keeps_what_partial_rows_leave_out_and_what_is_told_of_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_merge_keeps_columns_that_partial_rows_leave_out_with_their_irregular_texts(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     sink, path = DeltaSink(str(tmp_path), ("_irregular",), spark, "test", native=False), str(tmp_path / "t")
     first = [
         change(1, 0, 1, (None, None, 1), _irregular={"a": "A", "it's": "T"}),
@@ -192,8 +194,8 @@ def test_merge_keeps_what_partial_rows_leave_out_and_what_is_told_of_it(spark: S
     ]
     sink.apply(Load(path="t", number=1, table=TABLE), Given(first, partial=False), WriteId(1, 1, 1), "{}")
     sink.apply(Upsert(path="t", number=1, table=TABLE), Given(second, partial=True), WriteId(1, 2, 1), "{}")
-    found = spark.read.format("delta").load(path).orderBy("id").collect()
-    assert [tuple(row) for row in found] == [
+    rows = spark.read.format("delta").load(path).orderBy("id").collect()
+    assert [tuple(row) for row in rows] == [
         (1, None, "fine", 1, {"a": "A"}),
         (2, None, "two", 2, {"a": "B"}),
         (4, None, "new", None, {}),
@@ -207,14 +209,14 @@ def test_rewrite_takes_irregular_texts_along(spark: SparkSession, tmp_path: Path
     sink, path = DeltaSink(str(tmp_path), ("_irregular",), spark, "test", native=False), str(tmp_path / "t")
     rows = [change(1, 0, 1, (None, None, 1), _irregular={"a": "A", "it's": "T"}), change(1, 1, 2, (2, "two", 2))]
     sink.apply(Load(path="t", number=1, table=TABLE), Given(rows, partial=False), WriteId(1, 1, 1), "{}")
-    said = "ALTER TABLE app.t DROP a, RENAME COLUMN `it's` TO s, ADD d DATE NOT NULL"
-    statement: Any = ddl.parse(said, None)[0]
+    action = "ALTER TABLE app.t DROP a, RENAME COLUMN `it's` TO s, ADD d DATE NOT NULL"
+    statement: Any = ddl.parse(action, None)[0]
     change_ = altered(TABLE, statement, declared=True, lenient=False)
     expressions, texts = rewritten(TABLE, change_, sink.types, "keep") or ((), None)
     write = Rewrite(path="t", number=1, table=change_.table, expressions=expressions, texts=texts)
     sink.apply(write, None, WriteId(1, 2, 1), "{}")
-    found = spark.read.format("delta").load(path).orderBy("id").collect()
-    assert [row.asDict() for row in found] == [
+    rewritten_rows = spark.read.format("delta").load(path).orderBy("id").collect()
+    assert [row.asDict() for row in rewritten_rows] == [
         {"id": 1, "s": None, "b": 1, "d": None, "_irregular": {"s": "T", "d": "0000-00-00"}},
         {"id": 2, "s": "two", "b": 2, "d": None, "_irregular": {"d": "0000-00-00"}},
     ]

@@ -17,7 +17,7 @@ SNAPSHOT = DATA / "debezium-mysql" / "mariadb-types_snapshot.jsonl.gz"
 SIGNALS = DATA / "debezium-mysql" / "mariadb-signal_incremental.jsonl.gz"
 
 
-def test_schema_changes_stand_right_before_the_place_that_rows_share() -> None:
+def test_schema_changes_come_right_before_the_position_that_rows_share() -> None:
     read = Reader("debezium-mysql", {})
     for records in record_log.read(SNAPSHOT):
         decoded = read(records)
@@ -31,7 +31,7 @@ def test_schema_changes_stand_right_before_the_place_that_rows_share() -> None:
         assert len(rows) == 1
 
 
-def test_chunks_tell_rows_of_snapshots_and_signals_from_streamed_ones() -> None:
+def test_chunks_distinguish_rows_of_snapshots_and_signals_from_streamed_rows() -> None:
     read, marks = Reader("debezium-mysql", {}), Counter[str | None]()
     for records in record_log.read(SIGNALS):
         for row in read.pack(read(records), records).to_pylist():

@@ -1,4 +1,4 @@
-"""A delete without commit_ts lies where the records around it in its partition allow."""
+"""A delete without commit_ts gets the position that the records around it in its partition allow."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def decoded(*events: tuple[str, int | None], first: int = 0, partition: int = 0)
     return Decoded(builder.build(), control, [])
 
 
-def dates(found: Decoded) -> list[int | None]:
-    return [ts for table in found.tables for ts in table.rows.column("commit_ts").to_pylist()]
+def dates(changes: Decoded) -> list[int | None]:
+    return [ts for table in changes.tables for ts in table.rows.column("commit_ts").to_pylist()]
 
 
 GONE = ("row", None)
@@ -62,8 +62,8 @@ def test_a_row_is_dated_by_those_around_it(
     assert dates(TimestampEstimator(marks).fill(decoded(*events))) == wanted
 
 
-def test_what_came_last_is_remembered_from_batch_to_batch() -> None:
-    dating = TimestampEstimator({"t": {0: 1, 1: 2}})
-    assert dates(dating.fill(decoded(("row", 5), ("mark", 6)))) == [5]
-    assert dates(dating.fill(decoded(GONE, first=2))) == [7]
-    assert dates(dating.fill(decoded(GONE, partition=1))) == [3]
+def test_the_last_commit_ts_is_kept_from_batch_to_batch() -> None:
+    estimator = TimestampEstimator({"t": {0: 1, 1: 2}})
+    assert dates(estimator.fill(decoded(("row", 5), ("mark", 6)))) == [5]
+    assert dates(estimator.fill(decoded(GONE, first=2))) == [7]
+    assert dates(estimator.fill(decoded(GONE, partition=1))) == [3]

@@ -1,4 +1,4 @@
-"""Topics and partitions against the producers' own numbers (`tests/data/ticdc/dispatch.json`)."""
+"""Topics and partitions, compared with the producers' own results (`tests/data/ticdc/dispatch.json`)."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ RULES = [
 ]
 
 
-@pytest.mark.parametrize("given, message", RULES, ids=lambda v: str(v)[:30])
-def test_a_rule_that_cannot_work_says_why(given: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize("options, message", RULES, ids=lambda v: str(v)[:30])
+def test_a_wrong_rule_is_refused_with_the_reason(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        Rule(matcher=("a.*", "b.*"), **given)
+        Rule(matcher=("a.*", "b.*"), **options)
     assert str(caught.value) == message
 
 
@@ -72,7 +72,7 @@ def test_partitions_are_the_producers(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", [c for c in DATA["partitions"] if "error" in c], ids=lambda c: c["error"])
-def test_what_the_producer_cannot_dispatch_is_refused(case: dict[str, Any]) -> None:
+def test_rules_that_need_indexes_or_virtual_columns_are_refused(case: dict[str, Any]) -> None:
     """Changes carry neither indexes nor virtual generated columns."""
     shape = table("test", "t1", [["col1", ""], ["col2", ""]])
     index, columns = case.get("index", ""), tuple(case.get("columns", ()))
@@ -83,25 +83,27 @@ def test_what_the_producer_cannot_dispatch_is_refused(case: dict[str, Any]) -> N
 
     with pytest.raises((ConfigError, UnsupportedError)) as caught:
         dispatch()
-    said = f'index "{index}": changes do not carry indexes; ' if index else "columns not found when dispatching test.t1"
-    assert str(caught.value).startswith(said)
+    message = (
+        f'index "{index}": changes do not carry indexes; ' if index else "columns not found when dispatching test.t1"
+    )
+    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize("case", DATA["router"]["match"], ids=lambda c: f"{c['schema']}.{c['table']}")
 def test_the_first_rule_that_matches_counts(case: dict[str, Any]) -> None:
-    found = ROUTER.rule(case["schema"], case["table"])
-    topic = found.topic if found is not None else ""
+    match = ROUTER.rule(case["schema"], case["table"])
+    topic = match.topic if match is not None else ""
     assert {"": "static default"}.get(topic, "dynamic" if "{" in topic else "static") == case["topic"]
-    rule = found.rule if found is not None else "default"
+    rule = match.rule if match is not None else "default"
     assert {"rowid": "index-value"}.get(rule, rule) == case["partition"]
 
 
 @pytest.mark.parametrize("case", DATA["router"]["partitions"], ids=str)
 def test_partitions_of_routed_tables_are_the_producers(case: dict[str, Any]) -> None:
-    found = ROUTER.rule(case["schema"], case["table"])
-    assert found is not None
+    match = ROUTER.rule(case["schema"], case["table"])
+    assert match is not None
     columns = [c for c in case.get("columns", []) if c[0] in case["handle"]]
-    dispatcher = Dispatcher(found.rule, case["n"], found.columns, None, UTC)
+    dispatcher = Dispatcher(match.rule, case["n"], match.columns, None, UTC)
     image = {name: int(value) for name, value in columns}
     shape = table(case["schema"], case["table"], columns)
     assert dispatcher.partition(shape, image, {}, case.get("commit_ts", 0)) == case["expected"]

@@ -57,18 +57,18 @@ def test_the_two_writers_differ_in_what_they_escape() -> None:
     "text, data",
     [(r"\101\377", b"A\xff"), (r"\x41é\u00e9\U0001f41f", b"A\xc3\xa9\xc3\xa9\xf0\x9f\x90\x9f"), (r"\"\\'", b"\"\\'")],
 )
-def test_unquote_takes_what_go_takes(text: str, data: bytes) -> None:
+def test_unquote_accepts_the_texts_that_go_accepts(text: str, data: bytes) -> None:
     assert unquote(text) == data
 
 
 @pytest.mark.parametrize("text", ['"', "\\", r"\x1", r"\400", r"\'", r"\q", "a\nb", r"\u12", "\udc80"])
-def test_unquote_refuses_what_quote_never_prints(text: str) -> None:
+def test_unquote_refuses_texts_that_quote_never_prints(text: str) -> None:
     with pytest.raises(SchemaError, match=r"^escaped text is broken at "):
         unquote(text)
 
 
 @pytest.mark.parametrize("text", [r"\ud800", r"\U00110000"])
-def test_unquote_refuses_what_is_no_rune(text: str) -> None:
+def test_unquote_refuses_other_texts_than_runes(text: str) -> None:
     with pytest.raises(SchemaError) as caught:
         unquote(text)
     assert str(caught.value) == f"escaped text has no rune {text}"
@@ -88,6 +88,6 @@ def test_characters_of_later_versions_do_not(hidden: str) -> None:
 
 
 def test_the_frozen_table_is_the_whole_of_gos() -> None:
-    """The digest is of one byte a code point, 1 where Go's `strconv.IsPrint` says so."""
+    """The digest is of one byte per code point: 1 if Go's `strconv.IsPrint` returns true."""
     printable = bytes(is_print(chr(code)) for code in range(0x110000))
     assert hashlib.sha256(printable).hexdigest() == "a24a109bc8e347f9490466c59e4160d0dc9dd1006a5be9a4c91af71cd2e7fa99"

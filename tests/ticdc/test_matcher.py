@@ -1,4 +1,4 @@
-"""Table filters: which tables a list of patterns means, with and without regard to case."""
+"""Table filters: the tables that a list of patterns matches, with and without regard to case."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_meant(patterns: list[str], meant: str, others: str, case_sensitive: boo
 
 
 @pytest.mark.parametrize("pattern", ["Shop.ORDERS", "SH*.*", "/^SHOP$/.*", "[R-T]hop.*", '"SHOP"."orders"', "shÖp.*"])
-def test_case_counts_only_when_told(pattern: str) -> None:
+def test_case_counts_only_with_the_option(pattern: str) -> None:
     schema = "shöp" if "Ö" in pattern else "shop"
     assert TableFilter([pattern]).matches(schema, "orders")
     assert TableFilter([pattern.lower()]).matches(schema.upper(), "ORDERS")
@@ -77,7 +77,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("pattern, why", WRONG, ids=[p for p, _ in WRONG])
-def test_what_is_no_filter_says_where(pattern: str, why: str) -> None:
+def test_a_wrong_filter_is_refused_with_the_place(pattern: str, why: str) -> None:
     with pytest.raises(ConfigError) as caught:
         TableFilter(["*.*", pattern])
     assert str(caught.value) == f"table filter {pattern!r}: {why}"

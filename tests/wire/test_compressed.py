@@ -85,7 +85,7 @@ def test_compressed_texts_are_the_producers(compression: str, name: str) -> None
     assert _READ[compression](packed) == TEXTS[name] == inflate(packed, compression, 1 << 24)
 
 
-def test_all_that_is_recorded_is_tried() -> None:
+def test_every_recorded_digest_is_tested() -> None:
     assert _THEIRS.keys() == TEXTS.keys()
 
 
@@ -100,7 +100,7 @@ def test_checksums_are_xxhash(data: bytes, total: int) -> None:
 
 
 @pytest.mark.parametrize("compression", _READ)
-def test_the_beginning_of_a_text_tells_its_compression(compression: str) -> None:
+def test_the_compression_is_detected_from_the_first_bytes(compression: str) -> None:
     for text in (b'{"payload":{}}', rows(60) + b'{"payload":', b'{"payload":' + noise("n", 70_000)):
         shown = text.startswith(b'{"payload":')
         assert guessed(text, b'{"payload":') == "none"

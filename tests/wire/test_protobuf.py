@@ -1,4 +1,4 @@
-"""Protocol Buffers by hand, against the protobuf package and against bytes that are none."""
+"""This project's Protocol Buffers, compared with the protobuf package, and with bytes that are not messages."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def test_a_span_is_a_place_in_the_whole() -> None:
     assert write(OUTER, {"place": b""}) == b"\x3a\0"
 
 
-def test_unknown_fields_are_kept_as_they_came() -> None:
+def test_unknown_fields_are_kept_verbatim() -> None:
     unknown = b"\xa0\x01\x80\x00" + b"\xa2\x01\x01x" + b"\xa5\x01abcd" + b"\xa1\x01abcdefgh"
-    found = read(OUTER, unknown + b"\x18\x01")
-    assert found == {"flag": 1, UNKNOWN: unknown}
-    assert write(OUTER, found) == b"\x18\x01" + unknown
+    members = read(OUTER, unknown + b"\x18\x01")
+    assert members == {"flag": 1, UNKNOWN: unknown}
+    assert write(OUTER, members) == b"\x18\x01" + unknown
 
 
 def test_unknown_fields_have_a_limit() -> None:
@@ -91,13 +91,13 @@ def test_unknown_fields_have_a_limit() -> None:
         (b"\x2a\0" * 4, "Outer has more than 3 several", 6),
     ],
 )
-def test_what_is_no_message_is_refused_with_its_place(data: bytes, message: str, byte: int) -> None:
+def test_malformed_messages_are_refused_with_the_place(data: bytes, message: str, byte: int) -> None:
     with pytest.raises(ProtocolError) as caught:
         read(OUTER, data)
     assert (str(caught.value), caught.value.byte) == (message, byte)
 
 
 @pytest.mark.parametrize("members", [{"small": 2**31}, {"large": -1}, {"flag": "x"}, {"inner": {"text": "\ud800"}}])
-def test_what_does_not_fit_is_not_written(members: dict[str, object]) -> None:
+def test_values_that_do_not_fit_are_not_written(members: dict[str, object]) -> None:
     with pytest.raises((TypeError, ValueError)):
         write(OUTER, members)

@@ -1,4 +1,4 @@
-"""JSON from elsewhere: exact, bounded, and `ProtocolError` is all that comes out."""
+"""JSON from outside: exact and bounded; every error is a `ProtocolError`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_numbers_keep_their_text() -> None:
     ]
 
 
-def test_a_number_is_told_from_a_string() -> None:
+def test_a_number_differs_from_a_string() -> None:
     assert [type(value) for value in read(b'[1,"1"]', "x")] == [Number, str]
 
 
@@ -63,7 +63,7 @@ def test_the_escaped_replacement_character_is_marked() -> None:
         (b'"a\nb"', "row is not JSON: invalid control character", 2),
     ],
 )
-def test_what_is_not_json_is_named(data: bytes, message: str, byte: int) -> None:
+def test_the_error_of_malformed_json_names_the_fault(data: bytes, message: str, byte: int) -> None:
     with pytest.raises(ProtocolError) as caught:
         read(data, "row")
     assert (str(caught.value), caught.value.reason, caught.value.byte) == (message, "bad-json", byte)

@@ -1,4 +1,4 @@
-"""Short words for what a statement should say."""
+"""Short helpers for expected statements."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ def column(name: str, kind: str, *, nullable: bool = True, key: bool = False, de
 
 
 def the(text: str, database: str | None = "db") -> object:
-    """The one statement that the text is."""
+    """The only statement of the text."""
     [statement] = parse(text, database)
     return statement

@@ -1,4 +1,4 @@
-"""ALTER TABLE upon definitions: columns, places, keys, and what rows that exist hold afterwards."""
+"""ALTER TABLE applied to definitions: columns, positions, keys, and the values of existing rows afterwards."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def altered(text: str, start: Table | None = None) -> Altered:
     return alter(start or table(), statement)
 
 
-def sources(found: Altered) -> list[str]:
-    return [f"{p.column.name}<{p.source.name if p.source else ''}" for p in found.rows]
+def sources(change: Altered) -> list[str]:
+    return [f"{p.column.name}<{p.source.name if p.source else ''}" for p in change.rows]
 
 
 PLACES = [
@@ -78,10 +78,10 @@ KEYS = [
 
 @pytest.mark.parametrize("text, keys, uniques", KEYS)
 def test_keys_follow(text: str, keys: tuple[str, ...], uniques: tuple[tuple[str, ...], ...]) -> None:
-    found = altered(text).table
-    assert found.keys == keys
-    assert found.uniques == tuple(UniqueKey(name, tuple(columns)) for name, *columns in uniques)
-    assert {c.name for c in found.columns if c.key} == set(keys)
+    table = altered(text).table
+    assert table.keys == keys
+    assert table.uniques == tuple(UniqueKey(name, tuple(columns)) for name, *columns in uniques)
+    assert {c.name for c in table.columns if c.key} == set(keys)
 
 
 def test_a_unique_key_that_is_dropped_or_renamed_is_found_by_its_name() -> None:
@@ -92,16 +92,16 @@ def test_a_unique_key_that_is_dropped_or_renamed_is_found_by_its_name() -> None:
     assert [k.name for k in renamed.uniques] == ["w", "v"]
 
 
-def test_the_handle_key_of_a_table_learned_from_rows_counts_as_its_primary_key() -> None:
+def test_the_handle_key_of_a_table_inferred_from_rows_counts_as_its_primary_key() -> None:
     learned = Table("db", "t", (Column("a", INT, None, True), Column("b", INT)), ("a",))
     assert altered("RENAME COLUMN a TO x", learned).table.keys == ("x",)
     assert altered("DROP PRIMARY KEY", learned).table.keys == ()
 
 
 def test_a_default_of_its_own_changes_no_row() -> None:
-    found = altered("ALTER b SET DEFAULT 'x'")
-    assert [c.default for c in found.table.columns] == [None, "'x'", None]
-    assert sources(found) == ["a<a", "b<b", "d<d"]
+    change = altered("ALTER b SET DEFAULT 'x'")
+    assert [c.default for c in change.table.columns] == [None, "'x'", None]
+    assert sources(change) == ["a<a", "b<b", "d<d"]
 
 
 REFUSED = [
@@ -120,7 +120,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("text, error", REFUSED)
-def test_what_does_not_fit_is_refused(text: str, error: str) -> None:
+def test_changes_that_do_not_fit_are_refused(text: str, error: str) -> None:
     with pytest.raises(SchemaError) as caught:
         altered(text)
     assert str(caught.value) == error
@@ -205,13 +205,13 @@ UNKNOWN = [
 
 
 @pytest.mark.parametrize("definition, why", UNKNOWN)
-def test_what_only_the_upstream_knows_is_said(definition: str, why: str) -> None:
+def test_values_that_only_the_upstream_has_are_named(definition: str, why: str) -> None:
     added = altered(f"ADD x {definition}").rows[-1]
     assert added.unknown == f"column x: {why}"
     assert (added.source, added.default.value) == (None, None)
 
 
-def test_a_column_that_becomes_stored_generated_is_computed_anew() -> None:
+def test_a_column_that_becomes_stored_generated_is_computed_again() -> None:
     changed = altered("MODIFY b VARCHAR(9) AS (a) STORED").rows[1]
     assert changed.source is None
     assert changed.unknown == "column b: it is computed from other columns, and no row event contains the values"

@@ -1,4 +1,4 @@
-"""Schema histories of another implementation: after every statement our tables are the ones that it recorded."""
+"""Schema histories recorded by another implementation: after every statement the tables are the recorded ones."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def follow(tables: Tables, statement: Statement) -> None:
 
 
 def their_type(column: dict[str, Any]) -> str:
-    """The recorded type in our words."""
+    """The recorded type as this project writes it."""
     name: str = column["typeName"].lower().replace(" zerofill", "")
     if name in ("boolean", "tinyint") and column.get("length", 1) == 1:
         return "tinyint(1)"
@@ -59,10 +59,10 @@ def their_type(column: dict[str, Any]) -> str:
 def test_tables_are_as_recorded(history: dict[str, Any]) -> None:
     tables: Tables = {}
     compared = 0
-    for said in history["statements"]:
-        for statement in parse(said["ddl"], said["database"]):
+    for recorded in history["statements"]:
+        for statement in parse(recorded["ddl"], recorded["database"]):
             follow(tables, statement)
-        for theirs in said["tables"]:
+        for theirs in recorded["tables"]:
             ours = tables[theirs["database"], theirs["table"]]
             virtual = {name for _, name in ours.virtual}
             columns = [c for c in theirs["columns"] if c["name"] not in virtual]

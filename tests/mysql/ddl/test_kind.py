@@ -1,4 +1,4 @@
-"""The word for what a statement does."""
+"""The name of a statement's action."""
 
 from __future__ import annotations
 

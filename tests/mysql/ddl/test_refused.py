@@ -1,4 +1,4 @@
-"""What is no DDL, or cannot be told for certain; statements that others collected, whole and damaged."""
+"""Texts that are not DDL or are ambiguous; and statements of other parsers' tests, whole and damaged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DDL text -> what it does: tables of cases."""
+"""DDL text -> parsed statement: tables of cases."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ UNAPPLIED_CASES = [
 
 
 @pytest.mark.parametrize("text, kind, tables", UNAPPLIED_CASES, ids=[c[0] for c in UNAPPLIED_CASES])
-def test_what_changes_rows_without_row_events_is_unapplied(text: str, kind: str, tables: Any) -> None:
+def test_statements_that_change_rows_without_row_events_are_unapplied(text: str, kind: str, tables: Any) -> None:
     assert parse(text, "db") == [Unapplied(kind, text, tables)]
 
 
@@ -132,7 +132,7 @@ def test_or_replace_drops_first() -> None:
     assert isinstance(created, CreateTable)
 
 
-def test_comments_for_servers_are_read_and_those_for_nobody_are_not() -> None:
+def test_comments_for_servers_are_read_and_other_comments_are_not() -> None:
     text = "CREATE TABLE t (a INT /*!40101 NOT NULL */ -- note\n, b INT # x\n /*M!999999\\- */ /* , c INT */)"
     statement = the(text)
     assert isinstance(statement, CreateTable)

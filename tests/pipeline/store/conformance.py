@@ -1,4 +1,4 @@
-"""The conformance suite of `StateStore`: what every implementation must pass.
+"""The conformance suite of `StateStore`, which every implementation must pass.
 
 An implementation gets its tests by a class of its own:
 
@@ -6,7 +6,7 @@ An implementation gets its tests by a class of its own:
         @pytest.fixture
         def kind(self, tmp_path): return Files(tmp_path)
 
-Runs take turns by failpoints: `At` lets something happen when a run passes one, as if another process had come between.
+Runs take turns by failpoints: `At` calls a function when a run passes one, as if another process had interfered.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Clock = Callable[[], datetime]
 
 
 class Kind(ABC):
-    """A kind of store, with one place of its own; nothing has been stored there yet."""
+    """A kind of store, with an empty place of its own."""
 
     page = 5  # steps after which the implementation may pack old cuts; small, so that it does in these tests
 
@@ -45,15 +45,15 @@ class Kind(ABC):
 
     @abstractmethod
     def make_newer(self) -> str:
-        """Makes what is stored look like that of a newer version, with format 99; returns what an error must name."""
+        """Rewrites the stored files as those of a newer version, with format 99; returns the text that the error must contain."""
 
 
 class Killed(BaseException):
-    """Not an Exception: no handler on the way may take it."""
+    """Not an Exception, so that no handler on the way catches it."""
 
 
 class At:
-    """What happens at failpoints, each once: `at["begun.before"] = function`."""
+    """Functions to call at failpoints, each once: `at["begun.before"] = function`."""
 
     def __init__(self) -> None:
         self.wanted: dict[str, Callable[[], object]] = {}
@@ -83,14 +83,14 @@ class At:
 
 
 def claimed(kind: Kind, **more: object) -> StateStore:
-    """A run that has claimed the store."""
+    """The store of a new run, which has claimed it."""
     store = kind.store(**more)  # type: ignore[arg-type]
     store.claim()
     return store
 
 
 def go(store: StateStore, upto: int) -> None:
-    """Steps, with plans and without, up to one."""
+    """Does steps, with plans and without, up to the step `upto`."""
     for step in range(store.step + 1, upto + 1):
         if step % 3:
             store.begin(plan(step))
@@ -98,7 +98,7 @@ def go(store: StateStore, upto: int) -> None:
 
 
 def check(kind: Kind, upto: int) -> None:
-    """The store has these steps, to every reader."""
+    """Asserts that every reader gets the steps up to `upto`."""
     latest = kind.reading().latest()
     assert latest is not None
     assert (latest.step, latest.state) == (upto, state(upto) if upto else State())
@@ -177,8 +177,8 @@ class Conformance:
         with pytest.raises(ConfigError):
             claimed(kind, pipeline=f"{name} ")
 
-    def test_of_claims_at_once_one_counts(self, kind: Kind, at: At) -> None:
-        """Eight runs know the same epoch before any takes it."""
+    def test_only_one_of_several_claims_at_once_counts(self, kind: Kind, at: At) -> None:
+        """Eight runs have read the same epoch before any takes it."""
         claimed(kind)
         all_know, runs = threading.Barrier(8), [kind.store() for _ in range(8)]
         errors: list[BaseException] = []
@@ -204,7 +204,7 @@ class Conformance:
         assert sum(not run.is_fenced() for run in runs) == 1
 
     @pytest.mark.parametrize("names", [("shop", "shop"), ("shop", "other")])
-    def test_of_first_claims_at_once_one_counts(self, kind: Kind, at: At, names: tuple[str, str]) -> None:
+    def test_only_one_of_several_first_claims_counts(self, kind: Kind, at: At, names: tuple[str, str]) -> None:
         start, errors, runs = threading.Barrier(8), list[BaseException](), [kind.store(names[n % 2]) for n in range(8)]
 
         def claim(run: StateStore) -> None:
@@ -249,7 +249,7 @@ class Conformance:
 
     # Steps.
 
-    def test_what_is_finished_is_there(self, kind: Kind) -> None:
+    def test_finished_steps_can_be_read(self, kind: Kind) -> None:
         store = claimed(kind)
         for step in range(1, 4):
             store.finish(state(step))
@@ -284,7 +284,7 @@ class Conformance:
         assert [cut.wrote for cut in kind.reading().history(2)] == [("shop/between", "shop/gone")]
 
     def test_a_plan_that_is_given_up(self, kind: Kind) -> None:
-        """As `changefeed repair --rebuild --all` does: another state follows than the plan's."""
+        """`changefeed repair --rebuild --all` does this: another state follows than the plan's."""
         go(claimed(kind), 2)
         claimed(kind).begin(plan(3, "shop/between"))
         store = claimed(kind)
@@ -318,7 +318,7 @@ class Conformance:
     @pytest.mark.parametrize("newer_steps", [0, 1, 2, 30])
     @pytest.mark.parametrize("stands", ["claimed", "begun", "done"])
     def test_an_older_run_is_fenced_whenever_it_wakes_up(self, kind: Kind, stands: str, newer_steps: int) -> None:
-        """After 30 steps of the newer one the older run's place in the log has been packed and deleted."""
+        """After 30 steps of the newer run, the older run's entries in the log have been packed and deleted."""
         older = claimed(kind)
         go(older, 3 if stands == "done" else 2)
         if stands == "begun":
@@ -365,8 +365,8 @@ class Conformance:
         check(kind, newer.step)
 
     @pytest.mark.parametrize("point", ["begun.after", "done.after", "tidy.before", "tidy.between", "tidy.after"])
-    def test_a_run_is_taken_over_behind_a_write(self, kind: Kind, at: At, point: str) -> None:
-        """It counts; what the older run still deletes is nobody's."""
+    def test_a_run_is_taken_over_after_a_write(self, kind: Kind, at: At, point: str) -> None:
+        """The write counts; the files that the older run still deletes are not used by any run."""
         older, newer = claimed(kind), kind.store()
         go(older, kind.page)
 
@@ -391,7 +391,7 @@ class Conformance:
 
     @pytest.mark.parametrize("passes", [1, 2, 4])
     @pytest.mark.parametrize("point", POINTS)
-    def test_a_run_that_is_killed_is_gone_on_from(self, kind: Kind, at: At, point: str, passes: int) -> None:
+    def test_the_next_run_goes_on_from_a_killed_one(self, kind: Kind, at: At, point: str, passes: int) -> None:
         at.kill(point, passes)
         done = 0
         for _ in range(60):
@@ -416,7 +416,7 @@ class Conformance:
 
     # Reading.
 
-    def test_the_history_is_what_was_finished(self, kind: Kind) -> None:
+    def test_the_history_has_the_finished_steps(self, kind: Kind) -> None:
         upto = kind.page * 40 + 3
         for stop in range(kind.page * 8, upto + kind.page * 8, kind.page * 8):
             go(claimed(kind), min(stop, upto))
@@ -441,7 +441,7 @@ class Conformance:
         assert set(steps) >= set(range(1, kind.page * 3 + 3))
 
     def test_a_reader_beside_a_run(self, kind: Kind) -> None:
-        """Whatever it meets is a state that was published."""
+        """Every state that the reader gets was published."""
         store, stop = claimed(kind), threading.Event()
         errors: list[BaseException] = []
 
@@ -513,7 +513,7 @@ class Conformance:
 
 
 def _passes(kind: Kind, at: At, point: str, store: StateStore, steps: int) -> bool:
-    """Whether the run comes to the point within these steps; what it did then must be fenced."""
+    """Whether the run comes to the point within these steps; it must then have been fenced."""
     try:
         go(store, steps + 1)
     except FencedError:

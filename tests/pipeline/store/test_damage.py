@@ -1,7 +1,7 @@
-"""Whatever happens to a file of a ledger, what is read is right, or an error names the ledger and the way out.
+"""After any damage to a file of a ledger, reads are right, or an error names the ledger and the way out.
 
-One file cannot be missed: with the newest entry gone, the ledger is what it was before that. Then the tables are ahead of
-it, which `guard.py` sees.
+One loss goes unnoticed in the ledger: without the newest entry it is the ledger before that entry. The tables are then
+ahead of it, which `guard.py` detects.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
 
 
 def _read(place: Files, folder: Path) -> Value:
-    """All that the ledger says, by a copy."""
+    """The whole content of the ledger, read from a copy."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(place.path, folder / "ledger")
     copy = Files(folder)
@@ -54,7 +54,7 @@ def _read(place: Files, folder: Path) -> Value:
     return latest, history, (store.step, store.state, store.unfinished)
 
 
-def _told(place: Files, folder: Path) -> tuple[Value | None, SinkError | None]:
+def _read_or_error(place: Files, folder: Path) -> tuple[Value | None, SinkError | None]:
     try:
         return _read(place, folder), None
     except SinkError as error:
@@ -72,7 +72,7 @@ def _flipped(path: Path, chance: random.Random) -> None:
 
 
 def _swapped(path: Path, chance: random.Random) -> None:
-    """It has the content of another file of its kind."""
+    """Gives the file the content of another file of its kind."""
     others = sorted(other for other in path.parent.iterdir() if other != path)
     if not others:
         pytest.skip("there is no other")
@@ -96,10 +96,10 @@ def test_damage_to_each_file_is_named_or_does_no_harm(how: str, place: Files, tm
     for path in place.files():
         data = path.read_bytes()
         DAMAGE[how](path, chance)
-        found, error = _told(place, tmp_path / "copy")
+        content, error = _read_or_error(place, tmp_path / "copy")
         if error is None:
             harmless = path.name == f"{1:020}.json"  # the birth certificate, which no longer counts
-            assert found == wanted or (path == newest and how == "deleted"), path
+            assert content == wanted or (path == newest and how == "deleted"), path
             assert harmless or path == newest, path
         else:
             named += 1
@@ -139,7 +139,7 @@ def test_a_folder_that_is_gone_is_named(place: Files, tmp_path: Path, folder: st
 
 
 def test_files_from_another_time_are_named(place: Files, tmp_path: Path) -> None:
-    """A copy of the ledger has gone another way, as one that was restored and used by mistake; its files come back."""
+    """A copy of the ledger was restored and used by mistake, and its files come back."""
     fork = Files(tmp_path / "fork")
     shutil.copytree(place.path, fork.path)
     for ledger, first in ((place, 30), (fork, 31)):
@@ -172,8 +172,8 @@ def test_a_page_of_another_time_in_the_way_is_named(place: Files, tmp_path: Path
         go(store, STEPS + 5)
 
 
-def test_a_run_stops_at_damage_behind_its_back(place: Files) -> None:
-    """Entries in its place that no run of this pipeline writes."""
+def test_a_run_stops_if_a_foreign_entry_takes_its_next_number(place: Files) -> None:
+    """The foreign entry is not one that a run of this pipeline writes."""
     store = claimed(place)
     newest = int(place.entries()[-1].stem)
     (place.path / "log" / f"{newest + 1:020}.json").write_bytes(place.entries()[-1].read_bytes())
@@ -182,7 +182,7 @@ def test_a_run_stops_at_damage_behind_its_back(place: Files) -> None:
 
 
 def test_an_older_copy_of_the_whole_ledger_is_that_ledger(place: Files, tmp_path: Path) -> None:
-    """That it is older than its tables is not for it to know."""
+    """The ledger cannot detect that it is older than its tables."""
     before = _read(place, tmp_path / "copy")
     shutil.copytree(place.path, tmp_path / "backup")
     go(claimed(place), STEPS + 30)
@@ -221,7 +221,7 @@ def _make_newer(path: Path) -> None:
     write(path, json.loads(path.read_text())["body"], 99, "7.0.0")
 
 
-def test_what_is_not_an_entry_is_skipped(place: Files, tmp_path: Path) -> None:
+def test_files_that_are_not_entries_are_skipped(place: Files, tmp_path: Path) -> None:
     wanted = _read(place, tmp_path / "copy")
     for name in ("log/x.json", "log/1.json", "history/x", "definitions/notes.txt", "x", "log/.hidden"):
         (place.path / name).write_text("x")
@@ -231,7 +231,7 @@ def test_what_is_not_an_entry_is_skipped(place: Files, tmp_path: Path) -> None:
     assert (place.path / "definitions" / "notes.txt").exists()
 
 
-def test_an_error_is_one_of_ours(place: Files, tmp_path: Path) -> None:
+def test_any_error_is_a_changefeed_error(place: Files, tmp_path: Path) -> None:
     """Random bytes in place of each file."""
     chance = random.Random(7)
     for path in place.files():

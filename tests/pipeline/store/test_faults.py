@@ -45,7 +45,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
 
 
 def _lost(name: str, put: Callable[[], bool]) -> bool:
-    """The file is made, and nobody is told."""
+    """The file is made, but the answer is lost."""
     put()
     raise SinkError("the connection was reset", transient=True)
 
@@ -58,7 +58,7 @@ def _twice(name: str, put: Callable[[], bool]) -> bool:
 
 @pytest.mark.parametrize("fault", [_lost, _twice])
 def test_an_answer_that_is_lost(place: Files, monkeypatch: pytest.MonkeyPatch, fault: Any) -> None:
-    """Of every file that is ever made: entries, definitions, pages."""
+    """The fault hits every file that is made: entries, definitions, pages."""
     monkeypatch.setattr(Faulty, "fault", staticmethod(fault))
     go(claimed(place), 13)
     go(claimed(place), 24)
@@ -88,7 +88,7 @@ def test_a_put_that_fails_is_an_error_and_nothing_has_happened(
 
 
 def test_a_write_that_failed_and_landed_stops_the_run(place: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asking fails, too: the run cannot know. One that goes on all the same does not write the step twice."""
+    """Asking fails too, so the run cannot know. A run that goes on nevertheless does not write the step twice."""
     store = claimed(place)
     go(store, 2)
     monkeypatch.setattr(Faulty, "fault", staticmethod(_lost))
@@ -104,7 +104,7 @@ def test_a_write_that_failed_and_landed_stops_the_run(place: Files, monkeypatch:
 
 
 def _claim_and_go(path: str, go_on: Any, results: Any) -> None:
-    """In a process of its own: claims, goes on until it is fenced, and tells which steps it has done."""
+    """Runs in a process of its own: claims, goes on until it is fenced, and reports the steps that it has done."""
     files._PAGE = 5
     store, done = FileStore(LocalFolder(path), "shop"), []
     results.put("here")
@@ -124,7 +124,7 @@ def _claim_and_go(path: str, go_on: Any, results: Any) -> None:
 
 
 def test_processes_that_fence_each_other(tmp_path: Path) -> None:
-    """Four at once on a real disk: no step is done twice, and none that was answered is lost."""
+    """Four processes at once on a real disk: no step is done twice, and no acknowledged step is lost."""
     place, context = Files(tmp_path), multiprocessing.get_context("spawn")
     go_on, results = context.Event(), context.Queue()
     processes = [context.Process(target=_claim_and_go, args=(str(place.path), go_on, results)) for _ in range(4)]
@@ -132,18 +132,18 @@ def test_processes_that_fence_each_other(tmp_path: Path) -> None:
         process.start()
     assert [results.get(timeout=300) for _ in processes] == ["here"] * 4
     go_on.set()
-    found = [results.get(timeout=300) for _ in processes]
+    reports = [results.get(timeout=300) for _ in processes]
     for process in processes:
         process.join()
-    assert {error for _, _, error in found} <= {"", "fenced"}
-    done = [(step, epoch) for epoch, steps, _ in found for step in steps]
+    assert {error for _, _, error in reports} <= {"", "fenced"}
+    done = [(step, epoch) for epoch, steps, _ in reports for step in steps]
     assert len({step for step, _ in done}) == len(done), "a step was done by two"
     cuts = {cut.step: cut.epoch for cut in place.reading().history()}
     assert all(cuts[step] == epoch for step, epoch in done)
     check(place, max(cuts))
 
 
-def test_a_full_disk_is_told_by_the_system_and_leaves_nothing(place: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_the_systems_error_and_leaves_no_files(place: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     store = claimed(place)
 
     def full(handle: int) -> None:
@@ -157,7 +157,7 @@ def test_a_full_disk_is_told_by_the_system_and_leaves_nothing(place: Files, monk
     check(place, 0)
 
 
-def test_a_file_system_without_hard_links_is_a_sentence(place: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_hard_links_is_named_in_the_error(place: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_links(*names: str) -> None:
         raise OSError(errno.EPERM, "Operation not permitted")
 
@@ -170,7 +170,7 @@ def test_a_file_system_without_hard_links_is_a_sentence(place: Files, monkeypatc
     )
 
 
-def test_what_a_writer_left_that_died_is_deleted_a_day_later(place: Files) -> None:
+def test_temporary_files_of_a_dead_writer_are_deleted_a_day_later(place: Files) -> None:
     store = claimed(place)
     old, new = (place.path / ".tmp" / name for name in ("old", "new"))
     for path in (old, new):
@@ -197,7 +197,7 @@ def test_the_log_stays_short_and_definitions_are_written_when_they_change(place:
 
 
 def test_a_run_that_is_behind_deletes_nothing_that_a_newer_one_needs(place: Files) -> None:
-    """It stands before its deletions while the newer one writes definitions of its own."""
+    """The run is held before its deletions while the newer one writes definitions of its own."""
     from changefeed.pipeline import failpoint
 
     older, newer = claimed(place), place.store()
@@ -221,16 +221,16 @@ def test_a_run_that_is_behind_deletes_nothing_that_a_newer_one_needs(place: File
 
 
 @pytest.mark.parametrize("newest_first", [False, True])
-def test_packed_under_a_readers_hands(place: Files, newest_first: bool) -> None:
-    """Each read of the reader's is preceded by steps of a run, for a while."""
-    store, steps = claimed(place), [0]
+def test_a_reader_beside_a_run_that_packs_gets_whole_histories(place: Files, newest_first: bool) -> None:
+    """For a while, a run does steps before each read of the reader."""
+    store, reads = claimed(place), [0]
     go(store, 12)
     reader = place.reading()
 
     class Moving(LocalFolder):
         def read(self, name: str) -> bytes | None:
-            if steps[0] < 40:
-                steps[0] += 1
+            if reads[0] < 40:
+                reads[0] += 1
                 go(store, store.step + 3)
             return LocalFolder.read(self, name)
 
@@ -238,21 +238,21 @@ def test_packed_under_a_readers_hands(place: Files, newest_first: bool) -> None:
     latest = reader.latest()
     assert latest is not None
     assert latest.state == (state(latest.step) if latest.step else State())
-    found = [cut.step for cut in reader.history(newest_first=newest_first)]
-    assert sorted(found) == list(range(1, len(found) + 1))
-    assert len(found) >= 12
+    steps = [cut.step for cut in reader.history(newest_first=newest_first)]
+    assert sorted(steps) == list(range(1, len(steps) + 1))
+    assert len(steps) >= 12
 
 
-def test_what_is_read_does_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_files_read_does_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files listed and read for the newest state and the newest cut, after 30 and after 3 000 steps."""
     monkeypatch.setattr(os, "fsync", lambda handle: None)
     reads: list[str] = []
 
     class Counting(LocalFolder):
         def names(self, below: str) -> list[str]:
-            found = LocalFolder.names(self, below)
-            reads.extend([below] * (len(found) // 250 + 1))
-            return found
+            names = LocalFolder.names(self, below)
+            reads.extend([below] * (len(names) // 250 + 1))
+            return names
 
         def read(self, name: str) -> bytes | None:
             reads.append(name)
@@ -277,7 +277,7 @@ def test_what_is_read_does_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     "path, local",
     [("/a b/c", "/a b/c"), ("file:///a/b", "/a/b"), ("file:/a", "/a"), ("s3a://b/c", None), ("/a:b/#?", "/a:b/#?")],
 )
-def test_what_lies_on_this_machine(path: str, local: str | None) -> None:
+def test_paths_on_this_machine(path: str, local: str | None) -> None:
     assert local_path(path) == local
 
 

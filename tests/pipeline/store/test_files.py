@@ -16,7 +16,7 @@ class TestFiles(Conformance):
     @pytest.fixture
     def kind(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kind:
         monkeypatch.setattr(files, "_PAGE", Kind.page)
-        monkeypatch.setattr(os, "fsync", lambda handle: None)  # nothing here loses its power
+        monkeypatch.setattr(os, "fsync", lambda handle: None)  # no test loses power
         return Files(tmp_path)
 
     def another(self, folders: pytest.TempPathFactory) -> Kind:

@@ -1,4 +1,4 @@
-"""The store of files by Hadoop's file systems, through the JVM, and read by Arrow's; here both on this machine's disk."""
+"""The store of files through Hadoop's file systems in the JVM, and read by Arrow's; both on this machine's disk."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def hadoop(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_steps_through_the_jvm(hadoop: OnHadoop) -> None:
-    """What one implementation writes the other reads, byte by byte."""
+    """Each implementation reads the files of the other, byte for byte."""
     older = claimed(hadoop)
     go(older, 7)
     older.begin(plan(8))
@@ -71,14 +71,14 @@ def test_a_file_is_made_once(hadoop: OnHadoop) -> None:
 
 
 def test_file_systems_list_files_as_a_class_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
-    """S3's does; here by hand."""
+    """The file system of S3 does so; the test imitates it."""
     jvm, gateway = cast(Any, spark._jvm), cast(Any, spark.sparkContext._gateway)
     for name in ("a.json", "b.json"):
         (tmp_path / name).touch()
     folder, system = file_system(spark, tmp_path.as_uri())
-    found = system.listLocatedStatus(folder)
+    files = system.listLocatedStatus(folder)
     listed = gateway.new_array(jvm.org.apache.hadoop.fs.LocatedFileStatus, 2)
-    listed[0], listed[1] = found.next(), found.next()
+    listed[0], listed[1] = files.next(), files.next()
     assert sorted(names_of(spark, listed)) == ["a.json", "b.json"]
     assert names_of(spark, gateway.new_array(jvm.org.apache.hadoop.fs.LocatedFileStatus, 0)) == []
 

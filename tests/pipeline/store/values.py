@@ -1,4 +1,4 @@
-"""States and plans for stores to keep: every field has a value, and each step another one."""
+"""States and plans for stores to keep: every field has a value, different for each step."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def table(name: str, version: int = 0) -> Table:
 
 
 def state(step: int, tables: int = 3) -> State:
-    """The state after a step: tables change with it, come and go."""
+    """The state after a step; each step changes, adds and drops tables."""
     names = [f"t{n}" for n in range(tables) if (step + n) % 7]
-    here = {
+    table_states = {
         f"shop.{name}": TableState(
             table(name, step // 20), f"shop/{name}", step % 2 == 0, Written(step // (n + 1), 1, step, n) if n else None
         )
@@ -43,7 +43,7 @@ def state(step: int, tables: int = 3) -> State:
         latest={"topic": {0: 2**63 + step}},
         positions={"topic": {p: step * 7 + p for p in range(4)}},
         source=f'{{"topic":{{"0":{step}}}}}',
-        tables=here,
+        tables=table_states,
         left={"shop/gone": Written(step, 1, step, 2)},
         waiting=f"000001-{step}",
         pending=(f"000001-{step}",),

@@ -23,7 +23,7 @@ def _bomb(name: str, value: str, **more: Any) -> Bomb:
 
 
 def bombs() -> Iterator[Bomb]:
-    """All of them."""
+    """The bombs of canal-json."""
     for name, charge in CHARGES.items():
         yield _bomb(f"a value of {name}", _row(data=f'[{{"id":{charge}}}]'))
         yield _bomb(f"a row of {name}", _row(data=f"[{charge}]"))

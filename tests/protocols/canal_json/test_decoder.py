@@ -1,4 +1,4 @@
-"""Canal-JSON: what a record means, and why one is refused."""
+"""Canal-JSON: the changes of a record, and the reasons why one is refused."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ TWO = row([{"id": "1", "a": "y"}], [{"a": "x"}], kind="UPDATE")
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_messages_one_a_line_are_one_record_again(end: str) -> None:
     value = f"{ONE}{end}{TWO}{end}"
-    found = decoded(value)
-    assert [(event["op"], event["position"]) for event in rows(found)] == [("insert", "t:0:0:0"), ("update", "t:0:0:1")]
-    assert encoded(found) == [value.encode()]
+    changes = decoded(value)
+    assert [(event["op"], event["position"]) for event in rows(changes)] == [
+        ("insert", "t:0:0:0"),
+        ("update", "t:0:0:1"),
+    ]
+    assert encoded(changes) == [value.encode()]
 
 
 def test_the_last_line_may_have_no_end() -> None:
@@ -28,37 +31,37 @@ def test_the_last_line_may_have_no_end() -> None:
 
 
 def test_a_message_that_spans_lines_is_read() -> None:
-    found = decoded(json.dumps(json.loads(ONE), indent=2))
-    assert [event["after"] for event in rows(found)] == [{"id": 1, "a": "x"}]
+    changes = decoded(json.dumps(json.loads(ONE), indent=2))
+    assert [event["after"] for event in rows(changes)] == [{"id": 1, "a": "x"}]
 
 
-def test_a_bad_line_refuses_the_record_and_tells_where() -> None:
-    found = decoded(f'{ONE}\n{{"isDdl":1}}\n{TWO}\n')
-    assert not found.tables
+def test_a_bad_line_refuses_the_record_and_is_named() -> None:
+    changes = decoded(f'{ONE}\n{{"isDdl":1}}\n{TWO}\n')
+    assert not changes.tables
     byte = len(ONE) + 1
-    assert errors(found) == [f"canal-json: 1 is not a boolean - at `isDdl` in message 2 of 3 at byte {byte} (t:0:0)"]
-    assert (found.dead[0].database, found.dead[0].table) == ("shop", "t")
+    assert errors(changes) == [f"canal-json: 1 is not a boolean - at `isDdl` in message 2 of 3 at byte {byte} (t:0:0)"]
+    assert (changes.dead[0].database, changes.dead[0].table) == ("shop", "t")
 
 
 def test_rows_of_one_message_are_one_message_again() -> None:
     old, new = [{"a": "x"}, {}], [{"id": "1", "a": "y"}, {"id": "2", "a": "z"}]
     value = row(new, old, kind="UPDATE")
-    found = decoded(value, value)
-    told = [(event["position"], event["before"], event["after"]) for event in rows(found)]
-    assert told[:2] == [
+    changes = decoded(value, value)
+    images = [(event["position"], event["before"], event["after"]) for event in rows(changes)]
+    assert images[:2] == [
         ("t:0:0:0", {"id": 1, "a": "x"}, {"id": 1, "a": "y"}),
         ("t:0:0:1", {"id": 2, "a": "z"}, {"id": 2, "a": "z"}),
     ]
-    assert encoded(found) == [value.encode()] * 2
+    assert encoded(changes) == [value.encode()] * 2
 
 
 def test_rows_of_one_message_with_other_digits_stay_together() -> None:
     types = {"id": "int", "at": "datetime"}
     value = row([{"id": "1", "at": "2026-01-02 03:04:05"}, {"id": "2", "at": "2026-01-02 03:04:05.100"}], types=types)
     value = value.replace('"at":12', '"at":93')
-    found = decoded(value)
-    assert len(found.tables) == 2
-    assert encoded(found) == [value.encode()]
+    changes = decoded(value)
+    assert len(changes.tables) == 2
+    assert encoded(changes) == [value.encode()]
 
 
 def test_without_the_extension_there_is_no_commit_ts() -> None:
@@ -68,7 +71,7 @@ def test_without_the_extension_there_is_no_commit_ts() -> None:
     assert event["commit_ts"] == COMMIT_TS
 
 
-def test_null_pk_names_say_nothing_of_the_key() -> None:
+def test_null_pk_names_leave_the_key_unknown() -> None:
     shape = decoded(row([{"id": "1"}], keys=None)).tables[0].shape
     assert [column.key for column in shape.columns] == [None]
 
@@ -77,9 +80,9 @@ def test_a_text_that_its_type_would_write_otherwise_is_kept() -> None:
     types = {"id": "double(20,2)", "f": "float", "d": "decimal(10,3)"}
     value = row([{"id": "56.0", "f": "1.0E7", "d": "1.5"}], types=types)
     value = value.replace('"sqlType":{"id":12,"f":12,"d":12}', '"sqlType":{"id":8,"f":7,"d":3}')
-    found = decoded(value)
-    assert rows(found)[0]["after"] == {"id": 56.0, "f": 1e7, "d": "1.500"}
-    assert encoded(found) == [value.encode()]
+    changes = decoded(value)
+    assert rows(changes)[0]["after"] == {"id": 56.0, "f": 1e7, "d": "1.500"}
+    assert encoded(changes) == [value.encode()]
 
 
 @pytest.mark.parametrize(
@@ -115,12 +118,12 @@ def test_values_by_their_type(text: str, kind: str, canonical: Any) -> None:
         ("-0.00", "decimal"),
     ],
 )
-def test_what_the_type_cannot_hold_is_kept_word_for_word(text: str, kind: str) -> None:
+def test_values_that_the_type_cannot_hold_are_kept_verbatim(text: str, kind: str) -> None:
     value = row([{"v": text}], types={"v": kind}, keys=None)
-    found = decoded(value)
-    (event,) = rows(found)
+    changes = decoded(value)
+    (event,) = rows(changes)
     assert (event["after"], event["irregular"]) == ({"v": None}, {"v": text})
-    assert f'"v":"{text}"}}]' in encoded(found)[0].decode()
+    assert f'"v":"{text}"}}]' in encoded(changes)[0].decode()
 
 
 @pytest.mark.parametrize(
@@ -150,17 +153,17 @@ def test_what_the_type_cannot_hold_is_kept_word_for_word(text: str, kind: str) -
         (row(None, kind="TIDB_WATERMARK", database="", table=""), "watermark has no watermarkTs - at `_tidb`"),
     ],
 )
-def test_what_contradicts_the_protocol_is_refused(value: str, error: str) -> None:
-    found = decoded(value)
-    assert not found.tables
-    assert errors(found) == [f"canal-json: {error} (t:0:0)"]
+def test_records_that_contradict_the_protocol_are_refused(value: str, error: str) -> None:
+    changes = decoded(value)
+    assert not changes.tables
+    assert errors(changes) == [f"canal-json: {error} (t:0:0)"]
 
 
 def test_a_record_without_a_value_is_refused() -> None:
     assert errors(decoded(b"")) == ["canal-json: record has no message (t:0:0)"]
 
 
-def test_a_type_that_nobody_knows_asks_for_the_protocol() -> None:
+def test_an_unknown_type_asks_for_the_protocol() -> None:
     expected = "expected INSERT, UPDATE, DELETE, TIDB_WATERMARK or a DDL"
     assert errors(decoded(row(None, kind="QUERY"))) == [
         f"canal-json: type 'QUERY' is unknown, {expected} (t:0:0). Is \"protocol\" right for this topic?"
@@ -185,10 +188,10 @@ def test_a_row_in_a_claim_check_file_is_read_and_written_again(raw: bool) -> Non
     assert json.loads(sent)["_tidb"] == {"commitTs": COMMIT_TS, "claimCheckLocation": f"/x/{name}"}
     assert json.loads(sent)["data"] == [{"id": "1"}]
     assert body.startswith(b'{"id":0,' if raw else b'{"key":null,"value":"')
-    found = decoded(sent, stores=Stores(get_body=files.__getitem__), **options)
-    assert rows(found)[0]["after"] == {"id": 1, "a": "x" * 100}
+    changes = decoded(sent, stores=Stores(get_body=files.__getitem__), **options)
+    assert rows(changes)[0]["after"] == {"id": 1, "a": "x" * 100}
     again: dict[str, bytes] = {}
-    assert encoded(found, Stores(put_body=again.__setitem__), **options) == [sent]
+    assert encoded(changes, Stores(put_body=again.__setitem__), **options) == [sent]
     assert again == files
 
 
@@ -201,8 +204,8 @@ def test_a_row_in_a_claim_check_file_is_read_and_written_again(raw: bool) -> Non
     ],
 )
 def test_a_claim_check_file_of_another_row_is_refused(body: str, error: str) -> None:
-    found = decoded(SENT, stores=Stores(get_body=lambda _: body.encode()), claim_check_raw_value=True)
-    assert errors(found) == [f"canal-json: {error} (t:0:0)"]
+    changes = decoded(SENT, stores=Stores(get_body=lambda _: body.encode()), claim_check_raw_value=True)
+    assert errors(changes) == [f"canal-json: {error} (t:0:0)"]
 
 
 @pytest.mark.parametrize(
@@ -212,7 +215,7 @@ def test_a_claim_check_file_of_another_row_is_refused(body: str, error: str) -> 
         ("s3://x/..", "'..' is not a plain name of a claim-check file - at `_tidb.claimCheckLocation`"),
     ],
 )
-def test_a_claim_check_without_a_store_says_which_option(location: str, error: str) -> None:
-    found = decoded(SENT.replace(LOCATION, location))
-    assert errors(found) == [f"canal-json: {error} (t:0:0)"]
-    assert found.dead[0].reason == "claim-check"
+def test_a_claim_check_without_a_store_names_the_option(location: str, error: str) -> None:
+    changes = decoded(SENT.replace(LOCATION, location))
+    assert errors(changes) == [f"canal-json: {error} (t:0:0)"]
+    assert changes.dead[0].reason == "claim-check"

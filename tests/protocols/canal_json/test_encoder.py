@@ -1,4 +1,4 @@
-"""Canal-JSON: how changes from elsewhere are written, by the producers' options."""
+"""Canal-JSON: changes of other protocols, written with the producers' options."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_an_update_as_canal_writes_it() -> None:
         ({"content_compatible": True}, [{"status": "1"}]),
     ],
 )
-def test_old_has_the_columns_that_the_options_say(options: dict[str, Any], old: Any) -> None:
+def test_old_has_the_columns_that_the_options_select(options: dict[str, Any], old: Any) -> None:
     assert json.loads(encoded(UPDATE, **options)[0])["old"] == old
 
 
@@ -83,8 +83,8 @@ def test_an_upsert_is_an_update_without_old_rows_and_a_row_of_a_snapshot_an_inse
 
 def test_a_delete_may_have_its_handle_key_alone() -> None:
     (value,) = encoded(changed("delete", NEW, None), delete_only_output_handle_key_columns=True)
-    said = json.loads(value)
-    assert (said["data"], said["mysqlType"]) == ([{"id": "18446744073709551615"}], {"id": "bigint unsigned"})
+    message = json.loads(value)
+    assert (message["data"], message["mysqlType"]) == ([{"id": "18446744073709551615"}], {"id": "bigint unsigned"})
 
 
 def test_a_row_that_is_too_large_has_its_handle_key_alone() -> None:
@@ -137,9 +137,9 @@ def test_ddl_has_the_type_that_the_producers_give_it(action: str, ddl: str, kind
     assert (event.type, event.ddl) == (action, ddl)
 
 
-def test_dispatched_anew_ddl_goes_to_partition_0_and_marks_to_all() -> None:
-    spoken = protocol("canal-json")
-    encoder = spoken.encoder(spoken.read_options({"partition-num": 3, "enable-tidb-extension": True}), None)  # type: ignore[arg-type]  # no stores
+def test_with_new_partitions_ddl_goes_to_partition_0_and_marks_to_all() -> None:
+    canal = protocol("canal-json")
+    encoder = canal.encoder(canal.read_options({"partition-num": 3, "enable-tidb-extension": True}), None)  # type: ignore[arg-type]  # no stores
     made = schema_change("add_column", "ALTER TABLE t ADD COLUMN a INT")
     made.control.append(Resolved(COMMIT_TS, Place("up", 0, 2, None, 1)))
     written = encoder.encode(made).to_pylist()
@@ -163,13 +163,13 @@ def test_marks_need_the_extension() -> None:
 
 def test_bytes_that_are_not_utf8_are_written_as_they_were() -> None:
     value = row([{"id": "1", "a": "@"}]).encode().replace(b"@", b"\xff")
-    found = decoded(value)
-    assert rows(found)[0]["irregular"]["a"] is not None
-    assert encoded(found) == [value]
+    changes = decoded(value)
+    assert rows(changes)[0]["irregular"]["a"] is not None
+    assert encoded(changes) == [value]
 
 
 @pytest.mark.parametrize(
-    "given, error",
+    "options, error",
     [
         (
             {"large-message-handle-option": "handle-key-only"},
@@ -190,9 +190,9 @@ def test_bytes_that_are_not_utf8_are_written_as_they_were() -> None:
         ),
     ],
 )
-def test_options_that_cannot_work_are_refused(given: dict[str, str], error: str) -> None:
+def test_options_that_cannot_work_are_refused(options: dict[str, str], error: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        protocol("canal-json").read_options(given)
+        protocol("canal-json").read_options(options)
     assert error in str(caught.value)
 
 

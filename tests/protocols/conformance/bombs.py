@@ -1,8 +1,8 @@
-"""The bomb corpus: small or plain records that would cost much time or memory if they were believed.
+"""The bomb corpus: small or plain records that would cost much time or memory if their content were trusted.
 
-Each protocol's own lie in `tests/protocols/<name>/bombs.py`. JSON is bombed at every place that a protocol reads, with the
-same charges; the rest is what each format has of its own: lengths and counts in front of data, schemas, envelopes that
-announce more, compression, statements.
+Each protocol has its own in `tests/protocols/<name>/bombs.py`. JSON gets the same charges at every place that a protocol
+reads; the other bombs use features of a format: lengths and counts in front of data, schemas, envelopes that announce
+more, compression, statements.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class Bomb:
-    """A record that a decoder has to get over soon; `harmless` where it may be read."""
+    """A record that a decoder must refuse quickly; a `harmless` one may also be decoded."""
 
     protocol: str
     name: str
@@ -53,7 +53,7 @@ CHARGES: dict[str, str] = {
 
 
 def bombs() -> Iterator[Bomb]:
-    """All of them."""
+    """The bombs of all protocols."""
     for name in PROTOCOLS:
         module = own(name, "bombs")
         assert module is not None, f"{name} has no bombs"
@@ -61,12 +61,12 @@ def bombs() -> Iterator[Bomb]:
 
 
 def inflating(kind: str, size: int) -> bytes:
-    """So many zeros, compressed."""
+    """Zeros of a given size, compressed."""
     codec = cramjam.snappy.compress_raw if kind == "snappy" else cramjam.lz4.compress
     return bytes(codec(bytes(size)))
 
 
-# Debezium's envelopes, TiCDC's and the connector's.
+# Debezium's envelopes, as TiCDC and the connector write them.
 
 
 def envelope(source: str, image: str) -> str:
@@ -77,7 +77,7 @@ def envelope(source: str, image: str) -> str:
 def json_charges(
     protocol: str, source: str, options: dict[str, Any], wrap: str, harmless: frozenset[str]
 ) -> Iterator[Bomb]:
-    """Each charge as a value, an image and a source; `harmless` names those that may be read all the same."""
+    """Each charge as a value, an image and a source; those named in `harmless` may be decoded."""
     for name, charge in CHARGES.items():
         for place, payload in (
             ("a value of", envelope(source, f'{{"id":{charge}}}')),
@@ -88,7 +88,7 @@ def json_charges(
             yield Bomb(protocol, named, (wrap % payload).encode(), options=options, harmless=named in harmless)
 
 
-# Confluent's Avro: schemas that are written by others, counts and lengths as varints.
+# Confluent's Avro: schemas from outside, counts and lengths as varints.
 
 _INT = '{"type":"int","connect.parameters":{"tidb_type":"INT"}}'
 _TEXT = '{"type":"string","connect.parameters":{"tidb_type":"TEXT"}}'
@@ -106,7 +106,7 @@ def _column(kind: str, name: str = "a") -> str:
 
 
 def _laughing(levels: int) -> str:
-    """Records that name each other: ten of each level in the next."""
+    """Nested record schemas: each level contains ten of the level below."""
     fields = [_column('{"type":"record","name":"R0","fields":[{"name":"a","type":"null"}]}', "a0")]
     for level in range(1, levels):
         inner = ",".join(f'{{"name":"f{n}","type":"R{level - 1}"}}' for n in range(10))
@@ -161,7 +161,7 @@ def _avro_data() -> dict[str, tuple[str, bytes]]:
 
 
 def avro(protocol: str) -> Iterator[Bomb]:
-    """Those of a protocol whose values are Avro."""
+    """Bombs for a protocol whose values are Avro."""
     for name, schema in _avro_schemas().items():
         yield Bomb(protocol, f"Avro, {name}", b"\0\0\0\0\x07\x02\x02\x02", schema=schema)
     for name, (kind, data) in _avro_data().items():

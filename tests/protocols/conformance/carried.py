@@ -1,8 +1,8 @@
-"""Which keys of events are there, and which of them came through: the measure that losses are held against.
+"""Keys that events have, and keys that came through a protocol: the measure for the losses that protocols declare.
 
-A slice of a history is a few events of every kind. Its keys are what `marks` finds in it: for each key of the
-vocabulary the values that stand for it. A key came through when all its values are found on the other side. Events
-travel one by one, so that none helps another.
+A slice of a history is a few events of every kind. `there` returns its keys: for each key of the vocabulary the values
+that stand for it. A key came through if all its values are on the other side. Events are sent one by one, so that no
+event helps another.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tests.protocols.conformance.cases import History, Schemas, decode, lines
 
 Event = dict[str, Any]
 EACH = 1  # of the events of one kind and table in a slice
-# Options without which a protocol has no words for most columns from elsewhere; they change nothing of what it carries.
+# Options without which a protocol cannot write most columns of other protocols; they do not change the keys that it carries.
 TEXTS = {"ticdc-avro": {"avro-decimal-handling-mode": "string"}}
 _SMALL = {"max-message-bytes": 300}  # so that rows are too large for a message
 _TIME = re.compile(r"-?(\d{4}-\d\d-\d\d[ T])?\d+:\d\d:\d\d\.\d+Z?$")
-_ODD = re.compile(r"\W")
+_UNUSUAL = re.compile(r"\W")
 _ZEROS = re.compile(r"\.?0+(?=Z?$)")
 _GTID = re.compile(r"[0-9a-f-]{36}:[0-9]+|[0-9]+-[0-9]+-[0-9]+")
 
@@ -48,7 +48,7 @@ ROW: dict[str, Any] = {
 ROW |= {"after": {"id": 1, "day": "2026-01-02", "color": "red"}, "commit_ts": 463267587983154927}
 ROW |= {"commit_time": "2026-01-01T00:00:01.132Z", "transaction": None, "origin": None, "irregular": {}}
 GTID = "3e11fa47-71ca-11e1-9e33-c80aa9429562:6"
-# What no history shows.
+# Events that occur in no history.
 MADE: tuple[Event, ...] = (
     {**ROW, "op": "read"},
     {**ROW, "op": "upsert"},
@@ -69,7 +69,7 @@ _parts: dict[str, tuple[tuple[str, ...], ...]] = {}
 
 
 def part(history: History) -> tuple[tuple[str, ...], ...]:
-    """Lines of a history, a few of each kind, each event with the shape it names; no row moves to another key."""
+    """Lines of a history, a few of each kind, each event with the shape that it names; no row moves to another key."""
     if history.file not in _parts:
         _parts[history.file] = tuple(_chosen(history))
     return _parts[history.file]
@@ -91,7 +91,7 @@ def _chosen(history: History) -> Iterator[tuple[str, ...]]:
             "checkpoint" in (event["origin"] or {}),
         )
         if event["kind"] == "schema" and event["table"] is None and not event["type"].endswith("_database"):
-            continue  # a statement that changes no table, as SET and USE
+            continue  # a statement that changes no table, such as SET or USE
         if len(chosen.setdefault(like, [])) < EACH and not moves(event):
             chosen[like].append((shapes[event["shape"]], line) if event["kind"] == "row" else (line,))
     return (one for several in chosen.values() for one in several)
@@ -105,21 +105,21 @@ def made() -> tuple[tuple[str, ...], ...]:
     return tuple((shape, canonical(e)) if e["kind"] == "row" else (canonical(e),) for e in placed)
 
 
-def odd() -> tuple[str, ...]:
-    """The lines of a row whose table has a name with more than letters and digits; it is a witness of names alone."""
+def unusual_name() -> tuple[str, ...]:
+    """The lines of a row whose table name has other characters than letters and digits; it is a witness for names alone."""
     named = {"table": "ma-de"}
     row = {**ROW, **named, "op": "insert", "position": f"made:0:{len(MADE)}"}
     return canonical({**SHAPE, **named, "columns": COLUMNS}), canonical(row)
 
 
 def moves(event: Event) -> bool:
-    """Whether a row leaves its handle key: some protocols say that in two rows."""
+    """Whether a row leaves its handle key: some protocols write two rows for that."""
     old, new = event.get("before"), event.get("after")
     return bool(old and new and any(old.get(k) != new.get(k) for k in event["keys"]))
 
 
 def foreign(line: str) -> str:
-    """A line as if it had been read from a protocol that nobody here speaks."""
+    """A line as if it had been decoded from an unknown protocol."""
     event = json.loads(line)
     if event["kind"] == "shape":
         return canonical({**event, "wire": None})
@@ -130,18 +130,18 @@ def foreign(line: str) -> str:
 
 
 class Trip:
-    """A protocol with some options, and schemas in memory."""
+    """Sends events through a protocol with some options, and schemas in memory."""
 
-    def __init__(self, spoken: Protocol, options: dict[str, Any]) -> None:
+    def __init__(self, chosen: Protocol, options: dict[str, Any]) -> None:
         small = _SMALL if "large-message-handle-option" in options else {}
-        self.spoken, self.options = spoken, spoken.read_options({**TEXTS.get(spoken.name, {}), **small, **options})
+        self.chosen, self.options = chosen, chosen.read_options({**TEXTS.get(chosen.name, {}), **small, **options})
         schemas = Schemas()
         self._stores = Stores(get_schema=schemas.get, register_schema=schemas.register)
 
     def __call__(self, event: Iterable[str]) -> list[Decoded]:
-        """What a new decoder reads of what a new encoder writes of one event; the encoder may refuse it."""
-        encoder = self.spoken.encoder(self.options, self._stores)
-        decoder = self.spoken.decoder(self.options, self._stores)
+        """Encodes one event by a new encoder and decodes the records by a new decoder; the encoder may refuse it."""
+        encoder = self.chosen.encoder(self.options, self._stores)
+        decoder = self.chosen.decoder(self.options, self._stores)
         written = [encoder.encode(changes) for changes in text.parse(event)]
         if isinstance(encoder, ClosingEncoder):
             written.append(encoder.finish())
@@ -150,7 +150,7 @@ class Trip:
 
 def there(changes: Iterable[Decoded]) -> dict[str, set[str]]:
     """Key -> the values that stand for it in these changes."""
-    found: dict[str, set[str]] = {}
+    values: dict[str, set[str]] = {}
     for decoded in changes:
         assert not decoded.dead, decoded.dead[0].error
         shapes: dict[str, Event] = {}
@@ -161,14 +161,14 @@ def there(changes: Iterable[Decoded]) -> dict[str, set[str]]:
             marks = _row(event, shapes[event["shape"]]) if event["kind"] == "row" else _control(event)
             for key, value in marks:
                 assert key in KEYS
-                found.setdefault(key, set()).add(canonical([event.get("database"), event.get("table"), value]))
+                values.setdefault(key, set()).add(canonical([event.get("database"), event.get("table"), value]))
         for what, ordered in _ordered(decoded):
-            found.setdefault("order", set()).add(what if ordered else "")
-    return found
+            values.setdefault("order", set()).add(what if ordered else "")
+    return values
 
 
 def _ordered(decoded: Decoded) -> Iterator[tuple[str, bool]]:
-    """Table or schema change, whether it tells its order."""
+    """Table or schema change, and whether it has a commit_ts or a sequence."""
     for table in decoded.tables:
         numbers = zip(table.rows.column("commit_ts"), table.rows.column("sequence"), strict=True)
         yield f"{table.shape.table} {table.rows.column('op')}", all(a.is_valid or b.is_valid for a, b in numbers)
@@ -183,7 +183,7 @@ def _row(event: Event, types: dict[str, str]) -> Iterator[tuple[str, Any]]:
     key = [name for name in event["keys"] if name in image]
     yield f"op.{event['op']}", True
     names = [event["database"], event["table"], *sorted(image)]
-    yield from [("names", names)] if any(map(_ODD.search, names)) else []
+    yield from [("names", names)] if any(map(_UNUSUAL.search, names)) else []
     yield from [("keys", sorted(key))] if key else []
     if deleted:
         yield from [("delete.keys", sorted(key))] if key else []
@@ -200,12 +200,12 @@ def _row(event: Event, types: dict[str, str]) -> Iterator[tuple[str, Any]]:
 
 
 def _columns(image: Event) -> list[tuple[str, bool]]:
-    """The columns of an image, and whether they are NULL."""
+    """The columns of an image, with whether they are NULL."""
     return sorted((name, value is None) for name, value in image.items())
 
 
 def _value(value: Any) -> Any:
-    """A value; a time without the zeros behind its digits, whose number is the type's, and an integer as its digits."""
+    """A value to compare: a time without trailing zeros, as their number depends on the type, and an integer as its digits."""
     if type(value) is str and _TIME.match(value):
         return _ZEROS.sub("", value)
     return str(value) if type(value) is int else value
@@ -224,13 +224,13 @@ def _when(event: Event, prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def _transaction(event: Event) -> Iterator[tuple[str, Any]]:
-    told = event["transaction"] or {}
-    gtid = (event["origin"] or {}).get("gtid") or told.get("id") or ""
+    transaction = event["transaction"] or {}
+    gtid = (event["origin"] or {}).get("gtid") or transaction.get("id") or ""
     if _GTID.fullmatch(gtid):
         yield "gtid", gtid
-    elif "id" in told:
-        yield "transaction.id", told["id"]
-    yield from ((f"transaction.{name}", told[name]) for name in ("order", "table_order") if name in told)
+    elif "id" in transaction:
+        yield "transaction.id", transaction["id"]
+    yield from ((f"transaction.{name}", transaction[name]) for name in ("order", "table_order") if name in transaction)
 
 
 def _control(event: Event) -> Iterator[tuple[str, Any]]:

@@ -1,16 +1,16 @@
-"""What every protocol is held against. A protocol joins by its folder alone:
+"""The cases that every protocol must pass. A protocol joins by its folder alone:
 
     protocols/<name>/vectors/*.json            {"source": …, "cases": [{"name", "options"?, "records", "events", …}]}
     protocols/<name>/vectors/histories.json    {"<file in tests/data>": {"options", "events": {kind: count}, "sha256"}}
 
-and by what its tests say of it, in tests/protocols/<name>/:
+and by modules among its tests, in tests/protocols/<name>/:
 
-    bombs.py       bombs()           records that would cost much if they were believed
-    arriving.py    arriving()        what values arrive as, of a protocol whose types need a definition (`redefine`)
-    silent.py      silent(record)    whether a record may say nothing, if some may
+    bombs.py       bombs()           records that would cost much if their content were trusted
+    arriving.py    arriving()        the values that arrive, for a protocol whose types need a definition (`redefine`)
+    silent.py      silent(record)    whether a record may have no event, if some records may
 
-A case's `records` are lines of a record log, its `events` lines of the canonical text. `"encodes": false` says that
-the records are not what a producer writes with these options; `why` tells the reader. The option `schema-registry` is a
+A case's `records` are lines of a record log, its `events` lines of the canonical text. `"encodes": false` means that
+a producer does not write these records with these options; `why` has the reason. The option `schema-registry` is a
 file of schemas beside the vectors, or in tests/data; without it, schemas are kept in memory.
 """
 
@@ -44,7 +44,7 @@ DATA = Path(__file__).parents[2] / "data"
 
 @dataclass(frozen=True)
 class Case:
-    """Records of one protocol, what they mean, and whether an encoder writes them."""
+    """Records of one protocol, their events, and whether an encoder writes them."""
 
     protocol: str
     name: str
@@ -94,15 +94,15 @@ class Schemas:
 
 
 _schemas = cache(Schemas)
-# By the id of a case, which is kept: its options make it unhashable, and a copy with others must not be taken for it.
+# By the id() of a case, which is kept alive: its options make it unhashable, and a copy may have other options.
 _DECODED: dict[int, tuple[Case | History, Decoded]] = {}
 _EVENTS: dict[int, list[str]] = {}
 
 
 def stores(options: Options) -> Stores:
-    """What decoders and encoders are given: schemas of the file that the options name, and no I/O."""
-    found = _schemas(getattr(options, "schema_registry", None))
-    return Stores(get_schema=found.get, register_schema=found.register)
+    """The stores for decoders and encoders: schemas of the file that the options name, and no I/O."""
+    schemas = _schemas(getattr(options, "schema_registry", None))
+    return Stores(get_schema=schemas.get, register_schema=schemas.register)
 
 
 def _located(options: dict[str, Any], beside: Path) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def folder(name: str) -> Path:
 
 @cache
 def own(name: str, module: str) -> ModuleType | None:
-    """What a protocol's tests say of it: `tests/protocols/<name>/<module>.py`; None where there is no such file."""
+    """The module `tests/protocols/<name>/<module>.py` of a protocol; None if there is no such file."""
     full = f"tests.protocols.{name.replace('-', '_')}.{module}"
     return import_module(full) if find_spec(full) is not None else None
 
@@ -181,7 +181,7 @@ def _member(name: str, value: Any) -> Any:
     if value is None:
         return None
     if name == "headers":
-        return [{"key": key, "value": _member("value", given)} for key, given in value]
+        return [{"key": key, "value": _member("value", text)} for key, text in value]
     if name in ("key_text", "value_text"):
         return value.encode()
     return base64.b64decode(value) if name in ("key", "value") else value
@@ -189,13 +189,13 @@ def _member(name: str, value: Any) -> Any:
 
 def reference(case: Case | History) -> Decoder:
     """A new reference decoder with the case's options."""
-    spoken = protocol(case.protocol)
-    options = spoken.read_options(case.options)
-    return spoken.decoder(options, stores(options))
+    chosen = protocol(case.protocol)
+    options = chosen.read_options(case.options)
+    return chosen.decoder(options, stores(options))
 
 
 def decode(case: Case | History, batch: pa.RecordBatch | None = None) -> Decoded:
-    """What a new reference decoder makes of a case's records, or of others; its own are decoded once a process."""
+    """Decodes a case's records, or others, by a new reference decoder; the case's own are decoded once per process."""
     if batch is not None:
         return reference(case).decode(batch)
     if id(case) not in _DECODED:
@@ -204,7 +204,7 @@ def decode(case: Case | History, batch: pa.RecordBatch | None = None) -> Decoded
 
 
 def decode_in_parts(case: Case | History, size: int) -> list[Decoded]:
-    """The records a few at a time, each part by a new decoder that is fed what the one before it left waiting."""
+    """Decodes a few records at a time, each part by a new decoder that also gets the incomplete fragments of the one before."""
     parts, waiting = [], case.records.slice(0, 0)
     for at in range(0, case.records.num_rows, size):
         decoder = reference(case)
@@ -215,7 +215,7 @@ def decode_in_parts(case: Case | History, size: int) -> list[Decoded]:
 
 
 def compiled(case: Case | History) -> Decoder:
-    """The decoder with the kernel under it; a test that asks for it is skipped where there is none."""
+    """The decoder with the kernel; without the kernel, the test is skipped."""
     options = protocol(case.protocol).read_options(case.options)
     try:
         return decoding.decoder(case.protocol, options, stores(options), kernel="on")
@@ -224,21 +224,21 @@ def compiled(case: Case | History) -> Decoder:
 
 
 def encode(case: Case | History, changes: list[Decoded]) -> list[dict[str, Any]]:
-    """What the encoder makes of changes, one dict a record."""
-    spoken = protocol(case.protocol)
-    options = spoken.read_options(case.options)
-    encoder = spoken.encoder(options, stores(options))
+    """Encodes changes; one dict per record."""
+    chosen = protocol(case.protocol)
+    options = chosen.read_options(case.options)
+    encoder = chosen.encoder(options, stores(options))
     return [record for decoded in changes for record in bytes_of(encoder.encode(decoded))]
 
 
 def bytes_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """The part of records that an encoder answers for."""
+    """The columns of records that an encoder writes."""
     rows: list[dict[str, Any]] = batch.select(["topic", "partition", "offset", "key", "value", "headers"]).to_pylist()
     return [{**row, "headers": row["headers"] or []} for row in rows]
 
 
 def events_of(case: Case | History) -> list[str]:
-    """The canonical text of what a case's records mean, written once a process."""
+    """The canonical text of the events of a case's records, written once per process."""
     if id(case) not in _EVENTS:
         _EVENTS[id(case)] = lines(decode(case))
     return _EVENTS[id(case)]
@@ -249,6 +249,6 @@ def lines(decoded: Decoded) -> list[str]:
     return list(text.lines(decoded))
 
 
-def spoken() -> list[Protocol]:
-    """All protocols."""
+def all_protocols() -> list[Protocol]:
+    """The definition of every protocol in `PROTOCOLS`."""
     return [protocol(name) for name in PROTOCOLS]

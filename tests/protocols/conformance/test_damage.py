@@ -1,7 +1,7 @@
-"""Damaged bytes: a decoder answers with dead letters, never with an exception, a wrong value or a hang.
+"""Damaged bytes: a decoder returns dead letters; it never raises, returns a wrong value or hangs.
 
 CHANGEFEED_MUTATIONS   how many records of each protocol are mutated (5000; `make nightly`: a million)
-CHANGEFEED_SEED        where the mutations start, new in each run; printed when a test fails, and repeats it
+CHANGEFEED_SEED        seed of the mutations, new in each run; printed when a test fails, to repeat it
 CHANGEFEED_CUTS=all    cuts every record of the histories and vectors at every byte, not some of them at some
 """
 
@@ -29,7 +29,7 @@ MUTATIONS = int(os.environ.get("CHANGEFEED_MUTATIONS", "5000")) // CHUNKS
 BATCH = 500
 ALL_CUTS = os.environ.get("CHANGEFEED_CUTS") == "all"
 MOST = 150  # records of a history that are cut
-IN_SCHEMA = 16  # bytes of a schema that is written out in a record, of which one is a place to cut
+IN_SCHEMA = 16  # of so many bytes of a schema within a record, one is a place to cut
 SCHEMA = '"schema":{'
 TRAILERS = (b"\0", b"{", b"\0" * 8, b"\xff" * 8)
 
@@ -38,7 +38,7 @@ _WHOLE: dict[str, list[Record]] = {}  # case -> its whole records
 
 
 def places_of(data: bytes) -> Iterator[int]:
-    """Every byte but those of schemas that are written out, and some of these, other ones in each run."""
+    """Every byte outside of schemas within the record, and some bytes of these schemas, different ones in each run."""
     at = 0
     for start, end in _schemas(data):
         yield from range(at, start)
@@ -48,7 +48,7 @@ def places_of(data: bytes) -> Iterator[int]:
 
 
 def _schemas(data: bytes) -> Iterator[tuple[int, int]]:
-    """Where schemas of Kafka Connect lie."""
+    """Start and end of each schema of Kafka Connect in the bytes."""
     text, at = data.decode("latin-1"), 0  # a character a byte
     while (at := text.find(SCHEMA, at)) >= 0:
         start = at + len(SCHEMA) - 1
@@ -67,33 +67,33 @@ def longer(record: Record) -> Iterator[Record]:
             yield {**record, part: record[part] + trailer}
 
 
-def check_says_nothing_new(case: Case | History, decoder: Decoder, record: Record, damaged: list[Record]) -> None:
-    """Each damaged record is dead; or it has no value at all, and says what the whole one does, which is not a row."""
+def check_adds_nothing(case: Case | History, decoder: Decoder, record: Record, damaged: list[Record]) -> None:
+    """Asserts that each damaged record is dead, or has no value and the same events as the whole record, none of them a row."""
     nothing = getattr(own(case.protocol, "silent"), "NOTHING", ())
     damaged = [other for other in damaged if other["value"] not in nothing]
-    found = decoder.decode(record_batch(damaged))
-    assert not found.tables
-    dead = {letter.place.record for letter in found.dead}
-    for event in found.control:
+    changes = decoder.decode(record_batch(damaged))
+    assert not changes.tables
+    dead = {letter.place.record for letter in changes.dead}
+    for event in changes.control:
         assert event.place.record not in dead
         whole = decoder.decode(record_batch([record]))
         assert not whole.tables
         assert [str(e.place) for e in whole.control] == [str(event.place)]
     assert all(place in dead or not record["value"] for place, record in enumerate(damaged))
-    assert all(letter.error for letter in found.dead)
+    assert all(letter.error for letter in changes.dead)
 
 
 def whole_records(case: Case | History) -> list[Record]:
-    """The records that decode without a dead letter and hold something, each by itself; found once a process.
+    """The records that decode without a dead letter and have an event, each by itself; computed once per process.
 
-    Where events lie in several records, headers count these: they are left out, as records are tried in any order.
+    If events may span several records, headers number these; headers are left out, as records are tried in any order.
     """
     if str(case) not in _WHOLE:
-        _WHOLE[str(case)] = _found_whole(case)
+        _WHOLE[str(case)] = _complete_records(case)
     return _WHOLE[str(case)]
 
 
-def _found_whole(case: Case | History) -> list[Record]:
+def _complete_records(case: Case | History) -> list[Record]:
     alone = protocol(case.protocol).capabilities.fragments
     columns = ["topic", "partition", "offset", "key", "value"] + ([] if alone else ["headers"])
     whole = _whole(decode(case), case.records.select(columns).to_pylist())
@@ -101,14 +101,14 @@ def _found_whole(case: Case | History) -> list[Record]:
 
 
 def some(records: list[Record]) -> list[Record]:
-    """All of a few; of many, those that lie evenly among them."""
+    """All records if they are few, else an evenly spaced sample."""
     return records if ALL_CUTS else records[:: -(-len(records) // MOST) or 1]
 
 
-def _whole(found: Decoded, rows: list[Record]) -> list[Record]:
-    places = [letter.place.record for letter in found.dead]
-    full = {row for batch in found.tables for row in batch.rows.column("record").to_pylist()}
-    full |= {event.place.record for event in found.control}
+def _whole(changes: Decoded, rows: list[Record]) -> list[Record]:
+    places = [letter.place.record for letter in changes.dead]
+    full = {row for batch in changes.tables for row in batch.rows.column("record").to_pylist()}
+    full |= {event.place.record for event in changes.control}
     return [record for place, record in enumerate(rows) if place in full and place not in places]
 
 
@@ -119,7 +119,7 @@ def test_vector_cut_at_every_byte_is_dead(case: Case) -> None:
         for part in ("key", "value"):
             damaged = list(cut(record, part, places_of(record[part] or b"")))
             if damaged:
-                check_says_nothing_new(case, decoder, record, damaged)
+                check_adds_nothing(case, decoder, record, damaged)
 
 
 @pytest.mark.parametrize("history", HISTORIES, ids=str)
@@ -129,18 +129,18 @@ def test_history_cut_anywhere_is_dead(history: History) -> None:
         for part in ("key", "value"):
             size = len(record[part] or b"")
             places = range(size) if ALL_CUTS else sorted(rng.sample(range(size), min(size, 8)))
-            check_says_nothing_new(history, decoder, record, list(cut(record, part, iter(places))))
+            check_adds_nothing(history, decoder, record, list(cut(record, part, iter(places))))
 
 
 @pytest.mark.parametrize("case", [*CASES, *HISTORIES], ids=str)
 def test_trailing_bytes_are_dead(case: Case | History) -> None:
     decoder = reference(case)
     for record in some(whole_records(case)):
-        check_says_nothing_new(case, decoder, record, list(longer(record)))
+        check_adds_nothing(case, decoder, record, list(longer(record)))
 
 
 def mutated(record: Record, other: Record, rng: random.Random) -> Record:
-    """The record with one to four accidents: bytes flipped, dropped, doubled, moved in from another record."""
+    """The record with one to four kinds of damage: bytes flipped, dropped, doubled, or taken from another record."""
     parts = {"key": bytearray(record["key"] or b""), "value": bytearray(record["value"] or b"")}
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         name = rng.choice(("key", "value", "value"))
@@ -168,9 +168,9 @@ def mutated(record: Record, other: Record, rng: random.Random) -> Record:
 
 
 def resized(parts: dict[str, bytearray], record: Record, rng: random.Random) -> None:
-    """Mends the length in front of a single message half of the time, so that accidents reach the inside of it.
+    """Corrects the length in front of a single message half of the time, so that damage reaches its content.
 
-    Only where the record had one: other protocols have no such length.
+    Does nothing for records without such a length.
     """
     if rng.random() < 0.5:
         return

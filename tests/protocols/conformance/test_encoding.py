@@ -1,4 +1,4 @@
-"""The kernel writes what the encoder writes: the same records, or the same refusal, whatever the changes are from."""
+"""The kernel writes what the encoder writes: the same records or the same refusal, for changes of any protocol."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if not hasattr(decoding.changefeed_kernel, "Templates"):
     pytest.skip("the kernel is not installed, or is an older one", allow_module_level=True)
 
 RULES = [{"matcher": ["*.t*", "shop.o*"], "partition": "index-value"}, {"matcher": ["shop.*"], "partition": "ts"}]
-# How each protocol is written to, besides with its defaults.
+# Options with which each protocol is written.
 WAYS: dict[str, list[dict[str, Any]]] = {
     "ticdc-open": [
         {},
@@ -66,36 +66,36 @@ MORE = large_examples(20)
 
 
 def written(name: str, options: dict[str, Any], changes: list[Decoded], way: Any) -> tuple[list[Any], int]:
-    """The records, or the refusal at their end; and how many rows the encoder wrote by itself."""
+    """The records, with the refusal at their end if any; and the number of rows that the encoder wrote without the kernel."""
     chosen = protocol(name).read_options(options)
-    speaks, found = encoder(name, chosen, stores(chosen), kernel=way), []
-    if isinstance(speaks, KernelEncoder):
-        speaks.min_rows = 1
+    writer, outcome = encoder(name, chosen, stores(chosen), kernel=way), []
+    if isinstance(writer, KernelEncoder):
+        writer.min_rows = 1
     try:
-        found += [speaks.encode(part) for part in changes]
+        outcome += [writer.encode(part) for part in changes]
     except ChangefeedError as error:
-        found.append(f"{type(error).__name__}: {error}")
-    return found, speaks.unmatched if isinstance(speaks, KernelEncoder) else sum(
+        outcome.append(f"{type(error).__name__}: {error}")
+    return outcome, writer.unmatched if isinstance(writer, KernelEncoder) else sum(
         len(t) for part in changes for t in part.tables
     )
 
 
 def agreed(name: str, options: dict[str, Any], *changes: Decoded) -> int:
-    """Compares both; tells how many rows the kernel left."""
+    """Compares encoder and kernel; returns the number of rows that the kernel left to the encoder."""
     expected, _ = written(name, options, list(changes), "off")
-    found, odd = written(name, options, list(changes), "on")
-    assert len(found) == len(expected)
-    for mine, theirs in zip(found, expected, strict=True):
+    actual, unmatched = written(name, options, list(changes), "on")
+    assert len(actual) == len(expected)
+    for mine, theirs in zip(actual, expected, strict=True):
         if isinstance(mine, pa.RecordBatch) and isinstance(theirs, pa.RecordBatch):
             mine.validate(full=True)
             assert mine.schema == theirs.schema
             assert mine.equals(theirs) or mine.to_pylist() == theirs.to_pylist()
         else:
             assert mine == theirs
-    return odd
+    return unmatched
 
 
-def test_every_protocol_that_the_kernel_can_write_is_held_to_it() -> None:
+def test_every_protocol_that_the_kernel_can_write_is_compared() -> None:
     schemas = Stores(get_schema=lambda number: "", register_schema=lambda subject, text: 1)
     able = {n for n in PROTOCOLS if isinstance(protocol(n).encoder(protocol(n).options(), schemas), ColumnEncoder)}
     assert able == WAYS.keys()
@@ -124,8 +124,11 @@ def test_vectors_of_other_protocols_are_written_alike(name: str, options: dict[s
 def test_a_history_is_written_alike(history: History) -> None:
     parts = [history.records.slice(at, 700) for at in range(0, len(history.records), 700)]
     changes = [decode(history, part) for part in parts]
-    rows, odd = sum(len(t) for c in changes for t in c.tables), agreed(history.protocol, history.options, *changes)
-    assert odd < 0.1 * rows or rows < 1000
+    rows, unmatched = (
+        sum(len(t) for c in changes for t in c.tables),
+        agreed(history.protocol, history.options, *changes),
+    )
+    assert unmatched < 0.1 * rows or rows < 1000
 
 
 @pytest.mark.parametrize("name, options", TARGETS)
@@ -194,7 +197,7 @@ def test_the_kernel_has_a_form_for_every_type_but_geometries(name: str, text: st
     assert agreed(name, {}, one_update(ColumnType.parse(text), PLAIN[text], None)) == 0
 
 
-def test_a_table_of_a_few_rows_is_the_encoders() -> None:
+def test_a_table_of_a_few_rows_is_written_by_the_encoder() -> None:
     speaks = encoder("ticdc-open", kernel="on")
     changes = one_update(ColumnType("int"), 1, 2)
     assert speaks.encode(changes).equals(encoder("ticdc-open", kernel="off").encode(changes))

@@ -1,4 +1,4 @@
-"""Dead letters name database and table wherever key or options tell them for certain, whatever is left of the value."""
+"""Dead letters name database and table if key or options contain them for certain, whatever is left of the value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from changefeed.model.batch import record_batch
 from tests.protocols.conformance.cases import History, decode, histories
 
 HISTORIES = {history.file: history for history in histories()}
-# history -> whether all its damaged rows are named: some keys have no schema, and others have `_` for what a name cannot have
+# history -> whether all its damaged rows are named: some keys have no schema, others replace characters of names by `_`
 NAMED = {
     "shop/ticdc-open/open-1.classic.jsonl.gz": True,
     "shop/ticdc-open/open-3.newarch.jsonl.gz": True,
@@ -22,13 +22,13 @@ NAMED = {
 
 
 def _rows(history: History) -> list[tuple[dict[str, Any], str, str]]:
-    """Records of one table each that have a key and a value, and their tables."""
-    found, records = decode(history), history.records.to_pylist()
+    """Records that have a key, a value and changes of one table, with their tables."""
+    changes, records = decode(history), history.records.to_pylist()
     tables: dict[int, set[tuple[str, str]]] = {}
-    for table in found.tables:
+    for table in changes.tables:
         for row in table.rows.column("record").to_pylist():
             tables.setdefault(row, set()).add((table.shape.database, table.shape.table))
-    control = {event.place.record for event in found.control}
+    control = {event.place.record for event in changes.control}
     return [
         (records[row], *next(iter(names)))
         for row, names in tables.items()
@@ -46,21 +46,21 @@ def test_a_damaged_value_still_names_its_table(file: str, damage: bytes | None) 
         {**record, "value": record["value"][:-3] if damage == b"" else damage and damage + record["value"]}
         for record, _, _ in rows
     ]
-    if history.protocol == "ticdc-avro":  # without a value it is a delete; a first byte of another kind is a mark
+    if history.protocol == "ticdc-avro":  # a record without a value is a delete; another first byte makes it a mark
         damaged = [{**record, "value": record["value"] or b"\x09"} for record in damaged]
-    found = decode(
+    changes = decode(
         history, record_batch({k: r[k] for k in ("topic", "partition", "offset", "key", "value")} for r in damaged)
     )
     assert len(rows) > 50
     named = 0
-    assert {letter.place.record for letter in found.dead} == set(range(len(rows)))
-    for letter in found.dead:
+    assert {letter.place.record for letter in changes.dead} == set(range(len(rows)))
+    for letter in changes.dead:
         if letter.table is not None:
             assert (letter.database, letter.table) == rows[letter.place.record][1:]
             named += 1
     if NAMED[file]:
-        assert named == len(found.dead)
+        assert named == len(changes.dead)
     elif "noschema" in file:
         assert named == 0
     else:
-        assert 0 < named < len(found.dead)  # shop.customers, but not shop.order_items
+        assert 0 < named < len(changes.dead)  # shop.customers, but not shop.order_items

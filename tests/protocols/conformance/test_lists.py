@@ -1,4 +1,4 @@
-"""A protocol is a folder and a line in `PROTOCOLS`: nothing else lists the protocols by their names."""
+"""A protocol is a folder and a line in `PROTOCOLS`: no other file lists the protocols by their names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from changefeed.protocols import PROTOCOLS
 
 ROOT = Path(__file__).parents[3]
-# The dict itself, and the protocols for whose values Spark has a function.
+# The dict itself, and the list of protocols whose values a function of Spark decodes.
 BY_NAME = {"bench/spark_peers.py", "protocols/__init__.py"}
 
 
@@ -20,6 +20,6 @@ def listing(path: Path) -> set[str]:
 
 def test_no_file_lists_the_protocols() -> None:
     sources, tools = ROOT / "src" / "changefeed", ROOT / "tools"
-    found = {str(path.relative_to(sources)): listing(path) for path in sources.rglob("*.py")}
-    found |= {f"tools/{path.name}": listing(path) for path in tools.glob("*.py")}
-    assert {name for name, protocols in found.items() if len(protocols) > 1} == BY_NAME
+    names = {str(path.relative_to(sources)): listing(path) for path in sources.rglob("*.py")}
+    names |= {f"tools/{path.name}": listing(path) for path in tools.glob("*.py")}
+    assert {name for name, protocols in names.items() if len(protocols) > 1} == BY_NAME

@@ -1,4 +1,4 @@
-"""Each protocol's README tells every option with its default, every reason and every file."""
+"""Each protocol's README lists every option with its default, every reason and every file."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def shown(default: Any) -> str:
     return f"`{str(default).lower() if isinstance(default, bool) else default}`"
 
 
-def test_every_option_stands_there_with_its_default(name: str) -> None:
+def test_every_option_is_listed_with_its_default(name: str) -> None:
     text, options = readme(name), protocol(name).options
     inherited = INHERITED if issubclass(options, RegistryOptions) else set()
     for field in msgspec.structs.fields(options):
         assert field.name in inherited or f"| `{field.encode_name}` | {shown(field.default)} |" in text
 
 
-def test_every_reason_stands_there(name: str) -> None:
+def test_every_reason_is_listed(name: str) -> None:
     text, paths = readme(name), [*folder(name).rglob("*.py")]
     if any("changefeed.connect" in path.read_text() for path in paths):
         paths += CONNECT.glob("*.py")
@@ -47,7 +47,7 @@ def test_every_reason_stands_there(name: str) -> None:
             assert f"`{reason}`" in text, (path.name, reason)
 
 
-def test_every_file_stands_there(name: str) -> None:
+def test_every_file_is_listed(name: str) -> None:
     text = readme(name)
     for path in sorted(folder(name).rglob("[a-z]*.py")):
         assert f"`{path.stem}`" in text or path.stem == "options", path.name

@@ -1,6 +1,6 @@
-"""Wide tables in TiCDC's protocols: every type with its extremes, odd names, all forms of keys; see tests/data/ticdc.
+"""Wide tables in TiCDC's protocols: every type with its extremes, unusual names, all forms of keys; see tests/data/ticdc.
 
-All logs tell the same changes of the same tables, but that Avro has none of a table without a key.
+All logs have the same changes of the same tables, except that Avro has none of tables without a key.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LOGS = {log.file.removeprefix("ticdc/wide/").removesuffix(".jsonl.zst"): log for
 
 
 @pytest.mark.parametrize("log", LOGS.values(), ids=str)
-def test_all_is_read(log: History) -> None:
+def test_all_records_are_decoded(log: History) -> None:
     assert log.records.num_rows == log.events["records"]
     assert [letter.error for letter in decode(log).dead] == []
 
@@ -48,22 +48,22 @@ def test_kernel_reads_what_the_reference_does(log: History) -> None:
 
 
 @pytest.mark.parametrize("log", LOGS.values(), ids=str)
-def test_its_protocol_is_found(log: History) -> None:
-    given = {name: value for name, value in log.options.items() if name == "schema-registry"}
-    (topic,) = detect([log.records], given)
+def test_its_protocol_is_detected(log: History) -> None:
+    registry = {name: value for name, value in log.options.items() if name == "schema-registry"}
+    (topic,) = detect([log.records], registry)
     assert topic.best is not None
     assert (topic.best.protocol, topic.best.trouble) == (log.protocol, None)
 
 
 def images(name: str) -> dict[tuple[str, int, str], dict[str, Any]]:
-    """Table, commit ts and side -> the values there, but for members: not all protocols have their names."""
-    found: dict[tuple[str, int, str], dict[str, Any]] = {}
+    """Table, commit_ts and side -> values, without enums and sets: not all protocols have their members' names."""
+    by_row: dict[tuple[str, int, str], dict[str, Any]] = {}
     for event in map(json.loads, lines(decode(LOGS[name]))):
         for side in ("before", "after") if event["kind"] == "row" else ():
             if event[side] is not None:
                 values = {n: v for n, v in event[side].items() if not n.startswith(("c_enum", "c_set"))}
-                found[event["table"], event["commit_ts"], side] = values
-    return found
+                by_row[event["table"], event["commit_ts"], side] = values
+    return by_row
 
 
 @pytest.mark.parametrize("one, other", [("open.newarch", "avro.newarch"), ("open.classic", "avro.classic")])
@@ -72,7 +72,7 @@ def test_rows_are_the_same(one: str, other: str) -> None:
     both = [key for key in mine.keys() & theirs.keys() if key[0] not in ("odd-table.名<&>", "generated")]
     assert len(both) > 60
     for key in both:
-        told = mine[key].keys() & theirs[key].keys()  # an old value without a name may be nobody's
-        if key[2] == "before":  # newarch writes null for what was empty or zero
-            told = {name for name in told if mine[key][name] is not None}
-        assert {n: mine[key][n] for n in told} == {n: theirs[key][n] for n in told}
+        names = mine[key].keys() & theirs[key].keys()  # an old value without a name may belong to none of the columns
+        if key[2] == "before":  # newarch writes null for empty values and zeros
+            names = {name for name in names if mine[key][name] is not None}
+        assert {n: mine[key][n] for n in names} == {n: theirs[key][n] for n in names}

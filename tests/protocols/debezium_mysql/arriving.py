@@ -1,4 +1,4 @@
-"""What arrives of a value that the protocol carries, once the column's type is known: nothing less than README.md says."""
+"""Values as they arrive once the column's type is known, according to README.md."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ def arriving(t: ColumnType, value: Any, options: Mapping[str, str]) -> Any:
     if t.name == "time":
         clock, _, fraction = value.partition(".")
         if fraction[: 3 if milliseconds else 6].strip("0"):
-            return None  # a TIME of no digits does not hold more
+            return None  # a TIME without digits cannot hold a fraction
         return clock if not milliseconds or clock.strip("-0:") else "00:00:00"
     return writer(t)(value)

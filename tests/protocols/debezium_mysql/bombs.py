@@ -12,12 +12,12 @@ _SOURCE = (
     '"sequence":null,"ts_us":1767312000000000,"ts_ns":1767312000000000000,"table":"orders","server_id":1,"gtid":null,'
     '"file":"mysql-bin.000001","pos":4,"row":0,"thread":null,"query":null}'
 )
-# What may be read all the same: any JSON as a value without a schema, 1e-999999999 as 0.0.
+# Charges that may be decoded: any JSON as a value without a schema, 1e-999999999 as 0.0.
 _HARMLESS = frozenset({"a value of a small exponent", "a value of many members", "a value of many items"})
 
 
 def bombs() -> Iterator[Bomb]:
-    """All of them."""
+    """The bombs of debezium-mysql."""
     yield from json_charges("debezium-mysql", _SOURCE, {"schemas.enable": "false"}, "%s", _HARMLESS)
     sound = envelope(_SOURCE, '{"id":1}')
     for name, charge in CHARGES.items():

@@ -1,4 +1,4 @@
-"""Records of the connector by hand and from recordings, for tests."""
+"""Records of the connector for tests, made by hand or recorded."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ SPECIFIED_ENVELOPE = (
 
 
 def value(after: str = '{"id":1}', before: str = "null", op: str = "c", source: str = SOURCE) -> bytes:
-    """A row without schema, as 3.6 writes it."""
+    """The value of a row without schema, as connector 3.6 writes it."""
     return f'{{"before":{before},"after":{after},"source":{source},"transaction":null,"op":"{op}",{CLOCK}}}'.encode()
 
 
 def with_schema(field: str, content: str) -> bytes:
-    """A row of one column `v` whose field schema, without its name, and JSON are these."""
+    """The value of a row with one column `v`, from its field schema without the name and its JSON."""
     row = f'{{"type":"struct","fields":[{{{field},"field":"v"}}],"optional":true,"name":"N.Value","field":"%s"}}'
     names = ",".join(f'{{"type":"string","optional":true,"field":"{name}"}}' for name in ("db", "table"))
     source = f'{{"type":"struct","fields":[{names}],"optional":false,"name":"S","field":"source"}}'
@@ -92,17 +92,17 @@ def log(name: str) -> list[dict[str, Any]]:
 
 
 def decode(*records: Any, stores: Any = None, **options: Any) -> Decoded:
-    """What the reference decoder makes of the records."""
+    """Decodes the records by the reference decoder."""
     return DEBEZIUM.decoder(DEBEZIUM.read_options(options), stores or Stores()).decode(record_batch(records))
 
 
 def encode(changes: Decoded, stores: Any = None, **options: Any) -> pa.RecordBatch:
-    """What the encoder makes of changes."""
+    """Encodes changes."""
     return DEBEZIUM.encoder(DEBEZIUM.read_options(options), stores or Stores()).encode(changes)
 
 
 def bytes_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """The part of records that an encoder answers for."""
+    """The columns of records that an encoder writes."""
     rows: list[dict[str, Any]] = batch.select(NAMES).to_pylist()
     return rows
 
@@ -123,7 +123,7 @@ def one_insert(
     transaction: dict[str, Any] | None = None,
     origin: dict[str, Any] | None = None,
 ) -> Decoded:
-    """An insert from elsewhere."""
+    """An insert of another protocol."""
     columns = (
         Column("id", ColumnType("int"), False, True),
         Column(column, ColumnType("varchar", length=255), False, False),
@@ -131,12 +131,12 @@ def one_insert(
     builder = BatchBuilder("us")
     image = {"id": 1, column: "x"}
     shape = TableShape("d", table, columns)
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "commit_time": TIME_US,
         "transaction": transaction,
         "origin": canonical(origin) if origin else None,
     }
-    builder.add(shape, Place("e", 0, 7), "insert", before=None, after=image, **told)
+    builder.add(shape, Place("e", 0, 7), "insert", before=None, after=image, **fields)
     return Decoded(builder.build())
 
 
@@ -147,7 +147,7 @@ def schema(base: str, name: str = "", parameters: str = "", optional: str = "tru
 
 
 def change(t: str, value: Any, *, nullable: Any = True, **options: Any) -> tuple[str, str]:
-    """The field's schema and JSON of a value from elsewhere."""
+    """The field's schema and JSON for a value of another protocol."""
     columns = (Column("v", ColumnType.parse(t), nullable, False),)
     builder = BatchBuilder("us")
     row: dict[str, Any] = {"before": None, "after": {"v": value}, "commit_time": TIME_US}

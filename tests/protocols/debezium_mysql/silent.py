@@ -1,4 +1,4 @@
-"""Records of debezium-mysql that say nothing."""
+"""Records of debezium-mysql without an event."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from typing import Any
 
 
 def silent(record: dict[str, Any]) -> bool:
-    """A tombstone."""
+    """Whether the record is a tombstone."""
     return record["value"] is None

@@ -1,4 +1,4 @@
-"""Avro: recorded JSON, turned into what the Avro converter would have written, means the same and comes back."""
+"""Avro: recorded JSON, converted to records as the Avro converter writes them, has the same events and comes back."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ def stores() -> tuple[Schemas, Stores]:
 
 
 def as_avro(data: bytes | None, subject: str, writer: parts.Writer) -> bytes | None:
-    """The same part in Avro."""
+    """The same key or value in Avro."""
     if data is None:
         return None
     part = parts.Reader(None).read(data, "part")
     return writer.write(part.payload, Block(avro_schema.text(part.block.text), True), subject)
 
 
-def in_avro(name: str, given: Stores) -> list[dict[str, Any]]:
-    writer, made = parts.Writer("debezium-mysql", given.get_schema, given.register_schema), []
+def in_avro(name: str, stores_in_memory: Stores) -> list[dict[str, Any]]:
+    writer, made = parts.Writer("debezium-mysql", stores_in_memory.get_schema, stores_in_memory.register_schema), []
     for row in log(name):
         try:
             key = as_avro(row["key"], f"{row['topic']}-key", writer)
@@ -64,7 +64,7 @@ def in_avro(name: str, given: Stores) -> list[dict[str, Any]]:
 
 
 def meaning(decoded: Decoded) -> list[dict[str, Any]]:
-    """The events without what is of the serialisation."""
+    """The events without the members that depend on the serialisation."""
     events = [json.loads(line) for line in text.lines(decoded)]
     for event in events:
         for key in ("shape", "wire"):
@@ -75,32 +75,32 @@ def meaning(decoded: Decoded) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_avro_says_what_json_says(name: str) -> None:
-    _, given = stores()
-    records = in_avro(name, given)
-    found = decode(*records, stores=given)
-    assert errors(found) == []
-    assert meaning(found) == meaning(decode(*log(name)))
+def test_avro_has_the_same_events_as_json(name: str) -> None:
+    _, stores_in_memory = stores()
+    records = in_avro(name, stores_in_memory)
+    changes = decode(*records, stores=stores_in_memory)
+    assert errors(changes) == []
+    assert meaning(changes) == meaning(decode(*log(name)))
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_avro_is_written_as_it_was_read(name: str) -> None:
-    _, given = stores()
-    records = in_avro(name, given)
-    assert bytes_of(encode(decode(*records, stores=given), stores=given)) == records
+    _, stores_in_memory = stores()
+    records = in_avro(name, stores_in_memory)
+    assert bytes_of(encode(decode(*records, stores=stores_in_memory), stores=stores_in_memory)) == records
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_avro_is_written_from_its_canonical_text(name: str) -> None:
-    _, given = stores()
-    records = in_avro(name, given)
-    (changes,) = text.parse(text.lines(decode(*records, stores=given)))
-    assert bytes_of(encode(changes, stores=given)) == records
+    _, stores_in_memory = stores()
+    records = in_avro(name, stores_in_memory)
+    (changes,) = text.parse(text.lines(decode(*records, stores=stores_in_memory)))
+    assert bytes_of(encode(changes, stores=stores_in_memory)) == records
 
 
-def test_rows_from_elsewhere_are_registered_as_specified() -> None:
-    schemas, given = stores()
-    encode(one_insert(), stores=given, converter="avro", **{"topic.prefix": "p"})
+def test_schemas_of_foreign_rows_are_registered_as_specified() -> None:
+    schemas, stores_in_memory = stores()
+    encode(one_insert(), stores=stores_in_memory, converter="avro", **{"topic.prefix": "p"})
     assert [schemas.get(1), schemas.get(2)] == [SPECIFIED_KEY, SPECIFIED_ENVELOPE]
 
 
@@ -140,17 +140,17 @@ def test_fields_are_derived_as_specified(connect: str, avro: str) -> None:
     assert avro_schema.text(struct) == expected
 
 
-def test_avro_without_a_registry_is_dead_and_says_what_to_set() -> None:
+def test_avro_without_a_registry_is_dead_and_names_the_option() -> None:
     assert errors(decode(record(None, b"\0\0\0\0\7\2"))) == [
         'debezium-mysql: option "schema-registry" is not set, and the record is Avro (srv1.inv.t:0:41)'
     ]
 
 
 def test_an_unknown_schema_is_dead_with_its_id() -> None:
-    _, given = stores()
-    found = decode(record(None, b"\0\0\0\0\7\2"), stores=given)
-    assert errors(found) == ["debezium-mysql: schema 7 is not in the schema registry (srv1.inv.t:0:41)"]
-    assert [(letter.reason, letter.schema_id) for letter in found.dead] == [("unknown-schema", 7)]
+    _, stores_in_memory = stores()
+    changes = decode(record(None, b"\0\0\0\0\7\2"), stores=stores_in_memory)
+    assert errors(changes) == ["debezium-mysql: schema 7 is not in the schema registry (srv1.inv.t:0:41)"]
+    assert [(letter.reason, letter.schema_id) for letter in changes.dead] == [("unknown-schema", 7)]
 
 
 def test_writing_avro_without_a_registry_is_refused() -> None:
@@ -160,29 +160,31 @@ def test_writing_avro_without_a_registry_is_refused() -> None:
 
 
 def test_a_name_that_avro_does_not_have_is_refused() -> None:
-    _, given = stores()
+    _, stores_in_memory = stores()
     with pytest.raises(UnsupportedError) as caught:
-        encode(one_insert(column="co-l"), stores=given, converter="avro")
+        encode(one_insert(column="co-l"), stores=stores_in_memory, converter="avro")
     assert "changefeed.d.t.Value has a field without a valid, unique name: 'co-l'" in str(caught.value)
     adjusted = {"field.name.adjustment.mode": "avro"}
-    assert encode(one_insert(column="co-l"), stores=given, converter="avro", **adjusted).num_rows == 1
+    assert encode(one_insert(column="co-l"), stores=stores_in_memory, converter="avro", **adjusted).num_rows == 1
 
 
 def test_a_namespace_is_written_as_the_topic_has_it() -> None:
     """Java checks the name of a record alone: `my-server.inv.t.Envelope` is written and read without adjustment."""
-    _, given = stores()
-    written = encode(one_insert(table="we-ird"), stores=given, converter="avro", **{"topic.prefix": "my-server"})
-    assert errors(decode(*bytes_of(written), stores=given)) == []
+    _, stores_in_memory = stores()
+    written = encode(
+        one_insert(table="we-ird"), stores=stores_in_memory, converter="avro", **{"topic.prefix": "my-server"}
+    )
+    assert errors(decode(*bytes_of(written), stores=stores_in_memory)) == []
 
 
 @pytest.mark.parametrize("name", ["mysql-crud", "mariadb-types_stream"])
 def test_avro_cut_anywhere_is_dead(name: str) -> None:
-    _, given = stores()
-    for row in in_avro(name, given)[-12:]:
+    _, stores_in_memory = stores()
+    for row in in_avro(name, stores_in_memory)[-12:]:
         if row["value"] is None:
             continue
         cut = [{**row, "value": row["value"][:at]} for at in range(len(row["value"]))]
-        found = DEBEZIUM.decoder(DEBEZIUM.read_options({}), given).decode(
+        changes = DEBEZIUM.decoder(DEBEZIUM.read_options({}), stores_in_memory).decode(
             record_batch([*cut, {**row, "value": row["value"] + b"\0"}])
         )
-        assert (len(found.dead), found.tables, found.control) == (len(cut) + 1, [], [])
+        assert (len(changes.dead), changes.tables, changes.control) == (len(cut) + 1, [], [])

@@ -1,4 +1,4 @@
-"""What options of the connector take from rows and schema changes from elsewhere, and that the loss says so."""
+"""Losses of foreign rows and schema changes that options of the connector cause, and that `loss` declares them."""
 
 from __future__ import annotations
 
@@ -66,16 +66,16 @@ def test_adjusted_names_are_lost() -> None:
 
 
 def _lost(options: dict[str, str]) -> set[str]:
-    """What is lost with these options and not without them, on the way from Open Protocol."""
+    """The keys of Open Protocol that are lost with these options and not without them."""
     source = protocol("ticdc-open")
     plain, chosen = (
-        loss(source, source.read_options({}), DEBEZIUM, DEBEZIUM.read_options(PRECISE | given))
-        for given in ({}, options)
+        loss(source, source.read_options({}), DEBEZIUM, DEBEZIUM.read_options(PRECISE | settings))
+        for settings in ({}, options)
     )
     assert set(plain.keys) <= set(chosen.keys)
     return set(chosen.keys) - set(plain.keys)
 
 
-def test_what_was_read_from_the_connector_loses_nothing_to_it() -> None:
+def test_changes_of_the_connector_lose_nothing_when_written_for_it() -> None:
     options = DEBEZIUM.read_options({"include.schema.changes": "false", "skipped.operations": "c", **PRECISE})
     assert loss(DEBEZIUM, DEBEZIUM.read_options({}), DEBEZIUM, options).keys == ()

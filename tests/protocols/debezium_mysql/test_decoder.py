@@ -1,4 +1,4 @@
-"""What the connector's records mean beside their values: every form that is accepted."""
+"""The connector's records apart from their column values: every form that is accepted."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from tests.protocols.debezium_mysql.records import (
 )
 def test_snapshot_marks_of_all_kinds(mark: str, origin: dict[str, Any]) -> None:
     sent = record(None, value(source=SOURCE.replace('"snapshot":"false"', f'"snapshot":{mark}')))
-    found = decode(sent)
-    (row,) = rows(found)
+    changes = decode(sent)
+    (row,) = rows(changes)
     assert {k: v for k, v in row.origin.items() if k == "snapshot"} == origin
-    assert bytes_of(encode(found)) == [sent]
+    assert bytes_of(encode(changes)) == [sent]
 
 
 @pytest.mark.parametrize(
@@ -51,10 +51,10 @@ def test_envelopes_of_all_versions_come_back(envelope: str) -> None:
     old = SOURCE.replace('"ts_us":1795248239121318,"ts_ns":1795248239121318000,', "").replace('"sequence":null,', "")
     for source in (SOURCE, old, old.replace('"row":0', '"row":0,"more":[1.0]')):
         sent = record(None, f'{{"before":null,"after":{{"id":1}},"source":{source},{envelope}}}'.encode())
-        found = decode(sent)
-        assert errors(found) == []
-        (again,) = text.parse(text.lines(found))
-        assert bytes_of(encode(found)) == bytes_of(encode(again)) == [sent]
+        changes = decode(sent)
+        assert errors(changes) == []
+        (again,) = text.parse(text.lines(changes))
+        assert bytes_of(encode(changes)) == bytes_of(encode(again)) == [sent]
 
 
 @pytest.mark.parametrize(
@@ -69,13 +69,13 @@ def test_envelopes_of_all_versions_come_back(envelope: str) -> None:
         ("mysql-bin.99999999", 4, None),
     ],
 )
-def test_the_order_of_changes_is_the_place_in_the_binlog(file: str, pos: int, sequence: int | None) -> None:
+def test_changes_are_ordered_by_their_binlog_position(file: str, pos: int, sequence: int | None) -> None:
     source = SOURCE.replace("mysql-bin.000001", file).replace('"pos":13400', f'"pos":{pos}')
     (table,) = decode(record(None, value(source=source))).tables
     assert table.rows.column("sequence").to_pylist() == [sequence]
 
 
-def test_schema_changes_have_their_place_and_columns() -> None:
+def test_schema_changes_have_their_position_and_columns() -> None:
     changes = [e for e in decode(*log("mariadb-types_stream")).control if isinstance(e, SchemaChange)]
     assert all(e.sequence == (1 << 40) | e.origin["pos"] for e in changes)
     (table,) = [e for e in changes if e.table == "t_str" and e.columns]
@@ -112,18 +112,18 @@ def test_schema_changes_have_their_place_and_columns() -> None:
 
 def test_a_delete_without_its_row_has_the_key() -> None:
     sent = record(b'{"id":7}', value("null", "null", "d"))
-    found = decode(sent, **{"tombstones.on.delete": "false"})
-    (row,) = rows(found)
+    changes = decode(sent, **{"tombstones.on.delete": "false"})
+    (row,) = rows(changes)
     assert (row.op, row.before, row.origin["absent"]) == ("delete", {"id": 7}, "before")
-    assert bytes_of(encode(found, **{"tombstones.on.delete": "false"})) == [sent]
+    assert bytes_of(encode(changes, **{"tombstones.on.delete": "false"})) == [sent]
 
 
 def test_a_key_of_its_own_is_kept() -> None:
     sent = record(b'{"hidden":"\\uD83D\\uDC1F","id":1}', value())
-    found = decode(sent)
-    (row,) = rows(found)
+    changes = decode(sent)
+    (row,) = rows(changes)
     assert (row.shape.keys, row.origin["key"]) == (("id",), '{"hidden":"\\uD83D\\uDC1F","id":1}')
-    assert bytes_of(encode(found)) == [sent]
+    assert bytes_of(encode(changes)) == [sent]
 
 
 @pytest.mark.parametrize(
@@ -147,23 +147,23 @@ def test_a_key_of_its_own_is_kept() -> None:
     ],
 )
 def test_headers_come_back(headers: list[tuple[str, bytes | None]]) -> None:
-    given = [{"key": name, "value": data} for name, data in headers]
-    sent = record(b'{"id":1}', value(), headers=given)
+    header_list = [{"key": name, "value": data} for name, data in headers]
+    sent = record(b'{"id":1}', value(), headers=header_list)
     assert bytes_of(encode(decode(sent))) == [sent]
 
 
-def test_tombstones_say_nothing() -> None:
-    found = decode(record(b'{"id":1}', None), record(None, None))
-    assert (found.tables, found.control, found.dead) == ([], [], [])
+def test_tombstones_have_no_event() -> None:
+    changes = decode(record(b'{"id":1}', None), record(None, None))
+    assert (changes.tables, changes.control, changes.dead) == ([], [], [])
 
 
 def test_rows_without_envelope_by_option() -> None:
     sent = [r for r in log("mariadb-opt_unwrap") if r["topic"] != "srv1"]
     options = {"unwrap": "true", "tombstones.on.delete": "false"}
-    found = decode(*sent, **options)
-    assert errors(found) == []
-    assert bytes_of(encode(found, **options)) == sent
-    first, *_, last = rows(found)
+    changes = decode(*sent, **options)
+    assert errors(changes) == []
+    assert bytes_of(encode(changes, **options)) == sent
+    first, *_, last = rows(changes)
     assert (first.op, first.shape.database, first.shape.table, first.shape.keys) == (
         "read",
         "inv",
@@ -177,21 +177,21 @@ def test_rows_without_envelope_by_option() -> None:
     assert bytes_of(encode(decode(plain, **options), **options)) == [plain]
 
 
-def test_columns_that_look_added_stand_before_others() -> None:
+def test_columns_that_look_added_come_before_others() -> None:
     sent = [
         record(b'{"__id":1}', b'{"__id":1,"__deleted":0.5,"__":2,"__op":"c"}'),
         {**record(b'{"__id":1}', None), "offset": 42},
     ]
-    found = decode(*sent, unwrap="true")
-    insert, delete = rows(found)
+    changes = decode(*sent, unwrap="true")
+    insert, delete = rows(changes)
     assert (insert.op, insert.after) == ("insert", {"__id": 1, "__deleted": 0.5, "__": 2})
     assert (delete.op, delete.before) == ("delete", {"__id": 1})
-    assert bytes_of(encode(found, unwrap="true")) == sent
+    assert bytes_of(encode(changes, unwrap="true")) == sent
 
 
 def test_without_envelope_a_renamed_topic_leaves_the_table_to_the_schema() -> None:
-    found = decode(*log("mysql-3.6.1-routed"), unwrap="true", **{"tombstones.on.delete": "false"})
-    orders = [row for row in rows(found) if row.shape.table == "orders"]
+    changes = decode(*log("mysql-3.6.1-routed"), unwrap="true", **{"tombstones.on.delete": "false"})
+    orders = [row for row in rows(changes) if row.shape.table == "orders"]
     assert [(row.shape.database, row.op, (row.after or row.before or {})["__"]) for row in orders] == [
         ("inv", "upsert", 1),
         ("inv", "upsert", 2),
@@ -214,20 +214,20 @@ def test_without_envelope_topics_have_the_delimiter_of_the_option() -> None:
 
 
 def test_a_tombstone_without_envelopes_is_a_delete() -> None:
-    """What the transform leaves of a delete unless it is told to rewrite it."""
+    """The transform leaves only the tombstone of a delete unless it is configured to rewrite deletes."""
     sent = [r for r in log("mysql-3.6.1-tombstones") if r["topic"] == "srv1.inv.b1"]
-    found = decode(*sent, unwrap="true")
-    assert [(row.op, row.before) for row in rows(found)[-3:]] == [("delete", {"id": i}) for i in (1, 2, 3)]
-    assert rows(found)[-1].shape.keys == ("id",)
-    assert bytes_of(encode(found, unwrap="true")) == sent
+    changes = decode(*sent, unwrap="true")
+    assert [(row.op, row.before) for row in rows(changes)[-3:]] == [("delete", {"id": i}) for i in (1, 2, 3)]
+    assert rows(changes)[-1].shape.keys == ("id",)
+    assert bytes_of(encode(changes, unwrap="true")) == sent
     assert len(rows(decode(*sent))) == 0
 
 
-def test_a_tombstone_behind_the_row_of_its_delete_says_nothing() -> None:
+def test_a_tombstone_after_the_row_of_its_delete_has_no_event() -> None:
     sent = [record(b'{"id":1}', b'{"id":1,"__deleted":"true"}'), {**record(b'{"id":1}', None), "offset": 42}]
-    found = decode(*sent, unwrap="true")
-    assert [row.op for row in rows(found)] == ["delete"]
-    assert bytes_of(encode(found, unwrap="true")) == sent
+    changes = decode(*sent, unwrap="true")
+    assert [row.op for row in rows(changes)] == ["delete"]
+    assert bytes_of(encode(changes, unwrap="true")) == sent
 
 
 @pytest.mark.parametrize(
@@ -241,16 +241,16 @@ def test_a_tombstone_behind_the_row_of_its_delete_says_nothing() -> None:
     ],
 )
 def test_the_tombstone_of_a_delete_without_envelope_has_its_op_once_more(op: bytes, again: bytes) -> None:
-    """With `add.headers`, as connectors 3.0 to 3.6 were seen to write it."""
-    found = [{"key": "__op", "value": op}, {"key": "__db", "value": b"inv"}]
-    delete = {**record(b'{"id":1}', b'{"id":1,"__deleted":"true"}'), "headers": found}
-    sent = [delete, {**delete, "value": None, "offset": 42, "headers": [*found, {"key": "__op", "value": again}]}]
+    """Connectors 3.0 to 3.6 were seen to write it so with `add.headers`."""
+    header_list = [{"key": "__op", "value": op}, {"key": "__db", "value": b"inv"}]
+    delete = {**record(b'{"id":1}', b'{"id":1,"__deleted":"true"}'), "headers": header_list}
+    sent = [delete, {**delete, "value": None, "offset": 42, "headers": [*header_list, {"key": "__op", "value": again}]}]
     assert bytes_of(encode(decode(*sent, unwrap="true"), unwrap="true")) == sent
 
 
-def test_a_tombstone_whose_key_is_none_is_dead_without_envelopes() -> None:
-    found = decode(record(b"[1]", None), record(None, None), unwrap="true")
-    assert errors(found) == ["debezium-mysql: key is not an object (srv1.inv.t:0:41)"]
+def test_a_tombstone_without_a_valid_key_is_dead_without_envelopes() -> None:
+    changes = decode(record(b"[1]", None), record(None, None), unwrap="true")
+    assert errors(changes) == ["debezium-mysql: key is not an object (srv1.inv.t:0:41)"]
 
 
 def test_a_row_without_envelope_needs_the_option() -> None:
@@ -266,9 +266,9 @@ def test_clock_is_one_reading() -> None:
 
 def test_null_is_written_as_the_default_by_option() -> None:
     sent = record(None, with_schema('"type":"int32","optional":true,"default":18', "null"))
-    found = decode(sent)
-    assert bytes_of(encode(found)) == [sent]
-    (written,) = bytes_of(encode(found, **{"replace-null-with-default": "true"}))
+    changes = decode(sent)
+    assert bytes_of(encode(changes)) == [sent]
+    (written,) = bytes_of(encode(changes, **{"replace-null-with-default": "true"}))
     assert b'"after":{"v":18}' in written["value"]
 
 
@@ -283,10 +283,10 @@ def test_null_is_written_as_the_default_by_option() -> None:
 def test_schema_changes_of_all_forms_come_back(members: str) -> None:
     for key in (b'{"databaseName":"inv"}', None, b'{"x":1}'):
         sent = record(key, f'{{"source":{SOURCE},{members}}}'.encode())
-        found = decode(sent)
-        assert errors(found) == []
-        (again,) = text.parse(text.lines(found))
-        assert bytes_of(encode(found)) == bytes_of(encode(again)) == [sent]
+        changes = decode(sent)
+        assert errors(changes) == []
+        (again,) = text.parse(text.lines(changes))
+        assert bytes_of(encode(changes)) == bytes_of(encode(again)) == [sent]
 
 
 def test_tables_of_another_shape_have_no_columns() -> None:
@@ -311,9 +311,9 @@ def test_a_schema_may_be_on_one_side_alone(bare: str) -> None:
         else:
             payload = row[bare].decode().split(',"payload":', 1)[1][:-1]
             records.append({**row, bare: payload.encode()})
-    found = decode(*records)
-    assert errors(found) == []
-    assert bytes_of(encode(found)) == records
+    changes = decode(*records)
+    assert errors(changes) == []
+    assert bytes_of(encode(changes)) == records
 
 
 def test_without_envelopes_the_tombstone_of_a_delete_with_one_is_its_own() -> None:

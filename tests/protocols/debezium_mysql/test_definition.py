@@ -1,4 +1,4 @@
-"""A better definition: what a value that a row told by its JSON alone is under the type that DDL defines."""
+"""Values whose type was inferred from their JSON alone, converted to the type that DDL declares."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tests.protocols.debezium_mysql.arriving import arriving
 
 
 def redefining(options: dict[str, Any]) -> Redefine:
-    spoken = protocol("debezium-mysql")
-    assert spoken.redefine is not None
-    return spoken.redefine(spoken.read_options(options))
+    connector = protocol("debezium-mysql")
+    assert connector.redefine is not None
+    return connector.redefine(connector.read_options(options))
 
 
 @pytest.mark.parametrize(
-    "told, defined, value, options, expected",
+    "inferred, defined, value, options, expected",
     [
         ("bigint", "bigint unsigned", -1, {}, 18446744073709551615),
         ("int", "int unsigned", -1, {}, 4294967295),
@@ -80,15 +80,15 @@ def redefining(options: dict[str, Any]) -> Redefine:
         ("json", "polygon", '{"wkb":"AQI=","srid":null}', {}, {"srid": 0, "wkb": "AQI="}),
     ],
 )
-def test_a_value_under_a_definition(
-    told: str, defined: str, value: Any, options: dict[str, Any], expected: Any
+def test_a_value_is_converted_to_its_declared_type(
+    inferred: str, defined: str, value: Any, options: dict[str, Any], expected: Any
 ) -> None:
     t = ColumnType.parse(defined)
-    assert writer(t)(redefining(options)(ColumnType.parse(told), t)(value)) == expected
+    assert writer(t)(redefining(options)(ColumnType.parse(inferred), t)(value)) == expected
 
 
 @pytest.mark.parametrize(
-    "told, defined, value, options, error, message",
+    "inferred, defined, value, options, error, message",
     [
         ("varchar", "decimal(10,2)", "12.50", {}, SchemaError,
          "'12.50' is not base64 of a decimal; is \"decimal.handling.mode\" right?"),
@@ -134,11 +134,11 @@ def test_a_value_under_a_definition(
         ("varchar", "bit(9)", "/w8=", {}, IrregularError, "4095 does not fit bit(9)"),
     ],
 )  # fmt: skip
-def test_a_value_that_means_nothing_under_a_definition_or_does_not_fit(
-    told: str, defined: str, value: Any, options: dict[str, Any], error: type[Exception], message: str
+def test_a_value_that_is_wrong_or_too_large_for_its_declared_type_is_an_error(
+    inferred: str, defined: str, value: Any, options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error) as caught:
-        redefining(options)(ColumnType.parse(told), ColumnType.parse(defined))(value)
+        redefining(options)(ColumnType.parse(inferred), ColumnType.parse(defined))(value)
     assert str(caught.value) == message
 
 
@@ -164,12 +164,12 @@ def test_values_without_schema_come_back_under_their_type(
     sent = [data.draw(st.none() | values_of(full)) for _ in range(2)]
     assume(full.members is None or fits(full, tuple(sent)))
     assume(modes.get("time.precision.mode") != "nanoseconds" or name != "datetime" or in_nanoseconds(sent))
-    spoken = protocol("debezium-mysql")
-    options = spoken.read_options(modes | {"schemas.enable": "false"})
-    written = written_or_refusal(spoken, options, one_update(full, *sent))
+    connector = protocol("debezium-mysql")
+    options = connector.read_options(modes | {"schemas.enable": "false"})
+    written = written_or_refusal(connector, options, one_update(full, *sent))
     if isinstance(written, str):
         return
-    (row,) = in_order(spoken.decoder(options, stores(options)).decode(written))
+    (row,) = in_order(connector.decoder(options, stores(options)).decode(written))
     assert isinstance(row, Row)
     change = redefining(modes)(row.shape.by_name["v"].type, full)
     for image, value in zip((row.before, row.after), sent, strict=True):

@@ -1,4 +1,4 @@
-"""Notifications and signals: heartbeats that come back byte for byte; no record vanishes."""
+"""Notifications and signals are heartbeats that come back byte for byte; no record is lost."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ MORE = '{"status":"SUCCEEDED","connector_name":"srv1"}'
 
 
 def there_and_back(sent: dict[str, object], stores: Stores | None = None) -> Heartbeat:
-    """The one heartbeat that a record is; it is written as it was read, by way of its text too."""
-    found = decode(sent, stores=stores)
-    assert (errors(found), found.tables, len(found.control)) == ([], [], 1)
-    (again,) = text.parse(text.lines(found))
-    assert bytes_of(encode(found, stores=stores)) == bytes_of(encode(again, stores=stores)) == [sent]
-    (event,) = found.control
+    """The one heartbeat of a record; asserts that it is written as it was read, also from its canonical text."""
+    changes = decode(sent, stores=stores)
+    assert (errors(changes), changes.tables, len(changes.control)) == ([], [], 1)
+    (again,) = text.parse(text.lines(changes))
+    assert bytes_of(encode(changes, stores=stores)) == bytes_of(encode(again, stores=stores)) == [sent]
+    (event,) = changes.control
     assert isinstance(event, Heartbeat)
-    assert event.sequence is None  # it promises nothing of any row
+    assert event.sequence is None  # it promises nothing about rows
     return event
 
 
@@ -66,7 +66,7 @@ def test_notifications_in_avro_come_back() -> None:
         b'{"data":null,"type":"stop-snapshot"}',
     ],
 )
-def test_signals_come_back_word_for_word(key: bytes | None, value: bytes) -> None:
+def test_signals_come_back_verbatim(key: bytes | None, value: bytes) -> None:
     event = there_and_back(record(key, value, topic="signals"))
     assert event.origin["signal"]["value"] == value.decode()
 
@@ -86,14 +86,14 @@ def test_signals_come_back_word_for_word(key: bytes | None, value: bytes) -> Non
         ),
     ],
 )
-def test_others_are_dead(value: str, error: str) -> None:
-    found = decode(record(None, value.encode()))
-    assert errors(found) == [f"debezium-mysql: {error}"]
+def test_other_notices_are_dead(value: str, error: str) -> None:
+    changes = decode(record(None, value.encode()))
+    assert errors(changes) == [f"debezium-mysql: {error}"]
 
 
 @pytest.mark.parametrize("kind", ['["struct"]', '{"a":1}', "[]", "{}", "1", "null", "true"])
 @pytest.mark.parametrize("place", ["value", "field", "items", "key"])
-def test_a_type_that_is_no_text_is_a_dead_letter(kind: str, place: str) -> None:
+def test_a_type_that_is_not_a_string_is_a_dead_letter(kind: str, place: str) -> None:
     bad = {
         "value": f'{{"type":{kind},"fields":[]}}',
         "field": f'{{"type":"struct","fields":[{{"type":{kind},"field":"a"}}]}}',
@@ -102,8 +102,8 @@ def test_a_type_that_is_no_text_is_a_dead_letter(kind: str, place: str) -> None:
     }[place]
     key = f'{{"schema":{{"type":{kind}}},"payload":{{"id":1}}}}'.encode() if place == "key" else None
     payload = '{"op":"c","before":null,"after":{"id":1},"source":{"db":"d","table":"t"}}'
-    found = decode(record(key, f'{{"schema":{bad},"payload":{payload}}}'.encode()))
-    assert [letter.reason for letter in found.dead] == ["schema"]
+    changes = decode(record(key, f'{{"schema":{bad},"payload":{payload}}}'.encode()))
+    assert [letter.reason for letter in changes.dead] == ["schema"]
 
 
 @pytest.mark.parametrize("schema", ['{"type":"string"}', '{"type":"map"}', '{"type":"struct","fields":[]}'])
@@ -116,5 +116,5 @@ def test_a_type_that_is_no_text_is_a_dead_letter(kind: str, place: str) -> None:
     ],
 )
 def test_a_schema_of_something_else_is_a_dead_letter(schema: str, payload: str) -> None:
-    found = decode(record(None, f'{{"schema":{schema},"payload":{payload}}}'.encode()))
-    assert [letter.reason for letter in found.dead] == ["schema"]
+    changes = decode(record(None, f'{{"schema":{schema},"payload":{payload}}}'.encode()))
+    assert [letter.reason for letter in changes.dead] == ["schema"]

@@ -1,4 +1,4 @@
-"""What is not an event of the connector: every error in its words, and soon."""
+"""Records that are not events of the connector: every error message, and that errors come quickly."""
 
 from __future__ import annotations
 
@@ -90,13 +90,13 @@ SCHEMA = '{"schema":{"type":"struct","fields":[{"type":"int8","field":"a"}]},"pa
     ids=lambda part: part[:40] if isinstance(part, str) else "",
 )
 def test_damage_is_named(key: bytes | None, data: bytes, message: str) -> None:
-    found = decode(record(key, data))
+    changes = decode(record(key, data))
     if key is not None:
         message = (
             f"key is not JSON: expecting property name enclosed in double quotes at byte 1 (srv1.inv.t:0:41){HINT}"
         )
-    assert errors(found) == [f"debezium-mysql: {message}"]
-    assert (found.tables, found.control) == ([], [])
+    assert errors(changes) == [f"debezium-mysql: {message}"]
+    assert (changes.tables, changes.control) == ([], [])
 
 
 def test_a_dead_letter_names_its_table_where_it_can() -> None:

@@ -1,4 +1,4 @@
-"""Rows under the columns that DDL tells are the rows of the tables: of every connector, in every mode, of any protocol."""
+"""Rows with the columns that DDL declares are the rows of the tables: for every connector and mode, and for any protocol."""
 
 from __future__ import annotations
 
@@ -31,34 +31,34 @@ Image = dict[str, Any] | None
 
 
 def redefining(options: dict[str, Any]) -> Redefine:
-    spoken = protocol("debezium-mysql")
-    assert spoken.redefine is not None
-    return spoken.redefine(spoken.read_options(options))
+    connector = protocol("debezium-mysql")
+    assert connector.redefine is not None
+    return connector.redefine(connector.read_options(options))
 
 
-def shown(to: Redefine, told: ColumnType, defined: ColumnType, value: Any) -> Any:
-    """The canonical value under the definition; JSON as what it says, and what does not fit as its error."""
+def shown(to: Redefine, inferred: ColumnType, defined: ColumnType, value: Any) -> Any:
+    """The canonical value under the declared type; JSON as a decoded value, and a value that does not fit as its error."""
     if value is None:
         return None
     try:
-        text = writer(defined)(to(told, defined)(value))
+        text = writer(defined)(to(inferred, defined)(value))
     except IrregularError as error:
         return f"irregular: {error}"
     return json.loads(text) if defined.name == "json" else text
 
 
-def from_open(told: ColumnType, defined: ColumnType) -> Any:
-    """The Open Protocol's values under a definition: their canonical text is it, but for members."""
+def from_open(inferred: ColumnType, defined: ColumnType) -> Any:
+    """Converts values of Open Protocol to a declared type: by their canonical text, except members of enums and sets."""
     members = ("", *(defined.members or ()))
-    if told.name == "enum":
+    if inferred.name == "enum":
         return lambda index: members[index]
-    if told.name == "set":
+    if inferred.name == "set":
         return lambda bits: ",".join(m for place, m in enumerate(members[1:]) if bits >> place & 1)
-    return lambda value: reader(defined)(writer(told)(value))
+    return lambda value: reader(defined)(writer(inferred)(value))
 
 
 class Shop:
-    """A history under its DDL: how often each change of each table occurs, and the rows that the tables have in the end."""
+    """A history under its DDL: the number of times that each change of each table occurs, and the tables' last rows."""
 
     def __init__(self, file: str, to: Redefine, *, restored: bool = False) -> None:
         self.tables: Tables = {}
@@ -119,7 +119,7 @@ def theirs() -> Shop:
 @pytest.mark.parametrize("table", ["audit", "items", "order_items", "orders", "refunds"])
 @pytest.mark.parametrize("name", SHOPS)
 def test_rows_under_their_ddl_are_those_of_the_open_protocol(name: str, table: str) -> None:
-    """Not of `customers`: TiDB makes one update of two in a transaction."""
+    """`customers` is left out: TiDB merges two updates of a transaction into one."""
     ours, others = shop(name).changes[table], split(theirs().changes[table])
     assert (ours - others, others - ours) == (Counter(), Counter())
     assert sum(ours.values()) > 40
@@ -130,26 +130,26 @@ def test_rows_under_their_ddl_are_those_of_the_other_connector() -> None:
 
 
 def split(changes: Counter[str]) -> Counter[str]:
-    """With an update of the key as delete and insert, as the connector has it."""
-    found: Counter[str] = Counter()
+    """Replaces updates of keys by a delete and an insert, as the connector sends them."""
+    counts: Counter[str] = Counter()
     for text, times in changes.items():
         op, before, after = json.loads(text)
         keys = ["id"] if before and "id" in before else ["order_id", "line"]
         if op == "update" and any(before[key] != after[key] for key in keys):
-            found[canonical(["delete", before, None])] += times
-            found[canonical(["insert", None, after])] += times
+            counts[canonical(["delete", before, None])] += times
+            counts[canonical(["insert", None, after])] += times
         else:
-            found[text] += times
-    return found
+            counts[text] += times
+    return counts
 
 
 @pytest.mark.parametrize("name", SHOPS)
-def test_the_tables_in_the_end(name: str) -> None:
+def test_the_tables_at_the_end(name: str) -> None:
     for path in sorted((DATA / "shop/expected/final").glob("*.jsonl.gz")):
         wanted = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
         wanted = [row | ({"meta": json.loads(row["meta"])} if row.get("meta") else {}) for row in wanted]
-        found = shop(name).rows[path.name.removesuffix(".jsonl.gz")].values()
-        ours, theirs = (Counter(canonical(dict(sorted(row.items()))) for row in rows) for rows in (found, wanted))
+        last_rows = shop(name).rows[path.name.removesuffix(".jsonl.gz")].values()
+        ours, theirs = (Counter(canonical(dict(sorted(row.items()))) for row in rows) for rows in (last_rows, wanted))
         assert (ours - theirs, theirs - ours) == (Counter(), Counter()), path.name
 
 
@@ -170,10 +170,10 @@ MODES: dict[str, dict[str, str]] = {
 
 @cache
 def recorded(mode: str) -> dict[tuple[str, str, str], Any]:
-    """Every value of a recording under its DDL, by table, number of the row and column."""
+    """Every value of a recording under its DDL, by table, row number and column."""
     to = redefining(MODES[mode])
     tables: Tables = {}
-    found: dict[tuple[str, str, str], Any] = {}
+    values: dict[tuple[str, str, str], Any] = {}
     numbers: Counter[str] = Counter()
     for event in in_order(decode(FILES[f"debezium-mysql/mariadb-types_{mode}.jsonl.gz"])):
         if isinstance(event, Row):
@@ -181,11 +181,11 @@ def recorded(mode: str) -> dict[tuple[str, str, str], Any]:
             numbers[event.shape.table] += 1
             for name, value in (event.after or {}).items():
                 place = event.shape.table, str(numbers[event.shape.table]), name
-                found[place] = shown(to, event.shape.by_name[name].type, types[name], value)
+                values[place] = shown(to, event.shape.by_name[name].type, types[name], value)
         elif isinstance(event, SchemaChange) and event.ddl is not None:
             for statement in parse(event.ddl, event.database or ""):
                 follow(tables, statement)
-    return found
+    return values
 
 
 CLOCKS = {("t_def", "1", "dtc"), ("t_def", "1", "ts"), ("t_def", "2", "ts")}  # CURRENT_TIMESTAMP
@@ -196,7 +196,7 @@ NO_YEAR = {  # a snapshot has years for '0000-01-01' and YEAR 0000
     ("t_time", "9", "dt6"): "2001-01-01 00:00:00.000000",
     ("t_time_nn", "2", "y"): 2000,
 }
-OTHERWISE: dict[str, dict[tuple[str, str, str], Any]] = {
+EXCEPTIONS: dict[str, dict[tuple[str, str, str], Any]] = {
     "snapshot": NO_YEAR,
     "time_connect_snapshot": NO_YEAR,
     "time_microseconds_snapshot": NO_YEAR,
@@ -212,14 +212,14 @@ OTHERWISE: dict[str, dict[tuple[str, str, str], Any]] = {
 @pytest.mark.parametrize("mode", MODES)
 def test_recordings_in_all_modes_are_the_same_under_their_ddl(mode: str) -> None:
     wanted = {place: in_ms(value) if "connect" in mode else value for place, value in recorded("stream").items()}
-    wanted |= OTHERWISE.get(mode, {})
-    found = recorded(mode)
-    assert len(found) == 653
-    assert {k: v for k, v in found.items() if k not in CLOCKS} == {k: v for k, v in wanted.items() if k not in CLOCKS}
+    wanted |= EXCEPTIONS.get(mode, {})
+    actual = recorded(mode)
+    assert len(actual) == 653
+    assert {k: v for k, v in actual.items() if k not in CLOCKS} == {k: v for k, v in wanted.items() if k not in CLOCKS}
 
 
 def in_ms(value: Any) -> Any:
-    """What mode `connect` leaves of a value: milliseconds, and no time outside of a day."""
+    """The value in mode `connect`: with milliseconds, and no time outside a day."""
     clock = re.fullmatch(r"(.*?)(-?\d{2,3})(:\d\d:\d\d)(\.\d+)?", value) if isinstance(value, str) else None
     if clock is None:
         return value

@@ -1,4 +1,4 @@
-"""Values of every type, with a schema and without one; what a type cannot hold, and what is spelled otherwise."""
+"""Values of every type, with and without a schema; values that a type cannot hold, and unusual spellings."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tests.protocols.debezium_mysql.records import (
 
 
 def one(field: str, content: str, **options: Any) -> tuple[str, Any, dict[str, str], dict[str, str]]:
-    """Type, canonical value, irregular and `sent` of a column; the record comes back as it was."""
+    """Type, canonical value, irregular and `sent` of a column; asserts that the record comes back as it was."""
     sent = record(None, with_schema(field, content))
-    found = decode(sent, **options)
-    assert errors(found) == []
-    assert bytes_of(encode(found, **options)) == [sent]
-    shape, row = (json.loads(line) for line in text.lines(found))
-    (again,) = text.parse(text.lines(found))
+    changes = decode(sent, **options)
+    assert errors(changes) == []
+    assert bytes_of(encode(changes, **options)) == [sent]
+    shape, row = (json.loads(line) for line in text.lines(changes))
+    (again,) = text.parse(text.lines(changes))
     assert bytes_of(encode(again, **options)) == [sent]
     return shape["columns"][0]["type"], row["after"]["v"], row["irregular"], row["origin"].get("sent", {})
 
@@ -107,7 +107,7 @@ def test_types_are_read_as_specified(field: str, content: str, t: str, shown: An
     ],
     ids=str,
 )  # fmt: skip
-def test_what_a_type_cannot_hold_is_kept_beside_it(field: str, content: str, t: str, irregular: str) -> None:
+def test_values_that_a_type_cannot_hold_are_kept_as_irregular(field: str, content: str, t: str, irregular: str) -> None:
     assert one(field, content) == (t, None, {"v": irregular}, {})
 
 
@@ -123,7 +123,7 @@ def test_what_a_type_cannot_hold_is_kept_beside_it(field: str, content: str, t: 
         (POINT, f'{{"x":1.5,"y":4.0,"wkb":"{WKB}","srid":0}}', {"srid": 0, "wkb": WKB}),
     ],
 )
-def test_another_spelling_is_kept_word_for_word(field: str, content: str, shown: Any) -> None:
+def test_another_spelling_is_kept_verbatim(field: str, content: str, shown: Any) -> None:
     _, value_read, _, sent = one(field, content)
     assert value_read == shown
     assert sent in ({"after.v": content}, {})
@@ -140,10 +140,10 @@ def test_a_column_that_was_not_sent_is_absent() -> None:
     placeholder = '"__debezium_unavailable_value"'
     for field, content in (("string", placeholder), ("bytes", '"X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="')):
         sent = record(None, with_schema(schema(field), content))
-        found = decode(sent)
-        (row,) = rows(found)
+        changes = decode(sent)
+        (row,) = rows(changes)
         assert (row.after, row.shape.after) == ({}, ())
-        assert bytes_of(encode(found)) == [sent]
+        assert bytes_of(encode(changes)) == [sent]
 
 
 @pytest.mark.parametrize(
@@ -163,39 +163,39 @@ def test_a_column_that_was_not_sent_is_absent() -> None:
         ("null", "null", None),
     ],
 )
-def test_without_schema_a_type_says_what_the_value_is(content: str, t: str, shown: Any) -> None:
+def test_without_schema_the_type_is_inferred_from_the_value(content: str, t: str, shown: Any) -> None:
     sent = record(b'{"id":1}', value(f'{{"id":1,"v":{content}}}'))
-    found = decode(sent)
-    shape, row = (json.loads(line) for line in text.lines(found))
+    changes = decode(sent)
+    shape, row = (json.loads(line) for line in text.lines(changes))
     assert [(c["name"], c["type"], c["nullable"], c["key"]) for c in shape["columns"]] == [
         ("id", "bigint", None, True),
         ("v", t, None, False),
     ]
     assert row["after"]["v"] == shown
     assert "sent" not in row["origin"]
-    assert bytes_of(encode(found)) == [sent]
+    assert bytes_of(encode(changes)) == [sent]
 
 
 @pytest.mark.parametrize("content", ["9.999999999999999E22", "1.0E-323", "2.0000000000000001E-200"])
-def test_without_schema_what_no_decimal_is_is_a_double_of_an_old_java(content: str) -> None:
+def test_without_schema_a_number_that_is_not_a_decimal_is_a_double_of_an_old_java(content: str) -> None:
     sent = record(b'{"id":1}', value(f'{{"id":1,"v":{content}}}'))
-    found = decode(sent)
-    (row,) = rows(found)
+    changes = decode(sent)
+    (row,) = rows(changes)
     assert (str(row.shape.by_name["v"].type), row.after) == ("double", {"id": 1, "v": float(content)})
     assert row.origin["sent"] == {"after.v": content}
-    assert bytes_of(encode(found)) == [sent]
+    assert bytes_of(encode(changes)) == [sent]
 
 
-def test_without_schema_both_images_tell_the_type() -> None:
+def test_without_schema_the_type_is_inferred_from_both_images() -> None:
     after, before = '{"a":1.5,"b":100,"c":null}', '{"a":null,"b":12.50,"c":"x"}'
     sent = record(None, value(after, before, "u"))
-    found = decode(sent, **{"decimal.format": "NUMERIC"})
-    (row,) = rows(found)
+    changes = decode(sent, **{"decimal.format": "NUMERIC"})
+    (row,) = rows(changes)
     assert [str(c.type) for c in row.shape.columns] == ["double", "decimal", "varchar"]
     assert (row.before, row.after) == ({"a": None, "b": "12.50", "c": "x"}, {"a": 1.5, "b": "100", "c": None})
-    assert bytes_of(encode(found)) == [sent]
+    assert bytes_of(encode(changes)) == [sent]
 
 
 def test_without_schema_a_null_joins_the_rows_around_it() -> None:
-    found = decode(*(record(None, value(f'{{"v":{v}}}')) for v in ("1", "null", '"x"', "2")))
-    assert [(len(t), str(t.shape.columns[0].type)) for t in found.tables] == [(3, "bigint"), (1, "varchar")]
+    changes = decode(*(record(None, value(f'{{"v":{v}}}')) for v in ("1", "null", '"x"', "2")))
+    assert [(len(t), str(t.shape.columns[0].type)) for t in changes.tables] == [(3, "bigint"), (1, "varchar")]

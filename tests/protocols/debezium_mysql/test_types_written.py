@@ -1,4 +1,4 @@
-"""Values of every type from elsewhere, written as the connector writes its own."""
+"""Foreign values of every type, written as the connector writes its own."""
 
 from __future__ import annotations
 
@@ -155,8 +155,8 @@ def test_decimals_are_written_as_specified(precision: str, value: str, shown: st
 
 
 def test_a_geometry_that_is_not_null_is_not_optional() -> None:
-    found, _ = change("polygon", {"srid": 0, "wkb": b""}, nullable=False)
-    assert '"optional":false,"name":"io.debezium.data.geometry.Geometry"' in found
+    schema_text, _ = change("polygon", {"srid": 0, "wkb": b""}, nullable=False)
+    assert '"optional":false,"name":"io.debezium.data.geometry.Geometry"' in schema_text
 
 
 def test_decimals_as_doubles() -> None:
@@ -177,7 +177,7 @@ def test_labels_leak_their_escapes_with_bug_compat() -> None:
         ("bit(3)", 256, "debezium-mysql cannot carry 256 as bit(3)"),
     ],
 )
-def test_what_the_protocol_has_no_words_for_is_refused(t: str, value: Any, message: str) -> None:
+def test_values_that_the_protocol_cannot_carry_are_refused(t: str, value: Any, message: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
         change(t, value)
     assert str(caught.value) == f"{message} (insert of d.t at e:0:7)"

@@ -1,4 +1,4 @@
-"""Bombs of tencent-dts: protobuf in protobuf, texts in it, envelopes that announce others."""
+"""Bombs of tencent-dts: protobuf within protobuf, texts in it, envelopes that announce more envelopes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _sized(tag: bytes, data: bytes) -> bytes:
 
 
 def bombs() -> Iterator[Bomb]:
-    """All of them."""
+    """The bombs of tencent-dts."""
     header = _sized(b"\x0a", b"\x18\x02")  # of a DML entry
     wholes = {
         "messages in each other": _nested(1000),

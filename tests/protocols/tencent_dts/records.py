@@ -44,12 +44,12 @@ def dml(columns: list[tuple[str, str, bool]], *rows: dict[str, Any], op: int = 0
 
 
 def number(data_type: int, text: str) -> dict[str, Any]:
-    """The Data of a number."""
+    """A `Data` with a number."""
     return {"dataType": data_type, "sv": text}
 
 
 def string(data: bytes, charset: str = "utf8") -> dict[str, Any]:
-    """The Data of a text."""
+    """A `Data` with a text."""
     return {"dataType": 13, "charset": charset, "bv": data}
 
 
@@ -59,7 +59,7 @@ def inserted(original: str, data: dict[str, Any]) -> Any:
 
 
 def checkpoint(seq_id: int) -> Any:
-    """A CHECKPOINT."""
+    """A CHECKPOINT entry with this sequence."""
     return entry(6, {"checkpointEvent": {"syncedGtid": GTID, "fileName": "f", "position": 4}}, seqId=seq_id)
 
 
@@ -74,7 +74,7 @@ def envelope(data: bytes, total: int = 1, index: int = 0, version: int = 1) -> b
 
 
 def record(value: bytes | None, offset: int = 0, ps: int | None = None, **more: Any) -> dict[str, Any]:
-    """A record; a shard is a header too."""
+    """A record; the sequence and a shard become headers."""
     headers = [] if ps is None else [{"key": "ps", "value": str(ps).encode()}]
     if "shard" in more:
         headers.append({"key": "ShardId", "value": more.pop("shard")})
@@ -82,7 +82,7 @@ def record(value: bytes | None, offset: int = 0, ps: int | None = None, **more: 
 
 
 def split(data: bytes, size: int, offset: int = 0, ps: int | None = None, **more: Any) -> list[dict[str, Any]]:
-    """The records of a group, cut after every so many bytes."""
+    """The records of a group, cut every `size` bytes."""
     parts = [data[at : at + size] for at in range(0, len(data), size)]
     return [
         record(envelope(part, len(parts), i), offset + i, None if ps is None else ps + i, **more)
@@ -92,18 +92,18 @@ def split(data: bytes, size: int, offset: int = 0, ps: int | None = None, **more
 
 def decoder(**options: Any) -> Decoder:
     """A new reference decoder."""
-    found = DTS.decoder(DTS.read_options(options), Stores())
-    assert isinstance(found, Decoder)
-    return found
+    reference = DTS.decoder(DTS.read_options(options), Stores())
+    assert isinstance(reference, Decoder)
+    return reference
 
 
 def decode(*records: dict[str, Any], **options: Any) -> Decoded:
-    """What the reference decoder makes of records."""
+    """Decodes records by the reference decoder."""
     return decoder(**options).decode(record_batch(records))
 
 
 def encode(changes: Decoded, **options: Any) -> pa.RecordBatch:
-    """What the encoder makes of changes."""
+    """Encodes changes."""
     return DTS.encoder(DTS.read_options(options), Stores()).encode(changes)
 
 

@@ -1,4 +1,4 @@
-"""Bounds, and what is said of a record beyond one; the conformance suite has the bombs."""
+"""Bounds, and the errors of records that exceed them; the conformance suite has the bombs."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ VALUES = sized(
     ],
     ids=range(16),
 )
-def test_what_is_beyond_a_bound_is_said(value: bytes, error: str | None) -> None:
-    found = decoder().decode(record_batch([record(value)]))
+def test_a_record_that_exceeds_a_bound_is_named(value: bytes, error: str | None) -> None:
+    changes = decoder().decode(record_batch([record(value)]))
     if error is None:
-        assert not found.dead
+        assert not changes.dead
     else:
-        assert f"tencent-dts: {error}" in found.dead[0].error
+        assert f"tencent-dts: {error}" in changes.dead[0].error
 
 
 def test_shapes_of_one_table_are_bounded() -> None:

@@ -1,4 +1,4 @@
-"""Changes of other protocols as DTS records: numbers, checkpoints, partitions; and changes of DTS, cut or dispatched anew."""
+"""Foreign changes as DTS records: numbers, checkpoints, partitions; and changes of DTS, edited or with new partitions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SECOND = 1767312000
 
 
 def inserts(count: int, *, every: int = 0, topic: str = "shop", op: str = "insert") -> Decoded:
-    """Rows of another protocol, so many seconds apart."""
+    """Rows of another protocol, `every` seconds apart."""
     built = BatchBuilder()
     for n in range(count):
         image = {"id": n, "note": "x" * 20}
@@ -52,13 +52,13 @@ def inserts(count: int, *, every: int = 0, topic: str = "shop", op: str = "inser
 
 
 def summary(batch: Any) -> list[str]:
-    """Where records lie, their ps, and the events in them."""
-    found = []
+    """For each record its position, its ps, and a letter for each event."""
+    texts = []
     for line in batch.to_pylist():
         kinds = "".join(event_letter(e) for e in in_order(decode(line)))
         ps = next((h["value"].decode() for h in line["headers"] if h["key"] == "ps"), "-")
-        found.append(f"{line['topic']}:{line['partition']}:{line['offset']} ps {ps} {kinds}")
-    return found
+        texts.append(f"{line['topic']}:{line['partition']}:{line['offset']} ps {ps} {kinds}")
+    return texts
 
 
 def event_letter(event: Any) -> str:
@@ -67,7 +67,7 @@ def event_letter(event: Any) -> str:
     return {SchemaChange: "D", TransactionMark: "T"}.get(type(event), "r")
 
 
-def test_rows_from_elsewhere_share_an_envelope() -> None:
+def test_foreign_rows_share_an_envelope() -> None:
     batch = encode(inserts(3))
     assert summary(batch) == ["shop:0:0 ps 1 rrr"]
     assert [row.origin["seqId"] for row in rows(decode(*batch.to_pylist()))] == [1, 2, 3]
@@ -80,12 +80,12 @@ def test_an_envelope_holds_no_more_than_max_data_bytes() -> None:
 
 def test_an_entry_that_is_too_large_is_split() -> None:
     batch = encode(inserts(1), max_data_bytes=50)
-    found = decode(*batch.to_pylist())
-    assert (len(batch), errors(found), len(rows(found))) == (3, [], 1)
+    changes = decode(*batch.to_pylist())
+    assert (len(batch), errors(changes), len(rows(changes))) == (3, [], 1)
     assert [line["headers"][0]["value"] for line in batch.to_pylist()] == [b"1", b"2", b"3"]
 
 
-def test_entries_are_not_merged_where_the_options_say_so() -> None:
+def test_entries_are_not_merged_if_the_options_forbid_it() -> None:
     assert len(encode(inserts(3), merge_entries="false")) == 3
 
 
@@ -111,7 +111,7 @@ def test_a_row_without_the_image_of_its_op_is_refused() -> None:
     )
 
 
-def test_what_another_protocol_calls_by_our_names_is_not_ours() -> None:
+def test_an_origin_of_another_protocol_is_not_taken_for_one_of_dts() -> None:
     built = BatchBuilder()
     origin = '{"data":5,"short":{"newColumns":1},"row":3,"unknown":"x","gtid":"g:1","position":"p","fileName":"f"}'
     image = {"id": 1, "note": None}
@@ -121,7 +121,7 @@ def test_what_another_protocol_calls_by_our_names_is_not_ours() -> None:
     assert row.origin == {"sourceType": 1, "fileName": "f", "gtid": "g:1", "seqId": 1, "ps": 1}
 
 
-def test_checkpoints_lie_between_changes_and_at_the_end() -> None:
+def test_checkpoints_are_between_changes_and_at_the_end() -> None:
     encoder = DTS.encoder(DTS.read_options({"checkpoint_interval": 10}), Stores())
     assert isinstance(encoder, ClosingEncoder)
     batch = encoder.encode(inserts(5, every=4))
@@ -146,7 +146,7 @@ def test_changes_of_this_protocol_bring_their_own_checkpoints() -> None:
     assert len(encoder.finish()) == 0
 
 
-def test_events_from_elsewhere() -> None:
+def test_foreign_events() -> None:
     time = Instant(SECOND * 1_000_000, 3)
     changes = Decoded(
         control=[
@@ -185,8 +185,8 @@ def test_the_first_custom_rule_that_fits_decides() -> None:
         {"DbPattern": "^shop$", "TablePattern": "^ord", "RuleType": "cols", "Columns": ["ID"]},
         {"DbPattern": ".*", "TablePattern": ".*", "RuleType": "table"},
     ]
-    for given in (rules, json.dumps(rules)):
-        batch = encode(inserts(40), partitions=4, custom_rules=given)
+    for form in (rules, json.dumps(rules)):
+        batch = encode(inserts(40), partitions=4, custom_rules=form)
         assert len({line["partition"] for line in batch.to_pylist()}) == 4
 
 
@@ -198,7 +198,7 @@ def test_a_rule_that_names_a_missing_column_is_refused() -> None:
     )
 
 
-def test_all_that_is_no_row_goes_to_every_partition() -> None:
+def test_events_other_than_rows_go_to_every_partition() -> None:
     time = Instant(SECOND * 1_000_000, 3)
     change = SchemaChange("other", "shop", None, "FLUSH TABLES", Place("t", 0, 0), commit_time=time)
     batch = encode(Decoded(control=[change]), partitions=3)
@@ -206,13 +206,13 @@ def test_all_that_is_no_row_goes_to_every_partition() -> None:
     assert [e.sequence for e in decode(*batch.to_pylist()).control if isinstance(e, SchemaChange)] == [1, 2, 3]
 
 
-def test_a_group_that_is_cut_anew_counts_on_from_there() -> None:
+def test_numbers_continue_after_a_group_that_is_cut_differently() -> None:
     group = split(data_of(dml([ID], *({"newColumns": [number(3, str(n))]} for n in range(20)))), 100, 5, 6)
     last = record(envelope(data_of(checkpoint(9))), 8, 9)
-    found = decode(record(envelope(data_of(checkpoint(1))), 4, 5), *group, last)
-    assert summary(encode(found)) == ["t:0:4 ps 5 C", *(f"t:0:{5 + n} ps {6 + n} " for n in range(3)), "t:0:8 ps 9 C"]
-    size = sum(found_sizes := rows(found)[0].origin["envelopes"]["sizes"])
-    edited = [line.replace(json.dumps(found_sizes, separators=(",", ":")), f"[{size}]") for line in text.lines(found)]
+    decoded = decode(record(envelope(data_of(checkpoint(1))), 4, 5), *group, last)
+    assert summary(encode(decoded)) == ["t:0:4 ps 5 C", *(f"t:0:{5 + n} ps {6 + n} " for n in range(3)), "t:0:8 ps 9 C"]
+    size = sum(old_sizes := rows(decoded)[0].origin["envelopes"]["sizes"])
+    edited = [line.replace(json.dumps(old_sizes, separators=(",", ":")), f"[{size}]") for line in text.lines(decoded)]
     (changes,) = text.parse(edited)
     batch = encode(changes)
     assert [(line["offset"], line["headers"][0]["value"]) for line in batch.to_pylist()] == [
@@ -222,24 +222,26 @@ def test_a_group_that_is_cut_anew_counts_on_from_there() -> None:
     ]
 
 
-def test_changes_of_this_protocol_are_dispatched_anew() -> None:
-    found = decode(record(envelope(data_of(checkpoint(1), dml([ID], {"newColumns": [number(3, "1")]}, seqId=2))), 4, 5))
-    batch = encode(found, partitions=2)
+def test_changes_of_this_protocol_get_new_partitions() -> None:
+    changes = decode(
+        record(envelope(data_of(checkpoint(1), dml([ID], {"newColumns": [number(3, "1")]}, seqId=2))), 4, 5)
+    )
+    batch = encode(changes, partitions=2)
     assert summary(batch) == ["t:0:0 ps 1 C", "t:1:0 ps 1 C", "t:0:1 ps 2 r"]
     assert {row.origin["seqId"] for row in rows(decode(*batch.to_pylist()))} == {2}
 
 
-def test_envelopes_of_a_newer_service_and_their_keys_are_written_as_they_came() -> None:
+def test_envelopes_of_a_newer_service_and_their_keys_are_written_verbatim() -> None:
     group = split(data_of(dml([ID], *({"newColumns": [number(3, str(n))]} for n in range(20)))), 100, 5, 6)
     newer = [{**r, "value": r["value"] + b"\x7a\x03\x0a\x01k" + b"\xa0\x01\x07", "key": b"\xffk"} for r in group]
     newer[1] = {**newer[1], "headers": [{"key": "gs", "value": None}, *newer[1]["headers"]]}
-    found = decode(*newer)
-    for changes in (found, *text.parse(text.lines(found))):
+    decoded = decode(*newer)
+    for changes in (decoded, *text.parse(text.lines(decoded))):
         written = encode(changes).select(["offset", "key", "value", "headers"]).to_pylist()
         assert written == [{name: r[name] for name in ("offset", "key", "value", "headers")} for r in newer]
 
 
-def test_entries_with_fields_that_nobody_knows_are_written_as_they_came() -> None:
+def test_entries_with_unknown_fields_are_written_verbatim() -> None:
     one = record(envelope(data_of(checkpoint(1)) + b"\x7a\x03\x0a\x01k"))
     assert encode(decode(one)).to_pylist()[0]["value"] == one["value"]
 
@@ -256,7 +258,7 @@ def test_entries_with_fields_that_nobody_knows_are_written_as_they_came() -> Non
         {"sourceType": 1, "gtid": "\ud800"},
     ],
 )
-def test_an_origin_that_is_none_of_ours_is_refused_in_words(origin: dict[str, Any]) -> None:
+def test_a_wrong_origin_is_refused_with_a_message(origin: dict[str, Any]) -> None:
     (mark,) = decode(record(envelope(data_of(checkpoint(1))))).control
     with pytest.raises(UnsupportedError) as caught:
         encode(Decoded(control=[replace(mark, origin={**origin, "checkpoint": {}})]))
@@ -264,7 +266,7 @@ def test_an_origin_that_is_none_of_ours_is_refused_in_words(origin: dict[str, An
 
 
 @pytest.mark.parametrize(
-    "given, error",
+    "options, error",
     [
         ({"max_data_bytes": "0"}, "invalid max_data_bytes 0"),
         ({"max_group_bytes": "-1"}, "invalid max_group_bytes -1"),
@@ -289,13 +291,13 @@ def test_an_origin_that_is_none_of_ours_is_refused_in_words(origin: dict[str, An
         ({"on_gap": "skip"}, 'tencent-dts: unknown on_gap "skip". Known: error, warn'),
     ],
 )
-def test_options_that_cannot_work_are_refused(given: dict[str, str], error: str) -> None:
+def test_options_that_cannot_work_are_refused(options: dict[str, str], error: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        DTS.read_options(given)
+        DTS.read_options(options)
     assert str(caught.value) == error
 
 
-def test_a_charset_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_charset_is_refused() -> None:
     for name in ("klingon", "binary"):
         with pytest.raises(ConfigError) as caught:
             DTS.read_options({"charset": name})

@@ -1,4 +1,4 @@
-"""Events that lie in several records: joined, kept for the next batch, refused as a whole when they contradict themselves."""
+"""Events that span several records: joined, kept for the next batch, or refused as a whole if the records do not match."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def log(name: str) -> pa.RecordBatch:
     return pa.Table.from_batches(record_log.read(DATA / "shop" / "tencent-dts" / name)).combine_chunks().to_batches()[0]
 
 
-def test_an_event_lies_where_its_last_record_does() -> None:
-    found = rows(decode(*GROUP, AFTER))
-    assert [str(row.place) for row in found] == [f"t:0:{len(GROUP) - 1}:{n}" for n in range(20)]
-    assert {row.place.record for row in found} == {len(GROUP) - 1}
+def test_an_event_has_the_position_of_its_last_record() -> None:
+    row_events = rows(decode(*GROUP, AFTER))
+    assert [str(row.place) for row in row_events] == [f"t:0:{len(GROUP) - 1}:{n}" for n in range(20)]
+    assert {row.place.record for row in row_events} == {len(GROUP) - 1}
 
 
 @pytest.mark.parametrize("at", range(1, len(GROUP)))
@@ -79,7 +79,7 @@ def test_a_history_in_batches_of_any_size_is_the_same() -> None:
         ]
 
 
-def test_records_that_wait_keep_all_their_columns() -> None:
+def test_incomplete_fragments_keep_all_their_columns() -> None:
     one = decoder()
     first = {**GROUP[0], "key": b"k", "timestamp": 1767312000123456, "headers": [{"key": "x", "value": None}]}
     batch = record_batch([AFTER, first])
@@ -106,17 +106,17 @@ def test_records_that_wait_keep_all_their_columns() -> None:
         ),
     ],
 )
-def test_a_group_that_contradicts_itself_is_dead_and_what_follows_is_read(
+def test_a_group_that_contradicts_itself_is_dead_and_later_records_are_read(
     records: list[dict[str, Any]], reasons: list[str]
 ) -> None:
-    found = decode(*records)
-    said = [letter.error.removeprefix("tencent-dts: ").rsplit(" (", 1)[0] for letter in found.dead]
+    changes = decode(*records)
+    errors_of_group = [letter.error.removeprefix("tencent-dts: ").rsplit(" (", 1)[0] for letter in changes.dead]
     if records.count(GROUP[0]) == 2:
         reasons = [*reasons, "1 of 3 envelopes of a group are there, then the next one begins at t:0:99"]
-    assert said == reasons
-    assert {letter.reason for letter in found.dead} == {"incomplete-group"}
-    assert [letter.value for letter in found.dead] == [r["value"] for r in records[:-1]]
-    assert [str(event.place) for event in found.control] == ["t:0:99"]
+    assert errors_of_group == reasons
+    assert {letter.reason for letter in changes.dead} == {"incomplete-group"}
+    assert [letter.value for letter in changes.dead] == [r["value"] for r in records[:-1]]
+    assert [str(event.place) for event in changes.control] == ["t:0:99"]
 
 
 @pytest.mark.parametrize(
@@ -141,30 +141,30 @@ def test_a_group_that_contradicts_itself_is_dead_and_what_follows_is_read(
         (b"\x08", "tencent-dts: a number ends early at byte 1 (t:0:0)"),
     ],
 )
-def test_a_record_that_is_no_envelope_is_dead(value: bytes | None, error: str) -> None:
+def test_a_record_that_is_not_an_envelope_is_dead(value: bytes | None, error: str) -> None:
     assert errors(decode(record(value))) == [error]
 
 
-def test_a_group_beyond_its_limit_is_dead_and_so_is_its_remainder() -> None:
-    found = decode(*GROUP, AFTER, max_group_bytes=150)
-    assert errors(found) == [
+def test_a_group_above_its_limit_is_dead_and_so_is_its_remainder() -> None:
+    changes = decode(*GROUP, AFTER, max_group_bytes=150)
+    assert errors(changes) == [
         "tencent-dts: a group of envelopes with more than 150 bytes (max_group_bytes) (t:0:0)",
         "tencent-dts: a group of envelopes with more than 150 bytes (max_group_bytes) (t:0:1)",
         "tencent-dts: envelope 3 of 3 without the ones before it (t:0:2)",
     ]
-    assert len(found.control) == 1
+    assert len(changes.control) == 1
 
 
 def test_partitions_and_topics_have_groups_of_their_own() -> None:
     other = [{**r, "partition": 1} for r in GROUP]
     third = [{**r, "topic": "u"} for r in GROUP]
     mixed = [r for together in zip(GROUP, other, third, strict=True) for r in together]
-    found = decode(*mixed)
-    assert not found.dead
-    assert [str(row.place) for row in rows(found)][::20] == ["t:0:2:0", "t:1:2:0", "u:0:2:0"]
+    changes = decode(*mixed)
+    assert not changes.dead
+    assert [str(row.place) for row in rows(changes)][::20] == ["t:0:2:0", "t:1:2:0", "u:0:2:0"]
 
 
-def test_letters_of_earlier_batches_lie_where_the_group_broke() -> None:
+def test_letters_of_earlier_batches_are_placed_where_the_group_broke() -> None:
     one = decoder()
     one.decode(record_batch(GROUP[:2]))
     (first, second) = one.decode(record_batch([AFTER])).dead
@@ -172,12 +172,12 @@ def test_letters_of_earlier_batches_lie_where_the_group_broke() -> None:
     assert first.value == GROUP[0]["value"]
 
 
-def test_letters_of_this_batch_lie_where_their_records_do() -> None:
+def test_letters_of_this_batch_are_placed_at_their_records() -> None:
     (letter,) = decode(AFTER, GROUP[0], AFTER).dead
     assert letter.place.record == 1
 
 
-def test_where_the_log_ends_inside_of_a_group_its_records_are_dead() -> None:
+def test_if_the_log_ends_inside_a_group_its_records_are_dead() -> None:
     one = decoder()
     one.decode(record_batch(GROUP[:2]))
     assert [letter.error for letter in unfinished(one, "tencent-dts")] == [
@@ -189,17 +189,17 @@ def test_where_the_log_ends_inside_of_a_group_its_records_are_dead() -> None:
 def test_an_entry_that_is_dead_leaves_the_whole_group_to_be_read_again() -> None:
     bad = dml([ID], {"newColumns": [number(3, "one")]})
     group = split(data_of(checkpoint(1), bad, checkpoint(2)), 120)
-    found = decode(*group)
+    changes = decode(*group)
     place = f"t:0:{len(group) - 1}"
-    assert errors(found) == [
+    assert errors(changes) == [
         f"tencent-dts: 'one' is not an integer - at `id` in entry 2 ({place})",
         *(
             f"tencent-dts: an entry of its group is dead, which ends at {place} (t:0:{n})"
             for n in range(len(group) - 1)
         ),
     ]
-    assert {letter.value for letter in found.dead} == {r["value"] for r in group}
-    assert [event.place.index for event in found.control] == [0, 2]
+    assert {letter.value for letter in changes.dead} == {r["value"] for r in group}
+    assert [event.place.index for event in changes.control] == [0, 2]
 
 
 @pytest.mark.parametrize(
@@ -224,12 +224,12 @@ def test_the_sequence_of_a_partition(
     numbers: list[int | None], options: dict[str, Any], places: list[int], dead: list[str]
 ) -> None:
     value = envelope(data_of(checkpoint(1)))
-    found = decode(*(record(value, at, ps) for at, ps in enumerate(numbers)), **options)
-    assert [event.place.offset for event in found.control] == places
-    assert errors(found) == dead
+    changes = decode(*(record(value, at, ps) for at, ps in enumerate(numbers)), **options)
+    assert [event.place.offset for event in changes.control] == places
+    assert errors(changes) == dead
 
 
-def test_a_gap_that_is_taken_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_accepted_gap_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     value = envelope(data_of(checkpoint(1)))
     with caplog.at_level(logging.WARNING):
         decode(record(value, 0, 1), record(value, 1, 3), on_gap="warn")
@@ -238,16 +238,16 @@ def test_a_gap_that_is_taken_is_warned_of(caplog: pytest.LogCaptureFixture) -> N
 
 def test_a_shard_has_a_sequence_and_groups_of_its_own() -> None:
     a, b = split(BIG, 100, ps=1, shard=b"a"), split(BIG, 100, ps=1, shard=b"b")
-    found = decode(*(r for pair in zip(a, b, strict=True) for r in pair))
-    assert not found.dead
-    assert len(rows(found)) == 40
-    assert {row.origin["ShardId"] for row in rows(found)} == {"a", "b"}
+    changes = decode(*(r for pair in zip(a, b, strict=True) for r in pair))
+    assert not changes.dead
+    assert len(rows(changes)) == 40
+    assert {row.origin["ShardId"] for row in rows(changes)} == {"a", "b"}
 
 
 def test_in_a_shard_the_sequence_may_begin_again() -> None:
     value = envelope(data_of(checkpoint(1)))
-    found = decode(record(value, 0, 7, shard=b"a"), record(value, 1, 1, shard=b"a"), record(value, 2, 2, shard=b"a"))
-    assert [event.place.offset for event in found.control] == [0, 1, 2]
+    changes = decode(record(value, 0, 7, shard=b"a"), record(value, 1, 1, shard=b"a"), record(value, 2, 2, shard=b"a"))
+    assert [event.place.offset for event in changes.control] == [0, 1, 2]
 
 
 def test_two_headers_of_one_name_are_refused() -> None:
@@ -261,10 +261,10 @@ def test_a_group_of_which_one_record_is_cut_is_dead(part: int) -> None:
     value = GROUP[part]["value"]
     for at in range(len(value)):
         damaged = [{**r, "value": value[:at]} if n == part else r for n, r in enumerate(GROUP)]
-        found = decode(*damaged, AFTER)
-        assert not found.tables
-        assert len(found.dead) >= len(GROUP) - 1
-        assert [str(event.place) for event in found.control] == ["t:0:99"]
+        changes = decode(*damaged, AFTER)
+        assert not changes.tables
+        assert len(changes.dead) >= len(GROUP) - 1
+        assert [str(event.place) for event in changes.control] == ["t:0:99"]
 
 
 def test_damaged_groups_never_crash() -> None:
@@ -288,8 +288,8 @@ def test_damaged_groups_never_crash() -> None:
         if rng.random() < 0.5:
             del damaged[rng.randrange(400)]
         one = decoder()
-        found = one.decode(record_batch(damaged))
-        assert found.dead
-        assert all(0 <= e.place.record < len(damaged) for e in (*found.control, *found.dead))
+        changes = one.decode(record_batch(damaged))
+        assert changes.dead
+        assert all(0 <= e.place.record < len(damaged) for e in (*changes.control, *changes.dead))
         assert len(one.waiting()) < 400
-        assert list(lines(found))
+        assert list(lines(changes))

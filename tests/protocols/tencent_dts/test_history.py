@@ -16,23 +16,23 @@ FILES = {history.file: history for history in histories()}
 ONE, FOUR = (FILES[f"shop/tencent-dts/{name}.jsonl.gz"] for name in ("one-partition", "four-partitions-split"))
 OTHER = FILES["shop/ticdc-open/open-3.newarch.jsonl.gz"]
 # TiDB's protocol does not send the members of enum and set.
-UNTOLD = {"flags", "status"}
+WITHOUT_MEMBERS = {"flags", "status"}
 
 
 def images(history: History) -> dict[tuple[str, ...], Counter[str]]:
     """Every row image by table and side."""
-    found: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
+    counts: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
     for line in lines(decode(history)):
         event = json.loads(line)
         if event["kind"] == "row":
             assert event["irregular"] == {}
             for side in ("before", "after"):
                 if event[side] is not None:
-                    told: dict[str, Any] = {n: v for n, v in event[side].items() if n not in UNTOLD}
-                    found[event["database"], event["table"], *sorted(event["keys"]), side][
-                        json.dumps(told, sort_keys=True)
+                    known: dict[str, Any] = {n: v for n, v in event[side].items() if n not in WITHOUT_MEMBERS}
+                    counts[event["database"], event["table"], *sorted(event["keys"]), side][
+                        json.dumps(known, sort_keys=True)
                     ] += 1
-    return found
+    return counts
 
 
 def test_partitions_hold_the_rows_of_the_one() -> None:
@@ -42,9 +42,9 @@ def test_partitions_hold_the_rows_of_the_one() -> None:
 def test_rows_are_those_of_another_protocol() -> None:
     ours, theirs = images(ONE), images(OTHER)
     assert ours.keys() == theirs.keys()
-    for key, found in ours.items():
-        missing = found - theirs[key]  # TiDB sends one change of a row that a transaction has touched twice
-        assert not theirs[key] - found
+    for key, counts in ours.items():
+        missing = counts - theirs[key]  # TiDB sends one change of a row that a transaction has touched twice
+        assert not theirs[key] - counts
         assert sum(missing.values()) <= 43
 
 
@@ -75,12 +75,12 @@ def test_a_cut_at_any_checkpoint_is_a_cut_between_transactions(history: History)
 
 def sequences(history: History) -> list[tuple[int, int, str, bool]]:
     """Partition, sequence, transaction, and whether it is a checkpoint, of every event in order."""
-    found = []
+    listed = []
     for event in in_order(decode(history)):
         if isinstance(event, Heartbeat):
             assert event.sequence == event.origin["seqId"]
-            found.append((event.place.partition, event.origin["seqId"], "", True))
+            listed.append((event.place.partition, event.origin["seqId"], "", True))
         else:
             gtid = event.id if isinstance(event, TransactionMark) else event.origin["gtid"]
-            found.append((event.place.partition, event.origin["seqId"], gtid, False))
-    return found
+            listed.append((event.place.partition, event.origin["seqId"], gtid, False))
+    return listed

@@ -1,4 +1,4 @@
-"""Our own reading and writing of protobuf, against the protobuf package and the service's description of its messages."""
+"""This project's protobuf reader and writer, compared with the protobuf package and the service's message descriptions."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _KINDS = {
     "bytes": st.binary(max_size=20),
     "span": st.binary(max_size=20),
 }
-NEWER = {"Envelope": {"properties"}}  # fields that the description of 2021 does not have
+NEWER = {"Envelope": {"properties"}}  # fields that are not in the description of 2021
 
 
 def members(table: Message) -> st.SearchStrategy[dict[str, Any]]:
-    """Members of a message that are not zero."""
+    """Nonzero members of a message."""
     optional: dict[str, st.SearchStrategy[Any]] = {}
     for f in table.fields:
         if f.name in NEWER.get(table.name, ()):
@@ -62,9 +62,9 @@ def test_messages_are_written_and_read_as_protobuf_does(name: str, data: st.Data
     given_members = data.draw(members(TABLES[name]))
     written = protobuf.write(TABLES[name], given_members)
     assert written == message(name, **given_members).SerializeToString(deterministic=True)
-    found = protobuf.read(TABLES[name], written)
-    spans = {f.name for f in TABLES[name].fields if f.kind == "span"} & found.keys()
-    assert {**found, **{span: written[slice(*found[span])] for span in spans}} == given_members
+    members_read = protobuf.read(TABLES[name], written)
+    spans = {f.name for f in TABLES[name].fields if f.kind == "span"} & members_read.keys()
+    assert {**members_read, **{span: written[slice(*members_read[span])] for span in spans}} == given_members
 
 
 @pytest.mark.parametrize("name", sorted(TABLES))
@@ -74,7 +74,7 @@ def test_the_tables_are_those_of_the_service(name: str) -> None:
     assert known == described
 
 
-def test_a_history_holds_what_protobuf_finds_in_it() -> None:
+def test_a_history_has_the_events_that_protobuf_reads() -> None:
     log = DATA / "shop" / "tencent-dts" / "one-partition.jsonl.gz"
     records = pa.Table.from_batches(record_log.read(log)).combine_chunks().to_batches()[0].slice(0, 60).to_pylist()
     for one in records:
@@ -82,13 +82,13 @@ def test_a_history_holds_what_protobuf_finds_in_it() -> None:
         parsed.ParseFromString(one["value"])
         entries = message("Entries")
         entries.ParseFromString(parsed.data)
-        found = decode(record(one["value"]))
-        told: list[Any] = [event.origin.get("seqId") for event in found.control]
-        told += [seq for table in found.tables for seq in table.rows.column("sequence").to_pylist()]
+        changes = decode(record(one["value"]))
+        numbers: list[Any] = [event.origin.get("seqId") for event in changes.control]
+        numbers += [seq for table in changes.tables for seq in table.rows.column("sequence").to_pylist()]
         expected = [e["header"]["seqId"] for e in MessageToDict(entries)["items"] for _ in range(rows_of(e))]
-        assert sorted(map(int, expected)) == sorted(told)
+        assert sorted(map(int, expected)) == sorted(numbers)
 
 
 def rows_of(entry: dict[str, Any]) -> int:
-    """How many events an entry makes."""
+    """The number of events of an entry."""
     return len(entry["event"]["dmlEvent"]["rows"]) if "dmlEvent" in entry["event"] else 1

@@ -1,4 +1,4 @@
-"""Values one by one: what is read, what is irregular, what is refused, and that all of it is written as it came."""
+"""Single values: decoded, irregular or refused; all of them are written as they came."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from tests.protocols.tencent_dts.records import (
 
 
 def read(original: str, data: dict[str, Any]) -> Any:
-    """The canonical value, or the irregular bytes; written again it is the same record."""
+    """The canonical value, or the irregular bytes; asserts that it is written as the same record."""
     one = record(envelope(data_of(inserted(original, data))))
-    found = decode(one)
-    assert errors(found) == []
-    for changes in (found, *text.parse(text.lines(found))):
+    decoded = decode(one)
+    assert errors(decoded) == []
+    for changes in (decoded, *text.parse(text.lines(decoded))):
         assert encode(changes).to_pylist()[0]["value"] == one["value"]
-    (row,) = rows(found)
+    (row,) = rows(decoded)
     assert row.after is not None
     if "v" in row.irregular:
         assert row.after["v"] is None
@@ -113,10 +113,10 @@ def read(original: str, data: dict[str, Any]) -> Any:
         ("int", {"dataType": -1, "bv": b"1"}, b"1"),
         ("int", NIL, None),
         ("int", {"charset": "utf8"}, None),
-        ("nobody's", string(b"x"), "x"),
-        ("nobody's", string(b"\xff", "binary"), {"base64": "/w=="}),
+        ("unknown", string(b"x"), "x"),
+        ("unknown", string(b"\xff", "binary"), {"base64": "/w=="}),
         ("varchar(9)", string(b"x", "binary"), "x"),
-        ("nobody's", number(8, "18446744073709551615"), 2**64 - 1),
+        ("unknown", number(8, "18446744073709551615"), 2**64 - 1),
         ("decimal(99,2)", number(12, "1.5"), "1.5"),
         ("datetime(9)", string(b"x"), "x"),
         ("vector(3)", {"dataType": 11, "bv": b"x"}, {"base64": "eA=="}),
@@ -139,10 +139,10 @@ def test_a_value_is_read_and_written_as_it_came(original: str, data: dict[str, A
         ("varchar(9)", {"dataType": 13, "sv": "5"}, "a value of data type 13 in sv"),
     ],
 )
-def test_a_value_that_is_none_is_refused(original: str, data: dict[str, Any], error: str) -> None:
-    found = decode(record(envelope(data_of(inserted(original, data)))))
-    assert errors(found) == [f"tencent-dts: {error} - at `v` in entry 1 (t:0:0)"]
-    assert (found.dead[0].reason, found.dead[0].database, found.dead[0].table) == ("schema", "shop", "t")
+def test_a_wrong_value_is_refused(original: str, data: dict[str, Any], error: str) -> None:
+    changes = decode(record(envelope(data_of(inserted(original, data)))))
+    assert errors(changes) == [f"tencent-dts: {error} - at `v` in entry 1 (t:0:0)"]
+    assert (changes.dead[0].reason, changes.dead[0].database, changes.dead[0].table) == ("schema", "shop", "t")
 
 
 @pytest.mark.parametrize(
@@ -161,28 +161,28 @@ def test_a_value_that_is_none_is_refused(original: str, data: dict[str, Any], er
     ],
 )
 def test_a_row_that_contradicts_itself_is_dead(entry: Any, error: str) -> None:
-    (found,) = errors(decode(record(envelope(data_of(entry)))))
-    assert found.removeprefix("tencent-dts: ").split(" in entry 1")[0] == error
+    (message_text,) = errors(decode(record(envelope(data_of(entry)))))
+    assert message_text.removeprefix("tencent-dts: ").split(" in entry 1")[0] == error
 
 
 def test_images_with_other_charsets_are_written_as_they_came() -> None:
     images = {"oldColumns": [string("中".encode("gbk"), "gbk")], "newColumns": [string("ü".encode("latin1"), "latin1")]}
     one = record(envelope(data_of(dml([("v", "text", False)], images, op=1))))
-    (row,) = rows(found := decode(one))
+    (row,) = rows(changes := decode(one))
     assert (row.before, row.after) == ({"v": "中"}, {"v": "ü"})
-    assert encode(found).to_pylist()[0]["value"] == one["value"]
+    assert encode(changes).to_pylist()[0]["value"] == one["value"]
 
 
 def test_an_image_that_is_all_absent_is_an_empty_image() -> None:
     one = record(envelope(data_of(dml([ID], {"oldColumns": [NA], "newColumns": [number(3, "1")]}, op=1))))
-    (row,) = rows(found := decode(one))
+    (row,) = rows(decoded := decode(one))
     assert (row.before, row.after) == ({}, {"id": 1})
-    for changes in (found, *text.parse(text.lines(found))):
+    for changes in (decoded, *text.parse(text.lines(decoded))):
         assert bytes_of(encode(changes))[0]["value"] == one["value"]
 
 
 def new_row(t: str, value: Any) -> Decoded:
-    """A row from elsewhere."""
+    """A row of another protocol."""
     shape = TableShape("shop", "t", (Column("v", ColumnType.parse(t)),))
     built = BatchBuilder()
     built.add(shape, Place("t", 0, 0), "insert", before=None, after={"v": value}, commit_time=1767312000000)
@@ -190,7 +190,7 @@ def new_row(t: str, value: Any) -> Decoded:
 
 
 def sent(t: str, value: Any, **options: Any) -> tuple[int, str, str, bytes]:
-    """The Data of a value from elsewhere."""
+    """The `Data` of a value of another protocol."""
     from tests.protocols.tencent_dts.records import message
 
     parsed = message("Envelope")
@@ -225,7 +225,7 @@ def sent(t: str, value: Any, **options: Any) -> tuple[int, str, str, bytes]:
         ("enum", 3, {}, (13, "utf8", "", b"3")),
     ],
 )
-def test_a_value_from_elsewhere_is_written_in_the_usual_manner(
+def test_a_foreign_value_is_written_in_the_usual_form(
     t: str, value: Any, options: dict[str, Any], data: tuple[int, str, str, bytes]
 ) -> None:
     assert sent(t, value, **options) == data

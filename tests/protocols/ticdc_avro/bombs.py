@@ -8,5 +8,5 @@ from tests.protocols.conformance.bombs import Bomb, avro
 
 
 def bombs() -> Iterator[Bomb]:
-    """Those of any Avro."""
+    """The bombs of any protocol in Avro."""
     yield from avro("ticdc-avro")

@@ -1,4 +1,4 @@
-"""ticdc-avro records by hand, for tests."""
+"""Records of ticdc-avro for tests, made by hand."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def datum(schemas: Schemas, text: str, data: bytes) -> bytes:
 
 
 def decode(schemas: Schemas, *records: dict[str, Any], **options: Any) -> Decoded:
-    """What the reference decoder makes of the records; options by their names with `_` for `-`."""
+    """Decodes the records by the reference decoder; names of options have `_` for `-`."""
     return AVRO.decoder(read(options), stores(schemas)).decode(record_batch(records))
 
 
 def encode(schemas: Schemas, changes: Decoded, **options: Any) -> pa.RecordBatch:
-    """What the encoder makes of changes."""
+    """Encodes changes."""
     return AVRO.encoder(read(options), stores(schemas)).encode(changes)
 
 
@@ -74,12 +74,12 @@ def column(name: str, kind: str, *, key: bool = False, nullable: bool = True, de
 def change(
     columns: list[Column], before: dict[str, Any] | None, after: dict[str, Any] | None, op: str = "", **more: Any
 ) -> Decoded:
-    """One row of shop.t from elsewhere."""
+    """One row of shop.t of another protocol."""
     batch = BatchBuilder()
     kind = op or ("delete" if after is None else "insert" if before is None else "update")
     shape = TableShape("shop", "t", tuple(columns))
-    given = {"commit_ts": TS, "commit_time": TS >> 18, **more}
-    batch.add(shape, Place("shop_t", 3, 118204), kind, before=before, after=after, **given)
+    fields = {"commit_ts": TS, "commit_time": TS >> 18, **more}
+    batch.add(shape, Place("shop_t", 3, 118204), kind, before=before, after=after, **fields)
     return Decoded(batch.build())
 
 

@@ -1,4 +1,4 @@
-"""What the decoder does beside the vectors: schemas that change, registries that fail, rows that are dead."""
+"""Cases in addition to the vectors: schemas that change, schema registries that fail, rows that are dead."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ ONE = schema({"name": "id", "type": INT})
 TWO = schema({"name": "id", "type": INT}, {"default": 7, "name": "n", "type": [INT, "null"]})
 
 
-def test_a_schema_that_is_new_in_mid_stream_is_asked_for() -> None:
+def test_a_schema_that_appears_later_is_requested() -> None:
     schemas = Schemas()
     decoder = AVRO.decoder(read({}), Stores(get_schema=schemas.get, register_schema=schemas.register))
     first = datum(schemas, ONE, b"\x02")
     later = first[:4] + bytes([first[4] + 1]) + b"\x02\x02"
-    found = decoder.decode(record_batch([record(first, first), record(None, later)]))
-    assert [letter.reason for letter in found.dead] == ["unknown-schema"]
-    assert found.dead[0].schema_id == 2
+    changes = decoder.decode(record_batch([record(first, first), record(None, later)]))
+    assert [letter.reason for letter in changes.dead] == ["unknown-schema"]
+    assert changes.dead[0].schema_id == 2
     schemas.register("later", TWO)
-    found = decoder.decode(record_batch([record(None, later), record(first, first)]))
-    assert [(len(t), [c.name for c in t.shape.columns]) for t in found.tables] == [(1, ["id", "n"]), (1, ["id"])]
-    assert rows(found)[0].after == {"id": 1, "n": None}
+    changes = decoder.decode(record_batch([record(None, later), record(first, first)]))
+    assert [(len(t), [c.name for c in t.shape.columns]) for t in changes.tables] == [(1, ["id", "n"]), (1, ["id"])]
+    assert rows(changes)[0].after == {"id": 1, "n": None}
 
 
 def test_a_registry_that_cannot_be_asked_stops_the_decoder() -> None:
@@ -40,7 +40,7 @@ def test_a_registry_that_cannot_be_asked_stops_the_decoder() -> None:
     assert caught.value.transient
 
 
-def test_schemas_are_asked_for_once() -> None:
+def test_schemas_are_requested_once() -> None:
     schemas, asked = Schemas(), []
     data = datum(schemas, ONE, b"\x02")
 
@@ -51,7 +51,7 @@ def test_schemas_are_asked_for_once() -> None:
     decoder = AVRO.decoder(read({}), Stores(get_schema=get))
     for _ in range(3):
         decoder.decode(record_batch([record(data, data)] * 5))
-    assert asked == [1, 1]  # as a value's, and as a key's
+    assert asked == [1, 1]  # once as a value's schema, once as a key's
 
 
 def test_a_bad_schema_is_read_once() -> None:
@@ -62,18 +62,18 @@ def test_a_bad_schema_is_read_once() -> None:
         return "{"
 
     decoder = AVRO.decoder(read({}), Stores(get_schema=get))
-    found = decoder.decode(record_batch([record(None, b"\0\0\0\0\x07\x02")] * 50))
-    assert (len(found.dead), asked) == (50, [7])
+    changes = decoder.decode(record_batch([record(None, b"\0\0\0\0\x07\x02")] * 50))
+    assert (len(changes.dead), asked) == (50, [7])
 
 
 def test_dead_letters_name_the_table_and_the_schema() -> None:
     schemas = Schemas()
     data = datum(schemas, ONE, b"\x02")
-    found = decode(schemas, record(data, data + b"\0"), record(data + b"\0", None), record(data, b"\x03\0"))
-    assert [(letter.database, letter.table, letter.schema_id) for letter in found.dead] == [("shop", "t", 1)] * 3
+    changes = decode(schemas, record(data, data + b"\0"), record(data + b"\0", None), record(data, b"\x03\0"))
+    assert [(letter.database, letter.table, letter.schema_id) for letter in changes.dead] == [("shop", "t", 1)] * 3
 
 
-def test_classics_zero_on_a_split_insert_is_no_mismatch() -> None:
+def test_classics_zero_on_a_split_insert_is_not_a_mismatch() -> None:
     extension: list[dict[str, Any]] = [
         {"name": "_tidb_op", "type": "string"},
         {"name": "_tidb_row_level_checksum", "type": "string"},
@@ -92,6 +92,6 @@ def test_a_dead_row_leaves_no_shape_that_a_null_could_join() -> None:
         return record(None, datum(schemas, schema(*fields), at + ts))
 
     plain, tenths = b"\x02\x262026-01-02 03:04:05", b"\x02\x2a2026-01-02 03:04:05.1"
-    found = decode(schemas, row(plain, b"\x01"), row(tenths, b"\x02"), row(b"\x00", b"\x02"))
-    assert len(found.dead) == 1
-    assert [(str(t.shape.columns[0].type), len(t)) for t in found.tables] == [("datetime(1)", 2)]
+    changes = decode(schemas, row(plain, b"\x01"), row(tenths, b"\x02"), row(b"\x00", b"\x02"))
+    assert len(changes.dead) == 1
+    assert [(str(t.shape.columns[0].type), len(t)) for t in changes.tables] == [("datetime(1)", 2)]

@@ -1,4 +1,4 @@
-"""What the encoder writes for changes from elsewhere, and what it refuses."""
+"""Records that the encoder writes for changes of other protocols, and changes that it refuses."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ def test_schemas_are_registered_under_the_producers_subjects() -> None:
     ],
 )
 def test_a_delete_is_its_key(options: dict[str, Any], value: bytes | None) -> None:
-    [(key, found)] = records(encode(Schemas(), change([ID, V], {"id": 1, "v": "x"}, None), **options))
-    assert (key, found) == (bytes.fromhex("00 00000001 02"), value)
+    [(key, written)] = records(encode(Schemas(), change([ID, V], {"id": 1, "v": "x"}, None), **options))
+    assert (key, written) == (bytes.fromhex("00 00000001 02"), value)
 
 
-def test_a_delete_needs_no_words_for_the_other_columns() -> None:
+def test_a_delete_does_not_need_types_of_the_other_columns() -> None:
     columns = [ID, column("v", "enum")]
     assert len(encode(Schemas(), change(columns, {"id": 1, "v": 1}, None))) == 1
     assert refusal(change(columns, {"id": 1, "v": 1}, None), avro_include_before_value=True) == (
@@ -86,8 +86,8 @@ def test_a_delete_needs_no_words_for_the_other_columns() -> None:
 def test_a_key_that_changes_is_a_delete_and_an_insert() -> None:
     schemas = Schemas()
     moved = change([ID, V], {"id": 1, "v": "x"}, {"id": 2, "v": "y"}, irregular={"before.v": b"\xff"})
-    found = rows(decode(schemas, *encode(schemas, moved, **EXTENSION).to_pylist(), **EXTENSION))
-    assert [(row.op, row.before, row.after) for row in found] == [
+    read_rows = rows(decode(schemas, *encode(schemas, moved, **EXTENSION).to_pylist(), **EXTENSION))
+    assert [(row.op, row.before, row.after) for row in read_rows] == [
         ("delete", {"id": 1}, None),
         ("insert", None, {"id": 2, "v": "y"}),
     ]
@@ -101,8 +101,8 @@ def test_a_split_insert_has_the_checksum_of_its_row_and_classics_defect_on_reque
     moved = change([ID, V], {"id": 1, "v": "x"}, {"id": 2, "v": "y"})
     for options, checksum in (({}, "2073105377"), ({"profile": "classic", "bug_compat": True}, "0")):
         schemas = Schemas()
-        found = rows(decode(schemas, *encode(schemas, moved, **CHECKSUMS, **options).to_pylist(), **CHECKSUMS))
-        assert found[1].origin["_tidb_row_level_checksum"] == checksum
+        read_rows = rows(decode(schemas, *encode(schemas, moved, **CHECKSUMS, **options).to_pylist(), **CHECKSUMS))
+        assert read_rows[1].origin["_tidb_row_level_checksum"] == checksum
 
 
 def test_watermarks_exist_only_on_request() -> None:
@@ -117,7 +117,7 @@ def test_watermarks_exist_only_on_request() -> None:
     ]
 
 
-def test_rows_are_dispatched_and_marks_go_everywhere() -> None:
+def test_rows_are_dispatched_and_marks_go_to_all_partitions() -> None:
     changes = change([ID, V], None, {"id": 1, "v": "x"})
     options = {**EXTENSION, "topic": "{schema}_{table}", "partition_num": 3, "avro_enable_watermark": True}
     encoder = AVRO.encoder(read(options), _stores())
@@ -143,29 +143,29 @@ def test_a_time_stands_in_for_a_commit_ts() -> None:
     [(_, value)] = records(encode(schemas, Decoded(control=[ddl]), **options))
     assert value == b'\x01{"query":"X","type":0,"schema":"","table":"","commitTs":463267587718643712}'
     row = change([ID], None, {"id": 1}, commit_ts=None, commit_time=1_767_225_600_123)
-    [found] = rows(decode(schemas, *encode(schemas, row, **options).to_pylist()))
-    assert found.commit_ts == 463267587718643712
+    [read_row] = rows(decode(schemas, *encode(schemas, row, **options).to_pylist()))
+    assert read_row.commit_ts == 463267587718643712
 
 
 def test_a_row_read_with_its_schemas_keeps_them_and_their_ids() -> None:
     schemas = Schemas()
     written = encode(schemas, change([ID, V], None, {"id": 1, "v": "x"}), **EXTENSION)
-    found = decode(schemas, *written.to_pylist())
-    assert records(encode(schemas, found)) == records(written)
-    elsewhere = Schemas()
-    elsewhere.register("first", '"int"')
-    again = encode(elsewhere, found)
+    changes = decode(schemas, *written.to_pylist())
+    assert records(encode(schemas, changes)) == records(written)
+    other = Schemas()
+    other.register("first", '"int"')
+    again = encode(other, changes)
     assert [key[:5].hex() for key, _ in records(again) if key] == ["0000000002"]
-    assert rows(decode(elsewhere, *again.to_pylist()))[0].after == {"id": 1, "v": "x"}
+    assert rows(decode(other, *again.to_pylist()))[0].after == {"id": 1, "v": "x"}
 
 
-def test_a_file_of_schemas_that_is_not_there_yet_is_begun(tmp_path: Path) -> None:
+def test_a_missing_file_of_schemas_is_created(tmp_path: Path) -> None:
     schemas = Schemas()
-    found = decode(schemas, *encode(schemas, change([ID, V], None, {"id": 1, "v": "x"}), **EXTENSION).to_pylist())
+    changes = decode(schemas, *encode(schemas, change([ID, V], None, {"id": 1, "v": "x"}), **EXTENSION).to_pylist())
     options = protocol("ticdc-avro").read_options(
         {"schema-registry": str(tmp_path / "new.json"), "enable-tidb-extension": True}
     )
-    records = protocol("ticdc-avro").encoder(options, stores_of(options)).encode(found)
+    records = protocol("ticdc-avro").encoder(options, stores_of(options)).encode(changes)
     (again,) = rows(protocol("ticdc-avro").decoder(options, stores_of(options)).decode(records))
     assert again.after == {"id": 1, "v": "x"}
 
@@ -190,7 +190,9 @@ NAMED = "ticdc-avro cannot carry insert of shop.t at shop_t:3:118204: "
         (Decoded(control=[SchemaChange("x", None, None, "X", PLACE)]), {**EXTENSION, "avro_enable_watermark": True}, "ticdc-avro: x at shop:0:7 has no commit_ts and no commit time"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_carried_is_said(changes: Decoded, options: dict[str, Any], error: str) -> None:
+def test_changes_that_cannot_be_carried_are_refused_by_name(
+    changes: Decoded, options: dict[str, Any], error: str
+) -> None:
     assert refusal(changes, **options) == error
 
 

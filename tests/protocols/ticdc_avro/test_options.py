@@ -23,25 +23,25 @@ CHECKSUM = (
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c["uri"])
 def test_the_producers_cases(case: dict[str, Any]) -> None:
-    given = {**dict(parse_qsl(urlsplit(case["uri"]).query)), **case.get("config", {})}
-    given.pop("protocol")
+    settings = {**dict(parse_qsl(urlsplit(case["uri"]).query)), **case.get("config", {})}
+    settings.pop("protocol")
     if case.get("schema_registry"):
-        given["schema-registry"] = case["schema_registry"]
+        settings["schema-registry"] = case["schema_registry"]
     elif "error" in case:
         assert NO_REGISTRY.startswith(case["error"])
         return
     if "error" in case:
         with pytest.raises(ConfigError) as caught:
-            AVRO.read_options(given)
+            AVRO.read_options(settings)
         assert str(caught.value) == (CHECKSUM if case["error"] == "ErrCodecInvalidConfig" else case["error"])
     else:
-        options = AVRO.read_options(given)
+        options = AVRO.read_options(settings)
         for name, value in case.get("expect", {}).items():
             assert getattr(options, name.replace("-", "_")) == value
 
 
 @pytest.mark.parametrize(
-    "given, message",
+    "settings, message",
     [
         (
             {"integrity-check-level": "correctness"},
@@ -66,9 +66,9 @@ def test_the_producers_cases(case: dict[str, Any]) -> None:
     ],
     ids=str,
 )
-def test_options_that_cannot_work_say_why(given: dict[str, Any], message: str) -> None:
+def test_wrong_options_are_refused_with_a_reason(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        AVRO.read_options(given)
+        AVRO.read_options(settings)
     assert str(caught.value) == message
 
 

@@ -1,4 +1,4 @@
-"""The README tells every type."""
+"""The README lists every type."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ TEXT = (FOLDER / "README.md").read_text()
 
 
 @pytest.mark.parametrize("name, kind", [*_TYPES, ("DECIMAL", "bytes"), ("BIT", "bytes")])
-def test_every_type_stands_there(name: str, kind: str) -> None:
+def test_every_type_is_listed(name: str, kind: str) -> None:
     assert any(f"`{name}`" in line.split("|")[1] and kind in line for line in TEXT.splitlines() if line[:3] == "| `")

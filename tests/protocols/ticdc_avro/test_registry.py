@@ -1,4 +1,4 @@
-"""With a real schema registry: what a history's rows are does not depend on where its schemas lie."""
+"""A history has the same rows with a real schema registry as with a file of schemas."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def test_a_history_goes_through_a_real_registry(registry: SchemaRegistry) -> Non
     history = pa.Table.from_batches(record_log.read(log)).combine_chunks().to_batches()[0]
     of_files = _options(str(SHOP / "avro-ext.newarch.schemas.json"), "{schema}_{table}")
     of_server = _options(registry.url, "real.{schema}.{table}")
-    found = AVRO.decoder(of_files, stores_of(of_files)).decode(history)
-    written = AVRO.encoder(of_server, stores_of(of_server)).encode(found)
+    changes = AVRO.decoder(of_files, stores_of(of_files)).decode(history)
+    written = AVRO.encoder(of_server, stores_of(of_server)).encode(changes)
     subjects = registry.call("GET", "/subjects")
     assert {"real_shop_orders-key", "real_shop_orders-value", "real_shop_order_items-value"} <= set(subjects)
     again = AVRO.decoder(of_server, stores_of(of_server)).decode(written)
     assert again.dead == []
-    assert [(r.op, r.before, r.after) for r in rows(again)] == [(r.op, r.before, r.after) for r in rows(found)]
+    assert [(r.op, r.before, r.after) for r in rows(again)] == [(r.op, r.before, r.after) for r in rows(changes)]
     assert bytes_of(AVRO.encoder(of_server, stores_of(of_server)).encode(again)) == bytes_of(written)
 
 

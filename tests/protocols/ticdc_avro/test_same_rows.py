@@ -1,4 +1,4 @@
-"""One upstream, two protocols: the rows of the shop are the same, in all that both protocols tell."""
+"""One upstream, two protocols: the rows of the shop are the same, as far as both protocols carry them."""
 
 from __future__ import annotations
 
@@ -16,34 +16,36 @@ MEMBERS = {"flags": ("vip", "eu", "blocked"), "status": ("new", "paid", "shipped
 
 
 def as_numbers(image: dict[str, Any]) -> dict[str, Any]:
-    """The image as the Open Protocol tells it: places of members, not their names."""
-    told = dict(image)
+    """The image as Open Protocol has it: numbers of members, not their names."""
+    numbered = dict(image)
     if isinstance(flags := image.get("flags"), str):
-        told["flags"] = {"bits": sum(1 << MEMBERS["flags"].index(name) for name in flags.split(",") if name)}
+        numbered["flags"] = {"bits": sum(1 << MEMBERS["flags"].index(name) for name in flags.split(",") if name)}
     if isinstance(status := image.get("status"), str):
-        told["status"] = {"index": MEMBERS["status"].index(status) + 1}
-    return told
+        numbered["status"] = {"index": MEMBERS["status"].index(status) + 1}
+    return numbered
 
 
 def written(history: History) -> Counter[str]:
-    """Inserts and updates, each by all keys that both protocols carry."""
-    found: Counter[str] = Counter()
+    """Inserts and updates with all members that both protocols carry, as counts."""
+    counts: Counter[str] = Counter()
     for line in lines(decode(history)):
         row = json.loads(line)
         if row["kind"] == "row" and row["after"] is not None and row["keys"]:
             kept = {k: row[k] for k in ("op", "database", "table", "keys", "commit_ts", "commit_time", "irregular")}
-            found[json.dumps({**kept, "after": as_numbers(row["after"])})] += 1
-    return found
+            counts[json.dumps({**kept, "after": as_numbers(row["after"])})] += 1
+    return counts
 
 
 def deleted(history: History) -> Counter[str]:
-    """Deletes, by table and key: Avro tells no more of them."""
-    found: Counter[str] = Counter()
+    """Deletes by table and key, as counts: Avro contains no more of them."""
+    counts: Counter[str] = Counter()
     for line in lines(decode(history)):
         row = json.loads(line)
         if row["kind"] == "row" and row["op"] == "delete" and row["keys"]:
-            found[json.dumps([row["database"], row["table"], {name: row["before"][name] for name in row["keys"]}])] += 1
-    return found
+            counts[
+                json.dumps([row["database"], row["table"], {name: row["before"][name] for name in row["keys"]}])
+            ] += 1
+    return counts
 
 
 @pytest.mark.parametrize("file", OURS)

@@ -1,4 +1,4 @@
-"""Schema text against what the producers wrote: their tests' texts, and those of the recorded histories."""
+"""Schema texts compared with the producers': those of their tests, and those of the recorded histories."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def recorded_columns() -> list[Column]:
 
 
 def by_id(columns: list[Column]) -> list[Column]:
-    """The same as row checksums order them."""
+    """The columns in the order of row checksums."""
     return [*columns[1::2], *columns[2::2], columns[0]]
 
 
@@ -68,20 +68,20 @@ def test_the_ddl_of_a_history_gives_the_schemas_that_its_producer_registered() -
     control = [c for batch in log for c in decode(schemas, *batch.to_pylist(), **EXTENSION).control]
     statements = {c.commit_ts or 0: c.ddl for c in control if isinstance(c, SchemaChange) and c.ddl}
     tables: dict[tuple[str, str], Table] = {}
-    found = set()
+    texts = set()
     for _, ddl in sorted(statements.items()):
         for statement in parse(ddl, "shop", restored=True):
             follow(tables, statement)
         for (database, name), table in tables.items():
             columns = [Column(c.name, c.type, c.nullable, c.name in table.keys, c.default) for c in table.columns]
             keys, namespace = [c for c in columns if c.key], full_namespace("default", database)
-            found |= {(f"shop_{name}-value", value_text(name, namespace, columns, read(EXTENSION)))}
-            found |= {(f"shop_{name}-key", key_text(name, namespace, keys, read(EXTENSION)))} if keys else set()
-    assert {(entry["subject"], entry["schema"]) for entry in listed} <= found
+            texts |= {(f"shop_{name}-value", value_text(name, namespace, columns, read(EXTENSION)))}
+            texts |= {(f"shop_{name}-key", key_text(name, namespace, keys, read(EXTENSION)))} if keys else set()
+    assert {(entry["subject"], entry["schema"]) for entry in listed} <= texts
 
 
 @pytest.mark.parametrize(
-    "given, field",
+    "source, field",
     [
         (column("b", "int"), '{"default":null,"name":"b","type":["null",{"type":"int","connect.parameters":{"tidb_type":"INT"}}]}'),
         (column("c", "bit(64)", nullable=False), '{"name":"c","type":{"type":"bytes","connect.parameters":{"length":"64","tidb_type":"BIT"}}}'),
@@ -98,25 +98,25 @@ def test_the_ddl_of_a_history_gives_the_schemas_that_its_producer_registered() -
         (column("n", "int", default="NULL"), '{"default":null,"name":"n","type":["null",{"type":"int","connect.parameters":{"tidb_type":"INT"}}]}'),
         (column("1.2", "vector", nullable=False), '{"name":"_1_2","type":{"type":"string","connect.parameters":{"tidb_type":"TiDBVECTORFloat32"}}}'),
     ],
-    ids=lambda given: given.name if isinstance(given, Column) else "",
+    ids=lambda source: source.name if isinstance(source, Column) else "",
 )  # fmt: skip
-def test_a_field_has_its_members_in_order(given: Column, field: str) -> None:
-    assert field_text(given, read({})) == field
+def test_a_field_has_its_members_in_order(source: Column, field: str) -> None:
+    assert field_text(source, read({})) == field
 
 
 @pytest.mark.parametrize(
-    "given, error",
+    "source, error",
     [
         (column("d", "decimal"), "column d: its precision is not known; set avro-decimal-handling-mode to string"),
         (column("e", "enum"), "column e of type enum: its members are not known"),
         (column("g", "point"), "column g of type point"),
         (column("b", "bit(3)", default="'x'"), "'x' as the default of bit(3)"),
     ],
-    ids=lambda given: given.name if isinstance(given, Column) else "",
+    ids=lambda source: source.name if isinstance(source, Column) else "",
 )
-def test_a_type_that_needs_more_than_is_known_is_refused(given: Column, error: str) -> None:
+def test_a_type_that_needs_more_than_is_known_is_refused(source: Column, error: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
-        field_text(given, read({}))
+        field_text(source, read({}))
     assert str(caught.value) == error
 
 
@@ -131,8 +131,8 @@ def test_members_are_joined_as_the_producer_does(members: tuple[str, ...], text:
 
 @pytest.mark.parametrize("case", RECORDED["names"], ids=lambda c: str(c["input"]))
 def test_names_are_sanitised(case: dict[str, Any]) -> None:
-    given = case["input"]
-    assert (sanitise(given) if case["fn"] == "sanitize_name" else full_namespace(*given)) == case["output"]
+    name = case["input"]
+    assert (sanitise(name) if case["fn"] == "sanitize_name" else full_namespace(*name)) == case["output"]
 
 
 def test_a_namespace_without_a_schema() -> None:
@@ -156,7 +156,7 @@ def test_subjects_have_no_dots() -> None:
         ("fixed", "fixed", ("shop", "old")),
     ],
 )
-def test_a_topic_rule_read_backwards(rule: str, topic: str, names: tuple[str, str]) -> None:
+def test_a_topic_rule_applied_backwards(rule: str, topic: str, names: tuple[str, str]) -> None:
     assert TopicRule(rule).names(topic, "shop", "old") == names
 
 

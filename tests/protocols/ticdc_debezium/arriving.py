@@ -1,4 +1,4 @@
-"""What arrives of a value that the protocol carries, once the column's type is known: nothing less than README.md says."""
+"""Values as they arrive once the column's type is known, according to README.md."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def arriving(t: ColumnType, value: Any, _options: Mapping[str, str]) -> Any:
 
 
 def _time(text: str) -> str | None:
-    """Of TIME(0): more digits do not fit."""
+    """The text of a TIME(0); None if it has a fraction, which does not fit."""
     whole, _, fraction = text.partition(".")
     if fraction.strip("0"):
         return None

@@ -10,12 +10,12 @@ _SOURCE = (
     '{"version":"2.4.0.Final","connector":"TiCDC","name":"default","ts_ms":1767225626357,"snapshot":"false","db":"shop",'
     '"table":"orders","server_id":0,"gtid":null,"file":"","pos":0,"row":0,"thread":0,"query":null,"commit_ts":463267594595935302,"cluster_id":"default"}'
 )
-# What may be read all the same: 1e-999999999 as 0.0, the last of a member's values.
+# Charges that may be decoded: 1e-999999999 as 0.0, the last of a member's values.
 _HARMLESS = frozenset({"a value of a small exponent", "an image of a member twice, often"})
 
 
 def bombs() -> Iterator[Bomb]:
-    """All of them."""
+    """The bombs of ticdc-debezium."""
     yield from json_charges("ticdc-debezium", _SOURCE, {}, '{"payload":%s}', _HARMLESS)
     sound = envelope(_SOURCE, '{"id":1}')
     for name, charge in CHARGES.items():

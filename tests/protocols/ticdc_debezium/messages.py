@@ -1,4 +1,4 @@
-"""Debezium records of TiCDC by hand, for tests."""
+"""Debezium records of TiCDC for tests, made by hand."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def document(payload: str, schema: str | None = None) -> str:
 
 
 def row_schema(*fields: str) -> str:
-    """The schema block of a row with these fields, as far as a reader asks."""
+    """The schema block of a row with these fields, with the members that the decoder reads."""
     images = [f'{{"type":"struct","field":"{which}","fields":[{",".join(fields)}]}}' for which in ("before", "after")]
     return f'{{"type":"struct","fields":[{",".join(images)}]}}'
 
@@ -57,23 +57,23 @@ def record(value: str | bytes | None, key: str | bytes | None = KEY) -> dict[str
     }
 
 
-def options(**given: Any) -> Options:
-    """Options by their names with `_` for `-`."""
-    return DEBEZIUM.read_options({name.replace("_", "-"): value for name, value in given.items()})
+def options(**settings: Any) -> Options:
+    """Options; their names have `_` for `-`."""
+    return DEBEZIUM.read_options({name.replace("_", "-"): value for name, value in settings.items()})
 
 
-def decode(*records: Any, **given: Any) -> Decoded:
-    """What the decoder makes of the records."""
-    return DEBEZIUM.decoder(options(**given), Stores()).decode(record_batch(records))
+def decode(*records: Any, **settings: Any) -> Decoded:
+    """Decodes the records."""
+    return DEBEZIUM.decoder(options(**settings), Stores()).decode(record_batch(records))
 
 
-def encode(changes: Decoded, **given: Any) -> pa.RecordBatch:
-    """What the encoder makes of changes."""
-    return DEBEZIUM.encoder(options(**given), Stores()).encode(changes)
+def encode(changes: Decoded, **settings: Any) -> pa.RecordBatch:
+    """Encodes changes."""
+    return DEBEZIUM.encoder(options(**settings), Stores()).encode(changes)
 
 
 def values(batch: pa.RecordBatch) -> list[Any]:
-    """The records' values, as JSON reads them."""
+    """The records' values as decoded JSON."""
     return [json.loads(value) for value in batch.column("value").to_pylist()]
 
 

@@ -1,4 +1,4 @@
-"""What a statement does, as the Open Protocol's numbers name it."""
+"""Names of statements' actions, as the numbers of Open Protocol name them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tests.protocols.conformance.cases import decode, histories
 
 
 def test_statements_of_the_history_are_named_as_its_open_protocol_names_them() -> None:
-    found = [
+    names = [
         {(e.ddl, e.type) for e in decode(h).control if isinstance(e, SchemaChange)}
         for h in histories()
         if h.protocol in ("ticdc-open", "ticdc-debezium")
     ]
-    assert len(found) == 4
-    assert all(one == found[0] for one in found)
+    assert len(names) == 4
+    assert all(one == names[0] for one in names)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the decoder refuses, and its words for it."""
+"""Records that the decoder refuses, and its messages."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def described(text: str, image: str) -> dict[str, Any]:
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )
-def test_a_bad_record_says_what_is_wrong(bad: dict[str, Any], error: str) -> None:
+def test_a_bad_record_is_refused_with_the_fault(bad: dict[str, Any], error: str) -> None:
     assert errors(decode(bad)) == [f"ticdc-debezium: {error}"]
 
 
@@ -177,14 +177,14 @@ def test_a_bad_record_says_what_is_wrong(bad: dict[str, Any], error: str) -> Non
         ),
     ],
 )
-def test_a_bad_schema_change_says_what_is_wrong(text: str, error: str) -> None:
+def test_a_bad_schema_change_is_refused_with_the_fault(text: str, error: str) -> None:
     members = {"databaseName": '"shop"', "schemaName": "null", "ddl": '"DROP TABLE t"', "tableChanges": "[]"}
     name, _, value = text.partition(":")
     members[name.strip('"')] = value
     rest = ",".join(f'"{n}":{v}' for n, v in members.items())
-    found = decode(record(document(f'{{"source":{SOURCE},"ts_ms":7,{rest}}}'), '{"payload":{"databaseName":"shop"}}'))
+    changes = decode(record(document(f'{{"source":{SOURCE},"ts_ms":7,{rest}}}'), '{"payload":{"databaseName":"shop"}}'))
     expected = error or "payload has an unknown member 'a' - at `payload` (shop:0:7)"
-    assert errors(found) == [f"ticdc-debezium: {expected}"]
+    assert errors(changes) == [f"ticdc-debezium: {expected}"]
 
 
 BOMBS = {
@@ -197,9 +197,9 @@ BOMBS = {
 def test_bombs_are_refused_at_once(bomb: str) -> None:
     value = BOMBS[bomb].encode()
     decode(record(value[:100], KEY))
-    found = decode(record(value))
-    assert len(found.dead) == 1
-    assert not found.tables
+    changes = decode(record(value))
+    assert len(changes.dead) == 1
+    assert not changes.tables
     assert cost.seconds(lambda: decode(record(value))) < 0.1
     assert cost.peak_bytes(lambda: decode(record(value))) < 64 << 20
 
@@ -209,7 +209,7 @@ def test_a_payload_may_hold_a_column_called_schema() -> None:
     assert row.after == {"id": 1, "schema": ',"schema":{'}
 
 
-def test_what_is_unusual_in_source_is_kept() -> None:
+def test_unusual_members_of_source_are_kept() -> None:
     source = (
         SOURCE.replace('"pos":0', '"pos":5')
         .replace('"gtid":null', '"gtid":"g"')
@@ -219,14 +219,14 @@ def test_what_is_unusual_in_source_is_kept() -> None:
     assert row.origin == {"ts_ms": 7, "cluster_id": "default", "gtid": "g", "pos": 5, "name": "n"}
 
 
-def test_a_schema_is_understood_once_for_its_text() -> None:
+def test_a_schema_text_is_decoded_once() -> None:
     text = row_schema(ID, field("x", "string"))
     assert schema.row_schema(text) is schema.row_schema(json.loads(json.dumps(text)))
 
 
 def test_a_dead_letter_names_its_table_where_that_can_be_read() -> None:
-    found = decode(record(document(insert('{"id":[]}'))), record("x"), record(WHOLE.replace('"pos":0,', "")))
-    assert [(letter.database, letter.table) for letter in found.dead] == [("shop", "t"), (None, None), (None, None)]
+    changes = decode(record(document(insert('{"id":[]}'))), record("x"), record(WHOLE.replace('"pos":0,', "")))
+    assert [(letter.database, letter.table) for letter in changes.dead] == [("shop", "t"), (None, None), (None, None)]
 
 
 def encoded_again(changes: Decoded) -> Decoded:
@@ -234,7 +234,7 @@ def encoded_again(changes: Decoded) -> Decoded:
 
 
 @pytest.mark.parametrize("wild", ["\\ufffd", "\\udc00", "\\u0000", "\udcff", "\\ud83d\\udc1f"])
-def test_wild_characters_anywhere_are_read_or_refused(wild: str) -> None:
+def test_unusual_characters_anywhere_are_read_or_refused(wild: str) -> None:
     fields = [
         ID,
         field("v", "string", name="io.debezium.data.TiDBVectorFloat32"),
@@ -254,6 +254,6 @@ def test_wild_characters_anywhere_are_read_or_refused(wild: str) -> None:
         for at in range(len(wild), len(text), 5):
             if text[at].isalnum() or text[at] == '"':
                 data = (text[:at] + wild + text[at + (text[at] != '"') :]).encode("utf-8", "surrogateescape")
-                found = decode(record(data, key))
-                assert list(lines(found))
-                assert list(lines(encoded_again(found)))
+                changes = decode(record(data, key))
+                assert list(lines(changes))
+                assert list(lines(encoded_again(changes)))

@@ -1,4 +1,4 @@
-"""A better definition: the history without schema blocks, read under the columns that its DDL tells, is the other histories."""
+"""Declared types: the history without schema blocks, with the columns of its DDL, equals the other histories."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Types = dict[tuple[int | None, str | None], dict[str, ColumnType]]
 
 
 def defined_at(history: History) -> Types:
-    """The columns of each table after each schema change that tells them."""
+    """The columns of each table after each schema change that has columns."""
     changes = [e for e in decode(history).control if isinstance(e, SchemaChange) and e.columns]
     return {(e.commit_ts, e.table): {c.name: c.type for c in e.columns or ()} for e in changes}
 
@@ -34,8 +34,8 @@ def under(types: Types, row: Row) -> dict[str, ColumnType]:
 
 
 def canonical_rows(history: History, types: Types, to: Redefine) -> list[str]:
-    """Every row's images under the definition of its time, in an order that all histories share."""
-    found = []
+    """Every row's images under the definition at its commit_ts, in an order that all histories share."""
+    texts = []
     for row in in_order(decode(history)):
         if isinstance(row, Row):
             defined = under(types, row)
@@ -45,25 +45,25 @@ def canonical_rows(history: History, types: Types, to: Redefine) -> list[str]:
                 else {n: redefined(to, row.shape.by_name[n].type, defined[n], v) for n, v in sorted(image.items())}
                 for image in (row.before, row.after)
             ]
-            found.append(json.dumps([row.shape.table, row.commit_ts, row.op, images]))
-    return sorted(found)
+            texts.append(json.dumps([row.shape.table, row.commit_ts, row.op, images]))
+    return sorted(texts)
 
 
-def redefined(to: Redefine, told: ColumnType, defined: ColumnType, value: Any) -> Any:
+def redefined(to: Redefine, inferred: ColumnType, defined: ColumnType, value: Any) -> Any:
     if value is None:
         return None
-    shown = writer(defined)(to(told, defined)(value))
+    shown = writer(defined)(to(inferred, defined)(value))
     return float(shown) if defined.name == "decimal" else shown
 
 
-def from_open(told: ColumnType, defined: ColumnType) -> Callable[[Any], Any]:
-    """The Open Protocol's values under a definition: their canonical text is it, but for members and decimals."""
+def from_open(inferred: ColumnType, defined: ColumnType) -> Callable[[Any], Any]:
+    """Converts values of Open Protocol to a declared type: by their canonical text, except members and decimals."""
     members = ("", *(defined.members or ()))
-    if told.name == "enum":
+    if inferred.name == "enum":
         return lambda index: members[index]
-    if told.name == "set":
+    if inferred.name == "set":
         return lambda bits: ",".join(m for place, m in enumerate(members[1:]) if bits >> place & 1)
-    return lambda value: reader(defined)(writer(told)(value))
+    return lambda value: reader(defined)(writer(inferred)(value))
 
 
 def test_all_histories_are_the_same_under_their_definitions() -> None:
@@ -75,7 +75,7 @@ def test_all_histories_are_the_same_under_their_definitions() -> None:
 
 
 @pytest.mark.parametrize(
-    "told, defined, value, expected",
+    "inferred, defined, value, expected",
     [
         ("bigint", "bigint unsigned", -1, 18446744073709551615),
         ("bigint", "bigint unsigned", 7, 7),
@@ -100,24 +100,24 @@ def test_all_histories_are_the_same_under_their_definitions() -> None:
         ("time(6)", "time(3)", "-00:00:01.500000", "-00:00:01.500"),
     ],
 )
-def test_a_value_under_a_definition(told: str, defined: str, value: Any, expected: Any) -> None:
+def test_a_value_is_converted_to_its_declared_type(inferred: str, defined: str, value: Any, expected: Any) -> None:
     t = ColumnType.parse(defined)
-    assert writer(t)(redefine(ColumnType.parse(told), t)(value)) == expected
+    assert writer(t)(redefine(ColumnType.parse(inferred), t)(value)) == expected
 
 
 @pytest.mark.parametrize(
-    "told, defined, value, error, message",
+    "inferred, defined, value, error, message",
     [
         ("double", "decimal(3,2)", 123.5, IrregularError, "'123.50' does not fit decimal(3,2)"),
         ("time(6)", "time(1)", "00:00:01.550000", IrregularError, "'00:00:01.550000' has more than 1 fraction digits"),
         ("text", "varbinary(9)", "AAE", SchemaError, "'AAE' is not base64"),
-        ("text", "int", "x", SchemaError, "'x' is not a int"),
+        ("text", "int", "x", SchemaError, "'x' is not a int"),  # prose: the decoder's message
         ("bigint", "tinyint", 128, SchemaError, "128 is not a tinyint"),
     ],
 )
-def test_a_value_that_means_nothing_under_a_definition(
-    told: str, defined: str, value: Any, error: type[Exception], message: str
+def test_a_value_that_its_declared_type_cannot_have_is_an_error(
+    inferred: str, defined: str, value: Any, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error) as caught:
-        redefine(ColumnType.parse(told), ColumnType.parse(defined))(value)
+        redefine(ColumnType.parse(inferred), ColumnType.parse(defined))(value)
     assert str(caught.value) == message

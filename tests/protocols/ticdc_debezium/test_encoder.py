@@ -1,4 +1,4 @@
-"""Changes from elsewhere: what is written of them, and what is refused."""
+"""Changes of other protocols: the records written for them, and the changes refused."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from tests.protocols.ticdc_debezium.messages import (
 AT = Place("shop", 0, 7)
 
 
-def one(table: TableShape, op: str = "insert", **given: Any) -> Decoded:
-    """One change of a table; without other images an insert of NULLs."""
-    if op == "insert" and "after" not in given:
-        given["after"] = {"id": 1, **{c.name: None for c in table.columns[1:]}}
+def one(table: TableShape, op: str = "insert", **fields: Any) -> Decoded:
+    """One change of a table; by default an insert of NULLs."""
+    if op == "insert" and "after" not in fields:
+        fields["after"] = {"id": 1, **{c.name: None for c in table.columns[1:]}}
     built = BatchBuilder()
-    built.add(table, AT, op, **{"before": None, "after": None, "commit_ts": TS, "commit_time": TS >> 18} | given)
+    built.add(table, AT, op, **{"before": None, "after": None, "commit_ts": TS, "commit_time": TS >> 18} | fields)
     return Decoded(built.build())
 
 
@@ -51,7 +51,7 @@ def test_an_old_row_that_is_not_sent_may_hold_anything() -> None:
     assert "before" not in value["payload"]
 
 
-# type, default -> the field's `default`, what stands for NULL, and with bug-compat in classic and newarch.
+# type, default -> the field's `default`, the value for NULL, and the same with bug-compat in classic and newarch.
 DEFAULTS = [
     ("int", "7", 7, 7, 7, 7),
     ("bigint unsigned", "18446744073709551615", 18446744073709552000, -1, -1, 0),
@@ -79,8 +79,8 @@ def test_a_null_in_a_column_with_a_default(
 ) -> None:
     changes = one(defaulted(kind, default))
 
-    def written(**given: Any) -> tuple[Any, Any]:
-        (value,) = values(encode(changes, **given))
+    def written(**settings: Any) -> tuple[Any, Any]:
+        (value,) = values(encode(changes, **settings))
         return value["schema"]["fields"][1]["fields"][1].get("default"), value["payload"]["after"]["v"]
 
     assert written() == (field, null)
@@ -138,7 +138,7 @@ def test_a_value_as_the_producer_writes_it(kind: str, value: Any, text: str) -> 
         ("decimal(3,2)", b"-0.00", True, "-0"),
     ],
 )
-def test_what_a_type_cannot_hold(kind: str, kept: bytes, nullable: bool, text: str) -> None:
+def test_values_that_a_type_cannot_hold(kind: str, kept: bytes, nullable: bool, text: str) -> None:
     table = shape(Column("v", ColumnType.parse(kind), nullable, False))
     changes = one(table, irregular={"v": kept})
     (written,) = encode(changes, debezium_disable_schema=True).to_pylist()
@@ -188,7 +188,7 @@ def test_what_a_type_cannot_hold(kind: str, kept: bytes, nullable: bool, text: s
     ],
     ids=str,
 )
-def test_what_the_protocol_has_no_words_for(changes: Decoded, message: str) -> None:
+def test_changes_that_the_protocol_cannot_carry_are_refused(changes: Decoded, message: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
         encode(changes)
     assert str(caught.value) == message
@@ -214,15 +214,15 @@ def test_members_are_escaped_as_the_producer_escapes_them() -> None:
     [(True, "newarch", "cluster_id"), (True, "classic", "query"), (False, "newarch", "query")],
 )
 def test_fields_of_the_source(extension: bool, profile: str, last: str) -> None:
-    given: dict[str, Any] = {"enable_tidb_extension": extension, "profile": profile}
-    (value,) = values(encode(one(shape()), **given))
+    settings: dict[str, Any] = {"enable_tidb_extension": extension, "profile": profile}
+    (value,) = values(encode(one(shape()), **settings))
     assert value["schema"]["fields"][2]["fields"][-1]["field"] == last
     field = value["schema"]["fields"][0]["fields"][0]
     assert ("tidb_type" in field) == extension
     assert next(iter(field)) == ("tidb_type" if extension else "type")
 
 
-def test_a_schema_change_from_elsewhere_describes_the_columns_it_knows() -> None:
+def test_a_foreign_schema_change_describes_its_known_columns() -> None:
     columns = (Column("id", ColumnType("bigint", True), False, True), Column("d", ColumnType.parse("decimal(12,2)")))
     change = SchemaChange("add_column", "shop", "t", "ALTER TABLE t ADD d", AT, columns, None, Instant(5000, 3))
     (value,) = values(encode(Decoded(control=[change])))
@@ -263,11 +263,11 @@ def test_marks_are_sent_with_the_extension_only() -> None:
 
 def test_rows_are_dispatched_as_the_open_protocol_dispatches_them() -> None:
     table = TableShape("test", "t1", (Column("a", ColumnType("int"), False, True),))
-    found = [
+    written = [
         encode(one(table, after={"a": a}), partition_num=16, partition=rule, topic="x_{table}").to_pylist()[0]
         for a, rule in ((11, "table"), (11, "index-value"), (22, "index-value"))
     ]
-    assert [(r["topic"], r["partition"], r["offset"]) for r in found] == [
+    assert [(r["topic"], r["partition"], r["offset"]) for r in written] == [
         ("x_t1", 15, 0),
         ("x_t1", 2, 0),
         ("x_t1", 11, 0),
@@ -279,7 +279,7 @@ def test_an_upsert_is_an_update_without_the_old_row() -> None:
     assert (again.op, again.before, again.after) == ("update", None, {"id": 1})
 
 
-def test_a_table_created_elsewhere_is_described_from_its_statement() -> None:
+def test_a_foreign_create_table_is_described_from_its_statement() -> None:
     statement = "CREATE TABLE `shop`.`t` (`id` BIGINT UNSIGNED NOT NULL,`v` VARCHAR(5),PRIMARY KEY(`id`))"
     (value,) = values(encode(Decoded(control=[SchemaChange("create_table", "shop", "t", statement, AT, commit_ts=TS)])))
     (changed,) = value["payload"]["tableChanges"]
@@ -288,7 +288,7 @@ def test_a_table_created_elsewhere_is_described_from_its_statement() -> None:
     assert shown == [("id", "BIGINT UNSIGNED", None, False), ("v", "VARCHAR", None, True)]
 
 
-def test_a_rename_from_elsewhere_names_both_tables() -> None:
+def test_a_foreign_rename_names_both_tables() -> None:
     statement = "RENAME TABLE `shop`.`a` TO `shop`.`b`"
     (value,) = values(encode(Decoded(control=[SchemaChange("rename_table", "shop", "b", statement, AT, commit_ts=TS)])))
     assert value["payload"]["tableChanges"][0]["id"] == '"shop"."a","shop"."b"'
@@ -308,7 +308,7 @@ def test_a_timestamp_default_is_shifted_by_the_producers_zone_under_bug_compat()
     assert value["schema"]["fields"][1]["fields"][1]["default"] == "2020-06-01T04:00:00Z"
 
 
-def test_a_schema_change_that_others_call_otherwise_is_sent() -> None:
+def test_a_schema_change_with_another_protocols_name_is_sent() -> None:
     ddl = "ALTER TABLE `shop`.`t` RENAME COLUMN `a` TO `b`"
     (value,) = values(encode(Decoded(control=[SchemaChange("rename_column", "shop", "t", ddl, AT, commit_ts=TS)])))
     assert value["payload"]["ddl"] == ddl

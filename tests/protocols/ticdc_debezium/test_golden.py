@@ -1,4 +1,4 @@
-"""The producers' own test cases: keys and values that they assert, read and written anew with blocks of our making."""
+"""The producers' own test cases: keys and values that they assert are read, and written with schema blocks made here."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CASES = [
     for stem, profile in PROFILES.items()
     for case in json.loads((DATA / f"{stem}.json").read_text())["cases"]
 ]
-# One row of every type, as a Debezium connector read it; what is not listed is said by its type alone.
+# One row of every type, as a Debezium connector read it. Columns that are not listed have values by their type.
 ROW: dict[str, Any] = {
     "pk": 1,
     "col_d_2023": "2023-11-30",
@@ -83,18 +83,18 @@ ROW: dict[str, Any] = {
 
 @pytest.mark.parametrize("profile, case", CASES)
 def test_a_case_of_the_producer_is_written_as_it_asserts(profile: str, case: dict[str, Any]) -> None:
-    found = decode(record(json.dumps(case["expected_value"]), json.dumps(case["expected_key"])))
-    given = {name.replace("-", "_"): value for name, value in case["config"].items()}
+    changes = decode(record(json.dumps(case["expected_value"]), json.dumps(case["expected_key"])))
+    settings = {name.replace("-", "_"): value for name, value in case["config"].items()}
     if case["event"]["type"] == "checkpoint":  # asserted without the extension, which sends it
-        given |= {"enable_tidb_extension": True}
+        settings |= {"enable_tidb_extension": True}
         profile = "classic"
-    (written,) = encode(without_blocks(found), profile=profile, **given).to_pylist()
+    (written,) = encode(without_blocks(changes), profile=profile, **settings).to_pylist()
     assert json.loads(written["key"]) == case["expected_key"]
     assert json.loads(written["value"]) == case["expected_value"]
 
 
 def without_blocks(changes: Decoded) -> Decoded:
-    """The changes as if they had been read without schema blocks, but with the types that these told."""
+    """The changes as if they had been read without schema blocks, but with the types that the blocks declare."""
     bare = json.dumps({"connector": "TiCDC", "key": None, "value": None})
     tables = [TableBatch(replace(t.shape, wire=bare), t.rows) for t in changes.tables]
     control = [replace(e, origin={n: v for n, v in e.origin.items() if n != "schemas"}) for e in changes.control]

@@ -30,7 +30,7 @@ def test_sizes_that_the_producer_refuses_are_refused(case: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize(
-    "given, message",
+    "settings, message",
     [
         ({"partition-num": 0}, "invalid partition-num 0"),
         ({"max-inflated-bytes": 0}, "invalid max-inflated-bytes 0"),
@@ -51,7 +51,7 @@ def test_sizes_that_the_producer_refuses_are_refused(case: dict[str, Any]) -> No
     ],
     ids=str,
 )
-def test_options_that_cannot_work_say_why(given: dict[str, Any], message: str) -> None:
+def test_wrong_options_are_refused_with_a_reason(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        DEBEZIUM.read_options(given)
+        DEBEZIUM.read_options(settings)
     assert str(caught.value) == message

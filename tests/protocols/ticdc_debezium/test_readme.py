@@ -1,4 +1,4 @@
-"""The README tells every type."""
+"""The README lists every type."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ TEXT = (FOLDER / "README.md").read_text()
 
 
 @pytest.mark.parametrize("name", sorted(set(types._TOLD.values()) | types._REFINES.keys()))
-def test_every_type_stands_there(name: str) -> None:
+def test_every_type_is_listed(name: str) -> None:
     assert re.search(rf"^\|.*\b{name.partition('(')[0]}\b", TEXT, re.MULTILINE)

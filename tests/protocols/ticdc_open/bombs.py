@@ -22,7 +22,7 @@ def _open_record(name: str, value: bytes, key: bytes = _OPEN_KEY, **more: Any) -
 
 
 def bombs() -> Iterator[Bomb]:
-    """All of them."""
+    """The bombs of ticdc-open."""
     for name, charge in CHARGES.items():
         yield _open_record(f"a value of {name}", f'{{"u":{{"id":{{"t":3,"h":true,"f":11,"v":{charge}}}}}}}'.encode())
         yield _open_record(f"an image of {name}", f'{{"u":{charge}}}'.encode())
@@ -44,4 +44,4 @@ def bombs() -> Iterator[Bomb]:
     for kind in ("snappy", "lz4"):
         options = {"large-message-handle-compression": kind, "max-inflated-bytes": MIB}
         yield _open_record(f"{kind} of zeros", inflating(kind, 64 * MIB), options=options)
-        yield _open_record(f"{kind} that says 4 GiB", b"\xff\xff\xff\xff\x0f" + b"\0" * 16, options=options)
+        yield _open_record(f"{kind} with a length of 4 GiB", b"\xff\xff\xff\xff\x0f" + b"\0" * 16, options=options)

@@ -1,4 +1,4 @@
-"""Open Protocol records by hand, for tests."""
+"""Records of Open Protocol for tests, made by hand."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def record(*messages: tuple[bytes, bytes], topic: str = "orders", partition: int
 
 
 def decode(*records: Any, stores: Stores | None = None, **options: Any) -> Decoded:
-    """What the reference decoder makes of the records; options by their names with `_` for `-`."""
+    """Decodes the records by the reference decoder; names of options have `_` for `-`."""
     chosen = OPEN.read_options({name.replace("_", "-"): value for name, value in options.items()})
     return OPEN.decoder(chosen, stores or Stores()).decode(record_batch(records))
 
 
 def encode(changes: Decoded, stores: Stores | None = None, **options: Any) -> pa.RecordBatch:
-    """What the encoder makes of changes."""
+    """Encodes changes."""
     chosen = OPEN.read_options({name.replace("_", "-"): value for name, value in options.items()})
     return OPEN.encoder(chosen, stores or Stores()).encode(changes)
 

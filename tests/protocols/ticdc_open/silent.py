@@ -1,4 +1,4 @@
-"""Records of ticdc-open that say nothing."""
+"""Records of ticdc-open without an event."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from typing import Any
 
 
 def silent(record: dict[str, Any]) -> bool:
-    """A record without messages."""
+    """Whether the record has no messages."""
     return bool(record["key"] == (1).to_bytes(8, "big"))

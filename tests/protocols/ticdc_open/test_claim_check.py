@@ -1,4 +1,4 @@
-"""Rows that lie in a file: read from it, written to it, and never from anywhere else."""
+"""Rows in claim-check files: read from the file, written to it, and never read from another place."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def from_files(**files: bytes) -> Decoded:
     return decode(SENT, stores=Stores(get_body=get))
 
 
-def test_the_row_is_the_files_and_the_message_is_not_used() -> None:
+def test_the_row_comes_from_the_file_and_not_from_the_message() -> None:
     (row,) = rows(from_files(**{NAME: file((key(), BIG))}))
     assert row.after == {"id": 1, "v": "x" * 500}
     assert row.origin == {"ccl": f"s3://bucket/a/{NAME}"}
@@ -64,10 +64,10 @@ def test_without_a_store_the_dead_letter_names_the_option() -> None:
         (file((key(table="u"), BIG)), "claim-check file has table 'u', its message 't'"),
     ],
 )
-def test_a_file_that_is_not_the_rows_is_refused(held: bytes | None, message: str) -> None:
-    found = from_files(**({} if held is None else {NAME: held}))
-    assert found.tables == []
-    (letter,) = found.dead
+def test_a_file_of_another_row_is_refused(held: bytes | None, message: str) -> None:
+    changes = from_files(**({} if held is None else {NAME: held}))
+    assert changes.tables == []
+    (letter,) = changes.dead
     assert letter.error.startswith(f"ticdc-open: {message}")
     assert letter.reason == "claim-check"
 
@@ -75,9 +75,9 @@ def test_a_file_that_is_not_the_rows_is_refused(held: bytes | None, message: str
 @pytest.mark.parametrize(
     "location", ["", "/", "a/", "a/..", "..", ".hidden", r"a\\b.json", "a b.json", "a/\\u0000", "é"]
 )
-def test_a_location_that_ends_in_no_plain_name_is_refused(location: str) -> None:
-    found = decode(record((key(f',"ccl":"{location}"'), insert())), stores=Stores(get_body=lambda name: b""))
-    (letter,) = found.dead
+def test_a_location_without_a_plain_file_name_is_refused(location: str) -> None:
+    changes = decode(record((key(f',"ccl":"{location}"'), insert())), stores=Stores(get_body=lambda name: b""))
+    (letter,) = changes.dead
     assert letter.reason == "claim-check"
     assert "is not a plain name of a claim-check file - at `ccl`" in letter.error
 
@@ -97,8 +97,8 @@ def test_only_the_last_part_of_a_location_reaches_the_store(location: str) -> No
 def test_a_file_above_the_limit_is_refused(tmp_path: Path) -> None:
     get, put = stores.claim_check_store(str(tmp_path), max_bytes=100)
     put(NAME, file((key(), BIG)))
-    found = decode(SENT, stores=Stores(get_body=get), claim_check_max_bytes=100)
-    assert errors(found) == [
+    changes = decode(SENT, stores=Stores(get_body=get), claim_check_max_bytes=100)
+    assert errors(changes) == [
         f'ticdc-open: claim-check file {NAME} has 101 bytes, above option "claim-check-max-bytes" 100 '
         "at byte 8 (orders:3:118204)"
     ]
@@ -122,12 +122,12 @@ def test_a_large_row_goes_through_a_store_and_back(scheme: str, profile: str, tm
     name = event_key.rsplit("/", 1)[1].removesuffix('"}')
     between = '"t":1,' if profile == "classic" else '"t":1,"ohk":true,"ohk":false,'
     assert event_key == f'{{"ts":463267587983154927,"scm":"shop","tbl":"t",{between}"ccl":"{uri}/{name}"}}'
-    found = decode(*sent.to_pylist(), stores=store, **options)
-    assert [row.after for row in rows(found)] == [row.after for row in rows(whole)]
-    assert encode(found, store, **options).equals(sent)
+    changes = decode(*sent.to_pylist(), stores=store, **options)
+    assert [row.after for row in rows(changes)] == [row.after for row in rows(whole)]
+    assert encode(changes, store, **options).equals(sent)
 
 
-def test_the_name_of_a_file_is_the_contents_own(tmp_path: Path) -> None:
+def test_the_name_of_a_file_depends_on_its_content(tmp_path: Path) -> None:
     options = {"max_message_bytes": 400, "large_message_handle_option": "claim-check", "claim_check_storage_uri": "s"}
     whole = decode(record((key(), BIG)))
     first, second = (encode(whole, stores.stores(str(tmp_path)), **options) for _ in range(2))
@@ -147,14 +147,14 @@ def test_writing_without_a_store_is_a_configuration_error() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "a\\b", ".x", "a\0"])
-def test_a_store_reads_no_name_that_leaves_it(name: str, tmp_path: Path) -> None:
+def test_a_store_does_not_read_names_outside_of_it(name: str, tmp_path: Path) -> None:
     get, _ = stores.claim_check_store(str(tmp_path))
     with pytest.raises(SourceError) as caught:
         get(name)
     assert str(caught.value) == f"{name!r} is not a plain name of a claim-check file"
 
 
-def test_a_store_that_is_not_there_is_no_missing_file(tmp_path: Path) -> None:
+def test_a_missing_store_is_not_reported_as_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         stores.claim_check_store(str(tmp_path))[0]("a.json")
     with pytest.raises(SourceError) as caught:

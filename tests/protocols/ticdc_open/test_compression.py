@@ -1,4 +1,4 @@
-"""Compressed values: read with the option, LZ4 also without; capped; wrong settings named."""
+"""Compressed values: read with the option, LZ4 also without it; limited in size; wrong settings are named."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ def compressed(name: str, data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["snappy", "lz4"])
-def test_other_libraries_values_are_read_and_ours_by_them(name: str) -> None:
+def test_values_are_compatible_with_other_libraries(name: str) -> None:
     sent = record((key(), compressed(name, insert())), (DDL[0], compressed(name, DDL[1])), RESOLVED)
-    found = decode(sent, large_message_handle_compression=name)
-    assert errors(found) == []
-    assert len(rows(found)) == 1
-    assert len(found.control) == 2
+    changes = decode(sent, large_message_handle_compression=name)
+    assert errors(changes) == []
+    assert len(rows(changes)) == 1
+    assert len(changes.control) == 2
     theirs = {"snappy": snappy.decompress, "lz4": lz4.frame.decompress}[name]
     assert theirs(deflate(insert(), name)) == insert()
 
 
 @pytest.mark.parametrize("name", ["snappy", "lz4"])
-def test_what_is_written_compressed_reads_back(name: str) -> None:
-    found = decode(record((key(), insert())), record(DDL), record(RESOLVED))
-    written = encode(found, large_message_handle_compression=name)
+def test_compressed_values_are_read_back(name: str) -> None:
+    changes = decode(record((key(), insert())), record(DDL), record(RESOLVED))
+    written = encode(changes, large_message_handle_compression=name)
     again = decode(*written.to_pylist(), large_message_handle_compression=name)
     assert (len(rows(again)), len(again.control), errors(again)) == (1, 2, [])
     assert written.column("value")[2].as_py() == bytes(8)
@@ -49,14 +49,14 @@ def test_plain_values_under_the_option_name_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["snappy", "lz4"])
-def test_a_value_that_inflates_beyond_the_limit_is_refused(name: str) -> None:
+def test_a_value_that_inflates_above_the_limit_is_refused(name: str) -> None:
     with pytest.raises(ProtocolError) as caught:
         inflate(compressed(name, bytes(100_000)), name, 99_999)
     assert (str(caught.value), caught.value.reason) == ("value inflates to more than 99999 bytes", "too-large")
     assert inflate(compressed(name, bytes(100_000)), name, 100_000) == bytes(100_000)
 
 
-def test_a_forged_length_is_refused_before_it_is_reserved() -> None:
+def test_a_forged_length_is_refused_before_memory_is_reserved() -> None:
     with pytest.raises(ProtocolError) as caught:
         inflate(b"\xff\xff\xff\x7f\x00", "snappy", 2**40)
     assert str(caught.value) == (

@@ -1,4 +1,4 @@
-"""A member that stands twice: refused, but for those that producers write twice."""
+"""Members that occur twice are refused, except those that producers write twice."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ INT = '"a":{"t":3,"f":65,"v":%d}'
 
 
 @pytest.mark.parametrize("kernel", ["on", "off"])
-def test_a_column_that_stands_twice_is_a_dead_letter(kernel: str) -> None:
+def test_a_column_that_occurs_twice_is_a_dead_letter(kernel: str) -> None:
     both = decoder("ticdc-open", kernel=kernel)  # type: ignore[arg-type]
     good, bad = record((key(), insert(INT % 1))), record((key(), insert(INT % 1, INT % 1)))
-    found = both.decode(record_batch([good, good, good, bad, good]))
-    assert [letter.error for letter in found.dead] == [
+    changes = both.decode(record_batch([good, good, good, bad, good]))
+    assert [letter.error for letter in changes.dead] == [
         "ticdc-open: 'a' stands twice - at `u` at byte 8 (orders:3:118204)"
     ]
-    assert sum(map(len, found.tables)) == 4
+    assert sum(map(len, changes.tables)) == 4
 
 
 @pytest.mark.parametrize(
@@ -34,8 +34,8 @@ def test_a_column_that_stands_twice_is_a_dead_letter(kernel: str) -> None:
     ],
 )
 def test_a_double_is_named(value: str, where: str) -> None:
-    found = decode(record((key(), value.encode())))
-    assert [letter.error for letter in found.dead] == [f"ticdc-open: {where} at byte 8 (orders:3:118204)"]
+    changes = decode(record((key(), value.encode())))
+    assert [letter.error for letter in changes.dead] == [f"ticdc-open: {where} at byte 8 (orders:3:118204)"]
 
 
 def test_a_key_may_have_ohk_twice_and_nothing_else() -> None:

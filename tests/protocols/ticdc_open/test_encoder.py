@@ -1,4 +1,4 @@
-"""What the two producers write differently, and how changes from elsewhere are written."""
+"""Differences between the two producers, and records for changes of other protocols."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def value_of(changes: Decoded, **options: Any) -> str:
     ],
     ids=lambda part: part if isinstance(part, str) else "",
 )
-def test_columns_from_elsewhere_are_described_by_their_types(col: Column, value: Any, text: str) -> None:
+def test_foreign_columns_are_described_by_their_types(col: Column, value: Any, text: str) -> None:
     assert value_of(change((col,), None, {"c": value})) == '{"u":{' + text + "}}"
 
 
@@ -89,8 +89,8 @@ def test_classic_sorts_columns_and_leaves_empty_names_out() -> None:
 
 
 def test_rid_is_classics_alone() -> None:
-    found = decode(record((f'{{"ts":{TS},"scm":"shop","tbl":"t","rid":-1,"ptn":0,"t":1}}'.encode(), insert())))
-    keys = [messages(encode(found, profile=profile))[0][0][0] for profile in ("classic", "newarch")]
+    changes = decode(record((f'{{"ts":{TS},"scm":"shop","tbl":"t","rid":-1,"ptn":0,"t":1}}'.encode(), insert())))
+    keys = [messages(encode(changes, profile=profile))[0][0][0] for profile in ("classic", "newarch")]
     assert keys == [
         f'{{"ts":{TS},"scm":"shop","tbl":"t","rid":-1,"ptn":0,"t":1}}',
         f'{{"ts":{TS},"scm":"shop","tbl":"t","t":1,"ptn":0}}',
@@ -141,8 +141,8 @@ def test_deletes_can_carry_the_handle_key_alone() -> None:
 
 
 def test_without_a_commit_ts_the_commit_time_is_written_as_tidb_would() -> None:
-    found = change(COLUMNS[:1], None, {"a": 1}, commit_ts=None, commit_time=TS >> 18)
-    ((message,),) = messages(encode(found))
+    changes = change(COLUMNS[:1], None, {"a": 1}, commit_ts=None, commit_time=TS >> 18)
+    ((message,),) = messages(encode(changes))
     assert message[0] == f'{{"ts":{TS >> 18 << 18},"scm":"shop","tbl":"t","t":1}}'
 
 
@@ -160,13 +160,13 @@ def test_a_change_without_any_time_is_refused() -> None:
         ("enum('a')", "z", "'z' is not a member of enum('a')"),
     ],
 )
-def test_what_the_protocol_has_no_words_for_is_refused(type_text: str, value: Any, message: str) -> None:
+def test_values_that_the_protocol_cannot_carry_are_refused(type_text: str, value: Any, message: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
         encode(change((column("c", type_text),), None, {"c": value}))
     assert str(caught.value).endswith(f"{message} (insert of shop.t at shop:1:41)")
 
 
-def test_what_has_no_place_in_the_protocol_is_left_out() -> None:
+def test_events_that_the_protocol_does_not_have_are_left_out() -> None:
     marks: list[Control] = [Heartbeat(PLACE, Instant(0, 3)), TransactionMark("begin", "1", PLACE)]
     assert encode(Decoded(control=marks)).num_rows == 0
 
@@ -188,7 +188,7 @@ def test_places_are_kept() -> None:
     assert placed(change(COLUMNS[:1], None, {"a": 1})) == [("shop", 1, 41)]
 
 
-def test_dispatched_anew_marks_and_schema_changes_go_to_all_partitions_once() -> None:
+def test_with_new_partitions_marks_and_schema_changes_go_to_each_partition_once() -> None:
     def on(partition: int, row: int) -> Place:
         return Place("shop", partition, 7, None, row)
 
@@ -237,14 +237,14 @@ def test_partial_old_rows_are_filled_for_readers() -> None:
     "number", ["-0", "0.1", "3.4028235e+38", "1e-45", "1e-07", "16777216", "100000000000000000000"]
 )
 @pytest.mark.parametrize("code", [4, 5])
-def test_an_old_number_that_nobody_can_name_goes_out_as_it_came(code: int, number: str) -> None:
+def test_an_old_number_without_a_column_is_written_verbatim(code: int, number: str) -> None:
     null = ",".join(f'"{name}":{{"t":{code},"f":65,"v":null}}' for name in "ab")
     sent = f'{{"u":{{{ID},{null}}},"p":{{"t":{code},"f":65,"v":{number}}}}}'
-    found = decode(record((key(), sent.encode())))
-    assert value_of(found, bug_compat=True) == sent
+    changes = decode(record((key(), sent.encode())))
+    assert value_of(changes, bug_compat=True) == sent
 
 
-def test_an_old_float_that_nobody_can_name_is_within_its_range() -> None:
+def test_an_old_float_without_a_column_is_within_its_range() -> None:
     null = ",".join(f'"{name}":{{"t":4,"f":65,"v":null}}' for name in "ab")
     (error,) = errors(decode(record((key(), f'{{"u":{{{ID},{null}}},"p":{{"t":4,"f":65,"v":1e39}}}}'.encode()))))
     assert "1e39 is not a float - at `p.nameless.v`" in error

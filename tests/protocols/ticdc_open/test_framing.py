@@ -1,4 +1,4 @@
-"""Lengths and versions: what the record's bytes must add up to."""
+"""Lengths and versions, which must match the record's bytes."""
 
 from __future__ import annotations
 
@@ -58,19 +58,20 @@ def test_lengths_that_do_not_add_up(
     assert (str(caught.value), caught.value.reason, caught.value.byte) == (message, reason, byte)
 
 
-def test_a_length_beyond_all_bytes_allocates_nothing() -> None:
+def test_a_length_above_all_bytes_allocates_nothing() -> None:
     with pytest.raises(ProtocolError) as caught:
         split(join([])[0] + (2**62).to_bytes(8, "big"), b"")
     assert str(caught.value) == f"key ends {2**62} bytes early in message 1"
 
 
 def test_one_bad_message_leaves_the_others() -> None:
-    found = decode(record((key(), insert()), (key(), b'{"u":{"id":{"t":3,"f":11,"v":"x"}}}'), (key(), insert())))
-    assert [row.place.index for row in rows(found)] == [0, 2]
-    (letter,) = found.dead
+    changes = decode(record((key(), insert()), (key(), b'{"u":{"id":{"t":3,"f":11,"v":"x"}}}'), (key(), insert())))
+    assert [row.place.index for row in rows(changes)] == [0, 2]
+    (letter,) = changes.dead
     at = 8 + len(insert()) + 8
     assert letter.error == (
-        f"ticdc-open: 'x' is not a int - at `u.id.v` in message 2 of 3 at byte {at} (orders:3:118204)"
+        "ticdc-open: 'x' is not a int - at `u.id.v` in message 2 of 3 "  # prose: the decoder's message
+        f"at byte {at} (orders:3:118204)"
     )
     assert (letter.place.index, letter.byte, letter.reason) == (1, at, "schema")
 
@@ -81,6 +82,6 @@ def test_a_record_of_one_message_has_no_index() -> None:
 
 
 @pytest.mark.parametrize("value", [None, b""])
-def test_a_record_without_messages_says_nothing(value: Any) -> None:
-    found = decode({**record(), "value": value})
-    assert (found.tables, found.control, found.dead) == ([], [], [])
+def test_a_record_without_messages_has_no_event(value: Any) -> None:
+    changes = decode({**record(), "value": value})
+    assert (changes.tables, changes.control, changes.dead) == ([], [], [])

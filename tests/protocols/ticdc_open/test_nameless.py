@@ -1,4 +1,4 @@
-"""Old values that lost their columns' names: whoever they belong to, they are values of their type."""
+"""Old values that lost their columns' names: they may be of any column, but must be values of their type."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ def update(code: int, nameless: str) -> bytes:
 
 
 @pytest.mark.parametrize("value", ["-5", "null"])
-def test_one_that_may_be_of_two_columns_is_kept_and_written_again(value: str) -> None:
+def test_a_value_of_one_of_two_columns_is_kept_and_written_again(value: str) -> None:
     sent = update(3, f'{{"t":3,"f":65,"v":{value}}}')
-    found = decode(record((key(), sent)))
-    (row,) = rows(found)
+    changes = decode(record((key(), sent)))
+    (row,) = rows(changes)
     assert (row.before, row.origin["p"]) == ({"id": 1}, [{"t": 3, "f": 65, "v": json.loads(value)}])
-    assert messages(encode(found, bug_compat="true")) == [[(key().decode(), sent.decode())]]
+    assert messages(encode(changes, bug_compat="true")) == [[(key().decode(), sent.decode())]]
 
 
 @pytest.mark.parametrize(
-    "code, nameless, said",
+    "code, nameless, message",
     [
         (3, '{"t":3,"f":61e4005,"v":-5}', "61e4005 is not a valid f of a column - at `nameless`"),
         (3, '{"t":3.5,"f":65,"v":-5}', "3.5 is not a valid t of a column - at `nameless`"),
-        (3, '{"t":3,"f":65,"v":1e400}', "1e400 is not a int - at `p.nameless.v`"),
-        (3, '{"t":3,"f":65,"v":[1]}', "['1'] is not a int - at `p.nameless.v`"),
+        (3, '{"t":3,"f":65,"v":1e400}', "1e400 is not a int - at `p.nameless.v`"),  # prose: the decoder's message
+        (3, '{"t":3,"f":65,"v":[1]}', "['1'] is not a int - at `p.nameless.v`"),  # prose: the decoder's message
         (5, '{"t":5,"f":65,"v":1e400}', "1e400 is not a double - at `p.nameless.v`"),
         (4, '{"t":4,"f":65,"v":1e39}', "1e39 is not a float - at `p.nameless.v`"),
     ],
 )
-def test_one_that_is_none_of_its_type_is_dead(code: int, nameless: str, said: str) -> None:
-    found = decode(record((key(), update(code, nameless))))
-    assert not found.tables
-    assert errors(found) == [f"ticdc-open: {said} {AT}"]
+def test_a_value_that_is_not_of_its_type_is_dead(code: int, nameless: str, message: str) -> None:
+    changes = decode(record((key(), update(code, nameless))))
+    assert not changes.tables
+    assert errors(changes) == [f"ticdc-open: {message} {AT}"]

@@ -27,18 +27,18 @@ CASES = [c for c in ALL_CASES if query(c).keys() & {"max-message-bytes", "max-ba
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c["uri"])
 def test_options_that_the_producer_refuses_are_refused(case: dict[str, Any]) -> None:
-    given = {name: value for name, value in query(case).items() if name in KNOWN}
+    settings = {name: value for name, value in query(case).items() if name in KNOWN}
     with pytest.raises(ConfigError) as caught:
-        OPEN.read_options(given)
-    (name,) = given
+        OPEN.read_options(settings)
+    (name,) = settings
     if case["stage"] == "validate":
         assert str(caught.value) == case["error"]
-    else:  # the producer shows what Go's parser says of it
+    else:  # the producer shows the error of Go's parser
         assert str(caught.value) == f"ticdc-open: {name}: expected a whole number"
 
 
 @pytest.mark.parametrize(
-    "given, message",
+    "settings, message",
     [
         (
             {"large-message-handle-option": "zip"},
@@ -66,9 +66,9 @@ def test_options_that_the_producer_refuses_are_refused(case: dict[str, Any]) -> 
     ],
     ids=str,
 )
-def test_options_that_cannot_work_say_why(given: dict[str, Any], message: str) -> None:
+def test_wrong_options_are_refused_with_a_reason(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        OPEN.read_options(given)
+        OPEN.read_options(settings)
     assert str(caught.value) == message
 
 

@@ -1,4 +1,4 @@
-"""The README tells every type."""
+"""The README lists every type."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TEXT = (FOLDER / "README.md").read_text()
 
 
 @pytest.mark.parametrize("code", [*range(1, 17), 225, *range(245, 255)])
-def test_every_type_stands_there(code: int) -> None:
+def test_every_type_is_listed(code: int) -> None:
     lines = [line for line in TEXT.splitlines() if re.match(rf"\| [^|]*\b{code}\b", line)]
     for flags in (0, 1):
         assert any(column_type(code, flags).name in line for line in lines)

@@ -1,4 +1,4 @@
-"""Topics and partitions: of a recording, computed again, and of `dispatchers` against the producers' own cases."""
+"""Topics and partitions: those of a recording, computed again, and those of `dispatchers`, by the producers' own cases."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ DATA = json.loads((Path(__file__).parents[2] / "data/ticdc/dispatch.json").read_
 RECORDED = next(h for h in histories() if h.file.endswith("open-3.newarch.jsonl.gz"))
 
 
-def test_every_row_lies_where_the_dispatcher_would_put_it() -> None:
+def test_every_row_is_where_the_dispatcher_puts_it() -> None:
     dispatcher = Dispatcher("index-value", 3, (), None, UTC)
-    found = rows(decode(RECORDED))
-    images = [(row, row.before if row.after is None else row.after) for row in found]
+    row_events = rows(decode(RECORDED))
+    images = [(row, row.before if row.after is None else row.after) for row in row_events]
     wrong = [
         str(row.place)
         for row, image in images
         if dispatcher.partition(row.shape, image or {}, row.irregular, row.commit_ts or 0) != row.place.partition
     ]
-    assert (len(found), wrong) == (4629, [])
+    assert (len(row_events), wrong) == (4629, [])
 
 
 def inserted(schema: str, table: str, columns: Iterable[tuple[str, str]] = (("id", "1"),), ts: int = TS) -> Decoded:
@@ -69,8 +69,8 @@ def test_marks_go_to_every_active_topic_and_the_default_one(partitions: int | No
     rules = [{"matcher": r["matcher"], "topic": r.get("topic", "")} for r in DATA["router"]["rules"]]
     tables = [inserted(case["schema"], case["table"]) for case in DATA["router"]["topics"][:6]]
     changes = Decoded([batch for one in tables for batch in one.tables], [Resolved(TS, Place("test", 0, 9, None, 9))])
-    found = places(changes, dispatchers=rules, topic=DATA["router"]["default_topic"], partition_num=partitions)
-    assert sorted({topic for topic, _ in found[-5:]}) == sorted(DATA["router"]["active_topics"])
+    targets = places(changes, dispatchers=rules, topic=DATA["router"]["default_topic"], partition_num=partitions)
+    assert sorted({topic for topic, _ in targets[-5:]}) == sorted(DATA["router"]["active_topics"])
 
 
 STATEMENTS = {
@@ -105,7 +105,7 @@ def test_an_exchange_goes_to_the_topic_of_the_other_table(named: str, topic: str
     "options, topic",
     [({}, "found"), ({"case_sensitive": True}, "up"), ({"case_sensitive": True, "bug_compat": True}, "found")],
 )
-def test_case_is_regarded_when_told_but_by_newarchs_bug(options: dict[str, Any], topic: str) -> None:
+def test_case_sensitive_is_followed_except_by_newarchs_bug(options: dict[str, Any], topic: str) -> None:
     changes = inserted("Shop", "t")
     for table in changes.tables:
         assert table.shape.database == "Shop"
@@ -121,7 +121,7 @@ def test_a_rule_that_chooses_partitions_needs_their_number() -> None:
     )
 
 
-def test_a_partition_rule_that_nobody_knows_is_the_default_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unknown_partition_rule_is_the_default_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         places(inserted("shop", "t"), dispatchers=[{"matcher": ["a.*"], "partition": "tables"}], partition_num=3)
     assert caplog.messages == [

@@ -1,4 +1,4 @@
-"""Shapes: which rows share one."""
+"""Shapes: rows that share one, and rows that do not."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.protocols.ticdc_open.messages import ID, decode, errors, insert, key,
 def stamped(*texts: str) -> list[str]:
     """Types of a column sent with these texts, one row each."""
     values = (text if text == "null" else f'"{text}"' for text in texts)
-    found = decode(*(record((key(), insert(f'"a":{{"t":12,"f":65,"v":{value}}}'))) for value in values))
-    assert errors(found) == []
-    return [str(row.shape.by_name["a"].type) for row in rows(found)]
+    changes = decode(*(record((key(), insert(f'"a":{{"t":12,"f":65,"v":{value}}}'))) for value in values))
+    assert errors(changes) == []
+    return [str(row.shape.by_name["a"].type) for row in rows(changes)]
 
 
 DAY = "2026-01-01 00:00:00"
@@ -46,16 +46,16 @@ def test_images_of_one_row_have_the_same_digits() -> None:
 def test_inserts_updates_and_deletes_of_a_table_share_a_shape() -> None:
     image = "{" + ID + "}"
     values = (f'{{"u":{image}}}', f'{{"u":{image},"p":{image}}}', f'{{"d":{image}}}')
-    found = decode(*(record((key(), value.encode())) for value in values))
-    assert [row.op for row in rows(found)] == ["insert", "update", "delete"]
-    assert len(found.tables) == 1
+    changes = decode(*(record((key(), value.encode())) for value in values))
+    assert [row.op for row in rows(changes)] == ["insert", "update", "delete"]
+    assert len(changes.tables) == 1
 
 
 def test_columns_described_otherwise_are_another_shape() -> None:
-    found = decode(*(record((key(), insert(f'"a":{{"t":3,"f":{flags},"v":1}}'))) for flags in (65, 1, 193)))
-    assert [str(t.shape.columns[1].type) for t in found.tables] == ["int", "int", "int unsigned"]
-    assert [t.shape.columns[1].nullable for t in found.tables] == [True, False, True]
-    assert found.tables[0].shape.wire == '{"columns":[{"t":3,"h":true,"f":11},{"t":3,"f":65}]}'
+    changes = decode(*(record((key(), insert(f'"a":{{"t":3,"f":{flags},"v":1}}'))) for flags in (65, 1, 193)))
+    assert [str(t.shape.columns[1].type) for t in changes.tables] == ["int", "int", "int unsigned"]
+    assert [t.shape.columns[1].nullable for t in changes.tables] == [True, False, True]
+    assert changes.tables[0].shape.wire == '{"columns":[{"t":3,"h":true,"f":11},{"t":3,"f":65}]}'
 
 
 def test_the_table_of_shapes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +64,7 @@ def test_the_table_of_shapes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
         "datetime(1)",
         "datetime(2)",
         "datetime(3)",
-        "datetime(1)",  # the first two are kept, the third is nobody's to join
+        "datetime(1)",  # the first two are kept, the third is not kept
         "datetime(1)",
     ]
 

@@ -1,4 +1,4 @@
-"""Which rows share a record, and what happens to those that fit into none: spec figures, byte for byte."""
+"""Rows that share a record, and rows that are too large for one: the specification's figures, byte for byte."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_rows_share_a_record_up_to_max_batch_size() -> None:
     assert sizes(rows, max_batch_size=35) == [35]
 
 
-def test_188_bytes_hold_exactly_what_the_producer_puts_there() -> None:
+def test_188_bytes_hold_exactly_the_rows_that_the_producer_puts_there() -> None:
     rows = inserts(TEXT, ("aa", "bb"), ts=463267587983154927)
     ((message,),) = messages(encode(rows, max_message_bytes=188))
     assert message == (
@@ -95,8 +95,8 @@ def test_rows_that_came_in_one_record_stay_in_one_and_apart_from_others() -> Non
 
 def test_a_schema_change_closes_the_record_before_it() -> None:
     ddl = record((b'{"ts":1,"scm":"shop","tbl":"t","t":2}', b'{"q":"x","t":0}'))
-    found = decode(record((key(), insert())), ddl, record((key(), insert())))
-    assert [[value for _, value in group] for group in messages(encode(found))] == [
+    changes = decode(record((key(), insert())), ddl, record((key(), insert())))
+    assert [[value for _, value in group] for group in messages(encode(changes))] == [
         [insert().decode()],
         ['{"q":"x","t":0}'],
         [insert().decode()],

@@ -1,4 +1,4 @@
-"""Tables that the native apply writes in tests, without Spark."""
+"""Helpers that write tables natively in tests, without Spark."""
 
 from __future__ import annotations
 
@@ -32,48 +32,48 @@ SMALL = Limits(file_bytes=4_000, group_bytes=2_000, batch_rows=7, least_marked=1
 
 
 def create(path: Path | str, table: Table, extra: Iterable[str] = METADATA) -> None:
-    """An empty Delta table with the columns of `table` and these of ours."""
+    """Creates an empty Delta table with the columns of `table` and these metadata columns."""
     fields = [pa.field(c.name, sink_type(c.type).arrow) for c in table.columns]
     fields += [pa.field(name, _EXTRA[name]) for name in extra]
     DeltaTable.create(str(path), schema=pa.schema(fields))
 
 
 def opened(path: Path | str, application: str = "test") -> Opened:
-    """The table as it is."""
-    found = open_table(Folder(str(path)), application)
-    assert found is not None
-    assert found.refused() is None
-    return found
+    """Opens the newest version of the table."""
+    table = open_table(Folder(str(path)), application)
+    assert table is not None
+    assert table.refused() is None
+    return table
 
 
 def item(
-    at: Opened, table: Table, way: Any = "merge", *, irregular: str = "keep", limits: Limits = SMALL, **said: Any
+    at: Opened, table: Table, way: Any = "merge", *, irregular: str = "keep", limits: Limits = SMALL, **options: Any
 ) -> Item:
-    """An item for all of a table's files."""
+    """Makes an item for all of a table's files."""
     reading = Reading(table, Window(), irregular)
     target = at.target([c.name for c in table.columns], table.keys)
-    return Item(target, reading, at.files(table.keys), way, limits=limits, **said)
+    return Item(target, reading, at.files(table.keys), way, limits=limits, **options)
 
 
 def payloads(chunks: pa.RecordBatch) -> list[bytes]:
     """The chunks' payloads."""
-    found: list[bytes] = chunks.column("payload").to_pylist()
-    return found
+    chunk_payloads: list[bytes] = chunks.column("payload").to_pylist()
+    return chunk_payloads
 
 
 def apply(
-    path: Path | str, table: Table, chunks: pa.RecordBatch, step: int, way: Any = "merge", **said: Any
+    path: Path | str, table: Table, chunks: pa.RecordBatch, step: int, way: Any = "merge", **options: Any
 ) -> Written:
-    """One write with one item, committed as a step of epoch 1."""
-    at, marks = opened(path), said.get("marks", False)
-    written = write_item(item(at, table, way, **said), payloads(chunks))
+    """Does one write with one item, committed as a step of epoch 1."""
+    at, marks = opened(path), options.get("marks", False)
+    written = write_item(item(at, table, way, **options), payloads(chunks))
     write_id, note = WriteId(1, step, 1), f'{{"step":{step}}}'
     assert commit(at, [written], write_id, note, merges_on_read=marks) == at.table.version()
     return written
 
 
 def inline(folder: Folder, marks: Sequence[Marked]) -> list[dict[str, Any]]:
-    """In the place of `log_file._in_a_file`: descriptors that hold their vectors."""
+    """Replaces `log_file._in_a_file`: returns descriptors that contain their vectors."""
     return [
         {
             "storageType": "i",
@@ -86,8 +86,8 @@ def inline(folder: Folder, marks: Sequence[Marked]) -> list[dict[str, Any]]:
 
 
 def read(path: Path | str, columns: Sequence[str] = ("*",), version: int | None = None) -> pa.Table:
-    """The table's rows, by a reader that is not ours; the newest if no version is given."""
-    said = ", ".join(c if c == "*" else f'"{c}"' for c in columns)
+    """The table's rows, read by another implementation; by default of the newest version."""
+    selected = ", ".join(c if c == "*" else f'"{c}"' for c in columns)
     return pa.table(
-        QueryBuilder().register("t", DeltaTable(str(path), version)).execute(f"select {said} from t").read_all()
+        QueryBuilder().register("t", DeltaTable(str(path), version)).execute(f"select {selected} from t").read_all()
     )

@@ -1,4 +1,4 @@
-"""The same writes as the Delta sink makes them today, through Spark."""
+"""The same writes as the Delta sink makes them through Spark."""
 
 from __future__ import annotations
 

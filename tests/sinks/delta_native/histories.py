@@ -71,9 +71,9 @@ IRREGULAR = {"day": b"2026-02-30", "clock": b"0000-00-00 00:00:00.000000", "name
 
 def all_types(*keys: str) -> Table:
     """The table; its keys are `id` and others of its columns."""
-    said = {"id": "bigint"} | {name: kind for name, (kind, _) in VALUES.items()}
+    kinds = {"id": "bigint"} | {name: kind for name, (kind, _) in VALUES.items()}
     names = ("id", *keys)
-    return Table("app", "t", tuple(Column(n, ColumnType.parse(t), key=n in names) for n, t in said.items()), names)
+    return Table("app", "t", tuple(Column(n, ColumnType.parse(t), key=n in names) for n, t in kinds.items()), names)
 
 
 @dataclass
@@ -85,7 +85,7 @@ class History:
     partial: bool = False
     irregular: bool = False
     keys: dict[tuple[Any, ...], dict[str, Any]] = field(default_factory=dict)
-    told: dict[tuple[Any, ...], dict[str, str]] = field(default_factory=dict)
+    irregular_texts: dict[tuple[Any, ...], dict[str, str]] = field(default_factory=dict)
     ts: int = 0
     offset: int = 0
 
@@ -105,7 +105,7 @@ class History:
         return {column.name: self.value(column) for column in self.table.columns}
 
     def step(self, count: int) -> pa.RecordBatch:
-        """The chunks of so many changes, in a few records' batches, from two partitions."""
+        """The chunks of the next `count` changes, from two partitions."""
         builder = BatchBuilder()
         records = list[dict[str, Any]]()
         for _ in range(count):
@@ -113,12 +113,14 @@ class History:
             op, before, after, carried = self._change()
             irregular = self._spoil(after) if after else {}
             if before:
-                told = self.told.pop(self._key(before))
+                texts = self.irregular_texts.pop(self._key(before))
                 del self.keys[self._key(before)]
             if after:
-                kept = {n: v for n, v in told.items() if n not in after} if before else {}
+                kept = {n: v for n, v in texts.items() if n not in after} if before else {}
                 self.keys[self._key(after)] = (before or {}) | after
-                self.told[self._key(after)] = kept | {n: text.decode(errors="replace") for n, text in irregular.items()}
+                self.irregular_texts[self._key(after)] = kept | {
+                    n: text.decode(errors="replace") for n, text in irregular.items()
+                }
             place = Place("t", self.random.randint(0, 1), self.offset, None, len(records))
             builder.add(
                 TableShape("app", "t", self.table.columns, None, carried), place, op, before=before, after=after,
@@ -151,7 +153,7 @@ class History:
         return tuple(row[name] for name in self.table.keys or ("id",))
 
     def _spoil(self, after: dict[str, Any]) -> dict[str, bytes]:
-        """Takes values out of an image; returns what they were."""
+        """Sets values of an image to None as irregular ones; returns their texts."""
         if not self.irregular or self.random.random() < 0.7:
             return {}
         free = [name for name in IRREGULAR if name in after and name not in self.table.keys]
@@ -164,8 +166,8 @@ class History:
         rows, columns = list(self.keys.values()), {}
         for c in self.table.columns:
             columns[c.name] = to_sink(pa.array([row[c.name] for row in rows], c.type.arrow), c.type)
-        told = [list(self.told[self._key(row)].items()) for row in rows]
-        return pa.table(columns | {"_irregular": pa.array(told, pa.map_(pa.string(), pa.string()))})
+        texts = [list(self.irregular_texts[self._key(row)].items()) for row in rows]
+        return pa.table(columns | {"_irregular": pa.array(texts, pa.map_(pa.string(), pa.string()))})
 
 
 def same(value: Any) -> Any:

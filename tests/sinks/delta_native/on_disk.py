@@ -1,4 +1,4 @@
-"""A sink of Delta tables without Spark: rows are written natively, and all else as the sink in memory computes it."""
+"""A sink of Delta tables without Spark: rows are written natively, other writes are computed by the sink in memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NO_SPARK: Any = SimpleNamespace(conf=SimpleNamespace(getAll={}))
 
 @dataclass
 class Disk:
-    """A folder of tables, in the place of a `Lake`: the same for every run."""
+    """A folder of tables, used like a `Lake`: every run has the same one."""
 
     folder: Path
     merges_on_read: bool = False
@@ -42,7 +42,7 @@ class Disk:
         return self
 
     def __getitem__(self, path: str) -> list[Version]:
-        """The newest version, alone."""
+        """A list with only the newest version."""
         rows = self.table(path)
         return [Version(dict(zip(rows.schema.names, rows.schema.types, strict=True)), tuple(rows.to_pylist()))]
 
@@ -50,8 +50,8 @@ class Disk:
         return read(f"{self.folder}/{path}", version=version)
 
     def rows(self, path: str, version: int = -1) -> list[Row]:
-        found: list[Row] = self.table(path, None if version < 0 else version).to_pylist()
-        return found
+        table_rows: list[Row] = self.table(path, None if version < 0 else version).to_pylist()
+        return table_rows
 
 
 class DiskSink(MemorySink):
@@ -71,23 +71,23 @@ class DiskSink(MemorySink):
         return DiskSink(self.lake, self.metadata_columns, owner)
 
     def has_written(self, path: str) -> bool | None:
-        found = self.snapshot(path)
-        return None if found is None else found.write_id is not None
+        snapshot = self.snapshot(path)
+        return None if snapshot is None else snapshot.write_id is not None
 
     def snapshot(self, path: str) -> TableSnapshot | None:
         return table_snapshot(self._at(path), self.owner)
 
     def is_newest(self, path: str, version: int) -> bool:
-        found = self.snapshot(path)
-        return found is not None and found.version == version
+        snapshot = self.snapshot(path)
+        return snapshot is not None and snapshot.version == version
 
     def commits(self, path: str, after: int, through: int) -> Iterator[Commit]:
         for version in range(after + 1, through + 1):
             text = Path(self._at(path), "_delta_log", f"{version:020d}.json").read_text()
-            found = log._commit(version, [json.loads(line) for line in text.split("\n") if line])
-            number = found.transactions.get(self.owner)
+            commit = log._commit(version, [json.loads(line) for line in text.split("\n") if line])
+            number = commit.transactions.get(self.owner)
             write_id = None if number is None else log.unpack(number)
-            yield Commit(version, found.operation, write_id, found.changes_table)
+            yield Commit(version, commit.operation, write_id, commit.changes_table)
 
     def damaged_files(self, path: str, version: int) -> list[str]:
         return damaged_files(self._at(path), version)

@@ -1,4 +1,4 @@
-"""Tables that are written natively against those that Spark's MERGE makes of the same changes, and as Spark reads them."""
+"""Natively written tables, compared with those that Spark's MERGE makes of the same changes, and read by Spark."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class BySpark:
-    """The same steps as the pipeline makes them today."""
+    """The same steps through Spark."""
 
     def __init__(self, spark: SparkSession, history: History) -> None:
         self.spark, self.table, self.partial = spark, history.table, history.partial
@@ -52,7 +52,7 @@ class BySpark:
 def test_both_ways_make_the_same_tables(
     spark: SparkSession, tmp_path: Path, keys: tuple[str, ...], partial: bool
 ) -> None:
-    """The native one is begun by Spark, whose files hold timestamps as INT96, and now and then a step is Spark's."""
+    """Spark creates the native table, with timestamps as INT96 in its files, and does some of its steps."""
     history = History(all_types(*keys), 5, partial=partial, irregular=True)
     by_spark = BySpark(spark, history)
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
@@ -85,8 +85,8 @@ def test_files_are_typed_as_those_of_spark(spark: SparkSession, tmp_path: Path) 
     for name in ("ours", "theirs"):
         path = tmp_path / name / DeltaTable(str(tmp_path / name)).file_uris()[0].rsplit("/", 1)[1]
         schema = pq.read_metadata(path).schema
-        said = [schema.column(i) for i in range(len(schema))]
-        columns.append([(c.path, c.physical_type, str(c.logical_type), c.max_definition_level) for c in said])
+        described = [schema.column(i) for i in range(len(schema))]
+        columns.append([(c.path, c.physical_type, str(c.logical_type), c.max_definition_level) for c in described])
         assert b"org.apache.spark.version" in pq.read_metadata(path).metadata
     for ours, theirs in zip(*columns, strict=True):
         if theirs[1] == "INT96":
@@ -120,14 +120,20 @@ def test_statistics_hide_no_row_from_spark(spark: SparkSession, many_files: tupl
         counted = frame.selectExpr(*[f"count_if({p}) AS p{i}" for i, p in enumerate(wanted)]).first()
     finally:
         frame.unpersist()
-    found: list[int] = []
+    counts_found: list[int] = []
     for start in range(0, len(wanted), 30):
         some = wanted[start : start + 30]
         counts = [f"SELECT {i} AS i, count(*) AS n FROM delta.`{path}` WHERE {p}" for i, p in enumerate(some)]
-        found += [row.n for row in spark.sql(f"SELECT * FROM ({' UNION ALL '.join(counts)}) ORDER BY i").collect()]
-    wrong = [(p, n, found[i]) for i, (p, n) in enumerate(zip(wanted, counted or (), strict=True)) if n != found[i]]
+        counts_found += [
+            row.n for row in spark.sql(f"SELECT * FROM ({' UNION ALL '.join(counts)}) ORDER BY i").collect()
+        ]
+    wrong = [
+        (p, n, counts_found[i])
+        for i, (p, n) in enumerate(zip(wanted, counted or (), strict=True))
+        if n != counts_found[i]
+    ]
     assert not wrong
-    assert any(found), "some of the predicates hold"
+    assert any(counts_found), "some of the predicates hold"
 
 
 def predicates(frame: DataFrame, history: History) -> Iterator[str]:
@@ -174,8 +180,8 @@ def test_native_writes_go_on_after_optimize_and_vacuum(spark: SparkSession, tmp_
     assert len(DeltaTable(str(path)).file_uris()) == 1 < many
     assert len(list(path.glob("*.parquet"))) == 1
     apply(path, history.table, history.step(150), 4, partial=True)
-    found, wanted = spark.read.format("delta").load(str(path)).toArrow(), history.expected()
-    assert sorted_rows(found.select(wanted.column_names)) == sorted_rows(wanted)
+    actual, wanted = spark.read.format("delta").load(str(path)).toArrow(), history.expected()
+    assert sorted_rows(actual.select(wanted.column_names)) == sorted_rows(wanted)
     assert Writer(spark, "test").missing_files(str(path), DeltaTable(str(path)).version()) == []
 
 
@@ -196,12 +202,12 @@ def test_spark_reads_a_native_checkpoint(spark: SparkSession, tmp_path: Path) ->
     state = writer.state(str(path))
     assert state is not None
     assert (state.version, state.write_id) == (10, WriteId(1, 11, 1))
-    found, wanted = spark.read.format("delta").load(str(path)).toArrow(), history.expected()
-    assert sorted_rows(found.select(wanted.column_names)) == sorted_rows(wanted)
+    actual, wanted = spark.read.format("delta").load(str(path)).toArrow(), history.expected()
+    assert sorted_rows(actual.select(wanted.column_names)) == sorted_rows(wanted)
 
 
-def test_the_log_reads_as_ours(spark: SparkSession, tmp_path: Path) -> None:
-    """What guards look at: state, write_id, size, and the commits since a version."""
+def test_the_log_is_read_by_this_project_as_by_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """The parts of the log that guards read: state, write id, size, and the commits since a version."""
     history, path = History(all_types(), 2), str(tmp_path / "t")
     writer = Writer(spark, "test")
     writer.create(path, history.table, WriteId(1, 1, 1), "{}")
@@ -213,9 +219,13 @@ def test_the_log_reads_as_ours(spark: SparkSession, tmp_path: Path) -> None:
     assert (after.version, after.write_id) == (1, WriteId(1, 2, 1))
     assert (after.columns, after.schema, after.properties) == (before.columns, before.schema, before.properties)
     assert after.size == sum(opened(path).files().column("size").to_pylist())
-    [found] = commits(spark, path, 0, 1)
-    assert (found.operation, found.transactions["test"], found.note) == ("WRITE", pack(WriteId(1, 2, 1)), '{"step":2}')
-    assert found.changes_table
+    [commit] = commits(spark, path, 0, 1)
+    assert (commit.operation, commit.transactions["test"], commit.note) == (
+        "WRITE",
+        pack(WriteId(1, 2, 1)),
+        '{"step":2}',
+    )
+    assert commit.changes_table
 
 
 def test_a_write_of_spark_in_between_fences(spark: SparkSession, tmp_path: Path) -> None:
@@ -231,7 +241,7 @@ def test_a_write_of_spark_in_between_fences(spark: SparkSession, tmp_path: Path)
     assert spark.read.format("delta").load(path).count() == 0
 
 
-def test_optimize_in_between_is_worth_another_try(spark: SparkSession, tmp_path: Path) -> None:
+def test_optimize_in_between_is_retried(spark: SparkSession, tmp_path: Path) -> None:
     history, path = History(all_types(), 2), str(tmp_path / "t")
     Writer(spark, "test").create(path, history.table, WriteId(1, 1, 1), "{}")
     apply(path, history.table, history.step(100), 2)
@@ -247,7 +257,7 @@ def test_optimize_in_between_is_worth_another_try(spark: SparkSession, tmp_path:
 
 
 def test_a_write_of_spark_that_began_before_a_native_one_fails(spark: SparkSession, tmp_path: Path) -> None:
-    """The other way round: an older run that still writes with Spark."""
+    """The reverse case: an older run still writes with Spark."""
     from py4j.protocol import Py4JJavaError
 
     history, path = History(all_types(), 2), str(tmp_path / "t")

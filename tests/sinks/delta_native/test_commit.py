@@ -1,4 +1,4 @@
-"""Commits are fenced: two at once, an older epoch, a lost answer, and whoever else writes the table."""
+"""Commits are fenced: two at once, an older epoch, a lost answer, and other writers of the table."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def path(tmp_path: Path) -> str:
 
 
 def rows(at: Opened, *ids: int) -> Written:
-    """Rows in a new file, in place of all that lies there."""
+    """Rows in a new file that replaces all others."""
     writer = Writer(at.folder, SCHEMA, Limits())
     writer.write(pa.record_batch([pa.array(ids, pa.int64()), pa.array(["x"] * len(ids))], schema=SCHEMA))
     files = at.files()
@@ -41,8 +41,8 @@ def rows(at: Opened, *ids: int) -> Written:
 
 
 def ids(path: str) -> list[int]:
-    found: list[int] = read(path).column("id").to_pylist()
-    return sorted(found)
+    numbers: list[int] = read(path).column("id").to_pylist()
+    return sorted(numbers)
 
 
 def write(path: str, write_id: WriteId, *new: int) -> int:
@@ -64,7 +64,7 @@ def test_a_commit_carries_the_write_id_and_the_note(path: str) -> None:
     assert ids(path) == [1, 2]
 
 
-def test_of_two_at_once_one_commits(path: str) -> None:
+def test_only_one_of_two_commits_at_once_succeeds(path: str) -> None:
     a, b = opened(path), opened(path)
     first, second = rows(a, 1), rows(b, 2)
     assert commit(a, [first], WriteId(2, 1, 1), "{}") == 1
@@ -74,7 +74,7 @@ def test_of_two_at_once_one_commits(path: str) -> None:
     assert ids(path) == [1]
 
 
-def test_of_many_threads_one_commits_each_version(path: str) -> None:
+def test_each_version_is_committed_by_one_of_many_threads(path: str) -> None:
     start, outcomes = threading.Barrier(8), list[tuple[int, int | None]]()
 
     def compete(number: int) -> None:
@@ -121,7 +121,7 @@ def test_a_write_is_not_repeated(path: str) -> None:
 
 
 def test_a_commit_of_another_application_in_between_is_enough(path: str) -> None:
-    """A blind append conflicts with nothing; the files that were read may be gone all the same."""
+    """A blind append conflicts with nothing, but files that were read may be gone."""
     at = opened(path)
     written = rows(at, 1)
     write_deltalake(path, pa.table({"id": [7], "v": ["theirs"]}), mode="append")
@@ -137,8 +137,8 @@ def test_a_lost_answer_is_found_in_the_log(path: str, monkeypatch: pytest.Monkey
     written = rows(at, 1)
     real = DeltaTable.create_write_transaction
 
-    def lost(self: DeltaTable, *said: Any, **named: Any) -> None:
-        real(self, *said, **named)
+    def lost(self: DeltaTable, *args: Any, **named: Any) -> None:
+        real(self, *args, **named)
         raise OSError("connection reset")
 
     monkeypatch.setattr(DeltaTable, "create_write_transaction", lost)
@@ -151,8 +151,8 @@ def test_a_lost_answer_after_which_a_newer_run_wrote_is_fenced(path: str, monkey
     written = rows(at, 1)
     real = DeltaTable.create_write_transaction
 
-    def lost(self: DeltaTable, *said: Any, **named: Any) -> None:
-        real(self, *said, **named)
+    def lost(self: DeltaTable, *args: Any, **named: Any) -> None:
+        real(self, *args, **named)
         monkeypatch.undo()
         write(path, WriteId(2, 1, 1), 2)
         raise OSError("connection reset")
@@ -163,12 +163,12 @@ def test_a_lost_answer_after_which_a_newer_run_wrote_is_fenced(path: str, monkey
     assert ids(path) == [2]
 
 
-def test_a_commit_that_never_came_there_is_no_success(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_that_was_not_written_is_not_a_success(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     at = opened(path)
     written = rows(at, 1)
 
-    def nothing(*said: Any, **named: Any) -> None:
-        """As if it had been written."""
+    def nothing(*args: Any, **named: Any) -> None:
+        """Returns as if the commit had been written."""
 
     monkeypatch.setattr(DeltaTable, "create_write_transaction", nothing)
     with pytest.raises(SinkError, match="version 1 cannot be committed") as caught:
@@ -177,7 +177,7 @@ def test_a_commit_that_never_came_there_is_no_success(path: str, monkeypatch: py
     assert DeltaTable(path).version() == 0
 
 
-def test_a_table_that_was_replaced_by_an_older_copy_meanwhile_is_no_success(path: str, tmp_path: Path) -> None:
+def test_a_commit_to_a_table_that_was_replaced_by_an_older_copy_is_not_a_success(path: str, tmp_path: Path) -> None:
     write(path, WriteId(1, 1, 1), 1)
     shutil.copytree(path, tmp_path / "copy")
     write(path, WriteId(1, 2, 1), 2)
@@ -199,8 +199,8 @@ def test_a_checkpoint_is_written_when_it_is_due_and_keeps_everything(path: str) 
     assert made == [10, 20]
     for version in range(20):
         (Path(path) / "_delta_log" / f"{version:020d}.json").unlink()
-    found = opened(path)
-    assert (found.write_id, found.version, ids(path)) == (WriteId(1, 20, 1), 20, [20])
+    table = opened(path)
+    assert (table.write_id, table.version, ids(path)) == (WriteId(1, 20, 1), 20, [20])
     [stats] = (
         pq.read_table(Path(path) / "_delta_log" / f"{20:020d}.checkpoint.parquet").column("add").drop_null().to_pylist()
     )
@@ -220,7 +220,7 @@ def test_a_checkpoint_that_cannot_be_written_harms_no_commit(path: str) -> None:
     assert ids(path) == [10]
 
 
-def test_no_table_is_none(tmp_path: Path) -> None:
+def test_a_missing_table_is_none(tmp_path: Path) -> None:
     assert open_table(Folder(str(tmp_path / "none")), "test") is None
 
 
@@ -231,7 +231,7 @@ def test_a_damaged_log_is_an_error_that_names_the_table(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "said, why",
+    "options, why",
     [
         ({"configuration": {"delta.enableChangeDataFeed": "true"}}, "a change data feed"),
         ({"configuration": {"delta.appendOnly": "true"}}, "delta.appendOnly"),
@@ -239,25 +239,25 @@ def test_a_damaged_log_is_an_error_that_names_the_table(path: str) -> None:
         ({"configuration": {"delta.dataSkippingStatsColumns": "v"}}, "delta.dataSkippingStatsColumns"),
     ],
 )
-def test_tables_that_are_not_plain_are_refused(tmp_path: Path, said: dict[str, Any], why: str) -> None:
-    DeltaTable.create(str(tmp_path / "t"), schema=SCHEMA, **said)
-    found = open_table(Folder(str(tmp_path / "t")), "test")
-    assert found is not None
-    assert why in (found.refused() or "")
+def test_tables_that_are_not_plain_are_refused(tmp_path: Path, options: dict[str, Any], why: str) -> None:
+    DeltaTable.create(str(tmp_path / "t"), schema=SCHEMA, **options)
+    table = open_table(Folder(str(tmp_path / "t")), "test")
+    assert table is not None
+    assert why in (table.refused() or "")
 
 
 def test_a_table_with_a_constraint_is_refused(path: str) -> None:
     DeltaTable(path).alter.add_constraint({"positive": "id > 0"})
-    found = open_table(Folder(path), "test")
-    assert found is not None
-    assert found.refused() == "constraints"
+    table = open_table(Folder(path), "test")
+    assert table is not None
+    assert table.refused() == "constraints"
 
 
-@pytest.mark.parametrize("name", ["a b.parquet", "/elsewhere/a.parquet", "s3://bucket/a.parquet", "a%20b.parquet"])
-def test_a_table_with_files_of_odd_names_is_refused(path: str, name: str) -> None:
-    """Those of a shallow clone lie in another table's folder."""
+@pytest.mark.parametrize("name", ["a b.parquet", "/other/a.parquet", "s3://bucket/a.parquet", "a%20b.parquet"])
+def test_a_table_with_files_of_unusual_names_is_refused(path: str, name: str) -> None:
+    """The files of a shallow clone are in another table's folder."""
     action = {"path": name, "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
     (Path(path) / "_delta_log" / f"{1:020d}.json").write_text(json.dumps({"add": action}))
-    found = open_table(Folder(path), "test")
-    assert found is not None
-    assert "data files outside" in (found.refused() or "")
+    table = open_table(Folder(path), "test")
+    assert table is not None
+    assert "data files outside" in (table.refused() or "")

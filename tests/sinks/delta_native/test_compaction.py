@@ -43,20 +43,20 @@ def entry(path: str, size: int, deleted: int = 0, rows: int = 100) -> dict[str, 
         ([entry("a", 1000, 30)], [["a"]]),
         ([entry("a", 10), entry("b", 10)], []),
         ([entry("a", 10), entry("b", 10), entry("c", 10), entry("d", 1000)], [["a", "b", "c"]]),
-        ([entry("a", 99), entry("b", 99), entry("c", 99)], [["a", "b"]]),  # c alone is written again for nothing
+        ([entry("a", 99), entry("b", 99), entry("c", 99)], [["a", "b"]]),  # writing c again alone has no use
         (
             [entry("a", 200, 80), entry("b", 10), entry("c", 10)],
             [["a", "b", "c"]],
-        ),  # the rows that are left in a are small
-        ([entry("a", 900, 50), entry("b", 900, 50)], [["a"]]),  # the rest waits
+        ),  # the remaining rows of `a` are small
+        ([entry("a", 900, 50), entry("b", 900, 50)], [["a"]]),  # the other file waits
     ],
 )
-def test_files_are_taken_when_it_is_worth_it(files: list[Any], wanted: list[list[str]]) -> None:
+def test_files_are_compacted_if_it_saves_enough(files: list[Any], wanted: list[list[str]]) -> None:
     assert groups({file["path"]: file for file in files}, RULES) == wanted
 
 
 @given(st.lists(st.tuples(st.integers(1, 500), st.integers(0, 99)), max_size=30))
-def test_no_file_is_taken_twice_or_alone_for_nothing(sizes: list[tuple[int, int]]) -> None:
+def test_no_file_is_compacted_twice_or_without_use(sizes: list[tuple[int, int]]) -> None:
     files = {str(i): entry(str(i), size, deleted) for i, (size, deleted) in enumerate(sizes)}
     chosen = groups(files, RULES)
     taken = [path for group in chosen for path in group]
@@ -65,7 +65,7 @@ def test_no_file_is_taken_twice_or_alone_for_nothing(sizes: list[tuple[int, int]
 
 
 class Table:
-    """A table that is written natively, and what its rows should be."""
+    """A table that is written natively, and its expected rows."""
 
     def __init__(self, root: Path, rules: Rules | None) -> None:
         self.path, self.rows, self.number = root / "shop" / "orders", dict[int, Any](), 0
@@ -88,7 +88,7 @@ class Table:
         return {row["id"]: row["note"] for row in read(self.path).to_pylist()}
 
     def operations(self) -> list[tuple[str, bool]]:
-        """Each commit's name, and whether it changes the table for those who guard it."""
+        """Each commit's name, and whether guards count it as a change of the table."""
         files = sorted((self.path / "_delta_log").glob("*.json"))
         commits = [[json.loads(line) for line in file.read_text().split("\n") if line] for file in files]
         return [(c.operation, c.changes_table) for c in (_commit(0, actions) for actions in commits)]
@@ -116,7 +116,7 @@ def test_small_files_and_deleted_rows_are_written_again(orders: Table) -> None:
     assert at.write_id == WriteId(1, 9, 1)
 
 
-def test_it_is_looked_for_after_every_so_many_versions(tmp_path: Path) -> None:
+def test_compaction_is_considered_after_a_number_of_versions(tmp_path: Path) -> None:
     orders = Table(tmp_path, Rules(every=4, share=0.01))
     orders.apply(orders.job(*({"id": n, "note": str(n)} for n in range(40))))
     for n in range(9):
@@ -152,13 +152,13 @@ def test_a_commit_in_between_leaves_the_compaction_out(orders: Table, monkeypatc
 
 
 class Ended(BaseException):
-    """The process ends here."""
+    """Raised where the process ends."""
 
 
-def test_whatever_ends_anywhere_leaves_the_table_as_before_or_after(
+def test_a_process_that_ends_anywhere_leaves_the_table_as_before_or_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every place at which a write or a compaction touches the disk, once before it and once after it."""
+    """The process ends at every access of a write or a compaction to the disk, once before it and once after it."""
     compacted = 0
     for left in range(1, 200):
         orders = Table(tmp_path / str(left), Rules(every=1, many=4))
@@ -190,16 +190,16 @@ def test_whatever_ends_anywhere_leaves_the_table_as_before_or_after(
 
 
 def _ending(patch: pytest.MonkeyPatch, left: int) -> Callable[[], bool]:
-    """Lets the process end at the so-manyth place, before or after what is done there; returns whether it has."""
+    """Ends the process at the `left`th access to the disk, before or after it; the result returns whether it has ended."""
     passed = 0
 
     def at(real: Any) -> Any:
-        def call(*said: Any, **named: Any) -> Any:
+        def call(*args: Any, **named: Any) -> Any:
             nonlocal passed
             passed += 1
             if passed == left:
                 raise Ended
-            done = real(*said, **named)
+            done = real(*args, **named)
             passed += 1
             if passed == left:
                 raise Ended

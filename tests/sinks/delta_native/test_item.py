@@ -1,4 +1,4 @@
-"""What one task does: files are found, left alone or rewritten, and rows are those of the history, without Spark."""
+"""The work of one task: it skips or rewrites files, and the rows are those of the history; without Spark."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def filled(path: Path, *groups: range) -> Table:
 def test_files_without_the_keys_are_left_alone(tmp_path: Path) -> None:
     table = filled(tmp_path / "t", range(0, 10), range(10, 20), range(0, 20, 2))
     files = opened(tmp_path / "t").files()
-    os.remove(tmp_path / "t" / files.column("path")[1].as_py())  # by its bounds it is not even opened
+    os.remove(tmp_path / "t" / files.column("path")[1].as_py())  # because of its bounds the file is not opened
     table, chunks = simple((3, "three"))
     written = apply(tmp_path / "t", table, chunks, 9)
     assert [w.rows for w in written.added] == [10]
@@ -220,7 +220,7 @@ def test_without_a_key_every_row_is_added(tmp_path: Path) -> None:
     assert read(tmp_path / "t").num_rows == 3
 
 
-def test_items_and_results_travel(tmp_path: Path) -> None:
+def test_items_and_results_can_be_shipped(tmp_path: Path) -> None:
     table = filled(tmp_path / "t", range(3))
     work = item(opened(tmp_path / "t"), table)
     again = pickle.loads(pickle.dumps(work))
@@ -229,7 +229,7 @@ def test_items_and_results_travel(tmp_path: Path) -> None:
     assert pickle.loads(pickle.dumps(written)) == written
 
 
-def test_an_item_may_be_carried_out_again(tmp_path: Path) -> None:
+def test_an_item_may_be_executed_again(tmp_path: Path) -> None:
     table = filled(tmp_path / "t", range(3))
     at = opened(tmp_path / "t")
     work, chunks = item(at, table), payloads(simple((1, "x"))[1])

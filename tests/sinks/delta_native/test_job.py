@@ -1,4 +1,4 @@
-"""Many tables as one Spark job."""
+"""The writes of many tables in one Spark job."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Lake:
-    """Tables with histories of their own, whose chunks lie together."""
+    """Tables with histories of their own; their chunks are in one store."""
 
     def __init__(self, spark: SparkSession | None, folder: Path, count: int) -> None:
         self.spark, self.folder = spark, folder
@@ -32,24 +32,24 @@ class Lake:
             create(folder / name, history.table)
 
     def chunks(self, changes: int, silent: str = "") -> DataFrame:
-        """The next changes of all tables but one."""
+        """The next changes of all tables except `silent`."""
         assert self.spark is not None
         return self.spark.createDataFrame(self.table(changes, silent)).repartition(3)
 
     def table(self, changes: int, silent: str = "") -> pa.Table:
-        """The same in memory."""
+        """The same chunks in memory."""
         made = []
         for name, history in self.histories.items():
             if name == silent:
                 continue
-            found = pa.Table.from_batches([history.step(changes)])
-            place = found.schema.get_field_index("table")
-            made.append(found.set_column(place, "table", pa.array([name] * len(found), pa.string())))
+            chunks = pa.Table.from_batches([history.step(changes)])
+            place = chunks.schema.get_field_index("table")
+            made.append(chunks.set_column(place, "table", pa.array([name] * len(chunks), pa.string())))
         return pa.concat_tables(made)
 
-    def writes(self, **said: Any) -> list[Write]:
+    def writes(self, **options: Any) -> list[Write]:
         return [
-            Write(item(opened(self.folder / name), history.table, **said), ("app", name), weight=i)
+            Write(item(opened(self.folder / name), history.table, **options), ("app", name), weight=i)
             for i, (name, history) in enumerate(self.histories.items())
         ]
 
@@ -116,7 +116,7 @@ def test_a_large_table_is_dealt_to_several_tasks(spark: SparkSession, tmp_path: 
     lake.check()
 
 
-def test_chunks_outside_the_window_do_not_travel(spark: SparkSession, tmp_path: Path) -> None:
+def test_chunks_outside_the_window_are_not_shuffled(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(spark, tmp_path, 1)
     chunks = lake.chunks(20)
     [write] = lake.writes()
@@ -137,7 +137,7 @@ def test_an_error_in_a_task_reaches_the_driver(spark: SparkSession, tmp_path: Pa
     assert not list((tmp_path / "t0").glob("*.parquet"))
 
 
-def test_no_writes_are_no_job() -> None:
+def test_without_writes_there_is_no_job() -> None:
     nothing: Any = None
     assert write_all(nothing, [], 2) == []
 

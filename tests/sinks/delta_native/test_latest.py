@@ -1,4 +1,4 @@
-"""The last change of every key in columns, against the same worked out one change after the other in Python."""
+"""The last change of every key in columns, compared with the same computed one change after the other in Python."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pytest
 from changefeed.sinks.delta.native.keys import Keys
 from changefeed.sinks.delta.native.latest import last_reading, latest
 from changefeed.stages.changes import schema
-from tests.stages.test_latest import CASES, NAMES, TABLE, as_told, change, random_changes, reduced
+from tests.stages.test_latest import CASES, NAMES, TABLE, as_known, change, random_changes, reduced
 
 
 def run(changes: list[dict[str, Any]], *, partial: bool) -> dict[int, dict[str, Any] | None]:
     rows = arrow(changes, *latest_of(changes, partial=partial))
-    found = {row["c0"]: as_told(row, partial=partial) for row in rows}
-    assert len(found) == len(rows), "a key twice"
-    return found
+    by_key = {row["c0"]: as_known(row, partial=partial) for row in rows}
+    assert len(by_key) == len(rows), "a key twice"
+    return by_key
 
 
 def arrow(changes: list[dict[str, Any]], last: pa.Table) -> list[dict[str, Any]]:

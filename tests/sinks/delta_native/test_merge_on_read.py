@@ -1,4 +1,4 @@
-"""Merge on read without Spark: the rows as another reader has them, the actions of each commit, and when it fails."""
+"""Merge on read without Spark: the rows of another reader, the actions of each commit, and failures."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def same_rows(path: Path | str, history: History) -> None:
 def test_random_histories(
     tmp_path_factory: pytest.TempPathFactory, seed: int, keys: Any, partial: bool, steps: list[tuple[int, str]]
 ) -> None:
-    """A table with every type; now and then a step is made by copy on write."""
+    """A table with every type; some steps are made by copy on write."""
     history, path = History(all_types(*keys), seed, partial=partial, irregular=True), tmp_path_factory.mktemp("t")
     create(path, history.table)
     apply(path, history.table, history.step(80), 1, partial=partial, marks=True)
@@ -72,7 +72,7 @@ def test_random_histories(
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A table of 300 rows in files that are marked, not written again."""
+    """A table of 300 rows in files whose deleted rows are marked, not written again."""
     return tmp_path / "t"
 
 
@@ -84,7 +84,7 @@ def history(path: Path) -> History:
     return made
 
 
-def test_a_file_is_marked_and_its_new_rows_lie_in_another(path: Path, history: History) -> None:
+def test_a_file_is_marked_and_its_new_rows_are_in_another(path: Path, history: History) -> None:
     before = entries(path)
     written = apply(path, history.table, history.step(5), 2, marks=True)
     assert written.marked
@@ -121,7 +121,7 @@ def test_a_file_of_which_all_rows_are_deleted_is_removed(path: Path, history: Hi
     same_rows(path, history)
 
 
-def test_all_vectors_of_a_commit_lie_in_one_file(path: Path, history: History) -> None:
+def test_all_vectors_of_a_commit_are_in_one_file(path: Path, history: History) -> None:
     apply(path, history.table, history.step(60), 2, marks=True)
     descriptors = [file["deletionVector"] for file in entries(path).values() if "deletionVector" in file]
     assert len(descriptors) > 2
@@ -130,7 +130,7 @@ def test_all_vectors_of_a_commit_lie_in_one_file(path: Path, history: History) -
     same_rows(path, history)
 
 
-def test_vectors_that_stand_in_the_log_are_read(path: Path, history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vectors_within_the_log_are_read(path: Path, history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(log_file, "_in_a_file", inline)
         apply(path, history.table, history.step(20), 2, marks=True)
@@ -186,7 +186,7 @@ def test_the_protocol_keeps_its_other_features(protocol: Any, features: Any) -> 
 
 
 def test_a_table_of_an_older_writer_version_is_copied_on_write(tmp_path: Path) -> None:
-    """Such a version stands for features that would have to be named."""
+    """Such a version implies features that would have to be named."""
     path, orders = tmp_path / "shop" / "orders", table("*id int", "note varchar(20)")
     create(path, orders, extra=())
     first = path / "_delta_log" / f"{0:020d}.json"
@@ -226,7 +226,7 @@ def test_checkpoints_keep_the_vectors(path: Path, history: History) -> None:
 # Fences: the same as of plain commits, see `test_commit.py`.
 
 
-def test_of_two_at_once_one_commits(path: Path, history: History) -> None:
+def test_only_one_of_two_commits_at_once_succeeds(path: Path, history: History) -> None:
     a, b = opened(path), opened(path)
     chunks = payloads(history.step(5))
     done = [write_item(item(at, history.table, marks=True), chunks) for at in (a, b)]
@@ -249,8 +249,8 @@ def test_an_older_epoch_is_fenced(path: Path, history: History) -> None:
 def test_a_lost_answer_is_found_in_the_log(path: Path, history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.link
 
-    def lost(*said: Any) -> None:
-        real(*said)
+    def lost(*args: Any) -> None:
+        real(*args)
         raise OSError("input/output error")
 
     monkeypatch.setattr(os, "link", lost)
@@ -259,14 +259,14 @@ def test_a_lost_answer_is_found_in_the_log(path: Path, history: History, monkeyp
 
 
 @pytest.mark.parametrize("where", ["open_output_stream", "write_bytes", "link"])
-def test_what_fails_in_the_middle_leaves_the_table_as_it_was(
+def test_a_failure_in_the_middle_leaves_the_table_as_it_was(
     path: Path, history: History, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     before = sorted_rows(read(path))
     at, chunks = opened(path), history.step(20)
     done = write_item(item(at, history.table, marks=True), payloads(chunks))
 
-    def fails(*said: Any, **named: Any) -> Any:
+    def fails(*args: Any, **named: Any) -> Any:
         raise OSError("no space left on device")
 
     with monkeypatch.context() as patch:
@@ -293,7 +293,7 @@ def test_a_file_that_a_crash_left_in_the_log_is_not_a_commit(path: Path, history
     same_rows(path, history)
 
 
-def test_a_file_smaller_than_a_vector_is_worth_is_written_again(path: Path, history: History) -> None:
+def test_a_file_too_small_for_a_vector_is_written_again(path: Path, history: History) -> None:
     from dataclasses import replace
 
     whole = replace(SMALL, least_marked=2**20)

@@ -1,4 +1,4 @@
-"""Tables in folders with names that URLs, patterns and shells read as something else."""
+"""Tables in folders with names that have a special meaning in URLs, patterns and shells."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO_SPARK: Any = SimpleNamespace(conf=SimpleNamespace(getAll={}))
 
 @pytest.mark.parametrize("merges_on_read", [False, True], ids=["copy-on-write", "merge-on-read"])
 @pytest.mark.parametrize("name", ["a b", "a#b", "a?b", "ü", "a%b", "a&b=c", "a'b\"c", "a[b]c*", "a:b", "a+b", "~"])
-def test_a_table_lies_where_its_path_says(name: str, merges_on_read: bool, tmp_path: Path) -> None:
+def test_a_table_is_at_its_path(name: str, merges_on_read: bool, tmp_path: Path) -> None:
     root = tmp_path / name
     writes = NativeWrites(str(root), (), merges_on_read, limits=Limits(least_marked=0))
     first, then = Load(path="shop/orders", number=1, table=ORDERS), Upsert(path="shop/orders", number=1, table=ORDERS)
@@ -33,11 +33,11 @@ def test_a_table_lies_where_its_path_says(name: str, merges_on_read: bool, tmp_p
     assert there.write_id == WriteId(1, 2, 1)
     assert len([*(root / "shop" / "orders").glob("deletion_vector_*.bin")]) == merges_on_read
     assert [path.name for path in tmp_path.iterdir()] == [name]
-    found = sorted(read(f"{root}/shop/orders").to_pylist(), key=lambda row: int(row["id"]))
-    assert [(row["id"], row["note"]) for row in found] == [(1, "one"), (2, "two")]
+    table_rows = sorted(read(f"{root}/shop/orders").to_pylist(), key=lambda row: int(row["id"]))
+    assert [(row["id"], row["note"]) for row in table_rows] == [(1, "one"), (2, "two")]
 
 
 @pytest.mark.parametrize("root", ["s3a://lake/shop", "file:/tmp/lake", "file:///tmp/lake", "/tmp/a\\b"])
-def test_other_places_are_sparks(root: str) -> None:
+def test_other_file_systems_are_left_to_spark(root: str) -> None:
     assert not is_local(root)
     assert is_local("/tmp/lake")

@@ -1,10 +1,10 @@
 """Random histories of whole pipelines, their rows written natively to Delta tables on disk, without Spark.
 
 The pipelines are those of `test_crashes_in_memory.py`: tables that are created, changed and dropped, partial images, tables
-without a key; runs that end anywhere, and runs of one pipeline side by side. Every published cut is compared with what the
-upstream held.
+without a key; runs that end anywhere, and runs of one pipeline at the same time. Every published cut is compared with the
+upstream's tables.
 
-`CHANGEFEED_NATIVE_HISTORIES` tries so many, `CHANGEFEED_SEED` repeats a seed, which every failure prints.
+`CHANGEFEED_NATIVE_HISTORIES` is their number; `CHANGEFEED_SEED` repeats a seed, which every failure prints.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def test_runs_that_end_anywhere(
 
 
 def test_two_or_three_runs_at_once(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in memory: runs move from failpoint to failpoint in random order, some are killed; one of them goes on."""
+    """The runs move from failpoint to failpoint in random order, some are killed; one of them reaches the end."""
     fenced = 0
     for number in range(HISTORIES):
         pipeline, random = make(number)

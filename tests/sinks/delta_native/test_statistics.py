@@ -76,7 +76,7 @@ def comparable(value: Any, kind: pa.DataType) -> Any:
 
 
 def ordered(bound: Any, kind: pa.DataType) -> Any:
-    """A bound as the number that the values are given as; texts as their bytes, as Spark compares them."""
+    """A bound as a number like the values; a text as its bytes, as Spark compares texts."""
     if pa.types.is_timestamp(kind):
         assert bound.endswith("Z") is bool(kind.tz)
         return int(np.datetime64(bound.removesuffix("Z"), "us").astype(int))
@@ -124,7 +124,7 @@ def test_only_the_first_columns_have_statistics(tmp_path: Any) -> None:
 @settings(deadline=None)
 @given(types())
 def test_every_type_of_the_sink_can_be_written(kind: ColumnType) -> None:
-    """Types, not values: those of `histories.VALUES` are read back by Spark."""
+    """Tests types, not values: Spark reads the values of `histories.VALUES` in other tests."""
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:

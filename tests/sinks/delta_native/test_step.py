@@ -1,4 +1,4 @@
-"""Which writes of a Delta sink are native, and that they make the tables that Spark's own writes make."""
+"""The writes of a Delta sink that are native; they make the same tables as Spark's own writes."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def sink(spark: SparkSession, tmp_path: Path) -> DeltaSink:
     return DeltaSink(str(tmp_path), (), spark, "changefeed:test:1")
 
 
-def apply(sink: DeltaSink, kind: Any, number: int, *rows: Row, of: Any = ORDERS, **said: Any) -> None:
+def apply(sink: DeltaSink, kind: Any, number: int, *rows: Row, of: Any = ORDERS, **options: Any) -> None:
     write_id = WriteId(1, number, 1)
-    sink.apply(kind(path=PATH, number=1, table=of, **said), Given(of, rows) if rows else None, write_id, '{"n":1}')
+    sink.apply(kind(path=PATH, number=1, table=of, **options), Given(of, rows) if rows else None, write_id, '{"n":1}')
 
 
 def writers(sink: DeltaSink) -> list[str]:
-    """Who has made each commit: `delta-rs` or `Apache-Spark`."""
-    found = []
+    """The writer of each commit: `delta-rs` or `Apache-Spark`."""
+    names = []
     for file in sorted((Path(sink.location(PATH)) / "_delta_log").glob("*.json")):
         [info] = [
             action["commitInfo"]
@@ -48,13 +48,13 @@ def writers(sink: DeltaSink) -> list[str]:
             if "commitInfo" in (action := json.loads(line))
         ]
         assert info.get("userMetadata") == (None if info["operation"] == "SET TBLPROPERTIES" else '{"n":1}')
-        found.append("Apache-Spark" if "Spark" in info.get("engineInfo", "") else "delta-rs")
-    return found
+        names.append("Apache-Spark" if "Spark" in info.get("engineInfo", "") else "delta-rs")
+    return names
 
 
 def ids(sink: DeltaSink) -> list[int]:
-    found: list[int] = read(sink.location(PATH), [ORDERS.keys[0]]).column(0).to_pylist()
-    return sorted(found)
+    numbers: list[int] = read(sink.location(PATH), [ORDERS.keys[0]]).column(0).to_pylist()
+    return sorted(numbers)
 
 
 def test_rows_are_written_natively(sink: DeltaSink) -> None:
@@ -75,7 +75,7 @@ def test_appended_rows_are_written_natively(sink: DeltaSink) -> None:
 def made_in_three_ways(
     spark: SparkSession, root: Path, table: Table, row: dict[str, Any], *, merges_on_read: bool = False
 ) -> Iterator[tuple[DeltaSink, str]]:
-    """A new table that is loaded natively, one made without rows natively, and one made without rows by Spark."""
+    """Three new tables: loaded natively, created natively without rows, and created by Spark without rows."""
     name = table.name
     for kind, native in (("load", True), ("create", True), ("create", False)):
         sink = DeltaSink(str(root), METADATA_COLUMNS, spark, "changefeed:test:1", native, merges_on_read=merges_on_read)
@@ -90,36 +90,36 @@ def made_in_three_ways(
 def test_a_new_table_is_the_one_that_spark_makes(spark: SparkSession, tmp_path: Path) -> None:
     for name, of in (("types", all_types()), ("plain", ORDERS)):
         row = {**dict.fromkeys(c.name for c in of.columns), "id": 1}
-        found = []
+        made_tables = []
         for sink, path in made_in_three_ways(spark, tmp_path / name, of, row):
             made = DeltaTable(sink.location(path))
             protocol = made.protocol()
             versions = (protocol.min_reader_version, protocol.min_writer_version, protocol.reader_features)
-            found.append((versions, json.loads(made.schema().to_json()), dict(made.metadata().configuration)))
+            made_tables.append((versions, json.loads(made.schema().to_json()), dict(made.metadata().configuration)))
             assert set(protocol.writer_features or ()) <= {"timestampNtz", "invariants", "appendOnly"}
-        assert found[0] == found[1] == found[2]
+        assert made_tables[0] == made_tables[1] == made_tables[2]
 
 
 def test_a_new_table_with_vectors_is_the_one_that_spark_makes(spark: SparkSession, tmp_path: Path) -> None:
     for name, of in (("types", all_types()), ("plain", ORDERS), ("log", LOG)):
         row = {**dict.fromkeys(c.name for c in of.columns), "id": 1, "at": 1}
-        found = []
+        made_tables = []
         for sink, path in made_in_three_ways(spark, tmp_path / name, of, row, merges_on_read=True):
             made = DeltaTable(sink.location(path))
             protocol, configuration = made.protocol(), dict(made.metadata().configuration)
             readers, writers = set(protocol.reader_features or ()), set(protocol.writer_features or ())
             versions = (protocol.min_reader_version, protocol.min_writer_version, readers)
-            found.append((versions, json.loads(made.schema().to_json()), configuration))
+            made_tables.append((versions, json.loads(made.schema().to_json()), configuration))
             assert ("deletionVectors" in readers, "deletionVectors" in writers) == (bool(of.keys), bool(of.keys))
             assert not of.keys or sink.write_mode(path) == "merge-on-read"
-        assert found[0] == found[1] == found[2]
+        assert made_tables[0] == made_tables[1] == made_tables[2]
 
 
 @pytest.mark.parametrize("merges_on_read", [False, True])
 def test_a_table_in_which_spark_has_marked_rows_is_written_natively(
     spark: SparkSession, tmp_path: Path, merges_on_read: bool
 ) -> None:
-    """Copied on write, a file loses its vector; the vector's rows are nobody's."""
+    """A file that is copied on write loses its vector; the rows that the vector marked are not in the copy."""
     own = DeltaSink(
         str(tmp_path), (), spark, "changefeed:test:1", merges_on_read=merges_on_read, limits=Limits(least_marked=0)
     )
@@ -132,8 +132,8 @@ def test_a_table_in_which_spark_has_marked_rows_is_written_natively(
     apply(own, Upsert, 2, {"id": 4, "note": "back"}, {"id": 15, "note": "new"})
     wanted = [{"id": n, "note": "old"} for n in range(20) if n not in (*range(3, 10), 15)]
     wanted += [{"id": 4, "note": "back"}, {"id": 15, "note": "new"}]
-    for found in (spark.read.format("delta").load(own.location(PATH)).toArrow(), read(own.location(PATH))):
-        assert sorted(found.to_pylist(), key=str) == sorted(wanted, key=str)
+    for read_table in (spark.read.format("delta").load(own.location(PATH)).toArrow(), read(own.location(PATH))):
+        assert sorted(read_table.to_pylist(), key=str) == sorted(wanted, key=str)
     assert bool(list(Path(own.location(PATH)).glob("deletion_vector_*.bin")))
     files = replay.state(own.location(PATH), DeltaTable(own.location(PATH)).version()).files.values()
     assert any("deletionVector" in file for file in files) is merges_on_read
@@ -159,8 +159,8 @@ def test_a_file_of_vectors_that_is_gone_is_damage(spark: SparkSession, tmp_path:
 )
 def test_a_table_that_is_not_plain_is_written_by_spark(sink: DeltaSink, properties: dict[str, str], why: str) -> None:
     apply(sink, Load, 1, ONE)
-    said = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
-    sink.spark.sql(f"ALTER TABLE delta.`{sink.location(PATH)}` SET TBLPROPERTIES ({said})")
+    settings = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+    sink.spark.sql(f"ALTER TABLE delta.`{sink.location(PATH)}` SET TBLPROPERTIES ({settings})")
     assert (sink.fallback(PATH) or "").startswith(why)
     apply(sink, Upsert, 2, TWO)
     assert writers(sink) == ["delta-rs", "Apache-Spark", "Apache-Spark"]
@@ -214,7 +214,7 @@ def test_a_new_table_replaces_one_that_an_older_run_made_meanwhile(sink: DeltaSi
     assert (ids(sink), there.version, there.write_id) == ([2], 1, WriteId(2, 1, 1))
 
 
-def test_without_spark_the_owners_are_found_behind_a_checkpoint(sink: DeltaSink) -> None:
+def test_without_spark_owners_are_read_from_a_checkpoint(sink: DeltaSink) -> None:
     apply(sink, Load, 1, ONE)
     other = sink.owned_by("changefeed:other:2")
     for number in range(2, 14):
@@ -249,7 +249,7 @@ def test_files_that_are_gone_or_cut_are_damaged(sink: DeltaSink) -> None:
     assert sink.damaged_files(PATH, 1) == [Path(file).name]
 
 
-def test_what_one_pipeline_has_prepared_is_not_committed_by_another(sink: DeltaSink) -> None:
+def test_files_prepared_by_one_pipeline_are_not_committed_by_another(sink: DeltaSink) -> None:
     apply(sink, Load, 1, ONE)
     sink.prepare([Job(Upsert(path=PATH, number=1, table=ORDERS), Given(ORDERS, (TWO,)), WriteId(1, 2, 1), '{"n":1}')])
     three: Row = {"id": 3, "note": "three"}

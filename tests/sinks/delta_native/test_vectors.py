@@ -1,4 +1,4 @@
-"""Deletion vectors: the bytes of the Delta protocol, and nothing else is taken for one."""
+"""Deletion vectors: the bytes of the Delta protocol are read and written, and other bytes are refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FILES = pyarrow.fs.LocalFileSystem()
 # A file that Delta 4.4.0 has written for `DELETE`, with one vector: of row 0.
 BY_DELTA = base64.b64decode("AQAAACLR0zlkAQAAAAAAAAAAAAAAOjAAAAEAAAAAAAAAEAAAAAAA96a0tQ==")
 ROWS_OF_SIX = [3, 4, 7, 11, 18, 29]
-# From the Delta protocol: what a relative path is, and the file that it names.
+# From the Delta protocol: a relative path, and the file that it names.
 UUID, NAME = "ab^-aqEH.-t@S}K{vb[*k^", "d2c639aa-8816-431a-aaf6-d3fe2512ff61"
 
 
@@ -46,7 +46,7 @@ def test_the_bytes_are_those_of_delta(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_a_vector_that_stands_in_the_log_is_read(tmp_path: Path) -> None:
+def test_a_vector_within_the_log_is_read(tmp_path: Path) -> None:
     [descriptor] = inline(Folder(""), [Marked("a", 99, 6, vectors.encoded(rows(*ROWS_OF_SIX)))])
     assert vectors.read(FILES, str(tmp_path), descriptor).tolist() == ROWS_OF_SIX
 
@@ -65,7 +65,7 @@ def test_z85(data: bytes) -> None:
     assert text == json.loads(json.dumps(text))
 
 
-def test_many_vectors_lie_in_one_file(tmp_path: Path) -> None:
+def test_many_vectors_are_in_one_file(tmp_path: Path) -> None:
     wanted = [rows(0), rows(5, 6, 2**33), rows(*range(100_000))]
     name, content, descriptors = vectors.in_a_file([(vectors.encoded(r), len(r)) for r in wanted])
     (tmp_path / name).write_bytes(content)
@@ -100,7 +100,7 @@ def test_a_damaged_file_is_never_read_as_a_vector(tmp_path: Path) -> None:
         ({"sizeInBytes": 30}, "Could not deserialize bitmap"),
     ],
 )
-def test_what_is_not_a_descriptor_is_refused(change: dict[str, Any], why: str) -> None:
+def test_a_wrong_descriptor_is_refused(change: dict[str, Any], why: str) -> None:
     [descriptor] = inline(Folder(""), [Marked("a", 99, 6, vectors.encoded(rows(*ROWS_OF_SIX)))])
     with pytest.raises(SinkError, match=why):
         vectors.read(FILES, "/table", descriptor | change)

@@ -1,4 +1,4 @@
-"""Tables that merge on read, natively and in SQL by turns: Spark, delta-rs and polars read the same rows."""
+"""Tables that merge on read, written natively and in SQL in turns: Spark, delta-rs and polars read the same rows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ TURNS = ("native", "sql", "native", "PURGE", "native", "VACUUM", "native", "OPTI
 
 @pytest.mark.slow
 def test_a_table_is_written_in_both_ways_by_turns(session: SparkSession, tmp_path: Path) -> None:
-    """Optimized, purged and vacuumed in between; each way reads the vectors that the other has made."""
+    """The table is optimized, purged and vacuumed in between; each way reads the vectors that the other has made."""
     history, path = History(all_types("name", "clock"), 7, partial=True, irregular=True), tmp_path / "a b'ü"
     create(path, history.table)
     sql, at = BySpark(session, history), f"delta.`{path}`"
@@ -106,7 +106,7 @@ def test_entries_are_those_of_delta(session: SparkSession, tmp_path: Path) -> No
 
 
 def few_types() -> Table:
-    """Fewer columns than get statistics: Delta leaves out those behind them, and counts the parts of nested ones."""
+    """A table with fewer columns than the limit for statistics: Delta counts the parts of nested columns too."""
     whole = all_types()
     return replace(whole, columns=tuple(c for c in whole.columns if c.name not in ("place", "vec", "index", "flags")))
 
@@ -124,14 +124,14 @@ def actions(path: Path, version: int, kind: str) -> list[Any]:
 
 
 def comparable(file: dict[str, Any]) -> dict[str, Any]:
-    """An entry without what differs by chance: the file of the vectors, the time, and the place in that file."""
+    """An entry without the members that differ by chance: the file of the vectors, its time, and the place in that file."""
     vector = {n: v for n, v in (file.get("deletionVector") or {}).items() if n not in ("pathOrInlineDv", "offset")}
     stats = json.loads(file["stats"]) if "stats" in file else None
     return {**file, "deletionTimestamp": 0, "stats": stats, "deletionVector": vector}
 
 
 def test_spark_counts_and_deletes_rows_of_our_vectors(session: SparkSession, tmp_path: Path) -> None:
-    """Counting takes the statistics alone."""
+    """Spark counts rows by the statistics alone."""
     history, path = History(all_types(), 3), tmp_path / "t"
     create(path, history.table)
     apply(path, history.table, history.step(200), 1, marks=True)
@@ -147,7 +147,7 @@ def test_spark_counts_and_deletes_rows_of_our_vectors(session: SparkSession, tmp
 def test_vacuum_of_delta_fails_on_a_vector_in_the_log(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Why none is written there. When this fails, a newer Delta has mended it."""
+    """This is why no vector is written into the log. When this test fails, a newer Delta has fixed it."""
     from py4j.protocol import Py4JJavaError
 
     history, path = History(all_types(), 3), tmp_path / "t"
@@ -160,7 +160,7 @@ def test_vacuum_of_delta_fails_on_a_vector_in_the_log(
 
 
 def test_a_merge_of_sql_that_began_before_fails(spark: SparkSession, tmp_path: Path) -> None:
-    """Delta finds what has been marked meanwhile, as it finds other rewrites."""
+    """Delta notices rows that were marked meanwhile, as it notices other rewrites."""
     from py4j.protocol import Py4JJavaError
 
     from changefeed.sinks.delta.log import delta_log, pack

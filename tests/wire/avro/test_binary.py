@@ -1,4 +1,4 @@
-"""Avro's binary form: read and written, and compared with fastavro, which knows nothing of us."""
+"""Avro's binary form: read and written, and compared with fastavro, an independent implementation."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_every_type_is_read_and_written_as_fastavro_does(value: dict[str, Any]) 
 
 
 @given(DATA, st.data())
-def test_what_is_cut_is_refused(value: dict[str, Any], data: st.DataObject) -> None:
+def test_truncated_values_are_refused(value: dict[str, Any], data: st.DataObject) -> None:
     whole = written(EVERY, value)
     at = data.draw(st.integers(0, len(whole) - 1))
     with pytest.raises(ProtocolError):

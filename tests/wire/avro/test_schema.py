@@ -1,4 +1,4 @@
-"""Schema text: what is understood, and what is refused before it costs anything."""
+"""Schema texts that are accepted, and texts that are refused before they cost anything."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def test_a_record_keeps_names_order_and_attributes() -> None:
         {"name": "id", "type": {"type": "long", "connect.parameters": {"tidb_type": "BIGINT"}}},
         {"name": "v", "default": None, "type": ["null", {"type": "bytes", "logicalType": "decimal", "scale": 2}]},
     )
-    found = parse(text)
-    assert (found.kind, found.name, found.namespace) == ("record", "default.shop.t", "default.shop")
-    assert [field.name for field in found.fields] == ["id", "v"]
-    assert found.fields[0].type.attributes == {"connect.parameters": {"tidb_type": "BIGINT"}}
-    assert found.fields[1].attributes == {"default": None}
-    assert found.fields[1].type.other.attributes == {"logicalType": "decimal", "scale": "2"}
+    schema = parse(text)
+    assert (schema.kind, schema.name, schema.namespace) == ("record", "default.shop.t", "default.shop")
+    assert [field.name for field in schema.fields] == ["id", "v"]
+    assert schema.fields[0].type.attributes == {"connect.parameters": {"tidb_type": "BIGINT"}}
+    assert schema.fields[1].attributes == {"default": None}
+    assert schema.fields[1].type.other.attributes == {"logicalType": "decimal", "scale": "2"}
 
 
 def test_a_name_stands_for_the_type_it_was_given_to() -> None:
     inner = {"type": "record", "name": "Value", "fields": [{"name": "a", "type": "int"}]}
-    found = parse(record({"name": "before", "type": ["null", inner]}, {"name": "after", "type": ["null", "Value"]}))
-    assert found.fields[0].type.other is found.fields[1].type.other
-    assert found.fields[0].type.other.name == "default.shop.Value"
+    schema = parse(record({"name": "before", "type": ["null", inner]}, {"name": "after", "type": ["null", "Value"]}))
+    assert schema.fields[0].type.other is schema.fields[1].type.other
+    assert schema.fields[0].type.other.name == "default.shop.Value"
 
 
 @pytest.mark.parametrize("name", ["列名", "é", "_٣", "ß_1"])
@@ -74,7 +74,7 @@ def test_a_namespace_may_be_any_text() -> None:
     ],
     ids=lambda text: text[:40],
 )
-def test_what_is_no_schema_is_refused(text: str, error: str) -> None:
+def test_other_texts_than_schemas_are_refused(text: str, error: str) -> None:
     with pytest.raises(SchemaError) as caught:
         parse(text)
     assert (str(caught.value), caught.value.reason) == (error, "bad-schema")
@@ -97,8 +97,8 @@ def test_records_that_name_each_other_do_not_explode() -> None:
     assert cost.peak_bytes(refuse) < 64 * 2**20
 
 
-def test_commas_in_a_string_are_no_parts() -> None:
+def test_commas_in_a_string_do_not_separate() -> None:
     members = ",".join(map(str, range(65_535)))
     attributes = {"type": "string", "connect.parameters": {"allowed": members}}
-    found = parse(record({"name": "a", "type": attributes}, {"name": "b", "type": attributes}))
-    assert found.fields[1].type.attributes == {"connect.parameters": {"allowed": members}}
+    schema = parse(record({"name": "a", "type": attributes}, {"name": "b", "type": attributes}))
+    assert schema.fields[1].type.attributes == {"connect.parameters": {"allowed": members}}

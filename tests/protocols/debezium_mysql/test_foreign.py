@@ -1,7 +1,7 @@
-"""Changes from elsewhere, written as the connector writes its own.
+"""Foreign events, written as the connector writes its own.
 
-The strictest case takes recorded rows, forgets all that their records said of the schema, gives them the types that
-the schema-change topic has, and must end at the recorded bytes.
+The strictest case takes recorded rows without any schema of their records, gives them the types of the schema-change
+topic, and must write the recorded bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KEYS = "inv.orders:line,order_id;inv.uk_nn:b,a"  # a shape does not have the ord
 
 
 def forgotten(decoded: Decoded, only: str) -> Iterator[tuple[Row, Decoded]]:
-    """Each row with columns as its table's DDL defines them, and nothing of this protocol in its shape."""
+    """Each row with the columns of its table's DDL, and a shape without anything of this protocol."""
     tables: dict[tuple[str | None, str | None], tuple[Column, ...]] = {}
     for event in in_order(decoded):
         if isinstance(event, SchemaChange) and event.columns is not None:
@@ -51,7 +51,7 @@ def forgotten(decoded: Decoded, only: str) -> Iterator[tuple[Row, Decoded]]:
 
 
 def _unwrapped(image: dict[str, Any] | None, columns: tuple[Column, ...]) -> dict[str, Any] | None:
-    """The image with the values that a bigint unsigned had before it wrapped."""
+    """The image with the values of a bigint unsigned as they were before they became negative."""
     wide = {c.name for c in columns if c.type.unsigned}
     return image and {n: v + 2**64 if n in wide and v is not None and v < 0 else v for n, v in image.items()}
 
@@ -174,7 +174,7 @@ def test_skipped_operations_are_not_written() -> None:
         ("inv.t", "message.key.columns: 'inv.t' is not <regex of db.table>:<column>,…"),
     ],
 )
-def test_keys_that_are_none_are_refused(text: str, message: str) -> None:
+def test_wrong_keys_are_refused(text: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         encode(one_insert(), **{"message.key.columns": text})
     assert str(caught.value) == message
@@ -186,7 +186,7 @@ def test_keys_by_option_must_be_columns() -> None:
     assert str(caught.value) == "debezium-mysql: t has no column nope for its key (insert of d.t at e:0:7)"
 
 
-def test_marks_from_elsewhere_follow_the_options() -> None:
+def test_foreign_marks_follow_the_options() -> None:
     time = Instant(TIME_US, 6)
     marks = Decoded(control=[TransactionMark("end", "g:1", PLACE, 2, {"d.t": 2}, time), Resolved(1, PLACE)])
     assert encode(marks).num_rows == 0
@@ -204,12 +204,12 @@ def test_marks_from_elsewhere_follow_the_options() -> None:
     "known, block",
     [
         ({"id": "g:1", "order": 2, "table_order": 1}, {"id": "g:1", "total_order": 2, "data_collection_order": 1}),
-        ({"id": "g:1"}, None),  # what TiDB and Tencent DTS tell
+        ({"id": "g:1"}, None),  # TiDB and Tencent DTS have the id alone
         ({"id": "g:1", "order": 2}, None),
         (None, None),
     ],
 )
-def test_a_transaction_block_is_whole_or_not_there(known: dict[str, Any] | None, block: dict[str, Any] | None) -> None:
+def test_a_transaction_block_is_complete_or_absent(known: dict[str, Any] | None, block: dict[str, Any] | None) -> None:
     row = one_insert(transaction=known)
     (record,) = bytes_of(encode(row, **{"provide.transaction.metadata": "true", "schemas.enable": "false"}))
     assert json.loads(record["value"])["transaction"] == block
@@ -217,7 +217,7 @@ def test_a_transaction_block_is_whole_or_not_there(known: dict[str, Any] | None,
 
 @pytest.mark.parametrize("kernel", ["on", "off"])
 @pytest.mark.parametrize(
-    "known, own, told",
+    "known, own, gtid",
     [
         ("3E11fa47-71ca-11e1-9e33-c80aa9429562:23", {}, "3E11fa47-71ca-11e1-9e33-c80aa9429562:23"),
         ("3e11fa47-71ca-11e1-9e33-c80aa9429562:tag:23", {}, "3e11fa47-71ca-11e1-9e33-c80aa9429562:tag:23"),
@@ -228,15 +228,15 @@ def test_a_transaction_block_is_whole_or_not_there(known: dict[str, Any] | None,
         ("463267587983154926", {}, None),
     ],
 )
-def test_a_transaction_named_by_its_gtid_tells_it(
-    known: str, own: dict[str, Any], told: str | None, kernel: Literal["on", "off"]
+def test_a_transaction_named_by_its_gtid_is_written_with_it(
+    known: str, own: dict[str, Any], gtid: str | None, kernel: Literal["on", "off"]
 ) -> None:
     row = one_insert(transaction={"id": known}, origin=own)
     (record,) = bytes_of(encoder("debezium-mysql", {"schemas.enable": "false"}, kernel=kernel).encode(row))
-    assert json.loads(record["value"])["source"]["gtid"] == told
+    assert json.loads(record["value"])["source"]["gtid"] == gtid
 
 
-def test_schema_changes_from_elsewhere() -> None:
+def test_foreign_schema_changes() -> None:
     event = SchemaChange("add_column", "d", "t", "ALTER TABLE t ADD c INT", PLACE, commit_time=Instant(TIME_US, 6))
     (record,) = bytes_of(encode(Decoded(control=[event]), **{"schemas.enable": "false", "topic.prefix": "p"}))
     assert record["topic"] == "p"
@@ -260,7 +260,7 @@ def test_a_row_without_a_time_is_refused() -> None:
     assert str(caught.value) == "debezium-mysql: insert of d.t at e:0:7 needs a commit time"
 
 
-def test_a_schema_change_with_the_columns_of_another_connector_is_from_elsewhere() -> None:
+def test_a_schema_change_of_another_connector_is_foreign() -> None:
     origin = {"connector": "TiCDC", "version": "2.4.0.Final", "tableChanges": [], "envelope": {"ts_ms": 5}}
     change = SchemaChange(
         "drop_table", "shop", "t", "DROP TABLE t", PLACE, commit_time=Instant(TIME_US, 3), origin=origin
