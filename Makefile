@@ -56,7 +56,7 @@ check-rust:
 unit:
 	$(BIN)/pytest -n 2 --dist loadgroup -m "not spark and not nightly"
 
-# Two workers: one has the tests that share a JVM (tests/conftest.py), the other the rest.
+# Two workers: each has a group of tests that share a JVM (tests/conftest.py), and what is left over.
 tests:
 	$(BIN)/pytest -n 2 --dist loadgroup --durations 50
 

@@ -1,9 +1,9 @@
 """Fixtures for all tests: one Spark, one Kafka and one schema registry for a whole run, started at the first use.
 
-A JVM costs seconds and a gigabyte, so all tests that need one run on the same xdist worker, and the other worker runs
-the rest: `pytest -n 2 --dist loadgroup`. Tests that start processes with JVMs of their own are among the rest, in the
-group `processes`, one after the other. All of these get the marker `spark` from the fixtures and the group; `make unit`
-runs the tests without it. A test without the marker that starts a JVM fails.
+A JVM costs seconds and a gigabyte, so tests that need one run in two groups, each on one xdist worker and with one JVM:
+`jvm-pipeline` has those of `tests/pipeline`, `jvm` has the others (`pytest -n 2 --dist loadgroup`). Tests that start processes with
+JVMs of their own are in the group `processes`: one after the other. All of these have the marker `spark`, from the fixtures
+and the group; `make unit` runs the rest. A test without the marker that starts a JVM fails.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.services.registry import SchemaRegistry
 
 _JVM_FIXTURES = {"spark", "kafka", "registry"}
-_JVM_GROUPS = {"jvm", "processes"}
+_JVM_GROUPS = {"jvm", "jvm-pipeline", "processes"}
 _jvms: list[str] = []  # commands that have started a JVM, in this process
 
 # Failed assertions of suites that several files share show their values, as those of test files do.
@@ -33,7 +33,8 @@ pytest.register_assert_rewrite("tests.pipeline.store.conformance")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _JVM_FIXTURES & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.xdist_group("jvm"))
+            is_of_pipelines = item.path.is_relative_to(Path(__file__).parent / "pipeline")
+            item.add_marker(pytest.mark.xdist_group("jvm-pipeline" if is_of_pipelines else "jvm"))
         if any(group in _JVM_GROUPS for marker in item.iter_markers("xdist_group") for group in marker.args):
             item.add_marker(pytest.mark.spark)
 

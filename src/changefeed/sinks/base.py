@@ -186,7 +186,6 @@ class Chunked:
         source: database and table of this write's chunks.
         reading: types their rows.
         last_reading: of a table without a key: see `stages.latest.last_reading`.
-        bytes: of this write's chunks, as a task takes them into memory.
         folders: whole paths of the folders that they lie in, where these are on this machine.
     """
 
@@ -195,7 +194,6 @@ class Chunked:
     source: tuple[str, str]
     reading: Reading
     last_reading: bool
-    bytes: int
     folders: tuple[str, ...] | None = None
 
 

@@ -64,7 +64,7 @@ class DiskSink(MemorySink):
         super().__init__(lake, metadata_columns, owner)
         rules = Rules(many=3, every=2) if lake.merges_on_read else None
         self.native = NativeWrites(
-            str(lake.folder), metadata_columns, lake.merges_on_read, rules, Limits(least_marked=0)
+            str(lake.folder), metadata_columns, lake.merges_on_read, rules, Limits(least_marked=0, held_bytes=3_000)
         )
 
     def owned_by(self, owner: str) -> DiskSink:

@@ -37,6 +37,7 @@ KEYS: list[tuple[str, ...]] = [
     ("day", "double"),
     ("dec9", "bits64"),
 ]
+HELD = pytest.mark.parametrize("held_bytes", [1, 20_000, 1 << 30], ids=["many parts", "a few parts", "in memory"])
 
 
 def check(path: Path, history: History) -> None:
@@ -44,24 +45,28 @@ def check(path: Path, history: History) -> None:
     assert sorted_rows(read(path, wanted.column_names)) == sorted_rows(wanted)
 
 
+@HELD
 @pytest.mark.parametrize("partial", [False, True])
 @pytest.mark.parametrize("keys", KEYS, ids=str)
-def test_histories_come_to_their_rows(tmp_path: Path, keys: tuple[str, ...], partial: bool) -> None:
+def test_histories_come_to_their_rows(tmp_path: Path, keys: tuple[str, ...], partial: bool, held_bytes: int) -> None:
     history = History(all_types(*keys), len(keys), partial=partial, irregular=True)
     create(tmp_path / "t", history.table)
+    limits = replace(SMALL, held_bytes=held_bytes)
     for step in range(1, 4):
-        written = apply(tmp_path / "t", history.table, history.step(80), step, partial=partial)
+        written = apply(tmp_path / "t", history.table, history.step(80), step, partial=partial, limits=limits)
         assert written.read == 80
         check(tmp_path / "t", history)
 
 
+@HELD
 @pytest.mark.parametrize("partial", [False, True])
-def test_files_dealt_to_several_items_come_to_the_same_rows(tmp_path: Path, partial: bool) -> None:
+def test_files_dealt_to_several_items_come_to_the_same_rows(tmp_path: Path, partial: bool, held_bytes: int) -> None:
     history = History(all_types("name"), 7, partial=partial, irregular=True)
     create(tmp_path / "t", history.table)
     apply(tmp_path / "t", history.table, history.step(400), 1, partial=partial)
     chunks, at = history.step(150), opened(tmp_path / "t")
-    whole = replace(item(at, history.table, partial=partial), alone=False)
+    limits = replace(SMALL, held_bytes=held_bytes)
+    whole = replace(item(at, history.table, partial=partial, limits=limits), alone=False)
     assert len(whole.files) > 3
     parts = [replace(whole, files=whole.files.slice(i, 1)) for i in range(len(whole.files))]
     done = [write_item(part, payloads(chunks)) for part in parts]
@@ -71,13 +76,13 @@ def test_files_dealt_to_several_items_come_to_the_same_rows(tmp_path: Path, part
     check(tmp_path / "t", history)
 
 
-@pytest.mark.parametrize("most", [1, 1 << 30], ids=["spilled", "in memory"])
-def test_a_table_is_replaced_in_one_commit(tmp_path: Path, most: int) -> None:
+@HELD
+def test_a_table_is_replaced_in_one_commit(tmp_path: Path, held_bytes: int) -> None:
     history = History(all_types("name", "double"), 3, partial=True, irregular=True)
     create(tmp_path / "t", history.table)
     stale = History(history.table, 4)
     apply(tmp_path / "t", history.table, stale.step(60), 1)
-    limits = replace(SMALL, group_bytes=most)
+    limits = replace(SMALL, held_bytes=held_bytes)
     apply(tmp_path / "t", history.table, history.step(300), 2, "replace", partial=True, limits=limits)
     assert DeltaTable(str(tmp_path / "t")).version() == 2
     check(tmp_path / "t", history)
@@ -104,6 +109,47 @@ def test_spilled_rows_keep_their_keys_together() -> None:
         assert folder.exists()
     assert total == 4, "0.0 is -0.0, and no key is in two parts"
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("most", [1, 100, 1 << 20])
+def test_spilled_rows_without_a_key_keep_their_order(most: int) -> None:
+    with Spill((), most) as spill:
+        for n in range(20):
+            spill.add(pa.record_batch({"n": [n, n + 100]}))
+        assert spill.in_memory == (most > 1000)
+        rows = [row["n"] for part in spill.parts() for row in part.to_pylist()]
+    assert rows == [row for n in range(20) for row in (n, n + 100)]
+
+
+_NUMBERS = pa.array(range(1000), pa.int64())
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        _NUMBERS,
+        *(
+            _NUMBERS.cast(kind)
+            for kind in (pa.string(), pa.float64(), pa.bool_(), pa.timestamp("us"), pa.decimal128(30, 2))
+        ),
+        _NUMBERS.cast(pa.string()).cast(pa.binary()),
+        _NUMBERS.cast(pa.int32()).cast(pa.date32()),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_parts_do_not_depend_on_the_order_of_batches(column: pa.Array) -> None:
+    rows = pa.record_batch({"k": column, "n": _NUMBERS})
+    batches = [rows.slice(start, 100) for start in range(0, 1000, 100)]
+
+    def parts(batches: list[pa.RecordBatch]) -> list[list[int]]:
+        with Spill(["k"], 3_000) as spill:
+            for batch in batches:
+                spill.add(batch)
+            return [sorted(part.column("n").to_pylist()) for part in spill.parts()]
+
+    assert parts(batches) == parts(batches[::-1])
+    assert sum(map(len, parts(batches))) == 1000
+    assert (len(parts(batches)) > 2) == (column.type != pa.bool_())
 
 
 def simple(*rows: tuple[int, str | None], delete: bool = False) -> tuple[Table, pa.RecordBatch]:
@@ -227,6 +273,19 @@ def test_items_and_results_can_be_shipped(tmp_path: Path) -> None:
     assert again == work
     written = write_item(again, payloads(simple((1, "x"))[1]))
     assert pickle.loads(pickle.dumps(written)) == written
+
+
+@pytest.mark.parametrize("marks", [False, True], ids=["copy-on-write", "merge-on-read"])
+def test_each_file_is_written_again_once_whatever_the_number_of_parts(tmp_path: Path, marks: bool) -> None:
+    table = filled(tmp_path / "t", range(0, 500), range(500, 1000), range(1000, 1500))
+    _, chunks = simple(*((n, "new") for n in range(0, 1000, 2)), *((n, "more") for n in range(2000, 2100)))
+    limits = Limits(held_bytes=1, least_marked=0)
+    written = apply(tmp_path / "t", table, chunks, 9, marks=marks, limits=limits)
+    assert len(written.added) == 1
+    assert written.added[0].rows == (600 if marks else 1100)
+    assert (len(written.removed), len(written.marked)) == ((0, 2) if marks else (2, 0))
+    values = read(tmp_path / "t", ("v",)).column("v").to_pylist()
+    assert (len(values), values.count("new"), values.count("more")) == (1600, 500, 100)
 
 
 def test_an_item_may_be_executed_again(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from changefeed.sinks.delta.native.keys import Keys
-from changefeed.sinks.delta.native.latest import last_reading, latest
+from changefeed.sinks.delta.native.latest import latest, of_last_reading
 from changefeed.stages.changes import schema
 from tests.stages.test_latest import CASES, NAMES, TABLE, as_known, change, random_changes, reduced
 
@@ -98,7 +98,8 @@ def test_a_snapshot_without_a_key_that_was_taken_twice_counts_once() -> None:
         change(2, 3, 1, (1, "incremental", 1), **read | {"_time": whole + timedelta(milliseconds=5)}),
         change(2, 4, 1, (1, "incremental too", 1), **read | {"_time": whole + timedelta(milliseconds=9)}),
     ]
-    kept = last_reading(typed(changes)).column("c2").to_pylist()
+    rows = typed(changes)
+    kept = rows.filter(of_last_reading(rows)).column("c2").to_pylist()
     assert kept == ["last", "insert", "incremental", "incremental too"]
 
 

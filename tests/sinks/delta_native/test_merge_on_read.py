@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -50,18 +51,23 @@ def same_rows(path: Path | str, history: History) -> None:
     keys=st.sampled_from([(), ("name",), ("dec38", "moment", "day"), ("clock", "raw")]),
     partial=st.booleans(),
     steps=st.lists(
-        st.tuples(st.integers(1, 60), st.sampled_from(["marks", "marks", "rewrites"])), min_size=2, max_size=6
+        st.tuples(
+            st.integers(1, 60), st.sampled_from(["marks", "marks", "rewrites"]), st.sampled_from([1, 20_000, 2**30])
+        ),
+        min_size=2,
+        max_size=6,
     ),
 )
 def test_random_histories(
-    tmp_path_factory: pytest.TempPathFactory, seed: int, keys: Any, partial: bool, steps: list[tuple[int, str]]
+    tmp_path_factory: pytest.TempPathFactory, seed: int, keys: Any, partial: bool, steps: list[tuple[int, str, int]]
 ) -> None:
-    """A table with every type; some steps are made by copy on write."""
+    """A table with every type; some steps are copied on write, some have more changes than are held in memory."""
     history, path = History(all_types(*keys), seed, partial=partial, irregular=True), tmp_path_factory.mktemp("t")
     create(path, history.table)
     apply(path, history.table, history.step(80), 1, partial=partial, marks=True)
-    for number, (count, how) in enumerate(steps, 2):
-        apply(path, history.table, history.step(count), number, partial=partial, marks=how == "marks")
+    for number, (count, how, held_bytes) in enumerate(steps, 2):
+        limits = replace(SMALL, held_bytes=held_bytes)
+        apply(path, history.table, history.step(count), number, partial=partial, marks=how == "marks", limits=limits)
         same_rows(path, history)
         for file in entries(path).values():
             stats, vector = json.loads(file["stats"]), file.get("deletionVector")
@@ -294,7 +300,6 @@ def test_a_file_that_a_crash_left_in_the_log_is_not_a_commit(path: Path, history
 
 
 def test_a_file_too_small_for_a_vector_is_written_again(path: Path, history: History) -> None:
-    from dataclasses import replace
 
     whole = replace(SMALL, least_marked=2**20)
     written = apply(path, history.table, history.step(5), 2, marks=True, limits=whole)

@@ -12,7 +12,6 @@ from changefeed.model.definition import Table
 from changefeed.pipeline.pending.counting import rows_between
 from changefeed.pipeline.pending.resent import once
 from changefeed.pipeline.planning.actions import Plan, Selection
-from changefeed.pipeline.planning.writes import overlaps
 from changefeed.pipeline.state import Sendings
 from changefeed.sinks.base import Chunked
 from changefeed.stages.changes import NO_READS, Reading, Redefinition, Window, changes
@@ -46,7 +45,6 @@ class SparkChanges:
 
     Attributes:
         least, rows: minimum and maximum number of rows for the write, from the plain columns of its chunks.
-        bytes: size of its chunks' payloads.
         tally: counts the rows that are read.
     """
 
@@ -58,7 +56,6 @@ class SparkChanges:
     options: Options
     least: int
     rows: int
-    bytes: int
     tally: Tally = field(repr=False)
 
     @classmethod
@@ -67,9 +64,7 @@ class SparkChanges:
         folders = selection.folders or plan.folders
         chunks = store.index(folders, plan.sums)
         least, most = rows_between(chunks, selection.name, Window(selection.after, selection.through))
-        mine = (c for c in chunks if c.kind == "rows" and c.name == selection.name)
-        size = sum(c.bytes for c in mine if overlaps(c, selection.after, selection.through))
-        return cls(store, selection, table, folders, plan.resent, options, least, most, size, Tally(store.spark))
+        return cls(store, selection, table, folders, plan.resent, options, least, most, Tally(store.spark))
 
     @property
     def partial(self) -> bool:
@@ -96,7 +91,7 @@ class SparkChanges:
         chunk_rows = (
             tuple(f"{path}/{folder}" for folder in self.folders) if "://" not in path and ":" not in path[:6] else None
         )
-        return Chunked(self.folders, self._chunks, chosen.source, reading, last_reading, self.bytes, chunk_rows)
+        return Chunked(self.folders, self._chunks, chosen.source, reading, last_reading, chunk_rows)
 
     def _chunks(self, spark: SparkSession) -> DataFrame:
         return self.store.read(self.folders, spark)

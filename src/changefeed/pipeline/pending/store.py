@@ -15,7 +15,7 @@ import hashlib
 import json
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -31,12 +31,18 @@ from changefeed.spark_runtime.java_errors import first_line
 from changefeed.spark_runtime.session import compiled
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
     from changefeed.model.definition import Table
     from changefeed.pipeline.pending.changes import Options, SparkChanges
     from changefeed.pipeline.pending.counting import Across
     from changefeed.pipeline.planning.actions import Plan, Selection
+
+_PLAIN = (
+    "kind", "database", "table", "shape", "rows", "min_commit_ts", "max_commit_ts", "topic", "partition", "first_offset",
+    "last_offset",
+)  # fmt: skip
+_NOT_READ = ("rows", "dead", "waiting")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,6 @@ class ChunkInfo:
         event: of a schema change.
         transactions: of a `transactions` chunk: its columns are drawn in `frames.chunks`.
         mark: the upstream's own name for the point of a `resolved` chunk.
-        bytes: of the payload, in a folder of a pending store.
     """
 
     folder: str
@@ -65,7 +70,6 @@ class ChunkInfo:
     event: SchemaChange | None = None
     transactions: pa.RecordBatch | None = None
     mark: str | None = None
-    bytes: int = 0
 
     @property
     def name(self) -> str:
@@ -156,14 +160,17 @@ class PendingStore:
         for folder in folders:
             if folder not in self._indexes:
                 self.check([folder] if folder not in self._staged else [], sums)
-                rows = self.read([folder]).selectExpr(
-                    "kind", "database", "`table`", "shape", "rows", "min_commit_ts", "max_commit_ts", "topic", "partition",
-                    "first_offset", "last_offset",
-                    "CASE WHEN kind NOT IN ('rows', 'dead', 'waiting') THEN payload END AS payload", "length(payload) AS bytes",
-                )  # fmt: skip
-                self._indexes[folder] = [chunk_info(folder, row, row["bytes"] or 0) for row in rows.collect()]
+                self._indexes[folder] = [chunk_info(folder, row) for row in self._rows(folder)]
             infos.extend(self._indexes[folder])
         return infos
+
+    def _rows(self, folder: str) -> Iterator[Row]:
+        """The plain columns of a folder's chunks; payloads are read only of chunks that planning looks into."""
+        chunks_read = self.read([folder])
+        plain = chunks_read.select(*_PLAIN).collect()
+        yield from (row for row in plain if row["kind"] in _NOT_READ)
+        if any(row["kind"] not in _NOT_READ for row in plain):
+            yield from chunks_read.where(~chunks_read["kind"].isin(*_NOT_READ)).select(*_PLAIN, "payload").collect()
 
     def read(self, folders: Iterable[str], spark: SparkSession | None = None) -> DataFrame:
         """The chunks of the folders, in the store's session or another one."""
@@ -212,9 +219,9 @@ class PendingStore:
                     files.delete(status.getPath(), True)
 
 
-def chunk_info(folder: str, row: Any, payload_bytes: int = 0) -> ChunkInfo:
+def chunk_info(folder: str, row: Any) -> ChunkInfo:
     """A chunk's plain columns and what planning needs of its payload; `row` has the columns of `frames.chunks` by name."""
-    columns: dict[str, Any] = {"bytes": payload_bytes}
+    columns: dict[str, Any] = {}
     match row["kind"]:
         case "schema":
             columns["event"] = schema_from_dict(json.loads(row["payload"]))

@@ -32,7 +32,7 @@ _BUFFER = 1 << 20  # bytes of a column that are read at once
 # Readers of Spark 3 ask this before they take old dates as what they are. Files without it have the calendar of a setting.
 _SPARK_VERSION = {"org.apache.spark.version": "4.1.0"}
 
-_Mask = npt.NDArray[np.bool_]
+Mask = npt.NDArray[np.bool_]
 _Rows = TypeVar("_Rows", pa.RecordBatch, npt.NDArray[np.int64])
 
 
@@ -45,12 +45,14 @@ class Limits:
         group_bytes: a row group ends with the batch that reaches this size, in memory.
         batch_rows: rows that are read, and handed to the writer, at once.
         least_marked: bytes of a file from which on a deletion vector is less work than to write the file anew.
+        held_bytes: changes that are held in memory at once.
     """
 
     file_bytes: int = 128 * 2**20
     group_bytes: int = 64 * 2**20
     batch_rows: int = 1 << 16
     least_marked: int = 2**20
+    held_bytes: int = 256 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ class Reader:
             )  # fmt: skip
         except (OSError, pa.ArrowInvalid) as error:
             raise SinkError(f"{self._path}: a data file of the table cannot be read: {error}") from error
-        self.deleted: _Mask | None = None
+        self.deleted: Mask | None = None
         if vector is not None:
             marked = vectors.read(files, root, json.loads(vector))
             self.deleted = np.zeros(self._file.metadata.num_rows, np.bool_)
@@ -116,7 +118,7 @@ class Reader:
         schema = pa.schema([self._schema.field(name) for name in names])
         return pa.Table.from_batches(batches, schema)
 
-    def pieces(self, size: int, rows: _Mask | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def pieces(self, size: int, rows: Mask | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Pieces of so many rows, each with the place of its first row; without those in which no row is one of `rows`."""
         start = 0
         for number in range(self._file.metadata.num_row_groups):

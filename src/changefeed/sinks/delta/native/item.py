@@ -6,22 +6,25 @@ files that do hold one is in `merge.py`; the rows of keys that no file holds com
 A table's files may be dealt to several items. Then no item knows which keys are new: each returns which keys it has found
 (`Written.found`), and one more item writes the rest (`left`).
 
+Changes of any number are applied in little memory: beyond `Limits.held_bytes` they are on disk (`Spill`), in parts that each hold
+whole keys. The parts are merged one after the other, and a file is written again once, after the last of them.
+
 Nothing here asks for Spark or the table's log: items are pickled, and what they return is committed by the driver.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changefeed.sinks.delta.native.files import Added, Limits, Reader, Writer
-from changefeed.sinks.delta.native.latest import last_reading, latest
+from changefeed.sinks.delta.native.files import Added, Limits, Mask, Reader, Writer
+from changefeed.sinks.delta.native.latest import READING, latest, of_last_reading
 from changefeed.sinks.delta.native.merge import Marked, Merge
 from changefeed.sinks.delta.native.spill import Spill
 from changefeed.sinks.delta.native.target import Target, upserts
@@ -101,31 +104,45 @@ def write_item(item: Item, payloads: Iterable[bytes]) -> Written:
 
 
 _Done = tuple[list[tuple[str, int]], list[Marked], bytes | None]
+_Merged = tuple[list[tuple[str, int]], list[Marked], Mask]
 
 
 def _append(item: Item, batches: Iterator[pa.RecordBatch], out: Writer) -> _Done:
     """Adds rows; of a table without a key, all of them."""
-    target = item.target
     if item.last_reading:
-        batches = iter(last_reading(_table(batches, target)).to_batches())
-    for batch in batches:
-        rows = pa.Table.from_batches([batch])
-        out.write_table(upserts(rows.filter(pc.invert(rows.column("_deleted"))), target))
+        _append_last_reading(item, batches, out)
+    else:
+        for batch in batches:
+            _write_upserts(item, pa.Table.from_batches([batch]), out)
     return [], [], None
+
+
+def _append_last_reading(item: Item, batches: Iterator[pa.RecordBatch], out: Writer) -> None:
+    with Spill((), item.limits.held_bytes) as spill:
+        order = []
+        for batch in batches:
+            spill.add(batch)
+            order.append(batch.select(READING))
+        if not order:
+            return
+        start, counts = 0, of_last_reading(pa.Table.from_batches(order))
+        for part in spill.parts():
+            _write_upserts(item, part.filter(counts.slice(start, len(part))), out)
+            start += len(part)
+
+
+def _write_upserts(item: Item, changes: pa.Table, out: Writer) -> None:
+    out.write_table(upserts(changes.filter(pc.invert(changes.column("_deleted"))), item.target))
 
 
 def _replace(item: Item, batches: Iterator[pa.RecordBatch], out: Writer) -> _Done:
     """Writes the rows that the changes come to, in place of whatever the files hold."""
-    target = item.target
-    if not target.keys:
+    if not item.target.keys:
         _append(item, batches, out)
     else:
-        with Spill([f"c{target.names.index(k)}" for k in target.keys], item.limits.group_bytes * 2) as spill:
-            for batch in batches:
-                spill.add(batch)
+        with _spilled(item, batches) as spill:
             for part in spill.parts():
-                last = _latest(item, part)
-                out.write_table(upserts(last.filter(pc.invert(last.column("_deleted"))), target))
+                _write_upserts(item, _latest(item, part), out)
     return _removed(item.files), [], None
 
 
@@ -143,22 +160,91 @@ def _compact(item: Item, batches: Iterator[pa.RecordBatch], out: Writer) -> _Don
 
 
 def _merge(item: Item, batches: Iterator[pa.RecordBatch], out: Writer) -> _Done:
-    last = _latest(item, _table(batches, item.target))
-    if not len(last):
-        return [], [], b"" if not item.alone else None
-    merge = Merge.of(last, item.target, item.limits.batch_rows, partial=item.partial)
-    if item.left is not None:
-        merge.found[:] = np.unpackbits(np.frombuffer(item.left, np.uint8), count=len(last)).astype(np.bool_)
+    with _spilled(item, batches) as spill:
+        merge = _merge_at_once if spill.in_memory else _merge_in_parts
+        removed, marked, found = merge(item, spill.parts(), out)
+    return removed, marked, None if item.alone else np.packbits(found).tobytes()
+
+
+def _merge_at_once(item: Item, parts: Iterator[pa.Table], out: Writer) -> _Merged:
+    """Merges all changes into one file after the other."""
+    removed, marked = list[tuple[str, int]](), list[Marked]()
+    for merge in _merges(item, parts):
+        for file in merge.candidates(item.files) if item.left is None else ():
+            done = merge.into(file, out, marks=_is_marked(item, file))
+            if isinstance(done, Marked):
+                marked.append(done)
+            elif done:
+                removed.append((file["path"], file["size"]))
+        if item.alone:
+            merge.write_new(out)
+        return removed, marked, merge.found
+    return removed, marked, np.zeros(0, np.bool_)
+
+
+def _merge_in_parts(item: Item, parts: Iterator[pa.Table], out: Writer) -> _Merged:
+    """Writes the new values of all parts to new files, then what is left of the old files that had some of their rows."""
+    gone = dict[str, Mask]()
+    found = []
+    for merge in _merges(item, parts):
+        for file in merge.candidates(item.files) if item.left is None else ():
+            rows = merge.changed(file, out)
+            if rows is not None:
+                gone[file["path"]] = gone[file["path"]] | rows if file["path"] in gone else rows
+        if item.alone:
+            merge.write_new(out)
+        found.append(merge.found)
     removed, marked = [], []
-    for file in merge.candidates(item.files) if item.left is None else ():
-        done = merge.into(file, out, marks=item.marks and file["size"] >= item.limits.least_marked)
-        if isinstance(done, Marked):
-            marked.append(done)
-        elif done:
-            removed.append((file["path"], file["size"]))
-    if item.alone:
-        merge.write_new(out)
-    return removed, marked, None if item.alone else np.packbits(merge.found).tobytes()
+    for file in item.files.to_pylist():
+        rows = gone.get(file["path"])
+        if rows is None:
+            continue
+        if _is_marked(item, file) and not rows.all():
+            marked.append(Marked.of(file["path"], rows))
+            continue
+        _write_rest(item, file, rows, out)
+        removed.append((file["path"], file["size"]))
+    return removed, marked, np.concatenate(found)
+
+
+def _write_rest(item: Item, file: Mapping[str, Any], gone: Mask, out: Writer) -> None:
+    """Writes the rows of a file but those that are gone."""
+    reader = Reader(item.target.folder, file["path"], item.target.schema)
+    try:
+        for start, batch in reader.pieces(item.limits.batch_rows, ~gone):
+            out.write(batch.filter(pa.array(~gone[start : start + batch.num_rows])))
+    finally:
+        reader.close()
+    out.end_of_input()
+
+
+def _merges(item: Item, parts: Iterator[pa.Table]) -> Iterator[Merge]:
+    """The merge of each part; of an item that writes what is left, with the keys that others have found."""
+    start = 0
+    known = None if item.left is None else np.unpackbits(np.frombuffer(item.left, np.uint8)).astype(np.bool_)
+    for part in parts:
+        last = _latest(item, part)
+        merge = Merge.of(last, item.target, item.limits.batch_rows, partial=item.partial)
+        if known is not None:
+            merge.found[:] = known[start : start + len(last)]
+        start += len(last)
+        yield merge
+
+
+def _is_marked(item: Item, file: Mapping[str, Any]) -> bool:
+    """Whether rows of the file that are gone are marked in a deletion vector."""
+    return item.marks and bool(file["size"] >= item.limits.least_marked)
+
+
+def _spilled(item: Item, batches: Iterator[pa.RecordBatch]) -> Spill:
+    spill = Spill([f"c{item.target.names.index(k)}" for k in item.target.keys], item.limits.held_bytes)
+    try:
+        for batch in batches:
+            spill.add(batch)
+    except BaseException:
+        spill.close()
+        raise
+    return spill
 
 
 _WAYS = {"append": _append, "replace": _replace, "merge": _merge, "compact": _compact}
@@ -167,15 +253,6 @@ _WAYS = {"append": _append, "replace": _replace, "merge": _merge, "compact": _co
 def _latest(item: Item, changes: pa.Table) -> pa.Table:
     keys = [item.target.names.index(k) for k in item.target.keys]
     return latest(changes, item.target.names, keys, partial=item.partial)
-
-
-def _table(batches: Iterator[pa.RecordBatch], target: Target) -> pa.Table:
-    """All of the changes; without any, with the columns that are asked for here."""
-    whole = list(batches)
-    if whole:
-        return pa.Table.from_batches(whole)
-    columns = {f"c{i}": pa.nulls(0, target.schema.field(name).type) for i, name in enumerate(target.names)}
-    return pa.table(columns | {"_deleted": pa.array([], pa.bool_()), "_op": pa.array([], pa.string())})
 
 
 def _removed(files: pa.Table) -> list[tuple[str, int]]:

@@ -25,6 +25,7 @@ from changefeed.sinks.delta.native.keys import codes
 _Numbers = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_]
 _FIRST = np.iinfo(np.int64).min  # where Spark sorts NULL
+READING = ("_ts", "_time", "_op")
 TEXTS = pa.map_(pa.string(), pa.string())
 
 
@@ -53,12 +54,19 @@ def latest(changes: pa.Table, names: Sequence[str], keys: Sequence[int], *, part
     return _merged(changes, names, keys, order, key, place[ranked], ranked)
 
 
-def last_reading(changes: pa.Table) -> pa.Table:
-    """The changes of a table without a key, each row that a snapshot has read once: see `stages.latest.last_reading`."""
+def of_last_reading(changes: pa.Table) -> pa.ChunkedArray:
+    """Whether each change of a table without a key counts, so that a row which a snapshot has read twice is there once.
+
+    Args:
+        changes: with the columns of `READING`.
+
+    Source:
+        `stages.latest.last_reading`
+    """
     read = pc.equal(changes.column("_op"), "read")
     if not pc.any(read).as_py():
-        return changes
-    rows = pa.table({"ts": changes.column("_ts"), "time": changes.column("_time"), "place": np.arange(len(changes))})
+        return pa.chunked_array([pa.repeat(True, len(changes))])
+    rows = pa.table({"ts": changes.column("_ts"), "time": changes.column("_time")})
     rows = rows.append_column(
         "whole", pc.equal(pc.floor_temporal(rows.column("time"), unit="second"), rows.column("time"))
     )
@@ -70,7 +78,7 @@ def last_reading(changes: pa.Table) -> pa.Table:
     whole[groups] = grouped.column("whole_min").fill_null(False).to_numpy(zero_copy_only=False)
     mine = code[: len(rows)]
     passed = _mask(read) & whole[mine] & (_integers(rows.column("time")) != last[mine])
-    return changes.filter(pa.array(~passed))
+    return pa.chunked_array([pa.array(~passed)])
 
 
 def _order(changes: pa.Table) -> _Numbers:

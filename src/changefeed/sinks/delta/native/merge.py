@@ -11,6 +11,7 @@ Rows that a deletion vector marks already are not part of the table: no key is f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed.sinks.delta.native import vectors
-from changefeed.sinks.delta.native.files import Reader, Writer
+from changefeed.sinks.delta.native.files import Mask, Reader, Writer
 from changefeed.sinks.delta.native.keys import Keys
 from changefeed.sinks.delta.native.latest import carried, maps, texts
 from changefeed.sinks.delta.native.target import IRREGULAR, Target, upserts
@@ -43,6 +44,12 @@ class Marked:
     rows: int
     deleted: int
     vector: bytes
+
+    @classmethod
+    def of(cls, path: str, gone: Mask) -> Marked:
+        """The file without the rows that are gone."""
+        rows = np.flatnonzero(gone)
+        return cls(path, len(gone), len(rows), vectors.encoded(rows))
 
 
 @dataclass(slots=True)
@@ -106,24 +113,43 @@ class Merge:
             out: takes the rows that go to new files.
             marks: whether its old rows may be marked.
         """
-        reader = Reader(self.target.folder, file["path"], self.target.schema, file.get("vector"))
-        try:
-            found = self.keys.find(reader.columns(self.target.keys).columns)
-            if reader.deleted is not None:
-                found[reader.deleted] = -1
-            hit = found >= 0
-            if not hit.any():
+        with self._reader(file) as reader:
+            found = self._find(reader)
+            if found is None:
                 return False
-            self.found[found[hit]] = True
             if not marks:
                 self._rewrite(reader, found, out)
                 return True
-            self._write_changed(reader, found, out)
-            gone = hit if reader.deleted is None else hit | reader.deleted
-            rows = np.flatnonzero(gone)
-            return True if len(rows) == len(gone) else Marked(file["path"], len(gone), len(rows), vectors.encoded(rows))
+            gone = self._write_changed(reader, found, out)
+            return True if gone.all() else Marked.of(file["path"], gone)
+
+    def changed(self, file: Mapping[str, Any], out: Writer) -> Mask | None:
+        """Writes the new values of the file's rows; returns the rows that are not part of the table any longer.
+
+        None if the changes have none of its keys. The arguments are those of `into`.
+        """
+        with self._reader(file) as reader:
+            found = self._find(reader)
+            return None if found is None else self._write_changed(reader, found, out)
+
+    @contextmanager
+    def _reader(self, file: Mapping[str, Any]) -> Iterator[Reader]:
+        reader = Reader(self.target.folder, file["path"], self.target.schema, file.get("vector"))
+        try:
+            yield reader
         finally:
             reader.close()
+
+    def _find(self, reader: Reader) -> _Numbers | None:
+        """The place of each row's key among the changed ones, -1 if it is not one of them; None if no key is."""
+        found = self.keys.find(reader.columns(self.target.keys).columns)
+        if reader.deleted is not None:
+            found[reader.deleted] = -1
+        hit = found >= 0
+        if not hit.any():
+            return None
+        self.found[found[hit]] = True
+        return found
 
     def _rewrite(self, reader: Reader, found: _Numbers, out: Writer) -> None:
         """Writes all rows of a file as they are after the changes."""
@@ -137,14 +163,19 @@ class Merge:
                 out.write(batch)
         out.end_of_input()
 
-    def _write_changed(self, reader: Reader, found: _Numbers, out: Writer) -> None:
-        """Writes those rows of a file that have new values, and reads the old ones only where a change lacks columns."""
+    def _write_changed(self, reader: Reader, found: _Numbers, out: Writer) -> Mask:
+        """Writes those rows of a file that have new values, and reads the old ones only where a change lacks columns.
+
+        Returns the rows that are not part of the table any longer.
+        """
+        hit = found >= 0
         if self.has is None:
-            row = self.row[found[found >= 0]]
+            row = self.row[found[hit]]
             out.write_table(self.rows.take(pa.array(row[row >= 0])))
-            return
-        for start, batch in reader.pieces(self.batch_rows, found >= 0):
-            self._write_new_values(batch, found[start : start + batch.num_rows], out)
+        else:
+            for start, batch in reader.pieces(self.batch_rows, hit):
+                self._write_new_values(batch, found[start : start + batch.num_rows], out)
+        return hit if reader.deleted is None else hit | reader.deleted
 
     def write_new(self, out: Writer) -> None:
         """Writes the rows of the keys that no file holds."""

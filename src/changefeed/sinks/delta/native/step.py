@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# A task holds all changes of a keyed write at once. Larger writes are Spark's, which spills.
-MOST_ROWS, MOST_BYTES = 1_000_000, 384 * 2**20
+# The changes of a keyed write are merged by one task. Larger writes are Spark's, which works on one with all tasks.
+MOST_ROWS = 10_000_000
 _FEW_ROWS = 10_000  # typed changes that the driver may hold
 # Up to here a Spark job costs more than the writes themselves: they are made in the driver.
 _HERE_BYTES, _HERE_WEIGHT = 8 * 2**20, 200_000
@@ -339,10 +339,7 @@ def _too_large(changes: Changes, *, keyed: bool) -> str | None:
     chunked = changes.chunked
     if chunked is None:
         return None if changes.rows <= _FEW_ROWS else "too many rows for the driver"
-    held = keyed or chunked.last_reading
-    if held and (changes.rows > MOST_ROWS or chunked.bytes > MOST_BYTES):
-        return "too many changes for one task"
-    return None
+    return "too many changes for one task" if keyed and changes.rows > MOST_ROWS else None
 
 
 def _defaults(spark: SparkSession) -> bool:
