@@ -1,9 +1,9 @@
 """Fixtures for all tests: one Spark, one Kafka and one schema registry for a whole run, started at the first use.
 
 A JVM costs seconds and a gigabyte, so tests that need one run in two groups, each on one xdist worker and with one JVM:
-`jvm-pipeline` has those of `tests/pipeline`, `jvm` has the others (`pytest -n 2 --dist loadgroup`). Tests that start processes with
-JVMs of their own are in the group `processes`: one after the other. All of these have the marker `spark`, from the fixtures
-and the group; `make unit` runs the rest. A test without the marker that starts a JVM fails.
+`jvm-pipeline` has those of `tests/pipeline`, `jvm` has the others (`pytest -n 2 --dist loadgroup`). Tests that start
+processes with JVMs of their own are in the group `processes`: one after the other. All of these have the marker `spark`,
+from the fixtures and the group; `make unit` runs the rest. A test without the marker that starts a JVM fails.
 """
 
 from __future__ import annotations

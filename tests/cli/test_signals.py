@@ -63,8 +63,15 @@ def _started(tmp_path: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
 
-@pytest.mark.parametrize("send", [_to_group, _to_service])
-@pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    "send, number, code",
+    [
+        (_to_service, signal.SIGTERM, 143),
+        (_to_group, signal.SIGINT, 130),
+        pytest.param(_to_group, signal.SIGTERM, 143, marks=pytest.mark.nightly),
+        pytest.param(_to_service, signal.SIGINT, 130, marks=pytest.mark.nightly),
+    ],
+)
 def test_a_run_ends_after_its_step(
     tmp_path: Path, send: Callable[[subprocess.Popen[bytes], signal.Signals], None], number: signal.Signals, code: int
 ) -> None:

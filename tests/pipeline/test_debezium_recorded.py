@@ -113,7 +113,8 @@ LAYOUTS: dict[str, Callable[[str], str]] = {
 }
 
 
-@pytest.mark.parametrize("layout", [pytest.param("one topic", marks=pytest.mark.nightly), "tables together"])
+@pytest.mark.nightly
+@pytest.mark.parametrize("layout", ["one topic", "tables together"])
 @pytest.mark.parametrize("consistency", ["transaction", "key"])
 def test_any_topics(layout: str, consistency: str, spark: SparkSession, tmp_path: Path) -> None:
     history = Recorded("mariadb-streamed")

@@ -196,8 +196,24 @@ def test_a_ledger_that_was_lost_does_not_begin_again_over_its_tables(
     _is_right(pipeline, log[0])
 
 
-@pytest.mark.parametrize("what", ["emptied", "largest gone", "cut", "flipped"])
-@pytest.mark.parametrize("in_a_step", [False, True], ids=["between steps", "in a step"])
+@pytest.mark.parametrize(
+    "what, in_a_step",
+    [
+        ("largest gone", False),
+        ("flipped", True),
+        *(
+            pytest.param(what, in_a_step, marks=pytest.mark.nightly)
+            for what, in_a_step in (
+                ("emptied", False),
+                ("cut", False),
+                ("flipped", False),
+                ("emptied", True),
+                ("cut", True),
+                ("largest gone", True),
+            )
+        ),
+    ],
+)
 def test_damage_to_pending_changes_is_named(
     what: str,
     in_a_step: bool,
@@ -292,6 +308,7 @@ def test_a_table_with_other_columns_is_not_adopted(
     )
 
 
+@pytest.mark.nightly  # `test_interleavings.py` holds two runs at this point too
 def test_if_two_runs_claim_at_once_one_stops(
     spark: SparkSession, log: tuple[Path, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -310,6 +327,7 @@ def test_if_two_runs_claim_at_once_one_stops(
     check_cuts(pipeline, History(log[0]))
 
 
+@pytest.mark.nightly  # as above
 def test_if_two_pipelines_begin_in_one_empty_folder_one_stops(
     spark: SparkSession, log: tuple[Path, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,7 +95,7 @@ def ids(spark: SparkSession, pipeline: Definition, table: str = "t") -> list[int
     return sorted(row["id"] for row in rows)
 
 
-@pytest.mark.parametrize("consistency", ["transaction", "key"])
+@pytest.mark.parametrize("consistency", ["transaction", pytest.param("key", marks=pytest.mark.nightly)])
 def test_partitions_that_are_new_are_read_from_their_first_record(
     spark: SparkSession, cluster: Cluster, consistency: str
 ) -> None:
@@ -122,7 +122,7 @@ def test_a_new_partition_without_a_mark_holds_the_cut(spark: SparkSession, clust
     assert ids(spark, pipeline) == [1, 2, 3]
 
 
-@pytest.mark.parametrize("consistency", ["transaction", "key"])
+@pytest.mark.parametrize("consistency", ["transaction", pytest.param("key", marks=pytest.mark.nightly)])
 def test_topics_that_begin_to_match_are_read_from_their_first_record(
     spark: SparkSession, cluster: Cluster, consistency: str
 ) -> None:
@@ -147,7 +147,7 @@ def test_a_topic_that_is_not_there_is_named(spark: SparkSession, cluster: Cluste
     assert str(error.value) == f"no topic matches {cluster.prefix}-.* {where}"
 
 
-@pytest.mark.parametrize("consistency", ["transaction", "key"])
+@pytest.mark.parametrize("consistency", ["transaction", pytest.param("key", marks=pytest.mark.nightly)])
 def test_a_topic_that_is_removed_from_the_definition_stops_the_run_with_a_way_out(
     spark: SparkSession, cluster: Cluster, consistency: str, caplog: pytest.LogCaptureFixture
 ) -> None:

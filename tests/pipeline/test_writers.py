@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.mark.parametrize("way", ["sql", "driver", "job"])
+@pytest.mark.parametrize("way", ["sql", pytest.param("driver", marks=pytest.mark.nightly), "job"])
 def test_every_way_makes_the_same_cuts(
     way: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -311,14 +311,16 @@ def test_irregular_texts_follow_their_columns_in_a_rewrite(harness: Harness) -> 
     assert dict(row["_irregular"]) == {"sum": "x", "day": "0000-00-00"}
 
 
-@pytest.mark.parametrize("name", ["a.b", "it's", "back`tick", 'quo"te', "ünï", "select"])
-def test_names_of_columns_are_data(harness: Harness, name: str) -> None:
+def test_names_of_columns_are_data(harness: Harness) -> None:
+    names = ["a.b", "it's", "back`tick", 'quo"te', "ünï", "select"]
     sink, unusual = harness.sink(), table("*id int", "x int")
-    unusual = replace(unusual, columns=(unusual.columns[0], replace(unusual.columns[1], name=name)))
+    number, x = unusual.columns
+    unusual = replace(unusual, columns=(number, *(replace(x, name=name) for name in names)))
     assert sink.refusal(unusual) is None
-    sink.apply(write(Load, unusual), changed({"id": 1, name: 5}, of=unusual), WriteId(1, 1, 1), "{}")
-    sink.apply(write(Upsert, unusual), changed({"id": 1, name: 6}, of=unusual), WriteId(1, 2, 1), "{}")
-    assert harness.rows(PATH) == [{"id": 1, name: 6}]
+    row, after = ({"id": 1} | {name: start + i for i, name in enumerate(names)} for start in (0, 10))
+    sink.apply(write(Load, unusual), changed(row, of=unusual), WriteId(1, 1, 1), "{}")
+    sink.apply(write(Upsert, unusual), changed(after, of=unusual), WriteId(1, 2, 1), "{}")
+    assert harness.rows(PATH) == [after]
 
 
 # Once, and by the newest run alone.

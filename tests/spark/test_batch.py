@@ -24,7 +24,9 @@ def test_all_tables_have_every_change_with_its_values(log: Log, spark: SparkSess
         assert one == other
 
 
-@pytest.mark.parametrize("log", LOGS, ids=str)
+@pytest.mark.parametrize(
+    "log", [log if log in (OPEN, SPLIT) else pytest.param(log, marks=pytest.mark.nightly) for log in LOGS], ids=str
+)
 @pytest.mark.parametrize("table, key", [("customers", "id"), ("refunds", "id")])
 def test_a_table_s_changes_end_in_the_rows_that_were_recorded(
     log: Log, table: str, key: str, spark: SparkSession

@@ -48,7 +48,11 @@ class BySpark:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("keys, partial", [(("name", "clock"), True), (("dec38", "moment", "day"), False)], ids=str)
+@pytest.mark.parametrize(
+    "keys, partial",
+    [(("name", "clock"), True), pytest.param(("dec38", "moment", "day"), False, marks=pytest.mark.nightly)],
+    ids=str,
+)
 def test_both_ways_make_the_same_tables(
     spark: SparkSession, tmp_path: Path, keys: tuple[str, ...], partial: bool
 ) -> None:
@@ -166,6 +170,7 @@ def test_files_are_skipped(spark: SparkSession, many_files: tuple[Path, History]
     assert len(files) < len(DeltaTable(str(path)).file_uris())
 
 
+@pytest.mark.nightly
 def test_native_writes_go_on_after_optimize_and_vacuum(spark: SparkSession, tmp_path: Path) -> None:
     session = spark.newSession()
     session.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")

@@ -144,6 +144,7 @@ def test_spark_counts_and_deletes_rows_of_our_vectors(session: SparkSession, tmp
     assert len(read(path, ["id"])) == count - gone
 
 
+@pytest.mark.nightly
 def test_vacuum_of_delta_fails_on_a_vector_in_the_log(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
