@@ -5,7 +5,6 @@ Rule 1. Pages, docstrings, comments, messages and names of tests contain none of
 Rule 2. The first line of a docstring has a verb or a noun: it does not open with one of OPENINGS and does not repeat the name.
 Rule 3. A name is not one of NAMES, and no part of it is one of PARTS. TERMS lists folders in which a name is the usual term.
 Rule 4. docs/glossary.md lists the same names.
-Rule 5. UNCLEAN names the folders that are not clean yet. It only shrinks: a clean folder is taken off.
 
 A line may keep its words for a reason: `# prose: REASON` at its end, in pages `<!-- prose: REASON -->`.
 """
@@ -19,12 +18,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 GLOSSARY = Path("docs/glossary.md")
-
-# Folders and files with findings, by kind of finding.
-UNCLEAN: dict[str, tuple[str, ...]] = {
-    "text": ("src/changefeed/sinks/delta/native",),
-    "names": ("src/changefeed/sinks/delta/native",),
-}
 
 # What is wrong, and what to write.
 PHRASES: dict[str, str] = {
@@ -100,8 +93,8 @@ _TEST = re.compile(r"^ *(?:async )?def (test_\w+)", re.MULTILINE)
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _ROW = re.compile(r"^\| `([a-z_]+)` \| (.+?) \|$", re.MULTILINE)
 
-Finding = tuple[str, int, str]
-"""Kind of finding ("text" or "names"), line, message."""
+Finding = tuple[int, str]
+"""Line, message."""
 
 
 def main() -> int:
@@ -113,19 +106,11 @@ def main() -> int:
 
 
 def unclean() -> Iterator[str]:
-    """Rules 1, 2, 3 and 5."""
-    listed = {(kind, place): 0 for kind, places in UNCLEAN.items() for place in places}
+    """Rules 1, 2 and 3."""
     for path in files():
         name = path.relative_to(ROOT).as_posix()
-        for kind, line, message in findings_in(name, path.read_text(encoding="utf-8")):
-            places = listed.keys() & {(kind, name), (kind, name.rpartition("/")[0])}
-            for listing in places:
-                listed[listing] += 1
-            if not places:
-                yield f"{name}:{line}: {message}"
-    for (kind, place), count in listed.items():
-        if not count:
-            yield f"tools/check_prose.py: {place} is clean: take it off UNCLEAN[{kind!r}]"
+        for line, message in findings_in(name, path.read_text(encoding="utf-8")):
+            yield f"{name}:{line}: {message}"
 
 
 def files() -> Iterator[Path]:
@@ -150,11 +135,9 @@ def findings_in(name: str, text: str) -> Iterator[Finding]:
         if part[0].startswith('"""'):
             yield from docstring(text, part)
     for test in _TEST.finditer(text):
-        yield from (
-            ("text", _line(text, test.start()), message) for _, _, message in phrases(test[1].replace("_", " "), 0)
-        )
+        yield from ((_line(text, test.start()), message) for _, message in phrases(test[1].replace("_", " "), 0))
     terms = TERMS.get(name.rpartition("/")[0], ())
-    yield from (finding for finding in names(text) if finding[2].split()[1] not in terms)
+    yield from (finding for finding in names(text) if finding[1].split()[1] not in terms)
 
 
 def phrases(text: str, start: int, end: int = 1 << 30) -> Iterator[Finding]:
@@ -162,7 +145,7 @@ def phrases(text: str, start: int, end: int = 1 << 30) -> Iterator[Finding]:
     for match in _ANY_PHRASE.finditer(text, start, end):
         if not _allowed(text, match.start(), end):
             advice = next(advice for pattern, advice in _PHRASES if pattern.match(text, match.start()))
-            yield "text", _line(text, match.start()), f"{match[0]!r} -> {advice}"
+            yield _line(text, match.start()), f"{match[0]!r} -> {advice}"
 
 
 def docstring(text: str, part: re.Match[str]) -> Iterator[Finding]:
@@ -174,10 +157,10 @@ def docstring(text: str, part: re.Match[str]) -> Iterator[Finding]:
         return
     first, line = part[0].strip('"').strip().partition("\n")[0], _line(text, part.start())
     if opening := _OPENING.match(first):
-        yield "text", line, f"docstring opens with {opening[0]!r} -> a verb phrase, or a noun with what it is"
+        yield line, f"docstring opens with {opening[0]!r} -> a verb phrase, or a noun with what it is"
     defined = re.findall(r"(?:def|class) (\w+)", before[-600:])
     if defined and _words(first) == _words(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", defined[-1])):
-        yield "text", line, f"docstring repeats the name {defined[-1]} -> the result, or what it is for"
+        yield line, f"docstring repeats the name {defined[-1]} -> the result, or what it is for"
 
 
 def names(text: str) -> Iterator[Finding]:
@@ -191,7 +174,7 @@ def names(text: str) -> Iterator[Finding]:
         seen.add(name[1])
         if not _ALLOWED.search(text.split("\n", line)[line - 1]):
             word = name[1] if name[1] in NAMES else next(p for p in PARTS if p in name[1].split("_"))
-            yield "names", line, f"name {name[1]} -> {NAMES[word]}"
+            yield line, f"name {name[1]} -> {NAMES[word]}"
 
 
 def glossary() -> Iterator[str]:

@@ -71,7 +71,7 @@ def test_files_dealt_to_several_items_come_to_the_same_rows(tmp_path: Path, part
     parts = [replace(whole, files=whole.files.slice(i, 1)) for i in range(len(whole.files))]
     done = [write_item(part, payloads(chunks)) for part in parts]
     shuffled = chunks.take(pa.array(list(reversed(range(len(chunks))))))  # a task may get its chunks in another order
-    done.append(write_item(left(whole, [w.found or b"" for w in done]), payloads(shuffled)))
+    done.append(write_item(left(whole, [w.matched or b"" for w in done]), payloads(shuffled)))
     commit(at, done, WriteId(1, 2, 1), "{}")
     check(tmp_path / "t", history)
 

@@ -17,7 +17,10 @@ change before them. When the source is idle, all have passed.
 Rule 5. Where a schema change is sent to every partition, rows at or below the last schema change of their table were applied
 before it: they were sent again, and are skipped. Otherwise they are applied like everything that is sent again: another binlog
 may have begun.
-Rule 6. The schema changes of a snapshot wait until it is known whether rows follow: until one of its rows has been read, or
+Rule 6. While a partition sends rows from before a schema change again, the schema change does not take effect: Rule 5 would skip
+the rest of them. It takes effect when the partition has sent it again too, or a resolved event at or above it. A folder with such
+rows stays pending until then.
+Rule 7. The schema changes of a snapshot wait until it is known whether rows follow: until one of its rows has been read, or
 its last schema change, which is marked if no rows follow.
 """
 
@@ -139,6 +142,7 @@ class TableFrontier:
         schema_frontier: commit_ts up to which no schema change is missing, see Rule 4; None for no bound.
         covered: commit_ts that every partition has passed, see Rule 3; None for no bound.
         without_ts: tables with rows that have no commit_ts.
+        resent: folder and table of the rows that a partition has sent again after a waiting schema change, see Rule 6.
     """
 
     state: State
@@ -148,6 +152,7 @@ class TableFrontier:
     schema_frontier: int | None
     covered: int | None
     without_ts: frozenset[str]
+    resent: frozenset[tuple[str, str]]
     capabilities: Capabilities
 
     def upto(self, name: str, *, known: bool) -> int | None:
@@ -202,6 +207,11 @@ class TableFrontier:
                 bound = self.upto(chunk.name, known=chunk.name not in unknown)
                 if bound is None or done is None or chunk.max_ts is None or chunk.max_ts <= max(done, bound):
                     applied.add(chunk.folder)
+                    if (chunk.folder, chunk.name) in self.resent:
+                        of_folder = partly.setdefault(chunk.folder, {})
+                        of_folder[chunk.name] = max(
+                            _below(c) for c in (done, bound, chunk.max_ts, of_folder.get(chunk.name))
+                        )
                     continue
                 partly.setdefault(chunk.folder, {})[chunk.name] = max(done, bound)
                 if chunk.min_ts is not None and chunk.min_ts <= max(done, bound):
@@ -232,11 +242,15 @@ def table_frontier(
             places, at = shown.setdefault(_identity(chunk.event), {}), (chunk.topic, chunk.partition)
             places[at] = max(chunk.last, places.get(at, -1))
     new = [e for e in distinct_changes(chunks, None, None) if not _is_repeated(e, state, capabilities)]
-    through = [_through(e, shown[_identity(e)], chunks, capabilities) for e in new]
+    resent = [_resent(e, shown[_identity(e)], chunks, capabilities) if capabilities.broadcast else [] for e in new]
     passed = [
         _is_decided(e, new, state)
-        and all(at in seen or _has_passed(at, e.commit_ts or 0, state, capabilities, idle) for at in known)
-        for e, seen in zip(new, through, strict=True)
+        and all(
+            (_has_passed(at, e.commit_ts or 0, state, capabilities, idle) and (idle or at not in back))
+            or (at in shown[_identity(e)] and at not in back)
+            for at in known
+        )
+        for e, back in zip(new, ({(c.topic, c.partition) for c in again} for again in resent), strict=True)
     ]
     ready = passed.index(False) if False in passed else len(new)
     bounds = {name: e.commit_ts or 0 for e in reversed(new[ready:]) for name in concerned(e, capabilities)}
@@ -246,7 +260,10 @@ def table_frontier(
     elif not idle and len({topic for topic, _ in known}) > 1 and not _has_no_schema_changes(state, shown, capabilities):
         covered = _covered(state, known, new[:ready])
     without_ts = frozenset(c.name for c in chunks if c.kind == "rows" and c.min_ts is None)
-    return TableFrontier(state, new[:ready], new[ready:], bounds, schema_frontier, covered, without_ts, capabilities)
+    kept = frozenset((c.folder, c.name) for again in resent[ready:] for c in again)
+    return TableFrontier(
+        state, new[:ready], new[ready:], bounds, schema_frontier, covered, without_ts, kept, capabilities
+    )
 
 
 def floor(state: State, name: str, capabilities: Capabilities) -> int | None:
@@ -312,21 +329,30 @@ def _changed(state: State, events: Iterable[SchemaChange], capabilities: Capabil
     return changed
 
 
-def _through(
+def _resent(
     event: SchemaChange, shown: Mapping[_Partition, int], chunks: Iterable[ChunkInfo], capabilities: Capabilities
-) -> set[_Partition]:
-    """The partitions that sent the event after all rows before it: if it comes earlier, the producer is sending again."""
-    names, seen, ts = concerned(event, capabilities), set(shown), event.commit_ts or 0
-    for chunk in chunks if capabilities.broadcast else ():
+) -> list[ChunkInfo]:
+    """The rows from before the event that a partition has sent after it: the producer is sending again, see Rule 6."""
+    names, ts = concerned(event, capabilities), event.commit_ts or 0
+    passed = dict(shown)
+    for chunk in chunks:
         at = (chunk.topic, chunk.partition)
-        again = chunk.kind == "rows" and at in seen and chunk.last > shown[at] and (chunk.max_ts or 0) <= ts
-        if again and not names.isdisjoint(_keys(chunk.name, capabilities)):
-            seen.discard(at)
-    return seen
+        if chunk.kind == "resolved" and at in passed and (chunk.max_ts or 0) >= ts:
+            passed[at] = max(passed[at], chunk.last)
+    again = []
+    for chunk in chunks:
+        offset = passed.get((chunk.topic, chunk.partition))
+        if chunk.kind != "rows" or offset is None or chunk.last <= offset:
+            continue
+        # a chunk may begin before the event: then its lowest commit_ts is that of a row before the event
+        lowest = chunk.min_ts if chunk.first > offset else chunk.max_ts
+        if (lowest or 0) <= ts and not names.isdisjoint(_keys(chunk.name, capabilities)):
+            again.append(chunk)
+    return again
 
 
 def _is_decided(event: SchemaChange, events: Iterable[SchemaChange], state: State) -> bool:
-    """Whether it is known if rows follow a snapshot's schema change: see Rule 6."""
+    """Whether it is known if rows follow a snapshot's schema change: see Rule 7."""
     if snapshot_mark(event) is None:
         return True
     ts = event.commit_ts or 0

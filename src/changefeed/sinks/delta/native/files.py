@@ -1,6 +1,6 @@
 """Data files of a Delta table: read in pieces, and written so that any reader of plain Delta tables reads them.
 
-Columns are found by name: old files may lack some, or have them in another order. Spark writes timestamps as INT96 without
+Columns are matched by name: old files may lack some, or have them in another order. Spark writes timestamps as INT96 without
 a zone, we write them as microseconds. Pages have checksums, both ways.
 
 Nothing here keeps more of a file in memory than a row group that is being written, or a batch that is being read.
@@ -38,13 +38,13 @@ _Rows = TypeVar("_Rows", pa.RecordBatch, npt.NDArray[np.int64])
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How large files are, and how much of one is in memory.
+    """Sizes of files, and of what is held in memory.
 
     Attributes:
         file_bytes: a file ends with the row group that reaches this size.
         group_bytes: a row group ends with the batch that reaches this size, in memory.
         batch_rows: rows that are read, and handed to the writer, at once.
-        least_marked: bytes of a file from which on a deletion vector is less work than to write the file anew.
+        least_marked: smallest size, in bytes, of a file for which a deletion vector is less work than a new file.
         held_bytes: changes that are held in memory at once.
     """
 
@@ -144,15 +144,15 @@ class Reader:
         """The rows in pieces of so many, with these columns of the table, or all; of these row groups, or all."""
         wanted = [self._schema.field(name) for name in names or self._schema.names]
         there = set(self._file.schema_arrow.names)
-        found = [field.name for field in wanted if field.name in there]
+        present = [field.name for field in wanted if field.name in there]
         try:
-            if not found:  # columns that came after the file
+            if not present:  # columns that came after the file
                 footer = self._file.metadata
                 of = range(footer.num_row_groups) if groups is None else groups
                 count = sum(footer.row_group(number).num_rows for number in of)
                 yield _conform(pa.RecordBatch.from_arrays([], names=[]), wanted, count)
                 return
-            for batch in self._file.iter_batches(size, columns=found, row_groups=groups, use_threads=False):
+            for batch in self._file.iter_batches(size, columns=present, row_groups=groups, use_threads=False):
                 yield _conform(batch, wanted, batch.num_rows)
         except (OSError, pa.ArrowInvalid) as error:
             raise SinkError(f"{self._path}: a data file of the table cannot be read: {error}") from error

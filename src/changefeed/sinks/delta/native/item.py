@@ -3,8 +3,8 @@
 Of each file that may hold one of the changed keys, by the bounds in the log, the key columns are read. What becomes of the
 files that do hold one is in `merge.py`; the rows of keys that no file holds come last.
 
-A table's files may be dealt to several items. Then no item knows which keys are new: each returns which keys it has found
-(`Written.found`), and one more item writes the rest (`left`).
+A table's files may be distributed over several items. Then no item can decide which keys are new: each returns the keys that its
+files contain (`Written.matched`), and one more item writes the rows of the others (`left`).
 
 Changes of any number are applied in little memory: beyond `Limits.held_bytes` they are on disk (`Spill`), in parts that each hold
 whole keys. The parts are merged one after the other, and a file is written again once, after the last of them.
@@ -42,17 +42,17 @@ class Changes(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What one task has to do.
+    """The work of one task.
 
     Attributes:
         files: those of the table that this item looks at: `path`, `size`, bounds of the key's columns, `low_0`, `high_0`, …, and
             `vector`, the deletion vector as JSON, where a table has such.
         way: `merge` by key; `append` the rows; `replace` what lies in the files; `compact` them, without changes.
-        marks: whether a `merge` marks the old rows of large files, in place of writing the files anew.
+        marks: whether a `merge` marks the old rows of large files instead of writing new files.
         partial: whether changes may carry some of the columns only.
         last_reading: of a table without a key, whether rows of a snapshot that was taken twice count once.
-        alone: whether it writes the rows of keys that it does not find.
-        left: the keys that other items have found, by place: this item writes the others and looks at no file.
+        alone: whether it writes the rows of keys that its files do not contain.
+        left: the keys that the files of other items contain, by place: this item writes the others and reads no file.
     """
 
     target: Target
@@ -69,19 +69,19 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a task has done.
+    """The result of one task.
 
     Attributes:
         removed: paths of files, with their sizes.
         marked: files that get a new deletion vector.
         read: changes that were read.
-        found: a bit for each changed key, by place, of an item that is not alone.
+        matched: a bit for each changed key, by place: whether a file contains it. Only of an item that is not alone.
     """
 
     added: tuple[Added, ...]
     removed: tuple[tuple[str, int], ...]
     read: int
-    found: bytes | None = None
+    matched: bytes | None = None
     marked: tuple[Marked, ...] = ()
 
 
@@ -96,8 +96,8 @@ def write_item(item: Item, payloads: Iterable[bytes]) -> Written:
     changes.read = 0
     out = Writer(target.folder, target.schema, item.limits, target.indexed)
     try:
-        removed, marked, found = _WAYS[item.way](item, changes.batches(payloads), out)
-        return Written(tuple(out.close()), tuple(removed), changes.read, found, tuple(marked))
+        removed, marked, matched = _WAYS[item.way](item, changes.batches(payloads), out)
+        return Written(tuple(out.close()), tuple(removed), changes.read, matched, tuple(marked))
     except BaseException:
         out.discard()
         raise
@@ -162,8 +162,8 @@ def _compact(item: Item, batches: Iterator[pa.RecordBatch], out: Writer) -> _Don
 def _merge(item: Item, batches: Iterator[pa.RecordBatch], out: Writer) -> _Done:
     with _spilled(item, batches) as spill:
         merge = _merge_at_once if spill.in_memory else _merge_in_parts
-        removed, marked, found = merge(item, spill.parts(), out)
-    return removed, marked, None if item.alone else np.packbits(found).tobytes()
+        removed, marked, matched = merge(item, spill.parts(), out)
+    return removed, marked, None if item.alone else np.packbits(matched).tobytes()
 
 
 def _merge_at_once(item: Item, parts: Iterator[pa.Table], out: Writer) -> _Merged:
@@ -178,14 +178,14 @@ def _merge_at_once(item: Item, parts: Iterator[pa.Table], out: Writer) -> _Merge
                 removed.append((file["path"], file["size"]))
         if item.alone:
             merge.write_new(out)
-        return removed, marked, merge.found
+        return removed, marked, merge.matched
     return removed, marked, np.zeros(0, np.bool_)
 
 
 def _merge_in_parts(item: Item, parts: Iterator[pa.Table], out: Writer) -> _Merged:
     """Writes the new values of all parts to new files, then what is left of the old files that had some of their rows."""
     gone = dict[str, Mask]()
-    found = []
+    matched = []
     for merge in _merges(item, parts):
         for file in merge.candidates(item.files) if item.left is None else ():
             rows = merge.changed(file, out)
@@ -193,7 +193,7 @@ def _merge_in_parts(item: Item, parts: Iterator[pa.Table], out: Writer) -> _Merg
                 gone[file["path"]] = gone[file["path"]] | rows if file["path"] in gone else rows
         if item.alone:
             merge.write_new(out)
-        found.append(merge.found)
+        matched.append(merge.matched)
     removed, marked = [], []
     for file in item.files.to_pylist():
         rows = gone.get(file["path"])
@@ -204,7 +204,7 @@ def _merge_in_parts(item: Item, parts: Iterator[pa.Table], out: Writer) -> _Merg
             continue
         _write_rest(item, file, rows, out)
         removed.append((file["path"], file["size"]))
-    return removed, marked, np.concatenate(found)
+    return removed, marked, np.concatenate(matched)
 
 
 def _write_rest(item: Item, file: Mapping[str, Any], gone: Mask, out: Writer) -> None:
@@ -219,14 +219,14 @@ def _write_rest(item: Item, file: Mapping[str, Any], gone: Mask, out: Writer) ->
 
 
 def _merges(item: Item, parts: Iterator[pa.Table]) -> Iterator[Merge]:
-    """The merge of each part; of an item that writes what is left, with the keys that others have found."""
+    """The merge of each part; of an item that writes what is left, with the keys that the files of others contain."""
     start = 0
     known = None if item.left is None else np.unpackbits(np.frombuffer(item.left, np.uint8)).astype(np.bool_)
     for part in parts:
         last = _latest(item, part)
         merge = Merge.of(last, item.target, item.limits.batch_rows, partial=item.partial)
         if known is not None:
-            merge.found[:] = known[start : start + len(last)]
+            merge.matched[:] = known[start : start + len(last)]
         start += len(last)
         yield merge
 
@@ -259,10 +259,10 @@ def _removed(files: pa.Table) -> list[tuple[str, int]]:
     return list(zip(files.column("path").to_pylist(), files.column("size").to_pylist(), strict=True))
 
 
-def left(item: Item, found: Sequence[bytes]) -> Item:
-    """The item that writes the keys which none of a table's other items has found."""
-    bits = np.zeros(max((len(f) for f in found), default=0), np.uint8)
-    for one in found:
+def left(item: Item, matched: Sequence[bytes]) -> Item:
+    """The item that writes the keys which none of a table's other items has matched."""
+    bits = np.zeros(max((len(f) for f in matched), default=0), np.uint8)
+    for one in matched:
         if one:
             bits |= np.frombuffer(one, np.uint8)
     return replace(item, files=item.files.slice(0, 0), alone=True, left=bits.tobytes())

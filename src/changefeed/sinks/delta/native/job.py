@@ -38,7 +38,7 @@ class Write:
 
     Attributes:
         source: database and table of the chunks.
-        after, upto: chunks with a commit_ts in (after, upto] are taken; None is no bound.
+        after, upto: chunks with a commit_ts in (after, upto] are taken; None means unbounded.
         weight: how much work it is, compared with others.
     """
 
@@ -58,7 +58,8 @@ class Write:
 def write_all(chunks: DataFrame, writes: Sequence[Write], slots: int, least: int = _LEAST) -> list[Written]:
     """Carries out all of the writes; returns what each has written, in their order.
 
-    A table of many bytes is dealt to several tasks (`split`); the rows that none of them knows are written by a second job.
+    The files of a large table are distributed over several tasks (`split`); a second job writes the rows of keys that no file
+    contains.
 
     Args:
         chunks: with the columns of `frames.chunks`.
@@ -71,7 +72,7 @@ def write_all(chunks: DataFrame, writes: Sequence[Write], slots: int, least: int
     done = iter(_run(chunks, parts, slots))
     results = [[next(done) for _ in group] for group in split_writes]
     rest = [
-        (i, replace(writes[i], item=left(writes[i].item, [w.found or b"" for w in group])))
+        (i, replace(writes[i], item=left(writes[i].item, [w.matched or b"" for w in group])))
         for i, group in enumerate(results)
         if len(group) > 1
     ]
@@ -149,11 +150,11 @@ def _run(chunks: DataFrame, writes: Sequence[Write], slots: int) -> list[Written
         return []
     items = [write.item for write in writes]
     count = min(slots, len(writes))
-    found = {
+    results_by_item = {
         row["item"]: pickle.loads(row["written"])
         for row in _dealt(chunks, writes, count).mapInArrow(worker(items), _RESULT).collect()
     }
-    return [found[i] if i in found else write_item(item, ()) for i, item in enumerate(items)]
+    return [results_by_item[i] if i in results_by_item else write_item(item, ()) for i, item in enumerate(items)]
 
 
 def _dealt(chunks: DataFrame, writes: Sequence[Write], count: int) -> DataFrame:
@@ -184,11 +185,11 @@ def _dealt(chunks: DataFrame, writes: Sequence[Write], count: int) -> DataFrame:
 
 def _slots(weights: Sequence[int], count: int) -> list[int]:
     """A slot for each weight, the heaviest first to the slot that has least."""
-    loads, found = [0] * count, [0] * len(weights)
+    loads, slot_of = [0] * count, [0] * len(weights)
     for i in sorted(range(len(weights)), key=lambda i: -weights[i]):
-        found[i] = min(range(count), key=loads.__getitem__)
-        loads[found[i]] += weights[i] + 1
-    return found
+        slot_of[i] = min(range(count), key=loads.__getitem__)
+        loads[slot_of[i]] += weights[i] + 1
+    return slot_of
 
 
 def worker(items: Sequence[Item]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -202,7 +203,7 @@ def worker(items: Sequence[Item]) -> Callable[[Iterable[pa.RecordBatch]], Iterat
         )
         for number, mine in groupby(rows, itemgetter(0)):
             written = write_item(items[number], (payload.as_py() for _, payload in mine))
-            said = [pa.array([number], pa.int32()), pa.array([pickle.dumps(written)], pa.binary())]
-            yield pa.RecordBatch.from_arrays(said, names=["item", "written"])
+            columns = [pa.array([number], pa.int32()), pa.array([pickle.dumps(written)], pa.binary())]
+            yield pa.RecordBatch.from_arrays(columns, names=["item", "written"])
 
     return run

@@ -1,6 +1,6 @@
 """Keys of many columns as numbers, and where a key stands among others.
 
-Two keys are equal where Spark's `=` says so: texts by their bytes, and -0.0 equals 0.0.
+Two keys are equal where they are equal in Spark SQL: texts by their bytes, and -0.0 equals 0.0.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Keys:
         self._found = pa.array(code)
 
     def find(self, columns: Sequence[pa.ChunkedArray]) -> _Numbers:
-        """Of each key, its place among these, or -1."""
+        """Returns the place of each key among these, -1 where it is not one of them."""
         first, *others = map(plain, columns)
         code = _places(first, self._values[0])
         for column, values, pairs in zip(others, self._values[1:], self._pairs, strict=True):
@@ -66,8 +66,8 @@ def _encoded(column: pa.Array) -> tuple[_Numbers, int]:
 
 
 def _places(column: pa.Array, values: pa.Array) -> _Numbers:
-    found: _Numbers = pc.fill_null(pc.index_in(column, value_set=values), -1).to_numpy().astype(np.int64)
-    return np.where(_nulls(column), -1, found) if column.null_count else found
+    places: _Numbers = pc.fill_null(pc.index_in(column, value_set=values), -1).to_numpy().astype(np.int64)
+    return np.where(_nulls(column), -1, places) if column.null_count else places
 
 
 def _nulls(column: pa.Array) -> npt.NDArray[np.bool_]:

@@ -126,7 +126,7 @@ def _merged(
     places = np.arange(len(order))
     cut[key[deleted]] = places[deleted]
     counts = ~deleted & (places > cut[key])
-    has, told = carried(changes, len(names))[order], texts(changes)
+    has, irregular_texts = carried(changes, len(names))[order], texts(changes)
     columns: dict[str, Any] = {}
     known = np.zeros((len(ranked), len(names)), np.bool_)
     irregular: dict[int, dict[str, str]] = {}
@@ -135,14 +135,14 @@ def _merged(
             columns[f"c{i}"], known[:, i] = changes.column(f"c{i}").take(pa.array(order[last])), True
             continue
         mine = counts & has[:, i]
-        found = np.full(len(ranked), -1, np.int64)
-        found[key[mine]] = order[mine]
-        found = found[ranked]
-        columns[f"c{i}"] = changes.column(f"c{i}").take(pa.array(found, mask=found < 0))
-        known[:, i] = (found >= 0) | (cut[ranked] >= 0)
-        for row in np.flatnonzero(np.isin(found, list(told))).tolist() if told else ():
-            if name in told[found[row]]:
-                irregular.setdefault(row, {})[name] = told[found[row]][name]
+        source = np.full(len(ranked), -1, np.int64)
+        source[key[mine]] = order[mine]
+        source = source[ranked]
+        columns[f"c{i}"] = changes.column(f"c{i}").take(pa.array(source, mask=source < 0))
+        known[:, i] = (source >= 0) | (cut[ranked] >= 0)
+        for row in np.flatnonzero(np.isin(source, list(irregular_texts))).tolist() if irregular_texts else ():
+            if name in irregular_texts[source[row]]:
+                irregular.setdefault(row, {})[name] = irregular_texts[source[row]][name]
     columns |= {"_has": bits(known), "_irregular": maps(irregular, len(ranked))}
     others = changes.select([n for n in changes.column_names if n not in columns]).take(pa.array(order[last]))
     return pa.table([columns.get(n, others.column(n) if n in others.column_names else None) for n in changes.column_names],
@@ -153,11 +153,11 @@ def carried(changes: pa.Table, count: int) -> npt.NDArray[np.bool_]:
     """Row by column, whether the change carries it."""
     column = changes.column("_has")
     there = _mask(pc.is_valid(column))
-    found = np.ones((len(changes), count), np.bool_)
+    has = np.ones((len(changes), count), np.bool_)
     if there.any():
         flat = pc.list_flatten(column.filter(pa.array(there))).to_numpy(zero_copy_only=False)
-        found[there] = flat.astype(np.bool_).reshape(-1, count)
-    return found
+        has[there] = flat.astype(np.bool_).reshape(-1, count)
+    return has
 
 
 def bits(has: npt.NDArray[np.bool_]) -> pa.Array:
@@ -176,13 +176,13 @@ def texts(rows: pa.Table, name: str = "_irregular") -> dict[int, dict[str, str]]
     return dict(zip(some.tolist(), map(dict, column.take(pa.array(some)).to_pylist()), strict=True))
 
 
-def maps(found: Mapping[int, Mapping[str, str]], count: int) -> pa.Array:
-    """A column of as many maps, empty but for those found."""
+def maps(texts_by_row: Mapping[int, Mapping[str, str]], count: int) -> pa.Array:
+    """A column of as many maps, empty but for those texts_by_row."""
     lengths = np.zeros(count + 1, np.int32)
-    rows = sorted(found)
+    rows = sorted(texts_by_row)
     for row in rows:
-        lengths[row + 1] = len(found[row])
-    pairs = [pair for row in rows for pair in found[row].items()]
+        lengths[row + 1] = len(texts_by_row[row])
+    pairs = [pair for row in rows for pair in texts_by_row[row].items()]
     return pa.MapArray.from_arrays(
         pa.array(np.cumsum(lengths, dtype=np.int32)),
         pa.array([k for k, _ in pairs], pa.string()),
@@ -196,8 +196,8 @@ def _integers(column: pa.ChunkedArray) -> _Numbers:
 
 
 def _mask(column: pa.ChunkedArray | pa.Array) -> _Mask:
-    found: _Mask = column.to_numpy(zero_copy_only=False) if isinstance(column, pa.Array) else column.to_numpy()
-    return found.astype(np.bool_)
+    mask: _Mask = column.to_numpy(zero_copy_only=False) if isinstance(column, pa.Array) else column.to_numpy()
+    return mask.astype(np.bool_)
 
 
 def _rising_by_one(rows: _Numbers, count: int) -> bool:

@@ -5,7 +5,7 @@
                                                            └──▶ merge on read: the rows are marked in the file's deletion vector,
                                                                 and the new ones alone go to a new file
 
-Rows that a deletion vector marks already are not part of the table: no key is found in them, and nobody copies them.
+Rows that a deletion vector marks already are not part of the table: their keys do not count, and nobody copies them.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Merge:
         rows: of the keys that stay, in the columns of the table, with NULL in what a change does not carry.
         row: key -> its place in `rows`, -1 where it is deleted.
         has: row by column of the upstream's, whether the change carries it; None when all do.
-        found: key -> whether a file holds it.
+        matched: key -> whether a file contains it.
     """
 
     target: Target
@@ -70,8 +70,8 @@ class Merge:
     rows: pa.Table
     row: _Numbers
     has: npt.NDArray[np.bool_] | None
-    told: dict[int, dict[str, str]]
-    found: npt.NDArray[np.bool_]
+    irregular: dict[int, dict[str, str]]
+    matched: npt.NDArray[np.bool_]
 
     @classmethod
     def of(cls, last: pa.Table, target: Target, batch_rows: int, *, partial: bool) -> Merge:
@@ -85,8 +85,8 @@ class Merge:
         if partial:
             has = carried(staying, len(target.names))
             has = None if has.all() else has
-        told = texts(rows, IRREGULAR) if has is not None and IRREGULAR in target.schema.names else {}
-        return cls(target, batch_rows, columns, Keys(columns), rows, row, has, told, np.zeros(len(last), np.bool_))
+        irregular = texts(rows, IRREGULAR) if has is not None and IRREGULAR in target.schema.names else {}
+        return cls(target, batch_rows, columns, Keys(columns), rows, row, has, irregular, np.zeros(len(last), np.bool_))
 
     def candidates(self, files: pa.Table) -> Iterator[Mapping[str, Any]]:
         """The files that may hold one of the keys, by the bounds of their key columns."""
@@ -114,13 +114,13 @@ class Merge:
             marks: whether its old rows may be marked.
         """
         with self._reader(file) as reader:
-            found = self._find(reader)
-            if found is None:
+            places = self._find(reader)
+            if places is None:
                 return False
             if not marks:
-                self._rewrite(reader, found, out)
+                self._rewrite(reader, places, out)
                 return True
-            gone = self._write_changed(reader, found, out)
+            gone = self._write_changed(reader, places, out)
             return True if gone.all() else Marked.of(file["path"], gone)
 
     def changed(self, file: Mapping[str, Any], out: Writer) -> Mask | None:
@@ -129,8 +129,8 @@ class Merge:
         None if the changes have none of its keys. The arguments are those of `into`.
         """
         with self._reader(file) as reader:
-            found = self._find(reader)
-            return None if found is None else self._write_changed(reader, found, out)
+            places = self._find(reader)
+            return None if places is None else self._write_changed(reader, places, out)
 
     @contextmanager
     def _reader(self, file: Mapping[str, Any]) -> Iterator[Reader]:
@@ -142,19 +142,19 @@ class Merge:
 
     def _find(self, reader: Reader) -> _Numbers | None:
         """The place of each row's key among the changed ones, -1 if it is not one of them; None if no key is."""
-        found = self.keys.find(reader.columns(self.target.keys).columns)
+        places = self.keys.find(reader.columns(self.target.keys).columns)
         if reader.deleted is not None:
-            found[reader.deleted] = -1
-        hit = found >= 0
+            places[reader.deleted] = -1
+        hit = places >= 0
         if not hit.any():
             return None
-        self.found[found[hit]] = True
-        return found
+        self.matched[places[hit]] = True
+        return places
 
-    def _rewrite(self, reader: Reader, found: _Numbers, out: Writer) -> None:
+    def _rewrite(self, reader: Reader, places: _Numbers, out: Writer) -> None:
         """Writes all rows of a file as they are after the changes."""
         for start, batch in reader.pieces(self.batch_rows):
-            mine = reader.left(found[start : start + batch.num_rows], start)
+            mine = reader.left(places[start : start + batch.num_rows], start)
             batch = reader.left(batch, start)
             if (mine >= 0).any():
                 out.write(batch.filter(pa.array(mine < 0)))
@@ -163,28 +163,28 @@ class Merge:
                 out.write(batch)
         out.end_of_input()
 
-    def _write_changed(self, reader: Reader, found: _Numbers, out: Writer) -> Mask:
+    def _write_changed(self, reader: Reader, places: _Numbers, out: Writer) -> Mask:
         """Writes those rows of a file that have new values, and reads the old ones only where a change lacks columns.
 
         Returns the rows that are not part of the table any longer.
         """
-        hit = found >= 0
+        hit = places >= 0
         if self.has is None:
-            row = self.row[found[hit]]
+            row = self.row[places[hit]]
             out.write_table(self.rows.take(pa.array(row[row >= 0])))
         else:
             for start, batch in reader.pieces(self.batch_rows, hit):
-                self._write_new_values(batch, found[start : start + batch.num_rows], out)
+                self._write_new_values(batch, places[start : start + batch.num_rows], out)
         return hit if reader.deleted is None else hit | reader.deleted
 
     def write_new(self, out: Writer) -> None:
         """Writes the rows of the keys that no file holds."""
-        new = self.row[~self.found & (self.row >= 0)]
+        new = self.row[~self.matched & (self.row >= 0)]
         out.write_table(self.rows.take(pa.array(new)) if len(new) < len(self.rows) else self.rows)
 
-    def _write_new_values(self, batch: pa.RecordBatch, found: _Numbers, out: Writer) -> None:
+    def _write_new_values(self, batch: pa.RecordBatch, places: _Numbers, out: Writer) -> None:
         """Writes the rows of a batch that the changes give new values."""
-        row = np.where(found >= 0, self.row[found], -1)
+        row = np.where(places >= 0, self.row[places], -1)
         changed = row >= 0
         if not changed.any():
             return
@@ -200,7 +200,7 @@ class Merge:
         for column in self.target.schema:
             values = new.column(column.name)
             if column.name == IRREGULAR and column.name not in self.target.names:
-                values = self._told(old, row, has, values)
+                values = self._irregular_texts(old, row, has, values)
             elif column.name in self.target.names:
                 carries = has[:, self.target.names.index(column.name)]
                 if not carries.all():
@@ -208,7 +208,7 @@ class Merge:
             columns.append(values)
         return pa.table(columns, schema=self.target.schema)
 
-    def _told(self, old: pa.RecordBatch, row: _Numbers, has: npt.NDArray[np.bool_], new: Any) -> Any:
+    def _irregular_texts(self, old: pa.RecordBatch, row: _Numbers, has: npt.NDArray[np.bool_], new: Any) -> Any:
         """The irregular texts of the columns that a change does not carry, with those that it carries."""
         before = texts(pa.Table.from_batches([old]))
         if not before:
@@ -217,7 +217,7 @@ class Merge:
         merged = {}
         for i, change in enumerate(row.tolist()):
             kept = {k: v for k, v in before.get(i, {}).items() if k in places and not has[i, places[k]]}
-            if texts_now := kept | self.told.get(change, {}):
+            if texts_now := kept | self.irregular.get(change, {}):
                 merged[i] = texts_now
         return maps(merged, len(row))
 

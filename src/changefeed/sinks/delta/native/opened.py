@@ -102,10 +102,10 @@ class Opened:
         if "delta.dataSkippingStatsColumns" in properties:
             return "delta.dataSkippingStatsColumns"
         fields = json.loads(self.table.schema().to_json())["fields"]
-        if odd := next((f["name"] for f in fields if any(k.startswith("delta.") for k in f["metadata"])), None):
-            return f"generated, identity or checked column {odd}"
-        if odd := next((f["name"] for f in fields if _arrow(f["type"]) is None), None):
-            return f"the type of column {odd}"
+        if unknown := next((f["name"] for f in fields if any(k.startswith("delta.") for k in f["metadata"])), None):
+            return f"generated, identity or checked column {unknown}"
+        if unknown := next((f["name"] for f in fields if _arrow(f["type"]) is None), None):
+            return f"the type of column {unknown}"
         paths = pa.table(self.table.get_add_actions()).column("path")
         if not pc.all(pc.match_substring_regex(paths, _PLAIN_PATH)).as_py() and len(paths):
             return "data files outside of its folder, or with names that a log does not hold as they are"
@@ -152,8 +152,8 @@ class Opened:
 
         Of a table with deletion vectors also `vector`, the descriptor as JSON.
         """
-        found = pa.table(self.table.get_add_actions())
-        columns = {"path": found.column("path").cast(pa.string()), "size": found.column("size_bytes")}
+        actions = pa.table(self.table.get_add_actions())
+        columns = {"path": actions.column("path").cast(pa.string()), "size": actions.column("size_bytes")}
         types = self.schema()
         for i, key in enumerate(keys):
             kind = types.field(key).type
@@ -162,11 +162,11 @@ class Opened:
             for name, end in (("low", "min"), ("high", "max")):
                 with contextlib.suppress(KeyError):  # no file has statistics, or none of this column
                     columns[f"{name}_{i}"] = pa.chunked_array(
-                        [c.field(key).cast(kind) for c in found.column(end).chunks], kind
+                        [c.field(key).cast(kind) for c in actions.column(end).chunks], kind
                     )
         if self.has_vectors:
-            said = [self.state.files[path].get("deletionVector") for path in columns["path"].to_pylist()]
-            columns["vector"] = pa.array([json.dumps(one) if one else None for one in said], pa.string())
+            vectors_of = [self.state.files[path].get("deletionVector") for path in columns["path"].to_pylist()]
+            columns["vector"] = pa.array([json.dumps(one) if one else None for one in vectors_of], pa.string())
         return pa.table(columns)
 
 

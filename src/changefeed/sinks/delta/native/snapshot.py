@@ -1,6 +1,6 @@
 """A table in a local folder, without Spark: its version, columns, data files, and the write ids of those who wrote it.
 
-delta-rs says the last transaction number of one application. Who else has written is read from the log itself (`replay.py`).
+delta-rs returns the last transaction number of one application. The others are read from the log itself (`replay.py`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def table_snapshot(path: str, application: str) -> TableSnapshot | None:
 
 
 def damaged_files(path: str, version: int) -> list[str]:
-    """Data files of a version that are gone, or have another size than the log says; and files of deletion vectors that are gone.
+    """Data files of a version that are gone, or have another size than in the log; and files of deletion vectors that are gone.
 
     Raises:
         SinkError: the log or the folder cannot be read.

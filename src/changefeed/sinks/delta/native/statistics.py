@@ -81,8 +81,8 @@ def statistics(footer: Any, schema: pa.Schema, floats: Mapping[str, Floats], ind
             bounds = _bounds(columns, field.type)
         if bounds is not None:
             low[field.name], high[field.name] = bounds
-    said = {"numRecords": footer.num_rows, "minValues": low, "maxValues": high, "nullCount": nulls}
-    return _JSON.encode(said).decode()
+    fields = {"numRecords": footer.num_rows, "minValues": low, "maxValues": high, "nullCount": nulls}
+    return _JSON.encode(fields).decode()
 
 
 def footer_columns(schema: pa.Schema) -> list[str]:
@@ -110,7 +110,7 @@ def _values(columns: Iterable[Any], end: str, kind: pa.DataType) -> list[Any]:
 
 
 def _bound_of(kind: pa.DataType) -> Callable[[Any, bool], Any] | None:
-    """How an end of a column of this type is written; None where it is not."""
+    """Returns the function that writes a bound of a column of this type; None if bounds are not written."""
     if pa.types.is_integer(kind):
         return lambda value, upper: int(value)
     if pa.types.is_decimal(kind):

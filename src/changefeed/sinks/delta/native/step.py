@@ -296,13 +296,13 @@ class NativeWrites:
 def is_local(root: str) -> bool:
     """Whether a sink's folder is a path of this machine that delta-rs takes as it is: it reads a backslash as a slash.
 
-    Elsewhere Spark has options that delta-rs does not know.
+    Spark has options for other file systems that delta-rs does not support.
     """
     return "://" not in root and not root.startswith("file:") and "\\" not in root
 
 
 def _is_next(opened: Opened | None, write_id: WriteId) -> bool:
-    """Whether the write is still to be made; one that was made is left to the sink, which says so or that it is fenced."""
+    """Whether the write is still to be made; one that was made is left to the sink, which skips it or raises FencedError."""
     return opened is None or opened.write_id is None or opened.write_id < write_id
 
 
@@ -343,5 +343,5 @@ def _too_large(changes: Changes, *, keyed: bool) -> str | None:
 
 
 def _defaults(spark: SparkSession) -> bool:
-    """Whether the session gives new tables properties, which Spark knows how to."""
+    """Whether the session gives new tables properties, which Spark applies."""
     return any(name.startswith("spark.databricks.delta.properties.defaults.") for name in spark.conf.getAll)
