@@ -22,8 +22,9 @@ import pyarrow as pa
 from changefeed import record_log
 from changefeed.frames import slices
 from changefeed.model.batch import record_batch
-from changefeed.sources.files import Folder
-from changefeed.sources.files.reader import RecordLogReader, write_offset
+from changefeed.sources.files import LogFiles
+from changefeed.sources.files.progress import write_offset
+from changefeed.sources.files.reader import RecordLogReader
 
 NAMES = ("log.jsonl", "log.jsonl.gz", "log.jsonl.zst", "log.parquet")
 
@@ -46,7 +47,7 @@ def follow(folder: Path, name: str, count: int, batches: int) -> dict[str, Any]:
     scratch = folder / "scratch"
     scratch.mkdir(exist_ok=True)
     options = {"pattern": str(path), "limit": str(step), "start": write_offset({}), "end": "", "scratch": str(scratch)}
-    reader, source = RecordLogReader(options), Folder(str(path), step)
+    reader, source = RecordLogReader(options), LogFiles(str(path), step)
     at, read, spent = reader.initialOffset(), 0, []
     for batch in range(batches):
         if grows:

@@ -26,10 +26,10 @@ from bench.native_apply import TYPES, chunks, cpu, drawn, images, random, table
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.native.commit import checkpoint, commit, compact
 from changefeed.sinks.delta.native.compaction import Rules, groups
-from changefeed.sinks.delta.native.files import Folder
+from changefeed.sinks.delta.native.files import TableFolder
 from changefeed.sinks.delta.native.item import Item, write_item
 from changefeed.sinks.delta.native.opened import Opened, open_table
-from changefeed.stages.changes import Reading, Window
+from changefeed.stages.changes import ChunkReader, Window
 
 MODES = ("copy-on-write", "merge-on-read")
 
@@ -41,7 +41,7 @@ def used() -> float:
 
 def opened(path: Path) -> Opened:
     """The table as it is."""
-    at = open_table(Folder(str(path)), "bench")
+    at = open_table(TableFolder(str(path)), "bench")
     assert at is not None
     return at
 
@@ -50,7 +50,7 @@ def apply(path: Path, payloads: list[bytes], number: int, *, marks: bool) -> Non
     """One write."""
     at = opened(path)
     target, files = at.target(tuple(TYPES), ("id",)), at.files(["id"])
-    written = write_item(Item(target, Reading(table("t"), Window()), files, "merge", marks), payloads)
+    written = write_item(Item(target, ChunkReader(table("t"), Window()), files, "merge", marks), payloads)
     commit(at, [written], WriteId(1, number, 1), "{}", merges_on_read=marks)
     checkpoint(at)
 
@@ -59,7 +59,7 @@ def compacted(path: Path) -> bool:
     """Compacts the table if it is worth it."""
     at = opened(path)
     target, files = at.target((), ()), at.files()
-    reading: Any = Reading(table("t"), Window())
+    reading: Any = ChunkReader(table("t"), Window())
     items = [
         Item(target, reading, files.filter(pc.is_in(files.column("path"), pa.array(group))), "compact")
         for group in groups(at.state.files, Rules())

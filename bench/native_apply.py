@@ -37,14 +37,14 @@ from changefeed.model.types import ColumnType
 from changefeed.pipeline.pending.store import PendingStore
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.native.commit import checkpoint, commit
-from changefeed.sinks.delta.native.files import Folder
+from changefeed.sinks.delta.native.files import TableFolder
 from changefeed.sinks.delta.native.item import Item, write_item
 from changefeed.sinks.delta.native.job import Write, write_all
 from changefeed.sinks.delta.native.opened import open_table
 from changefeed.spark_runtime.session import compiled, session
-from changefeed.stages.changes import Reading, Window, changes
+from changefeed.stages.changes import ChunkReader, Window, changes
 from changefeed.stages.latest import latest
-from tests.sinks.delta_native.by_sink import Writer
+from tests.sinks.delta_native.by_sink import SinkWriter
 
 TYPES = {
     "id": "bigint", "name": "varchar(64)", "email": "varchar(64)", "amount": "decimal(12,2)", "created": "timestamp",
@@ -149,7 +149,7 @@ class Bench:
     def __init__(self, spark: Any, root: Path, names: list[str], merged: int, *, large: bool) -> None:
         self.spark, self.root, self.names, self.large, self.step = spark, root, names, large, 1
         self.merged = names[:merged]
-        self.writer = Writer(spark, "bench", ())
+        self.writer = SinkWriter(spark, "bench", ())
         self.pending = PendingStore(spark, str(root / "pending"))
 
     def begin(self, rows: int, files: int) -> None:
@@ -193,12 +193,12 @@ class Bench:
         """One job, and one commit a table."""
         at, writes = {}, []
         for name in self.names:
-            opened = open_table(Folder(str(self.root / "native" / name)), "bench")
+            opened = open_table(TableFolder(str(self.root / "native" / name)), "bench")
             assert opened is not None
             assert opened.refused() is None
             at[name] = opened
             item = Item(
-                opened.target(tuple(TYPES), ("id",)), Reading(table(name), Window()), opened.files(["id"]), "merge"
+                opened.target(tuple(TYPES), ("id",)), ChunkReader(table(name), Window()), opened.files(["id"]), "merge"
             )
             writes.append(Write(item, ("app", name)))
         done = write_all(self.pending.read([folder]), writes, SLOTS)
@@ -272,10 +272,10 @@ def alone(root: Path, names: list[str], rows: int, files: int, count: int, numbe
         used, began = [0.0, 0.0, 0.0], time.monotonic()
         for name in names:
             marks = [time.process_time()]
-            opened = open_table(Folder(str(root / name)), "bench")
+            opened = open_table(TableFolder(str(root / name)), "bench")
             assert opened is not None
             item = Item(
-                opened.target(tuple(TYPES), ("id",)), Reading(table(name), Window()), opened.files(["id"]), "merge"
+                opened.target(tuple(TYPES), ("id",)), ChunkReader(table(name), Window()), opened.files(["id"]), "merge"
             )
             marks.append(time.process_time())
             written = write_item(item, payloads[name])

@@ -6,7 +6,7 @@
     python bench/scale.py record [--mib 16]                a row of so many MiB
     python bench/scale.py transactions [--count 100000]    so many transactions of one row
     python bench/scale.py ddl [--count 2000]               so many schema changes
-    python bench/scale.py steps [--steps 500]              so many steps; time and memory of the first and the last
+    python bench/scale.py steps [--steps 500]              so many steps; time, memory and files of the first and the last
 
 Each writes a record log of `ticdc-open`, runs `changefeed run --once` over it, adds up the resident memory and the CPU of
 all its processes while it runs, compares the tables with what was written (rows, sums, columns), and appends a line to
@@ -104,9 +104,8 @@ class Taken:
     cpu: float = 0.0
     peak: int = 0
     parts: dict[str, int] = field(default_factory=dict)
-    steps: list[tuple[float, float, int]] = field(
-        default_factory=list
-    )  # seconds, CPU, resident bytes at each step's end
+    # seconds, CPU, resident bytes, files of the ledger and of the tables at each step's end
+    steps: list[tuple[float, float, int, tuple[int, int]]] = field(default_factory=list)
     state: dict[str, Any] = field(default_factory=dict)
     error: str = ""
 
@@ -150,13 +149,23 @@ def run(folder: Path, limit: int, heap: str) -> Taken:
                 for line in lines:
                     if line.startswith('{"event":"step"') or '"event": "step"' in line:
                         used = sum(spent.values())
-                        taken.steps.append((time.monotonic() - began, used, sum(memory.values())))
+                        taken.steps.append(
+                            (time.monotonic() - began, used, sum(memory.values()), files(folder / "lake"))
+                        )
                 time.sleep(0.2)
     taken.exit, taken.seconds, taken.cpu = process.returncode, time.monotonic() - began, sum(spent.values())
     last = output.read_text().strip().splitlines()
     taken.state = json.loads(last[-1]) if last else {}
     taken.error = "" if taken.exit == 0 else (errors.read_text().strip().splitlines() or [""])[-1][:300]
     return taken
+
+
+def files(lake: Path) -> tuple[int, int]:
+    """The number of files of the ledger with the pending store, and of the tables."""
+    both = [0, 0]
+    for place, _, names in os.walk(lake):
+        both["_changefeed" not in Path(place).relative_to(lake).parts] += len(names)
+    return both[0], both[1]
 
 
 def asked(taken: Taken, table: str, sql: str) -> dict[str, Any]:
@@ -321,11 +330,20 @@ def steps(folder: Path, count: int) -> tuple[Taken, str]:
     ids = [[n * 20 + r for n in range(count) for r in range(20 if n else 17) if r % 3 == t] for t in range(3)]
     lines = [f"{len(taken.steps)} steps"]
     for at in sorted({1, count // 5, count // 2, count}):
-        if 1 <= at < len(taken.steps):
-            (s0, c0, _), (s1, c1, size) = taken.steps[max(0, at - 10)], taken.steps[at]
-            share = min(at, 10)
-            each = f"{(s1 - s0) / share:.2f} s, {(c1 - c0) / share:.2f} s of CPU"
-            lines.append(f"step {at}: {each}, {size / 2**30:.2f} GiB")
+        if 1 <= at <= len(taken.steps):
+            first = max(
+                0, min(at - 1, at - 11)
+            )  # the mean of ten steps; the first one alone, from the start of the run
+            (s0, c0, _, _), (s1, c1, size, (of_ledger, of_tables)) = taken.steps[first], taken.steps[at - 1]
+            share = max(1, at - 1 - first)
+            each = (
+                f"{(s1 - s0) / share:.2f} s, {(c1 - c0) / share:.2f} s of CPU"
+                if at > 1
+                else f"{s1:.2f} s with the start"
+            )
+            lines.append(
+                f"step {at}: {each}, {size / 2**30:.2f} GiB, {of_ledger} files of the ledger, {of_tables} of tables"
+            )
     return taken, "; ".join([compared(actual, [{"n": len(i), "s": sum(i)} for i in ids]), *lines])
 
 

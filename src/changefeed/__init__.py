@@ -16,6 +16,7 @@ update shop.customers {id: 17}  balance: "63.31" → "45.01"  at shop:2:8
 >>> events.records, events.dead_letters
 (902, 0)
 
+`commit_time` is a `datetime` in UTC, of rows and of other events, or None; tables have it as `timestamp[us, UTC]`.
 A record that cannot be decoded is a `DeadLetter` among the events, with its bytes and its position;
 `on_error="raise"` raises instead. Which protocol a log is in, `detect` finds out by decoding a sample:
 
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
     )
     from changefeed.model.batch import Decoded, TableBatch
     from changefeed.model.change import RowChange
+    from changefeed.model.definition import Table
     from changefeed.model.event import DeadLetter, Heartbeat, Instant, Resolved, SchemaChange, TransactionMark
     from changefeed.model.position import Position
     from changefeed.model.record import Record
@@ -107,7 +109,7 @@ __all__ = [  # noqa: RUF022  # by subject
     "PublishedCut", "Status", "Summary", "TableVersion", "spark",
     # values
     "Column", "ColumnType", "DeadLetter", "Decoded", "DetectedTopic", "Heartbeat", "Instant", "Position", "ProtocolFit",
-    "ProtocolInfo", "Resolved", "RowChange", "SchemaChange", "TableBatch", "TableShape", "TransactionMark",
+    "ProtocolInfo", "Resolved", "RowChange", "SchemaChange", "Table", "TableBatch", "TableShape", "TransactionMark",
     # errors
     "ChangefeedError", "ConfigError", "FencedError", "MissingExtraError", "ProtocolError", "ResourceError", "SchemaError",
     "SchemaRegistryError", "SinkError", "SourceError", "TruncatedError", "UnsupportedError",
@@ -130,6 +132,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     ),
     "changefeed.model.batch": ("Decoded", "TableBatch"),
     "changefeed.model.change": ("RowChange",),
+    "changefeed.model.definition": ("Table",),
     "changefeed.model.event": (
         "DeadLetter", "Heartbeat", "Instant", "Resolved", "SchemaChange", "TransactionMark"
     ),

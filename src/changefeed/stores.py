@@ -52,8 +52,8 @@ def stores_of(options: Options) -> Stores:
     """The stores that a protocol's options name: claim-check store, schema registry, or neither."""
     if isinstance(options, RegistryOptions):
         return schema_registry_stores(options)
-    uri: str | None = getattr(options, "claim_check_storage_uri", None)
-    return stores(uri, options.claim_check_max_bytes) if uri else Stores()  # type: ignore[attr-defined]
+    claims = options.claim_checks
+    return stores(claims.uri, claims.max_bytes) if claims is not None else Stores()
 
 
 def schema_registry_stores(options: RegistryOptions) -> Stores:

@@ -15,6 +15,14 @@ import pytest
 import changefeed
 
 ROOT = Path(__file__).parents[2]
+PUBLIC = """
+ChangefeedError Check CheckReport Column ColumnType ConfigError DeadLetter Decoded Decoder DetectedTopic
+Encoder Events ExplainedColumn ExplainedTable Explanation FencedError Heartbeat Instant KeptDeadLetter
+MissingExtraError Pipeline Position Progress ProtocolError ProtocolFit ProtocolInfo PublishedCut Record
+Resolved ResourceError RowChange SchemaChange SchemaError SchemaRegistryError SinkError SourceError Status
+Summary Table TableBatch TableShape TableVersion TransactionMark Transcoded TruncatedError UnsupportedError
+Written __version__ decoder detect encoder list_protocols read spark transcode write
+"""
 
 
 @pytest.mark.parametrize("name", changefeed.__all__)
@@ -22,6 +30,10 @@ def test_every_name_can_be_imported(name: str) -> None:
     value = getattr(changefeed, name)
     assert isinstance(value, ModuleType) == (name == "spark")
     assert name in ("__version__", "spark") or (value.__name__ == name and value.__module__.startswith("changefeed."))
+
+
+def test_the_public_names_are_these() -> None:
+    assert sorted(changefeed.__all__) == PUBLIC.split()
 
 
 def test_dir_has_the_public_names_and_no_other() -> None:
@@ -84,20 +96,53 @@ def test_functions_on_records_need_no_spark_and_no_pandas(name: str) -> None:
     assert loaded & {"pyspark", "pandas", "py4j", "deltalake", "click", "rich"} == set()
 
 
-def test_without_pyspark_a_pipeline_names_the_command_that_installs_it() -> None:
-    script = """
+WITHOUT_PYSPARK = """
 import sys
-sys.modules["pyspark"] = None  # as if it were not installed
+sys.modules["pyspark"] = sys.modules["py4j"] = None  # as if they were not installed
 import changefeed as cf
-assert len(cf.list_protocols()) > 5
+pipeline = cf.Pipeline.load(sys.argv[1])
+assert pipeline.definition.source.type == sys.argv[2]
+"""
+
+
+def run_without_pyspark(script: str, definition: Path, source: str) -> str:
+    command = [sys.executable, "-c", WITHOUT_PYSPARK + script, str(definition), source]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_without_pyspark_a_pipeline_is_loaded_explained_and_checked() -> None:
+    script = """
+assert [table.table for table in pipeline.explain(records=500).tables][:1] == ["shop.audit"]
+assert pipeline.status().epoch == 0
+assert pipeline.dead_letters() == []
+print(*(one for check in pipeline.check().checks if check.status == "fail" for one in check.lines()), sep="\\n")
+"""
+    message = "changefeed run needs packages that are not installed: pip install 'changefeed[spark]'"
+    assert run_without_pyspark(script, ROOT / "examples" / "shop" / "pipeline.yaml", "files") == (
+        f"fail  pyspark     pyspark is not installed\n      → {message}\n"
+    )
+
+
+def test_without_pyspark_a_pipeline_from_kafka_is_loaded(tmp_path: Path) -> None:
+    definition = tmp_path / "pipeline.yaml"
+    definition.write_text(
+        "source: {type: kafka, servers: 'localhost:1', topics: [shop], protocol: ticdc-open}\n"
+        "sink: {type: delta, path: lake}\npipeline: {name: shop}\n"
+    )
+    assert run_without_pyspark("print(pipeline.name)", definition, "kafka") == "shop\n"
+
+
+def test_without_pyspark_a_run_names_the_command_that_installs_it() -> None:
+    script = """
 try:
-    cf.Pipeline
+    pipeline.run()
 except cf.MissingExtraError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
-    message = "changefeed.Pipeline needs packages that are not installed: pip install 'changefeed[spark]'\n"
-    assert done.stdout == message
+    message = "Spark needs packages that are not installed: pip install 'changefeed[spark]'\n"
+    assert run_without_pyspark(script, ROOT / "examples" / "shop" / "pipeline.yaml", "files") == message
 
 
 def test_the_demo_uses_public_names_alone() -> None:

@@ -5,6 +5,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 
@@ -103,6 +104,32 @@ def test_an_instant_is_a_datetime_with_its_digits(us: int, digits: int, text: st
     assert str(instant) == text
     assert instant.datetime == datetime.fromisoformat(text)
     assert f"{instant:%H:%M:%S} {instant}" == f"{instant.datetime:%H:%M:%S} {text}"
+
+
+def test_commit_time_is_a_datetime_in_utc_in_every_event_and_table() -> None:
+    """The digits that a producer sends differ (Debezium: 3 or 6; tencent-dts: 0); type and meaning do not."""
+    place, time = Position("t", 0, 0), datetime(2026, 1, 1, tzinfo=UTC)
+    us = int(time.timestamp()) * 1_000_000
+    for digits in (0, 3, 6):
+        row = RowChange("insert", "shop", "t", None, {"id": 1}, keys=("id",), commit_time=time, time_digits=digits)
+        events: list[Event] = [
+            row,
+            SchemaChange("other", "shop", "t", "…", place, instant=Instant(us, digits)),
+            Resolved(5, place, Instant(us, digits)),
+            TransactionMark("end", "1", place, instant=Instant(us, digits)),
+            Heartbeat(place, Instant(us, digits)),
+        ]
+        assert [event.commit_time for event in events] == [time] * 5
+        assert {type(event.commit_time) for event in events} == {datetime}
+        (batch,) = decoded(events)
+        assert [event.commit_time for event in batch.events()] == [time] * 5
+        table = batch.tables[0].to_arrow()
+        assert table.schema.field("_commit_time").type == pa.timestamp("us", tz="UTC")
+        assert table.column("_commit_time").to_pylist() == [time]
+    assert [event.commit_time for event in (Resolved(5, place), DeadLetter("x", "x", "x", place, None, None))] == [
+        None,
+        None,
+    ]
 
 
 def test_rows_made_by_hand_get_types_from_their_values() -> None:

@@ -13,8 +13,9 @@ import json
 import random
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from tests.pipeline.databases import content
 from tests.services.database import Database, MariaDb, MySql
@@ -110,6 +111,23 @@ def _marked(mark: str, times: int = 1) -> Callable[[list[Event]], bool]:
     return lambda events: sum(text in (event["value"] or "") for event in events) >= times
 
 
+def _has_rows_of(database: Database, *tables: str) -> Callable[[list[Event]], bool]:
+    """Whether each row that is in these tables now was read or sent as a change."""
+    wanted = {(table, _key(row)) for table in tables for row in database.rows(SHOP, table)}
+
+    def holds(events: list[Event]) -> bool:
+        payloads = (json.loads(event["value"])["payload"] for event in events if event["value"] is not None)
+        rows = ((p["source"]["table"], p["after"]) for p in payloads if p.get("after"))
+        return wanted <= {(table, _key(row)) for table, row in rows}
+
+    return holds
+
+
+def _key(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """The values of the columns that a row's key can have."""
+    return tuple(str(row[name]) for name in ("id", "order_id", "line") if name in row)
+
+
 def initial(database: Database, folder: Path, seed: int = 1) -> list[Event]:
     """A snapshot and nothing else."""
     Writes(database, seed).create()
@@ -173,7 +191,7 @@ def incremental(database: Database, folder: Path, seed: int = 1) -> list[Event]:
         while not _marked("incremental")(engine.events()):
             writes.change(1)
         writes.change(6)
-        engine.wait(_marked("incremental", len(writes.ids)), "the end of its snapshot")
+        engine.wait(_has_rows_of(database, "customers", "items"), "the end of its snapshot")
         writes.change(2)
         return engine.follow(SHOP)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
@@ -132,13 +132,13 @@ class Lake:
         """Chunks that come with the next batch."""
         self._arrived.append(fresh)
 
-    def step(self, partitions: set[Partition], *, idle: bool = False) -> bool:
+    def step(self, partitions: set[Partition], *, idle: bool = False, ended: Collection[Partition] = ()) -> bool:
         """Takes in the batch that was read and applies all that the barrier allows; False if there was nothing to do."""
         before, arrived = self.flow.ledger.step, self._arrived
         self._arrived = []
         with noted(self.notes):
             if arrived:
-                self.flow.take(Batch(lambda latest, fragments: arrived, "token", partitions, caught_up=idle))
+                self.flow.take(Batch(lambda latest, fragments: arrived, "token", partitions, idle, ended))
             if idle or not arrived:
                 self.flow.step(self.state, partitions, idle=idle)
         return self.flow.ledger.step != before

@@ -81,6 +81,51 @@ def test_schema_changes_that_are_not_broadcast(
 
 
 @many
+@given(seeds, st.integers(1, 60), st.integers(1, 3), st.booleans())
+def test_rows_do_not_wait_for_a_topic_that_was_read_to_its_end(
+    seed: int, steps: int, partitions: int, partial: bool
+) -> None:
+    """The producer goes on between a batch and the question for the ends; a schema change may appear a batch after its rows."""
+    random = Random(seed)
+    upstream = history(random, steps, partial=partial, moves=False)
+    schema = ("schema", 0)
+    logs = _logs(upstream, [("rows", p) for p in range(partitions)], random, False, schema)
+    times = sorted({event.ts for event in upstream.events})
+    lake, offsets = Lake(RULES, random, "key", broadcast=False), dict.fromkeys(logs, 0)
+    sent = late = -1
+
+    def seen(at: Partition, sent: int, late: int) -> list[Event]:
+        return [e for e in logs[at] if not isinstance(e, int) and e.ts <= (late if at == schema else sent)]
+
+    while any(offsets[at] < len(log) for at, log in logs.items()):
+        late, sent = sent, max(sent, random.choice(times[: times.index(sent) + 4] if sent in times else times[:4]))
+        late = sent if random.random() < 0.5 else late
+        for (topic, partition), offset in offsets.items():
+            stretch = seen((topic, partition), sent, late)[offset:][: random.choice([0, 3, 25])]
+            if stretch:
+                lake.read(chunks_of(stretch, partition, offset, topic))
+            offsets[topic, partition] += len(stretch)
+        sent = max(sent, random.choice(times[: times.index(sent) + 4]))
+        ended = {at for at, offset in offsets.items() if offset == len(seen(at, sent, late))}
+        lake.step(set(logs), ended=ended, idle=all(offsets[at] == len(log) for at, log in logs.items()))
+    _check(upstream, lake)
+
+
+def test_a_backlog_is_applied_while_it_is_read() -> None:
+    """A topic with one schema change was read to its end: only the rows of the last batch wait."""
+    schema = [Ddl(1, "d", None, "CREATE DATABASE `d`"), Ddl(2, "d", "t", "CREATE TABLE `d`.`t` (`id` INT PRIMARY KEY)")]
+    rows = [Change(3 + i, "d", "t", {"id": "int"}, True, None, {"id": i}) for i in range(9)]
+    lake = Lake(RULES, Random(0), "key", broadcast=False)
+    partitions, applied = {("schema", 0), ("rows", 0)}, []
+    lake.read(chunks_of(schema, 0, 0, "schema"))
+    for at in (0, 3, 6):
+        lake.read(chunks_of(rows[at : at + 3], 0, at, "rows"))
+        lake.step(partitions, ended={("schema", 0)})
+        applied.append(lake.state.counts.applied)
+    assert applied == [0, 3, 6]
+
+
+@many
 @given(seeds, st.integers(1, 60), st.booleans(), st.booleans())
 def test_tables_with_topics_of_their_own(seed: int, steps: int, marks: bool, partial: bool) -> None:
     """A schema change is in the topics of the tables that it names; without marks, only the end shows that no other comes."""

@@ -12,7 +12,7 @@ from changefeed.mysql import ddl
 from changefeed.mysql.ddl.apply import Altered
 from changefeed.mysql.ddl.statements import AlterTable, CreateTable
 from changefeed.pipeline.planning.evolution import altered, inferred, irregular_defaults, passable, rewritten, widened
-from changefeed.sinks.base import Expression, Rewrite, Texts
+from changefeed.sinks.base import Expression, IrregularUpdate, Rewrite
 from changefeed.sinks.sql import SparkTypes, rewrite_sql
 
 
@@ -46,7 +46,9 @@ def after(table: Table, action: str, irregular: str = "null") -> dict[str, str] 
     return in_sql(altered_to.table, rewritten(table, altered_to, SparkTypes(), irregular))
 
 
-def in_sql(table: Table, rewrite: tuple[tuple[Expression, ...], Texts | None] | None) -> dict[str, str] | None:
+def in_sql(
+    table: Table, rewrite: tuple[tuple[Expression, ...], IrregularUpdate | None] | None
+) -> dict[str, str] | None:
     """Column -> its new values as Spark SQL; None if the rows stay as they are."""
     if rewrite is None:
         return None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
+from changefeed.frames.chunks import TRANSACTIONS
 from changefeed.frames.payloads import write_shape
 from changefeed.model.event import SchemaChange
 from changefeed.model.position import Place
@@ -35,6 +37,13 @@ def ddl(text: str, mark: str | None, at: int = PLACE, offset: int = 0) -> ChunkI
 def rows(at: int = PLACE, *, key: bool = True) -> ChunkInfo:
     shape = TableShape("shop", "t", (Column("id", ColumnType("int"), key=key),))
     return ChunkInfo("1", "rows", "shop", "t", write_shape(shape), 3, at, at, "srv.shop.t", 0, 0, 2)
+
+
+def lines(mark: str | None, at: int) -> ChunkInfo:
+    """The `transactions` chunk of one row of the table."""
+    line = pa.RecordBatch.from_pylist([{"commit_ts": at, "snapshot": mark}], schema=pa.schema(list(TRANSACTIONS)))
+    name = "srv.shop.t"
+    return ChunkInfo("1", "transactions", None, None, None, 1, at, at, name, 0, 0, 0, transactions=line)
 
 
 def snapshot(last: str = "true", at: int = PLACE, *, key: str = " PRIMARY KEY") -> list[ChunkInfo]:
@@ -81,17 +90,21 @@ def test_read_rows_of_a_table_without_a_key_come_right_after_its_create(known: b
 
 
 @pytest.mark.parametrize(
-    "chunks, latest, ready",
+    "chunks, read, quiet, ready",
     [
-        (snapshot(), {"srv": {0: PLACE - 1}}, 0),
-        (snapshot("last"), {"srv": {0: PLACE - 1}}, 2),
-        ([*snapshot(), rows()], {"srv": {0: PLACE - 1}, "srv.shop.t": {0: PLACE}}, 2),
-        ([ddl("DROP TABLE t", None)], {"srv": {0: PLACE - 1}}, 1),
+        (snapshot(), PLACE - 1, True, 0),
+        (snapshot("last"), PLACE - 1, False, 2),
+        ([*snapshot(), rows(), lines("true", PLACE)], PLACE, False, 2),
+        ([*snapshot(), rows(PLACE + 1), lines(None, PLACE + 1)], PLACE + 1, False, 0),
+        ([*snapshot(), rows(PLACE + 1), lines(None, PLACE + 1)], PLACE + 1, True, 2),
+        ([ddl("DROP TABLE t", None)], PLACE - 1, False, 1),
     ],
-    ids=["nothing behind it yet", "it has no rows", "one of its rows", "a streamed one"],
+    ids=["nothing behind it yet", "it has no rows", "one of its rows", "a later row", "and no more", "a streamed one"],
 )
 def test_by_key_the_ddl_of_a_snapshot_waits_until_it_is_known_if_rows_follow(
-    chunks: list[ChunkInfo], latest: dict[str, dict[int, int]], ready: int
+    chunks: list[ChunkInfo], read: int, quiet: bool, ready: int
 ) -> None:
+    latest = {"srv": {0: PLACE - 1}} | ({} if read < PLACE else {"srv.shop.t": {0: read}})
     state = State(latest=latest, positions={topic: {0: 1} for topic in latest}, pending=("1",))
-    assert len(table_frontier(state, chunks, [], CAPABILITIES, idle=True).changes) == ready
+    frontier = table_frontier(state, chunks, [], CAPABILITIES, idle=True, quiet=quiet)
+    assert len(frontier.changes) == ready

@@ -14,6 +14,7 @@ from changefeed.pipeline.frontier.ends import is_waiting
 from changefeed.pipeline.frontier.transactions import barrier, is_reached, reads_at, reads_below
 from changefeed.pipeline.pending.store import ChunkInfo
 from changefeed.pipeline.state import State
+from changefeed.protocols.origin import LAST
 
 Line = dict[str, Any]
 
@@ -43,7 +44,7 @@ def advanced(state: State, *lines: Line, until: int | str | None = None, idle: b
     return barrier(state, [chunk([line]) for line in lines], until, idle=idle)
 
 
-BEGUN = State(barrier=5, mark="0-1-1", reached={"0": 1}, ended=2)
+BEGUN = State(barrier=5, mark="0-1-1", reached={"0": 1}, ends={"t": {0: 2}})
 
 
 @pytest.mark.parametrize(
@@ -94,14 +95,46 @@ def test_the_first_transaction_waits_for_silence() -> None:
     lines = [ddl(None, 3), ddl(4, 7), row(5, 1, 10), end(5, 1)]
     assert advanced(State(), *lines).barrier is None
     after = advanced(State(), *lines, idle=True)
-    assert (after.barrier, after.mark, after.reached, after.ended) == (10, "0-1-5", {"0": 5}, 10)
+    assert (after.barrier, after.mark, after.reached, after.ends) == (10, "0-1-5", {"0": 5}, {"t": {0: 10}})
+
+
+def snapshot(place: int, mark: str = "true") -> Line:
+    return {"commit_ts": place, "snapshot": mark}
+
+
+@pytest.mark.parametrize(
+    "lines, passed, place",
+    [
+        ([row(3, 1, 20), end(3, 1)], 19, 5),
+        ([row(3, 1, 20), end(3, 1)], 20, 20),
+        ([row(3, 1, 20), end(3, 2)], 20, 5),
+        ([ddl(None, 15), row(7, 1, 20), end(7, 1)], 15, 15),
+        ([snapshot(30), snapshot(30, LAST)], 30, 5),
+        ([snapshot(30), snapshot(30, LAST)], 31, 30),
+        ([snapshot(30), row(9, 1, 40), end(9, 1)], 40, 40),
+        ([{**row(3, 1, 20), "snapshot": SIGNAL}, end(3, 1)], 40, 5),
+    ],
+    ids=[
+        "a schema change may still come",
+        "every partition has passed it",
+        "an event is missing",
+        "a schema change",
+        "rows of a snapshot may still come",
+        "a whole snapshot",
+        "a snapshot before a transaction",
+        "a snapshot was requested",
+    ],
+)
+def test_what_every_partition_has_passed_is_complete(lines: list[Line], passed: int, place: int) -> None:
+    after = barrier(BEGUN, [chunk([line]) for line in lines], None, idle=False, passed=passed)
+    assert after.barrier == place
 
 
 def test_transactions_that_are_sent_again_are_skipped() -> None:
     first = advanced(BEGUN, row(2, 1, 10), row(2, 2, 12), end(2, 2))
     again = [row(2, 2, 12), {**end(2, 2), "mark": 9}]
     after = advanced(first, row(2, 1, 10), row(2, 2, 12), end(2, 2), *again, row(3, 1, 20), {**end(3, 1), "mark": 11})
-    assert (after.barrier, after.reached, after.ended) == (20, {"0": 3}, 11)
+    assert (after.barrier, after.reached, after.ends) == (20, {"0": 3}, {"t": {0: 11}})
 
 
 @pytest.mark.parametrize("until, place", [("0-1-3", 20), ("0-9-3", 20), (20, 20), (25, 20), ("0-1-9", 40), (None, 40)])
@@ -163,9 +196,35 @@ def test_a_snapshot_has_a_time_too() -> None:
 
 
 def test_a_folder_is_kept_for_the_ends_in_it() -> None:
-    assert is_waiting(chunk([end(2, 1)]), 3)
-    assert not is_waiting(chunk([end(2, 1)]), 4)
-    assert not is_waiting(chunk([row(2, 1, 10)]), -1)
+    assert is_waiting(chunk([end(2, 1)]), {"t": {0: 3}})
+    assert is_waiting(chunk([end(2, 1)]), {"t": {1: 9}, "u": {0: 9}})
+    assert not is_waiting(chunk([end(2, 1)]), {"t": {0: 4}})
+    assert not is_waiting(chunk([row(2, 1, 10)]), {})
+
+
+def test_ends_may_come_in_several_partitions() -> None:
+    """The topic of transactions has several partitions if the broker creates topics with several."""
+
+    def ends(partition: int, *lines: Line) -> ChunkInfo:
+        return replace(chunk([{**line, "mark": offset} for offset, line in enumerate(lines)]), partition=partition)
+
+    rows = [row(2, 1, 10), row(3, 1, 20), row(5, 1, 30), row(6, 1, 40)]
+    both = [ends(0, end(2, 1), end(3, 1), end(4, 0)), ends(1, end(5, 1)), chunk(rows)]
+    state = replace(BEGUN, ends={})
+    after = barrier(state, both, None, idle=False)
+    assert (after.barrier, after.reached, after.ends) == (30, {"0": 5}, {"t": {0: 2, 1: 0}})
+    later = [*both, replace(ends(1, end(6, 1)), transactions=chunk([{**end(6, 1), "mark": 1}]).transactions)]
+    assert barrier(after, later, None, idle=False).barrier == 40
+
+
+def test_a_transaction_without_events_follows_those_before_it_in_another_partition() -> None:
+    lines = [
+        replace(chunk([{**end(4, 0), "mark": 0}]), partition=1),
+        chunk([row(2, 1, 10), row(3, 1, 20), row(5, 1, 30)]),
+    ]
+    lines.append(chunk([end(2, 1), end(3, 1), end(5, 1)]))
+    after = barrier(BEGUN, lines, None, idle=False)
+    assert (after.barrier, after.reached) == (30, {"0": 5})
 
 
 def read(place: int, mark: str = "true") -> Line:

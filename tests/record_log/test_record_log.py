@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from changefeed.errors import ConfigError, SinkError, SourceError, UnsupportedError
 from changefeed.model.batch import record_batch
 from changefeed.model.position import TOPIC_RULE
-from changefeed.record_log import START, Writer, advance, count, partitions, read, stream, write
+from changefeed.record_log import START, RecordLogWriter, advance, count, partitions, read, stream, write
 from tests.record_log.made import rows_of, some_records
 
 FORMS = ["log.jsonl", "log.jsonl.gz", "log.jsonl.zst", "log.parquet"]
@@ -266,7 +266,7 @@ def test_names_that_are_not_logs(tmp_path: Path) -> None:
         with pytest.raises(ConfigError):
             read(tmp_path / name)
         with pytest.raises(ConfigError):
-            Writer(tmp_path / name)
+            RecordLogWriter(tmp_path / name)
     for name in FORMS:
         with pytest.raises(SourceError) as raised:
             rows_of(tmp_path / name)
@@ -309,7 +309,7 @@ print(sum(len(batch) for batch in record_log.read(sys.argv[1])), peak() - before
 def test_a_log_larger_than_the_memory_it_takes(name: str, tmp_path: Path) -> None:
     value = bytes(range(256)) * 4096  # 1 MiB
     rows = ({"topic": "t", "partition": 0, "offset": n, "value": value} for n in range(200))
-    with Writer(tmp_path / name) as writer:
+    with RecordLogWriter(tmp_path / name) as writer:
         for row in rows:
             writer.write(record_batch([row]))
     done = subprocess.run([sys.executable, "-c", _READ_ALL, str(tmp_path / name)], capture_output=True, check=True)

@@ -17,17 +17,17 @@ from changefeed.sinks.base import (
     AddColumns,
     Append,
     Constant,
-    Converted,
+    ConvertedFrom,
     Copy,
     Create,
     Import,
+    IrregularUpdate,
     Job,
     Load,
     Null,
     Restore,
     Rewrite,
     TableSink,
-    Texts,
     Touch,
     Upsert,
     WriteId,
@@ -242,7 +242,7 @@ def test_rewrite_converts_renames_drops_and_fills(harness: Harness) -> None:
     after = table("*id bigint", "it's varchar(20)", "new varchar(5)", "nothing date")
     int_, text = ColumnType("int"), ColumnType("varchar", length=20)
     expressions = (
-        Converted(column="id", type=int_), Converted(column="note", type=text), Constant(value="it's \\ ok"), Null(),
+        ConvertedFrom(column="id", type=int_), ConvertedFrom(column="note", type=text), Constant(value="it's \\ ok"), Null(),
     )  # fmt: skip
     sink.apply(write(Rewrite, after, expressions=expressions), None, WriteId(1, 2, 1), "{}")
     there = {"new": "it's \\ ok", "nothing": None}
@@ -304,8 +304,8 @@ def test_irregular_texts_follow_their_columns_in_a_rewrite(harness: Harness) -> 
     sink = loaded(harness, ONE, metadata=["_irregular"])
     after = table("*id int", "note varchar(20)", "sum decimal(10,2)", "day date")
     kinds = {column.name: column.type for column in ORDERS.columns}
-    expressions = (*(Converted(column=name, type=kinds[name]) for name in ("id", "note", "total")), Null())
-    texts = Texts(renamed={"total": "sum"}, added={"day": "0000-00-00"})
+    expressions = (*(ConvertedFrom(column=name, type=kinds[name]) for name in ("id", "note", "total")), Null())
+    texts = IrregularUpdate(renamed={"total": "sum"}, added={"day": "0000-00-00"})
     sink.apply(write(Rewrite, after, expressions=expressions, texts=texts), None, WriteId(1, 2, 1), "{}")
     [row] = harness.rows(PATH)
     assert dict(row["_irregular"]) == {"sum": "x", "day": "0000-00-00"}

@@ -73,7 +73,7 @@ def test_an_older_run_that_begins_late_does_not_disturb_the_newer_one(harness: K
 
 def test_a_topic_that_is_not_there_is_named(harness: Kafka) -> None:
     servers, missing = harness.broker.bootstrap, f"none-{uuid.uuid4().hex[:8]}"
-    message = f"no topic {missing} at {servers}: create it first, or correct the sink section"
+    message = f"no topic {missing} at {servers}: create it first, or correct its name"
     with pytest.raises(ConfigError) as caught:
         harness.sink(Plain).append(marks(missing, 1), WriteId(1, 1, 1), "{}")
     assert str(caught.value) == message

@@ -19,7 +19,7 @@ from changefeed.model.batch import record_batch
 from changefeed.pipeline.run import batch_offset, offset_text
 from changefeed.sources import Source
 from changefeed.sources.decoded import DecodedSource
-from changefeed.sources.files import Folder
+from changefeed.sources.files import LogFiles
 from changefeed.sources.kafka import KafkaTopics
 from tests.pipeline.history import small_history
 
@@ -60,7 +60,7 @@ class Files:
         whole.unlink()
 
     def source(self, limit: int = 100_000) -> Source:
-        return DecodedSource(Folder(str(self.log), limit), "ticdc-open", {})
+        return DecodedSource(LogFiles(str(self.log), limit), "ticdc-open", {})
 
 
 @dataclass
@@ -204,6 +204,43 @@ def test_a_batch_that_has_caught_up_was_the_last(
 ) -> None:
     harness.arrive(records)
     assert not any(batch.caught_up for batch in follow(harness.source(limit=12))[:-1])
+
+
+def test_a_partition_has_ended_with_the_batch_that_reads_its_last_record(
+    harness: Harness, records: list[Row], follow: Callable[..., list[Read]], spark: SparkSession
+) -> None:
+    harness.arrive(
+        [row for row in records if row["partition"] == 0] + [row for row in records if row["partition"] == 1]
+    )
+    source = harness.source(limit=12)
+    batches = follow(source)
+    places = [{partition for partition, _ in batch.places} for batch in batches]
+    left = [set[int]().union(*places[number + 1 :]) for number in range(len(batches))]
+    assert {0, 1} in left
+    assert set() in left
+    ended = [source.ended(spark, batch.source_offset) for batch in batches]
+    source.close()
+    assert [{partition for _, partition in of} for of in ended] == [{0, 1} - of for of in left]
+
+
+def test_short_partitions_lead_or_no_partition_does(
+    harness: Harness, records: list[Row], follow: Callable[..., list[Read]], spark: SparkSession
+) -> None:
+    """They are read to their ends, and the stream goes on with the rest."""
+    short = [row for row in records if row["partition"] == 1][:5]
+    harness.arrive([*short, *(row for row in records if row["partition"] == 0)])
+    whole, source = follow(harness.source()), harness.source(limit=12)
+    leading = source.leading(spark, source.start)
+    assert harness.source().leading(spark, source.start) is None
+    if leading is not None:
+        assert {partition for _, partition in leading.ended} == {1}
+        chunks = source.chunks(leading.records, {}, None).drop("payload").collect()
+        first = [row.asDict() for row in chunks if row["kind"] == "read"]
+        assert sum(row["rows"] for row in first) == len(short)
+        assert source.leading(spark, leading.source_offset) is None
+        rest = follow(source, leading.source_offset)
+        assert {partition for batch in rest for partition, _ in batch.places} == {0}
+        assert offset_text(rest[-1].source_offset) == whole[-1].source_offset
 
 
 def test_a_source_offset_is_text_that_a_ledger_can_keep(

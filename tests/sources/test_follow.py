@@ -15,8 +15,9 @@ from changefeed.errors import SourceError
 from changefeed.frames.slices import read
 from changefeed.model.batch import record_batch
 from changefeed.record_log import lines, stream
-from changefeed.sources.files import Folder, spool
-from changefeed.sources.files.reader import RecordLogReader, write_offset
+from changefeed.sources.files import LogFiles, spool
+from changefeed.sources.files.progress import write_offset
+from changefeed.sources.files.reader import RecordLogReader
 
 COMPRESSED = ["log.jsonl.gz", "log.jsonl.zst"]
 Row = dict[str, Any]
@@ -81,7 +82,7 @@ def read_lines(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_a_log_that_grows_is_read_a_few_times_not_once_a_batch(tmp_path: Path, read_lines: list[int]) -> None:
     path = tmp_path / "log.jsonl"
     _log(path, 0, 100)
-    reader, folder, at = _reader(path, 1000), Folder(str(path), 1000), None
+    reader, folder, at = _reader(path, 1000), LogFiles(str(path), 1000), None
     at = reader.initialOffset()
     for first in range(100, 5100, 100):
         rows, at = _batch(reader, at)
@@ -120,7 +121,7 @@ def test_a_compressed_log_is_decompressed_once_to_count_and_once_to_read(
 def test_every_source_offset_goes_on_in_another_process(name: str, tmp_path: Path) -> None:
     path, chance = tmp_path / name, random.Random(4)
     _log(path, 0, 1000)
-    whole = Folder(str(path), 1).end(None, None)  # type: ignore[arg-type]
+    whole = LogFiles(str(path), 1).end(None, None)  # type: ignore[arg-type]
     batches = list(_all(_reader(path, 70)))
     for rows, end in chance.sample(batches, 5):
         source_offset = write_offset({p: record_log.Cursor(*c) for p, c in end["files"].items()})
@@ -132,11 +133,11 @@ def test_every_source_offset_goes_on_in_another_process(name: str, tmp_path: Pat
 def test_a_log_that_was_replaced_by_a_shorter_one_is_an_error(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     _log(path, 0, 1000)
-    source_offset = Folder(str(path), 1).end(None, None)  # type: ignore[arg-type]
+    source_offset = LogFiles(str(path), 1).end(None, None)  # type: ignore[arg-type]
     path.unlink()
     _log(path, 0, 10)
     with pytest.raises(SourceError) as error:
-        Folder(str(path), 1).end(None, source_offset)  # type: ignore[arg-type]
+        LogFiles(str(path), 1).end(None, source_offset)  # type: ignore[arg-type]
     assert str(error.value) == (
         f"{path} has become shorter: 1,000 records of it have been read. A log may grow, not be replaced: restore it, or give "
         "what is new a name of its own"
@@ -195,7 +196,7 @@ def test_a_compressed_log_that_became_shorter_is_not_skipped(tmp_path: Path) -> 
 def test_partitions_that_appear_later_are_read_in_every_form(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text('{"partition":0}\n{"partition":1}')
-    folder = Folder(str(tmp_path / "log*"), 10)
+    folder = LogFiles(str(tmp_path / "log*"), 10)
     assert folder.partitions("") == {("log", 0), ("log", 1)}
     with path.open("a") as out:
         out.write('\n{"partition":7}\n{"partit')

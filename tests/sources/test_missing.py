@@ -14,7 +14,7 @@ import yaml
 from changefeed.cli import run as command
 from changefeed.errors import ConfigError
 from changefeed.pipeline.operations.explain import explain
-from changefeed.pipeline.run import Summary, run
+from changefeed.pipeline.run import RunResult, run
 from changefeed.pipeline.state import State
 from changefeed.sources import record_source
 from tests.pipeline.history import small_history
@@ -101,7 +101,7 @@ def test_a_run_that_follows_warns_that_there_is_no_file_yet(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("changefeed.cli.run_.spark_for", lambda _: nullcontext("a session"))
-    monkeypatch.setattr("changefeed.pipeline.run.run", lambda *_, **__: Summary(1, 0, State(), State(), None))
+    monkeypatch.setattr("changefeed.pipeline.run.run", lambda *_, **__: RunResult(1, 0, State(), State(), None))
     assert command(["run", str(path), *flags]) == 0
     warning = f"warning: no file matches {tmp_path}/logs/*.jsonl yet; waiting for the first one"
     assert (warning in capsys.readouterr().err.splitlines()) == warned

@@ -15,7 +15,7 @@ import pyarrow as pa
 from changefeed import record_log
 from changefeed.frames.convert import to_canonical
 from changefeed.model.types import ColumnType
-from changefeed.stages.decode import Reader
+from changefeed.stages.decode import RecordReader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -79,7 +79,7 @@ LOGS = [
 
 def changes(log: Log) -> list[Row]:
     """Every change of the log as the columns of the shape for all tables; images as dicts of Arrow's values."""
-    read, rows = Reader(log.protocol, log.options), list[Row]()
+    read, rows = RecordReader(log.protocol, log.options), list[Row]()
     for table in read(log.records()).tables:
         for row in table.rows.to_pylist():
             place = {name: row[name] for name in ("topic", "partition", "offset", "index")}

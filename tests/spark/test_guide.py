@@ -27,6 +27,7 @@ def test_every_block_prints_what_is_shown(spark: SparkSession, kafka: KafkaBroke
 
     topic = f"guide-{uuid.uuid4().hex}"
     kafka.create_topic(topic, partitions=4)
+    kafka.create_topic(f"{topic}-orders-in-dts", partitions=4)
     rows = [row for batch in record_log.read(_HISTORY) for row in batch.to_pylist()]
     records: list[Record] = [(r["key"], r["value"], [], r["partition"]) for r in rows]
     kafka.produce(topic, records)
@@ -36,6 +37,7 @@ def test_every_block_prints_what_is_shown(spark: SparkSession, kafka: KafkaBroke
     for code, output in blocks:
         adapted = code.replace("broker:9092", kafka.bootstrap).replace('"out/', f'"{tmp_path}/out/')
         adapted = adapted.replace('"subscribe", "shop"', f'"subscribe", "{topic}"')
+        adapted = adapted.replace('"orders-in-dts"', f'"{topic}-orders-in-dts"')
         adapted = adapted.replace('"examples/', f'"{ROOT}/examples/')
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):

@@ -16,7 +16,7 @@ from changefeed.model.event import SchemaChange
 from changefeed.protocols.base import unfinished
 from changefeed.spark.known import Known, Look
 from changefeed.spark.options import ReadOptions, read_options
-from changefeed.spark.reading import Reading, Rows, one_table
+from changefeed.spark.reading import ReadPlan, Rows, one_table
 from changefeed.spark.shapes import AllTables
 from changefeed.spark.types import spark_schema
 from changefeed.stages.transcode import Language
@@ -44,7 +44,7 @@ def history(path: Path) -> pa.RecordBatch:
 def reading(known_from: pa.RecordBatch, *, schema: Any = None, **options: Any) -> Rows:
     chosen = ReadOptions(protocol="ticdc-open", table="app.orders", **options)
     known = Look("app.orders").read([known_from], OPEN_PROTOCOL).known(OPEN_PROTOCOL)
-    return Rows(Reading(OPEN_PROTOCOL, one_table(chosen, known, schema), known))
+    return Rows(ReadPlan(OPEN_PROTOCOL, one_table(chosen, known, schema), known))
 
 
 def test_columns_that_a_row_lacks_are_null(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_records_that_wait_where_a_log_ends_are_dead_letters(tmp_path: Path, spa
     rows = frame.where("dead_letter is not null").select("position.offset", "dead_letter.reason").collect()
     assert sorted(row.offset for row in rows) == sorted(wanted)
     assert {row.reason for row in rows} <= {"incomplete-group"}
-    assert Reading(Language("tencent-dts", {}), AllTables(letters=True)).in_order
+    assert ReadPlan(Language("tencent-dts", {}), AllTables(letters=True)).in_order
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from changefeed import record_log
-from changefeed.sources.files.reader import read_offset
-from changefeed.spark.source import Logs, Piece, StreamReader, pieces
+from changefeed.sources.files.progress import read_offset
+from changefeed.spark.source import Logs, LogStreamReader, Piece, pieces
 from tests.spark.shop import LOGS, OPEN, SPLIT, Log, Row, changes, in_order, shown
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def test_a_stream_has_the_rows_of_a_batch(log: Log, spark: SparkSession, tmp_pat
 
 
 def test_a_log_that_became_shorter_is_refused() -> None:
-    reader = StreamReader(Logs("unused"), None)
+    reader = LogStreamReader(Logs("unused"), None)
     with pytest.raises(Exception) as caught:
         reader.partitions({"files": {"a.jsonl": [7, 70]}}, {"files": {"a.jsonl": [6, 60]}})
     assert str(caught.value) == (

@@ -52,6 +52,13 @@ COLUMNS = tuple(Column(f"c{n}", ColumnType.parse(name)) for n, name in enumerate
 TABLE = Table("test", "types", COLUMNS)
 
 
+def test_commit_time_is_a_timestamp_in_both_shapes() -> None:
+    one = OneTable(Table("shop", "t", (Column("id", ColumnType.parse("int")),)), False, "null", False)
+    for schema, name in ((AllTables(False).schema, "commit_time"), (one.schema, "_commit_time")):
+        assert schema.field(name).type == pa.timestamp("us", tz="UTC")
+        assert spark_schema(schema)[name].dataType.simpleString() == "timestamp"
+
+
 def test_the_table_of_this_test_has_the_types_of_the_page() -> None:
     page = (ROOT / "docs" / "reference" / "types.md").read_text()
     assert [line.split("`")[1] for line in page.splitlines() if line.startswith("| `")] == list(VALUES)

@@ -10,7 +10,7 @@ from changefeed import record_log
 from changefeed.frames.chunks import SIGNAL
 from changefeed.model.event import SchemaChange
 from changefeed.pipeline.pending.store import chunk_info
-from changefeed.stages.decode import Reader
+from changefeed.stages.decode import RecordReader
 from tests.protocols.conformance.cases import DATA
 
 SNAPSHOT = DATA / "debezium-mysql" / "mariadb-types_snapshot.jsonl.gz"
@@ -18,7 +18,7 @@ SIGNALS = DATA / "debezium-mysql" / "mariadb-signal_incremental.jsonl.gz"
 
 
 def test_schema_changes_come_right_before_the_position_that_rows_share() -> None:
-    read = Reader("debezium-mysql", {})
+    read = RecordReader("debezium-mysql", {})
     for records in record_log.read(SNAPSHOT):
         decoded = read(records)
         changes = {e.commit_ts for e in decoded.control if isinstance(e, SchemaChange) and "snapshot" in e.origin}
@@ -32,7 +32,7 @@ def test_schema_changes_come_right_before_the_position_that_rows_share() -> None
 
 
 def test_chunks_distinguish_rows_of_snapshots_and_signals_from_streamed_rows() -> None:
-    read, marks = Reader("debezium-mysql", {}), Counter[str | None]()
+    read, marks = RecordReader("debezium-mysql", {}), Counter[str | None]()
     for records in record_log.read(SIGNALS):
         for row in read.pack(read(records), records).to_pylist():
             lines = chunk_info("1", row).transactions

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from changefeed.errors import ProtocolError
-from changefeed.wire.protobuf import UNKNOWN, Field, Message, read, varint, write, write_varint
+from changefeed.wire.protobuf import UNKNOWN, Field, MessageDescriptor, read, varint, write, write_varint
 
-INNER = Message("Inner", (Field(1, "text", "string"),))
-OUTER = Message(
+INNER = MessageDescriptor("Inner", (Field(1, "text", "string"),))
+OUTER = MessageDescriptor(
     "Outer",
     (
         Field(1, "small", "int32"),

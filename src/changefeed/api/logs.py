@@ -137,7 +137,7 @@ def write(
 def write_batches(batches: Iterable[Decoded], path: Path, encoder: Encoder, progress: Count | None = None) -> Written:
     """Writes the batches; `progress` is called with the number of records that each became."""
     dead = 0
-    with record_log.Writer(path) as log:
+    with record_log.RecordLogWriter(path) as log:
         for changes in batches:
             records = encoder.encode(changes)
             log.write(records)

@@ -13,7 +13,7 @@ from changefeed.pipeline.state import Counts, State
 from changefeed.sources import source
 
 if TYPE_CHECKING:
-    from changefeed.pipeline.run import Summary as Run
+    from changefeed.pipeline.run import RunResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Summary:
     resolved: dict[tuple[str, int], int | None] = field(repr=False)
 
     @classmethod
-    def of(cls, definition: Definition, run: Run, seconds: float, *, stopped: bool) -> Summary:
+    def of(cls, definition: Definition, run: RunResult, seconds: float, *, stopped: bool) -> Summary:
         """The summary of a run."""
         state, before = run.state, run.before
         quarantined = state.quarantined()
@@ -168,7 +168,6 @@ def _waits_for(definition: Definition, state: State) -> list[str]:
     marks = opened.capabilities.cuts == "marks"
     if definition.pipeline.consistency == "key" or not marks or not state.counts.pending:
         return []
-    # To ask a folder of logs is to read them all.
-    asked = definition.source.type == "kafka" and state.source is not None
+    asked = opened.offset_names_partitions and state.source is not None  # otherwise the source would be read to its end
     partitions = opened.partitions(state.source or "") if asked else set()
     return [f"{topic}:{partition}" for topic, partition in holders(state, partitions)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
@@ -36,7 +37,13 @@ def session_for(definition: Definition, spark: SparkSession | None) -> Iterator[
 
 @contextmanager
 def spark_named(name: str, config: Mapping[str, str]) -> Iterator[SparkSession]:
-    """A Spark session; a session that was already running is not stopped."""
+    """A Spark session; a session that was already running is not stopped.
+
+    Raises:
+        MissingExtraError: pyspark is not installed.
+    """
+    if find_spec("pyspark") is None:
+        raise MissingExtraError("Spark", "spark")
     from changefeed.spark_runtime.session import session
 
     ours = not _runs()

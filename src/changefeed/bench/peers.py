@@ -14,11 +14,11 @@ from typing import Any
 
 from changefeed.errors import MissingExtraError
 from changefeed.protocols.tencent_dts import messages as dts
-from changefeed.wire.protobuf import Message
+from changefeed.wire.protobuf import MessageDescriptor
 
 _HEADER = 5  # Confluent's: magic and schema id
 # Field -> the message in it, for fields that `dts` declares as spans.
-_SPANS: dict[tuple[str, str], Message] = {
+_SPANS: dict[tuple[str, str], MessageDescriptor] = {
     ("Entries", "items"): dts.ENTRY,
     ("Entry", "header"): dts.HEADER,
     ("Entry", "event"): dts.EVENT,
@@ -107,13 +107,13 @@ def _read(entry: Any) -> None:
             _ = data.dataType, data.charset, data.sv or data.bv
 
 
-def _describe(file: Any, table: Message) -> None:
+def _describe(file: Any, table: MessageDescriptor) -> None:
     """Adds a message and its nested messages to a file of descriptors."""
     if table.name in {known.name for known in file.message_type}:
         return
     described = file.message_type.add(name=table.name)
     for f in table.fields:
-        inner = f.kind if isinstance(f.kind, Message) else _SPANS.get((table.name, f.name))
+        inner = f.kind if isinstance(f.kind, MessageDescriptor) else _SPANS.get((table.name, f.name))
         label = described.field.add(name=f.name, number=f.number, label=3 if f.most else 1)
         if inner is None:
             kind = "bytes" if f.kind == "span" else str(f.kind)

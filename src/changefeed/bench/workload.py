@@ -56,8 +56,8 @@ def records(count: int, *, seed: int = 1, rows_in_record: int = 1) -> pa.Table:
     messages = iter([_message(r, number, classic=number < count // 2) for number in range(count)])
     keys, values = [], []
     while some := list(islice(messages, rows_in_record)):
-        keys.append((1).to_bytes(8, "big") + b"".join(_framed(key) for key, _ in some))
-        values.append(b"".join(_framed(value) for _, value in some))
+        keys.append((1).to_bytes(8, "big") + b"".join(framed(key) for key, _ in some))
+        values.append(b"".join(framed(value) for _, value in some))
     total = len(keys)
     columns = {
         "key": keys,
@@ -72,7 +72,8 @@ def records(count: int, *, seed: int = 1, rows_in_record: int = 1) -> pa.Table:
     return pa.Table.from_pydict(columns, schema=RECORDS)
 
 
-def _framed(data: bytes) -> bytes:
+def framed(data: bytes) -> bytes:
+    """A message with its length, as the Open Protocol frames it."""
     return len(data).to_bytes(8, "big") + data
 
 

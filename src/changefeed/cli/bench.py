@@ -1,18 +1,23 @@
-"""`changefeed bench`: decoding and encoding speed on this machine."""
+"""`changefeed bench`: decoding, encoding and applying speed on this machine."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import click
 
 from changefeed.cli.options import Commands, common, example
-from changefeed.cli.output import Output
+from changefeed.cli.output import Output, many
+
+if TYPE_CHECKING:
+    from changefeed.bench.apply import Applied
 
 _ROWS = 50_000  # per protocol: the slowest reference decoder takes some seconds
 
 
 @click.group(cls=Commands)
 def bench() -> None:
-    """Measure decoding and encoding speed on this machine."""
+    """Measure decoding, encoding and applying speed on this machine."""
 
 
 @bench.command(epilog=example("changefeed bench decode --records 100000", "changefeed bench decode --all"))
@@ -56,3 +61,48 @@ def encode(output: Output, records: int) -> None:
     from changefeed.bench.encode import run
 
     output.lines(run(records, json=output.json))
+
+
+@bench.command(epilog=example("changefeed bench apply", "changefeed bench apply --rows 1000000 --small-steps"))
+@click.option(
+    "--rows", default=100_000, show_default=True, type=click.IntRange(min=1), help="Number of row changes of each job."
+)
+@click.option("--tables", default=20, show_default=True, type=click.IntRange(min=1), help="Tables of the job `tables`.")
+@click.option(
+    "--write-mode",
+    default="copy-on-write",
+    show_default=True,
+    type=click.Choice(["copy-on-write", "merge-on-read"]),
+    help="How rows with a key are changed: sink.write-mode.",
+)
+@click.option("--small-steps", is_flag=True, help="Also apply 2,000 changes in steps of 200.")
+@common
+@click.pass_obj
+def apply(output: Output, rows: int, tables: int, write_mode: str, *, small_steps: bool) -> None:
+    """Run a pipeline over generated logs into Delta tables, and show its speed and where the time of its steps goes.
+
+    The jobs: new rows of a new table; updates, inserts and deletes by key; new rows of many tables. Logs and tables lie in a
+    temporary folder, which is deleted. After each job every row of its tables is compared with the log: a difference is an
+    error. The times do not include the start of Spark.
+    """
+    from changefeed.bench.apply import PHASES, Applied, measure
+
+    done = list[Applied]()
+    with output.status("starting") as status:
+        for one in measure(rows, tables, write_mode, small_steps=small_steps, status=status):
+            done.append(one)
+            if output.json:
+                output.document(one.to_dict())
+    if output.json:
+        return
+    titles = ("job", "tables", "steps", "rows", "rows/s", "seconds", "CPU s")
+    output.table(titles, [_speed(one) for one in done])
+    output.lines(["", "seconds of its parts:"])
+    output.table(("job", *PHASES), [(one.job, *(f"{one.phases[name]:.2f}" for name in PHASES)) for one in done])
+    output.lines(["", f"every row compared with the logs: {many(sum(one.compared for one in done), 'row')}, all right"])
+
+
+def _speed(one: Applied) -> tuple[str, ...]:
+    cpu = "-" if one.cpu_seconds is None else f"{one.cpu_seconds:.2f}"
+    counts = (f"{one.tables:,}", f"{one.steps:,}", f"{one.rows:,}", f"{one.rows_per_second:,.0f}")
+    return (one.job, *counts, f"{one.seconds:.2f}", cpu)

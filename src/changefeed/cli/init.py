@@ -15,7 +15,7 @@ source:
   type: files
   path: "history/*.jsonl.gz"       # record logs; the folder may grow while the pipeline runs
   protocol: ticdc-open             # with options: {name: ticdc-open, time-zone: Asia/Shanghai}
-  # max-records-per-batch: 50000   # at most this many records per step
+  # max-records-per-batch: 200000  # at most this many records per step
   #
   # From Kafka: these instead of type and path.
   # type: kafka

@@ -32,7 +32,7 @@ def many(count: int, what: str) -> str:
     return f"{count:,} {what}" + ("" if count == 1 else "s")
 
 
-class Progress(Protocol):
+class ProgressCounter(Protocol):
     """A progress counter for a person who waits."""
 
     def advance(self, count: int) -> None:
@@ -132,7 +132,7 @@ class Output:
             yield lambda text: line.update(escape(redact(text)))
 
     @contextmanager
-    def progress(self, what: str) -> Iterator[Progress]:
+    def progress(self, what: str) -> Iterator[ProgressCounter]:
         """A record counter, shown if stderr is a terminal and nothing else is printed there."""
         if self.json or not sys.stderr.isatty():
             yield _Silent()

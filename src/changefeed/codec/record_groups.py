@@ -257,4 +257,4 @@ def _marks(marks: pa.RecordBatch, records: pa.RecordBatch) -> Iterator[Transacti
     columns = (marks.column(name).to_pylist() for name in ("begins", "id", "origin"))
     for place, time, begins, transaction, origin in zip(places, times, *columns, strict=True):
         status = "begin" if begins else "end"
-        yield TransactionMark(status, transaction, place, commit_time=time, origin=json.loads(origin))
+        yield TransactionMark(status, transaction, place, instant=time, origin=json.loads(origin))

@@ -38,7 +38,7 @@ class Row:
     place: Place
     op: str
     commit_ts: int | None
-    commit_time: Instant | None
+    instant: Instant | None
     transaction: dict[str, Any] | None
     origin: dict[str, Any]
     before: dict[str, Any] | None
@@ -48,7 +48,7 @@ class Row:
     @property
     def commit_ms(self) -> int | None:
         """The commit time in milliseconds since the epoch, or None."""
-        return None if self.commit_time is None else self.commit_time.us // 1000
+        return None if self.instant is None else self.instant.us // 1000
 
     def __str__(self) -> str:
         """The row's op, table and position, for errors."""

@@ -69,7 +69,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenForm:
     """The form of a column, and its text for NULL."""
 
     form: Form
@@ -83,8 +83,8 @@ def places(shape: TableShape) -> dict[str, dict[str, int]]:
 
 
 def text(
-    before: Iterable[Written],
-    after: Iterable[Written],
+    before: Iterable[WrittenForm],
+    after: Iterable[WrittenForm],
     cases: Iterable[Case],
     *,
     framed: bool = False,

@@ -54,7 +54,7 @@ PLAIN = Block()
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ConnectPart:
     """A key or a value: its tree, its parsed schema (None without one), and its format."""
 
     payload: Any
@@ -62,14 +62,14 @@ class Part:
     block: Block = PLAIN
 
 
-class Reader:
+class PartReader:
     """Reads parts, and caches schemas. `get_schema`: id -> text, or None without a schema registry."""
 
     def __init__(self, get_schema: GetSchema | None) -> None:
         self._get = get_schema
         self._compiled = lru_cache(_SCHEMAS)(self._compile)
 
-    def read(self, data: bytes, what: str) -> Part:
+    def read(self, data: bytes, what: str) -> ConnectPart:
         """Reads a part.
 
         Raises:
@@ -90,9 +90,9 @@ class Reader:
         tree = java_json.read(data, what)
         if not isinstance(tree, dict):
             raise SchemaError(f"{what} is not an object")
-        return Part(tree)
+        return ConnectPart(tree)
 
-    def _datum(self, data: bytes, what: str) -> Part:
+    def _datum(self, data: bytes, what: str) -> ConnectPart:
         schema_id, cursor = confluent.open_datum(data, what)
         compiled = self._compiled(schema_id)
         if isinstance(compiled, ProtocolError):
@@ -100,7 +100,7 @@ class Reader:
         t, node, text, read = compiled
         tree = avro_form.tree(read(cursor), t)
         cursor.finish()
-        return Part(tree, node, Block(text, True, schema_id))
+        return ConnectPart(tree, node, Block(text, True, schema_id))
 
     def _compile(self, schema_id: int) -> tuple[avro.Type, Node, str, avro.Read] | ProtocolError:
         """Returns the schema and its reader, or the error if it is invalid. The error is cached too; an unknown id is not."""
@@ -116,7 +116,7 @@ class Reader:
             return error
 
 
-def _wrapped(block: bytes, payload: bytes, data: bytes, what: str) -> Part:
+def _wrapped(block: bytes, payload: bytes, data: bytes, what: str) -> ConnectPart:
     node = schema.read(block)
     try:
         tree = java_json.read(payload, what)
@@ -129,7 +129,7 @@ def _wrapped(block: bytes, payload: bytes, data: bytes, what: str) -> Part:
     if "\n" in text or "\r" in text:  # the wire text of a shape is a single line
         text = java_json.write(java_json.read(block, "schema"))
         node = schema.read(text.encode())
-    return Part(tree, node, Block(text))
+    return ConnectPart(tree, node, Block(text))
 
 
 def check_struct(tree: Any, node: Node, path: str) -> None:
@@ -164,7 +164,7 @@ def node_of(block: Block) -> Node:
 Write = Callable[[Any, Block, str], bytes]
 
 
-class Writer:
+class PartWriter:
     """Writes parts; `protocol` is the prefix of errors."""
 
     def __init__(self, protocol: str, get_schema: GetSchema | None, register_schema: RegisterSchema | None) -> None:

@@ -28,7 +28,7 @@ from changefeed.protocols.base import Redefine
 
 
 @dataclass(frozen=True, slots=True)
-class Converted:
+class ConvertedColumn:
     """A column in the sink's type.
 
     Attributes:
@@ -40,14 +40,16 @@ class Converted:
     irregular: dict[int, str]
 
 
-def convert(array: pa.Array, source: ColumnType, target: ColumnType, redefine: Redefine | None = None) -> Converted:
+def convert(
+    array: pa.Array, source: ColumnType, target: ColumnType, redefine: Redefine | None = None
+) -> ConvertedColumn:
     """A decoded column of type `source` as the sink's column of type `target`.
 
     Raises:
         SchemaError: no value of `source` means anything in `target`, as an integer in a geometry column.
     """
     core, irregular = defined(array, source, target, redefine)
-    return Converted(to_sink(core, target), irregular)
+    return ConvertedColumn(to_sink(core, target), irregular)
 
 
 def defined(array: pa.Array, source: ColumnType, target: ColumnType, redefine: Redefine | None = None) -> Reshaped:

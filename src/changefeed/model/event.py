@@ -38,7 +38,7 @@ class Instant:
         return self.datetime.isoformat(timespec=_TIMESPECS[self.digits]).replace("+00:00", "Z")
 
     def __format__(self, spec: str) -> str:
-        """Formats like `datetime`: `f"{event.commit_time:%H:%M}"` is the same of rows and of other events."""
+        """Formats like `datetime`: `f"{event.instant:%H:%M}"`."""
         return format(self.datetime, spec) if spec else str(self)
 
 
@@ -55,6 +55,15 @@ class _Event:
         """The position of the event."""
         place: Position = self.place  # type: ignore[attr-defined]  # each subclass has it
         return place
+
+    @property
+    def commit_time(self) -> dt.datetime | None:
+        """When the transaction was committed, in UTC, as for rows; None where the protocol does not carry it.
+
+        `instant` has the same time with the digits that are known.
+        """
+        instant: Instant | None = getattr(self, "instant", None)  # dead letters have none
+        return None if instant is None else instant.datetime
 
     def __str__(self) -> str:
         from changefeed.model.text import describe, event_line
@@ -81,7 +90,7 @@ class SchemaChange(_Event):
     place: Place
     columns: tuple[Column, ...] | None = None
     commit_ts: int | None = None
-    commit_time: Instant | None = None
+    instant: Instant | None = None
     origin: dict[str, Any] = field(default_factory=dict)
     sequence: int | None = None
 
@@ -92,7 +101,7 @@ class Resolved(_Event):
 
     commit_ts: int
     place: Place
-    commit_time: Instant | None = None
+    instant: Instant | None = None
     origin: dict[str, Any] = field(default_factory=dict)
 
 
@@ -105,7 +114,7 @@ class TransactionMark(_Event):
     place: Place
     event_count: int | None = None
     tables: dict[str, int] | None = None
-    commit_time: Instant | None = None
+    instant: Instant | None = None
     origin: dict[str, Any] = field(default_factory=dict)
 
 
@@ -118,7 +127,7 @@ class Heartbeat(_Event):
     """
 
     place: Place
-    commit_time: Instant | None = None
+    instant: Instant | None = None
     origin: dict[str, Any] = field(default_factory=dict)
     sequence: int | None = None
 

@@ -2,7 +2,7 @@
 
     _op          string      insert, update, delete, read or upsert
     _commit_ts   uint64      the upstream's ordering number; NULL where there is none
-    _commit_time timestamp   in UTC; NULL where it is unknown
+    _commit_time timestamp   microseconds in UTC; NULL where it is unknown
     _position    string      topic:partition:offset, with :index where the record has several events
     …            …           the row after the change; before it, for a delete. NULL too where the image has no such column
 
@@ -34,7 +34,7 @@ def flat(rows: pa.RecordBatch, columns: tuple[Column, ...]) -> pa.Table:
     head = {
         "_op": rows.column("op"),
         "_commit_ts": rows.column("commit_ts"),
-        "_commit_time": rows.column("commit_time"),
+        "_commit_time": rows.column("commit_time").cast(pa.timestamp("us", tz="UTC")),
         "_position": _positions(rows),
     }
     schema = pa.schema([*(pa.field(name, array.type) for name, array in head.items()), *fields])

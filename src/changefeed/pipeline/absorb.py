@@ -36,10 +36,10 @@ def absorbed(
         dead=counts.dead + _sum(fresh, "dead"),
         repeated=counts.repeated + repeated,
     )
-    resolved = _highest(state.resolved, ((c.topic, c.partition, c.max_ts) for c in fresh if c.kind == "resolved"))
+    resolved = highest(state.resolved, ((c.topic, c.partition, c.max_ts) for c in fresh if c.kind == "resolved"))
     dated = ("rows", "schema", "resolved")
-    latest = _highest(state.latest, ((c.topic, c.partition, c.max_ts) for c in fresh if c.kind in dated))
-    positions = _highest(state.positions, ((c.topic, c.partition, c.last + 1) for c in fresh if c.kind == "read"))
+    latest = highest(state.latest, ((c.topic, c.partition, c.max_ts) for c in fresh if c.kind in dated))
+    positions = highest(state.positions, ((c.topic, c.partition, c.last + 1) for c in fresh if c.kind == "read"))
     kinds = ("rows", "schema", "transactions", "waiting")
     keeps = any(c.kind in kinds or c.mark for c in fresh)
     waiting = folder if any(c.kind == "waiting" for c in fresh) else None
@@ -76,6 +76,7 @@ def without(state: State, topics: Collection[str], source_offset: str) -> State:
         resolved=left(state.resolved),
         latest=left(state.latest),
         marks=left(state.marks),
+        ends=left(state.ends),
         positions=left(state.positions),
         source=source_offset,
     )
@@ -85,7 +86,8 @@ def _sum(chunks: list[ChunkInfo], kind: str) -> int:
     return sum(c.rows for c in chunks if c.kind == kind)
 
 
-def _highest(known: Positions, seen: Iterable[tuple[str, int, int | None]]) -> Positions:
+def highest(known: Positions, seen: Iterable[tuple[str, int, int | None]]) -> Positions:
+    """The higher of the known and the seen value for each topic and partition."""
     merged = {topic: dict(offsets) for topic, offsets in known.items()}
     for topic, partition, value in seen:
         if value is not None:

@@ -28,7 +28,7 @@ from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.guard import WAY_OUT, Guard, PathState
 from changefeed.pipeline.pending.changes import Options
 from changefeed.pipeline.planning.actions import Action, Plan, PlannedWrite, chains, touched, without
-from changefeed.pipeline.state import State, Written
+from changefeed.pipeline.state import State, WrittenVersion
 from changefeed.pipeline.store.base import StateStore
 from changefeed.sinks.base import Append, Copy, Create, Job, Load, TableSink, Touch, Upsert, Write, WriteId
 
@@ -78,7 +78,7 @@ class Executor:
             for looked in [pool.submit(self._look, guard, t.path, t.written) for t in tables if t.written]:
                 looked.result()
 
-    def _look(self, guard: Guard, path: str, written: Written) -> None:
+    def _look(self, guard: Guard, path: str, written: WrittenVersion) -> None:
         version = written.version
         if not self.sink.is_newest(path, version):
             version = guard.check(path, None).version

@@ -10,9 +10,10 @@ Spark, as in tests; `replay` and recovery use it, too.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from changefeed.errors import FencedError
@@ -47,12 +48,14 @@ class Batch:
         offset: where the source continues.
         partitions: the partitions of the source.
         caught_up: the source had nothing more to read when the batch began.
+        ended: the partitions of which nothing was left to read after the batch.
     """
 
     chunks: Callable[[Positions, Any], Any]
     offset: str
     partitions: set[tuple[str, int]]
     caught_up: bool = False
+    ended: Collection[tuple[str, int]] = ()
 
 
 @dataclass(slots=True)
@@ -97,9 +100,11 @@ class Flow:
 
     def take(self, batch: Batch, until: Until = None) -> None:
         """Takes one batch all the way: to the tables what the frontier covers, the rest to the pending store."""
+        seen = max((ts for of in self.ledger.state.latest.values() for ts in of.values()), default=None)
+        ended = dict.fromkeys(batch.ended, seen) if seen is not None else {}
         with self._fenced_first():
             state = self._read(batch)
-        self.step(state, batch.partitions, until, caught_up=batch.caught_up)
+        self.step(state, batch.partitions, until, caught_up=batch.caught_up, ended=ended)
 
     def step(
         self,
@@ -109,6 +114,7 @@ class Flow:
         *,
         caught_up: bool = False,
         idle: bool = False,
+        ended: Mapping[tuple[str, int], int] = MappingProxyType({}),
     ) -> None:
         """Moves the tables as far as `state` allows, and publishes what was reached.
 
@@ -118,11 +124,14 @@ class Flow:
             until: how far at most.
             caught_up: the source had nothing more to read when the last batch began.
             idle: nothing has come since.
+            ended: see `FrontierStrategy.advance`.
         """
         chunks = self.pending.index(state.pending, state.sums)
         # how far each table may advance
         fresh = [chunk for chunk in chunks if chunk.folder not in self.ledger.state.pending]
-        frontier = self.strategy.advance(state, chunks, fresh, partitions, until, caught_up=caught_up, idle=idle)
+        frontier = self.strategy.advance(
+            state, chunks, fresh, partitions, until, caught_up=caught_up, idle=idle, ended=ended
+        )
         if not frontier.moves:
             if frontier.state != self.ledger.state:
                 self.ledger.finish(frontier.state)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from changefeed.errors import ConfigError, FencedError, SinkError
 from changefeed.model.definition import Table
-from changefeed.pipeline.state import Written
+from changefeed.pipeline.state import WrittenVersion
 from changefeed.sinks.base import Commit, TableSink, TableSnapshot, WriteId
 
 WAY_OUT = (
@@ -60,8 +60,8 @@ class Guard:
     """
 
     sink: TableSink
-    tables: Mapping[str, Written]
-    left: Mapping[str, Written]
+    tables: Mapping[str, WrittenVersion]
+    left: Mapping[str, WrittenVersion]
     epoch: int
     step: int
     epochs: Collection[int]
@@ -93,7 +93,7 @@ class Guard:
         self._check_foreign(path, snapshot, table)
         return PathState(snapshot.version, adopted=True)
 
-    def check_after(self, path: str, before: PathState, writes: int) -> Written:
+    def check_after(self, path: str, before: PathState, writes: int) -> WrittenVersion:
         """Compares a table with what this step has written to it.
 
         Raises:
@@ -106,7 +106,9 @@ class Guard:
         self._check_epoch(at, snapshot.write_id)
         if snapshot.version != before.version + writes:
             self._check_commits(path, before.version, snapshot.version, {*self.epochs, self.epoch})
-        return Written(snapshot.version, snapshot.write_id.epoch, snapshot.write_id.step, snapshot.write_id.number)
+        return WrittenVersion(
+            snapshot.version, snapshot.write_id.epoch, snapshot.write_id.step, snapshot.write_id.number
+        )
 
     def _check_nothing(self, at: str, path: str) -> None:
         if path in self.tables:
@@ -143,14 +145,14 @@ class Guard:
         self._check_commits(path, self._repaired(path, known, before) or known.version, version, self.epochs)
         return PathState(version, done=done)
 
-    def _repaired(self, path: str, known: Written, version: int) -> int | None:
+    def _repaired(self, path: str, known: WrittenVersion, version: int) -> int | None:
         """The version, if `changefeed repair` has written it since the ledger's last write."""
         if version <= known.version:
             return None
         write_id = next(iter(self.sink.commits(path, version - 1, version))).write_id
         return version if write_id is not None and self._is_repair(write_id, known) else None
 
-    def _is_repair(self, write_id: WriteId, known: Written) -> bool:
+    def _is_repair(self, write_id: WriteId, known: WrittenVersion) -> bool:
         return write_id.number == REPAIRED and write_id.step == self.step - 1 and write_id.epoch > known.epoch
 
     def _done(self, path: str, version: int) -> tuple[int, int]:

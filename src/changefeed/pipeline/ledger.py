@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.paths import ledger_folder
-from changefeed.pipeline.store.base import Reading, StateStore
+from changefeed.pipeline.store.base import StateStore, StoreReader
 from changefeed.pipeline.store.files import FileStore
 from changefeed.pipeline.store.hadoop import folder_of_session, folder_to_read
 from changefeed.pipeline.store.reading import FileReader
@@ -26,7 +26,7 @@ def open_ledger(definition: Definition, spark: SparkSession) -> StateStore:
     return FileStore(folder, definition.pipeline.name, definition.pipeline.kept)
 
 
-def read_ledger(definition: Definition) -> Reading:
+def read_ledger(definition: Definition) -> StoreReader:
     """The ledger for a command that reads it: without Spark, unless the command is inside `read_by`.
 
     Raises:

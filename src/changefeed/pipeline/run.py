@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class RunResult:
     """The result of a run: from `before` to `state`; `reached` is whether `until` was reached, None if it was not set."""
 
     epoch: int
@@ -68,7 +68,7 @@ def run(
     progress: Progress | None = None,
     stopping: Callable[[], bool] | None = None,
     retrying: Callable[[Retry], None] | None = None,
-) -> Summary:
+) -> RunResult:
     """Applies the changes of the source: all that it has with `once`, else without end; with `until`, only up to that point.
 
     Args:
@@ -146,10 +146,11 @@ class _Runner:
         self.error: BaseException | None = None
         self.ended = False
         self.joined: set[str] = set()  # topics without earlier records, whose changes may be below the cut
+        self.read_to_end: set[tuple[str, int]] = set()  # partitions of which nothing was left to read
         self.at_work = threading.Lock()  # locked during a step; ending the query waits for it
         self.stepped = threading.Event()  # a batch has ended since `_wait` checked
 
-    def run(self) -> Summary:
+    def run(self) -> RunResult:
         """Takes the pipeline over, and follows the source to the end of the run."""
         try:
             self._run()
@@ -157,12 +158,12 @@ class _Runner:
             self.source.close()
         return self.summary()
 
-    def summary(self) -> Summary:
+    def summary(self) -> RunResult:
         """The work done since the first try began."""
         assert self.begun is not None
         first, before = self.begun
         reached = None if self.until is None else self.flow.is_reached(self.until)
-        return Summary(self.ledger.epoch, self.ledger.step - first, before, self.ledger.state, reached)
+        return RunResult(self.ledger.epoch, self.ledger.step - first, before, self.ledger.state, reached)
 
     def _run(self) -> None:
         check(self.spark, tables_folder(self.definition))
@@ -229,12 +230,24 @@ class _Runner:
         if end is not None and source_offset is not None and offset_text(end) == offset_text(source_offset):
             return
         sweep()
+        self._lead(source_offset)
+        source_offset = self.ledger.state.source or self.source.start
         checkpoint = Scratch("checkpoint")
         try:
             query = self._query(self.source.stream(self.spark, source_offset, end), f"{checkpoint.path}/spark", end)
             self._wait(query)
         finally:
             checkpoint.close()
+
+    def _lead(self, source_offset: str | None) -> None:
+        """Reads the partitions with few records first, where other partitions wait for them."""
+        leading = self.source.leading(self.spark, source_offset) if self.flow.strategy.needs_ends else None
+        if leading is not None:
+            chunks, partitions = (
+                partial(self.source.chunks, leading.records),
+                self.source.partitions(leading.source_offset),
+            )
+            self._take(Batch(chunks, offset_text(leading.source_offset), partitions, ended=leading.ended))
 
     def _query(self, records: DataFrame, checkpoint: str, end: str | None) -> StreamingQuery:
         def on_batch(batch: DataFrame, number: int) -> None:
@@ -260,13 +273,20 @@ class _Runner:
     def _batch(self, batch: DataFrame, number: int, checkpoint: str, end: str | None) -> None:
         logged = batch_offset(checkpoint, number)
         source_offset = offset_text(self.source.source_offset(self.spark, self.ledger.state.source, logged))
+        caught_up = self.source.caught_up(self.ledger.state.source, source_offset)
+        if self.flow.strategy.needs_ends and not caught_up:
+            ended = self.source.ended(self.spark, source_offset)
+            # an available-now stream has no more to read of a partition that was at its end once
+            self.read_to_end = ended | self.read_to_end if self._ends_by_itself else ended
+        chunks, partitions = partial(self.source.chunks, batch), self.source.partitions(source_offset)
+        self._take(Batch(chunks, source_offset, partitions, caught_up, self.read_to_end))
+        self.ended = end is not None and source_offset == offset_text(end)
+
+    def _take(self, batch: Batch) -> None:
         before = self.ledger.state
-        caught_up = self.source.caught_up(before.source, source_offset)
-        chunks = partial(self.source.chunks, batch)
-        self.flow.take(Batch(chunks, source_offset, self.source.partitions(source_offset), caught_up), self.until)
+        self.flow.take(batch, self.until)
         self._tell()
         self._warn_of_late(before)
-        self.ended = end is not None and source_offset == offset_text(end)
 
     def _warn_of_late(self, before: State) -> None:
         """Warns that a topic that joined late has changes below the cut: they are not in the tables."""

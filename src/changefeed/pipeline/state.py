@@ -14,7 +14,7 @@ Sendings = dict[str, dict[int, tuple[int, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenVersion:
     """The result of the last write at a path: the Delta version, and the write id in its commit."""
 
     version: int
@@ -37,7 +37,7 @@ class TableState:
     table: Table
     path: str
     declared: bool
-    written: Written | None = None
+    written: WrittenVersion | None = None
 
     @property
     def version(self) -> int | None:
@@ -111,7 +111,7 @@ class State:
         barrier: commit_ts up to which all tables have been applied; None before the first cut.
         mark: the upstream's name of the barrier: of its last transaction, or of a resolved event with a name.
         reached: server UUID or GTID domain -> last transaction number at or below the barrier. Only without resolved events.
-        ended: offset of the last end of a transaction below the barrier.
+        ends: topic -> partition -> offset of the last end of a transaction below the barrier.
         snapshots: positions of the last snapshots below the barrier. Only without resolved events.
         time: latest commit time below the barrier, in milliseconds since 1970. Only without resolved events.
         resolved: topic -> partition -> highest resolved commit_ts.
@@ -136,7 +136,7 @@ class State:
     barrier: int | None = None
     mark: str | None = None
     reached: dict[str, int] = field(default_factory=dict)
-    ended: int = -1
+    ends: Positions = field(default_factory=dict)
     snapshots: tuple[int, ...] = ()
     time: int | None = None
     resolved: Positions = field(default_factory=dict)
@@ -146,7 +146,7 @@ class State:
     positions: Positions = field(default_factory=dict)
     source: str | None = None
     tables: dict[str, TableState] = field(default_factory=dict)
-    left: dict[str, Written] = field(default_factory=dict)
+    left: dict[str, WrittenVersion] = field(default_factory=dict)
     waiting: str | None = None
     pending: tuple[str, ...] = ()
     sums: dict[str, FolderSum] = field(default_factory=dict)
@@ -172,7 +172,7 @@ class State:
         """The state without the sums of folders that are no longer pending."""
         return replace(self, sums={folder: self.sums[folder] for folder in self.pending})
 
-    def known(self) -> dict[str, Written]:
+    def known(self) -> dict[str, WrittenVersion]:
         """Path -> last write, for every path that the pipeline has written."""
         return self.left | {t.path: t.written for t in self.tables.values() if t.written}
 

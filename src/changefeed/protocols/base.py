@@ -114,6 +114,18 @@ class NumberingEncoder(Encoder, Interface):
     last_number: int
 
 
+class ClaimChecks(msgspec.Struct, frozen=True):
+    """The folder of claim-check files.
+
+    Attributes:
+        uri: a path, or any URL that fsspec supports.
+        max_bytes: larger files are refused.
+    """
+
+    uri: str
+    max_bytes: int
+
+
 class Options(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
     """Base of every protocol's options. Names and values are the producer's own; fields carry a description."""
 
@@ -121,6 +133,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_
     def dispatches(self) -> tuple[str, ...]:
         """The options among these that send rows to other topics or partitions than the changes' own."""
         return ()
+
+    @property
+    def claim_checks(self) -> ClaimChecks | None:
+        """The folder with the values that are too large for messages; None if the options name none."""
+        return None
 
     @property
     def one_writer(self) -> bool:

@@ -22,13 +22,13 @@ from changefeed.record_log.batches import Only, wanted_of
 from changefeed.record_log.cursor import START, Cursor
 from changefeed.record_log.lines import default_topic
 from changefeed.record_log.stream import compression
-from changefeed.record_log.writer import Writer
+from changefeed.record_log.writer import RecordLogWriter
 
 __all__ = [
     "START",
     "Cursor",
     "Only",
-    "Writer",
+    "RecordLogWriter",
     "advance",
     "count",
     "default_topic",
@@ -112,11 +112,11 @@ def is_compressed(path: str | Path) -> bool:
 
 def partitions(path: str | Path) -> dict[str, set[int]]:
     """The topics of the log's records, and the partitions of each."""
-    return scan(path)[0]
+    return {topic: set(numbers) for topic, numbers in scan(path)[0].items()}
 
 
-def scan(path: str | Path, at: Cursor = START) -> tuple[dict[str, set[int]], Cursor]:
-    """Topics and partitions of the complete records from `at` on, and the cursor after the last of them."""
+def scan(path: str | Path, at: Cursor = START) -> tuple[dict[str, dict[int, int]], Cursor]:
+    """Topic -> partition -> number of records up to its last one, of the complete records from `at` on; and their end."""
     return _form(path).scan(Path(path), at)  # type: ignore[no-any-return]
 
 
@@ -128,7 +128,7 @@ def size(path: str | Path) -> tuple[int, ...]:
 
 def write(path: str | Path, batches: Iterable[pa.RecordBatch]) -> int:
     """Writes a log, which gets its name when it is complete. Returns the number of records."""
-    with Writer(path) as writer:
+    with RecordLogWriter(path) as writer:
         for batch in batches:
             writer.write(batch)
     return writer.records

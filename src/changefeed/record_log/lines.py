@@ -101,9 +101,9 @@ def advance(path: Path, at: Cursor, limit: int | None) -> Cursor:
     return Cursor(records, size if compression(path) is None else 0)
 
 
-def scan(path: Path, at: Cursor) -> tuple[dict[str, set[int]], Cursor]:
-    """Topics and partitions of the records from `at` on, and their end; other members are not read."""
-    topics: dict[str, set[int]] = {}
+def scan(path: Path, at: Cursor) -> tuple[dict[str, dict[int, int]], Cursor]:
+    """See `record_log.scan`; members other than topic and partition are not read."""
+    topics: dict[str, dict[int, int]] = {}
     topic = default_topic(path)
     number, size = (at.records, at.bytes) if at.bytes else (0, 0)
     for line in lines(path, at.bytes):
@@ -113,8 +113,8 @@ def scan(path: Path, at: Cursor) -> tuple[dict[str, set[int]], Cursor]:
             where = _decode_where(line)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise _no_record(path, number, line, error) from error
-        topics.setdefault(topic if where.topic is _UNSET else where.topic, set()).add(where.partition)
         number += 1
+        topics.setdefault(topic if where.topic is _UNSET else where.topic, {})[where.partition] = number
         size += _length(line)
     return topics, Cursor(number, size if compression(path) is None else 0)
 

@@ -75,18 +75,21 @@ def advance(path: Path, at: Cursor, limit: int | None) -> Cursor:
     return Cursor(records if limit is None else min(records, at.records + limit))
 
 
-def scan(path: Path, at: Cursor) -> tuple[dict[str, set[int]], Cursor]:
-    """Topics and partitions of all records, whatever `at` is; only those two columns are read."""
-    topics: dict[str, set[int]] = {}
+def scan(path: Path, at: Cursor) -> tuple[dict[str, dict[int, int]], Cursor]:
+    """See `record_log.scan`, but of all records, whatever `at` is; only topics and partitions are read."""
+    topics: dict[str, dict[int, int]] = {}
+    number = 0
     for file in _files(path):
         with _open(file) as opened:
             try:
                 for batch in opened.iter_batches(1 << 16, columns=["topic", "partition"]):
-                    pairs = pa.Table.from_batches([batch]).group_by(["topic", "partition"]).aggregate([])
-                    columns = (pairs.column(name).to_pylist() for name in ("topic", "partition"))
-                    for topic, partition in zip(*columns, strict=True):
-                        topics.setdefault(topic, set()).add(partition)
+                    numbers = pa.array(range(number + 1, number + 1 + batch.num_rows), pa.int64())
+                    records = pa.Table.from_batches([batch]).append_column("number", numbers)
+                    pairs = records.group_by(["topic", "partition"]).aggregate([("number", "max")])
+                    for topic, partition, last in zip(*pairs.to_pydict().values(), strict=True):
+                        topics.setdefault(topic, {})[partition] = last
                     _check_topics(pairs.column("topic"), file)
+                    number += batch.num_rows
             except (OSError, pa.ArrowException) as error:
                 raise SourceError(f"{file}: its topics cannot be read: {' '.join(str(error).split())}") from error
     return topics, advance(path, at, None)

@@ -16,7 +16,7 @@ from changefeed.record_log.stream import compression
 _FORMS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
 
 
-class Writer:
+class RecordLogWriter:
     """Writes a log under a temporary name, and renames it when the `with` block ends without an error.
 
     Attributes:
@@ -36,7 +36,7 @@ class Writer:
         self._unfinished = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         self.records = 0
 
-    def __enter__(self) -> Writer:
+    def __enter__(self) -> RecordLogWriter:
         try:
             self._file = self._open()
         except OSError as error:

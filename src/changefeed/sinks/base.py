@@ -29,7 +29,7 @@ import pyarrow as pa
 from changefeed.frames.types import SinkType
 from changefeed.model.definition import Table
 from changefeed.model.types import ColumnType
-from changefeed.stages.changes import Reading
+from changefeed.stages.changes import ChunkReader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,7 +63,7 @@ class Constant(msgspec.Struct, frozen=True, tag="constant", tag_field="kind"):
     value: str | dict[str, str]
 
 
-class Converted(msgspec.Struct, frozen=True, tag="converted", tag_field="kind"):
+class ConvertedFrom(msgspec.Struct, frozen=True, tag="converted", tag_field="kind"):
     """The old column's values, converted from its type; `TypeMap.conversion` is not None for the two types.
 
     Attributes:
@@ -77,10 +77,10 @@ class Converted(msgspec.Struct, frozen=True, tag="converted", tag_field="kind"):
     widening: bool = False
 
 
-Expression: TypeAlias = Null | Constant | Converted
+Expression: TypeAlias = Null | Constant | ConvertedFrom
 
 
-class Texts(msgspec.Struct, frozen=True, kw_only=True):
+class IrregularUpdate(msgspec.Struct, frozen=True, kw_only=True):
     """The effect of a `Rewrite` on `_irregular`, the map of column names to texts.
 
     Attributes:
@@ -137,7 +137,7 @@ class Rewrite(_Write, frozen=True, tag=True, kw_only=True):
     """
 
     expressions: tuple[Expression, ...]
-    texts: Texts | None = None
+    texts: IrregularUpdate | None = None
 
 
 class Copy(_Write, frozen=True, tag=True, kw_only=True):
@@ -192,7 +192,7 @@ class Chunked:
     origin: tuple[str, ...]
     chunks: Callable[[SparkSession], DataFrame]
     source: tuple[str, str]
-    reading: Reading
+    reading: ChunkReader
     last_reading: bool
     folders: tuple[str, ...] | None = None
 
@@ -296,7 +296,7 @@ class TypeMap(Protocol):
         Args:
             old: the type before.
             new: the type after.
-            widening: rows have widened the type, not DDL: see `Converted`.
+            widening: rows have widened the type, not DDL: see `ConvertedFrom`.
 
         Returns:
             `none`: the sink's type and its values stay. `rewrite`: the sink can convert the values as MySQL does. None: what

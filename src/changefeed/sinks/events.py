@@ -148,7 +148,7 @@ def overtaken(location: str, last: Mark | None, write_id: WriteId) -> SinkError:
 
 
 @dataclass(slots=True)
-class Writing:
+class AppendEncoder:
     """The encoder of a sink; see rule 8.
 
     Attributes:

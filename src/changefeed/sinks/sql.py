@@ -11,7 +11,7 @@ from changefeed.frames.types import SinkType, sink_type
 from changefeed.model.definition import Table
 from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
-from changefeed.sinks.base import IRREGULAR, Constant, Converted, Expression, Null, Rewrite, Texts
+from changefeed.sinks.base import IRREGULAR, Constant, ConvertedFrom, Expression, IrregularUpdate, Null, Rewrite
 
 # metadata column -> (Spark type, expression over a change `s` of `stages.changes`)
 METADATA = {
@@ -73,13 +73,13 @@ def _expression(column: Column, expression: Expression) -> str:
             return f"unbase64('{value['base64']}')"
         case Constant(value=value):
             return text(str(value)) if kind == "string" else f"CAST({text(str(value))} AS {kind})"
-        case Converted():
+        case ConvertedFrom():
             sql = _converted(quoted(expression.column), expression.type, column.type, expression.widening)
             assert sql is not None, "the planner asks `conversion` first"
             return sql
 
 
-def _texts(texts: Texts) -> str:
+def _texts(texts: IrregularUpdate) -> str:
     """The map of irregular texts after a rewrite: names follow their columns."""
     sql = f"coalesce({quoted(IRREGULAR)}, CAST(map() AS map<string,string>))"
     if texts.dropped:

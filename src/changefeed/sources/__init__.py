@@ -55,6 +55,21 @@ class Compared:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Leading:
+    """A batch that is read before the stream begins.
+
+    Attributes:
+        records: in the form of `Stream.stream`.
+        source_offset: after them; the stream continues there.
+        ended: the partitions of which nothing was left to read.
+    """
+
+    records: DataFrame
+    source_offset: str
+    ended: frozenset[tuple[str, int]]
+
+
 class Stream(Protocol):
     """The part of the contract that all sources share: where the source stands, and what comes next.
 
@@ -101,6 +116,22 @@ class Stream(Protocol):
 
     def caught_up(self, before: str | None, after: str) -> bool:
         """Whether a batch between two source offsets certainly contains everything that the source had when it began."""
+        ...
+
+    def ended(self, spark: SparkSession, source_offset: str) -> set[tuple[str, int]]:
+        """The (topic, partition)s of which nothing is left to read now, after the batch that ends at a source offset."""
+        ...
+
+    def leading(self, spark: SparkSession, source_offset: str | None) -> Leading | None:
+        """The partitions of which little is left to read, if the source has more to read than one batch takes; else None.
+
+        A topic of schema changes is short, and holds back the rows of all others as long as it has not been read to its end.
+        """
+        ...
+
+    @property
+    def offset_names_partitions(self) -> bool:
+        """Whether a source offset has the names of all partitions, so that `partitions` reads nothing else."""
         ...
 
     @property

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Capabilities
-from changefeed.sources import Compared, Missing, RecordSource
+from changefeed.sources import Compared, Leading, Missing, RecordSource
 from changefeed.stages.changes import Redefinition
-from changefeed.stages.decode import Reader, decode
+from changefeed.stages.decode import RecordReader, decode
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,7 +55,7 @@ class DecodedSource:
 
     def sample_chunks(self, limit: int) -> Iterator[pa.RecordBatch]:
         """See `Source`."""
-        read = Reader(self.protocol, self.options)
+        read = RecordReader(self.protocol, self.options)
         for records in self.records.sample(limit):
             yield read.pack(read(records), records)
 
@@ -92,6 +92,19 @@ class DecodedSource:
     def caught_up(self, before: str | None, after: str) -> bool:
         """See `Stream`."""
         return self.records.caught_up(before, after)
+
+    def ended(self, spark: SparkSession, source_offset: str) -> set[tuple[str, int]]:
+        """See `Stream`."""
+        return self.records.ended(spark, source_offset)
+
+    def leading(self, spark: SparkSession, source_offset: str | None) -> Leading | None:
+        """See `Stream`."""
+        return self.records.leading(spark, source_offset)
+
+    @property
+    def offset_names_partitions(self) -> bool:
+        """See `Stream`."""
+        return self.records.offset_names_partitions
 
     @property
     def start(self) -> str | None:

@@ -10,6 +10,8 @@
     records = spark.readStream.format("kafka")…load()
     changefeed.spark.decode(records, "ticdc-open", table="shop.orders")
 
+    stream.writeStream.format("changefeed").option("protocol", "tencent-dts")…start("copies")   # a log, or Kafka, of any changes
+
 Record logs are read by the data source. Kafka is read by Spark's own connector and decoded by `decode`: a Python data source
 cannot use that connector, and what it has (offsets in the checkpoint, new partitions, rate limits, SASL, transactions) would
 have to be built a second time on another client.

@@ -30,10 +30,10 @@ from changefeed.model.event import Resolved, SchemaChange
 from changefeed.protocols import protocol as protocol_by_name
 from changefeed.spark.known import Known, Look, split_name
 from changefeed.spark.options import ReadOptions, read_options, split
-from changefeed.spark.reading import Reading, Rows, one_table
+from changefeed.spark.reading import ReadPlan, Rows, one_table
 from changefeed.spark.shapes import AllTables
 from changefeed.spark.types import spark_schema
-from changefeed.spark.writing import Writing, writing
+from changefeed.spark.writing import WritePlan, writing
 from changefeed.stages.decode import arrived
 from changefeed.stages.transcode import Language
 
@@ -79,10 +79,10 @@ def decode(
         raise ConfigError("changefeed: option path: the records are given already")
     language = chosen.language(own)
     travelling = _travelling(records)
-    reading = Reading(language, AllTables(chosen.dead_letters == "rows"))
+    reading = ReadPlan(language, AllTables(chosen.dead_letters == "rows"))
     if table is not None:
         known = _known(travelling, sample, chosen, language, required=schema is None)
-        reading = Reading(language, one_table(chosen, known, _parsed(schema)), known)
+        reading = ReadPlan(language, one_table(chosen, known, _parsed(schema)), known)
     if records.isStreaming and reading.in_order:
         return _with_state(travelling, reading)
     if reading.in_order:
@@ -132,7 +132,7 @@ def encode(
     return changes.mapInArrow(_encoder(work), _WRITTEN)
 
 
-def _encoder(work: Writing) -> Work:
+def _encoder(work: WritePlan) -> Work:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for records in work.records(batches):
             yield records.select(["key", "value", "topic", "partition", "headers"])
@@ -208,7 +208,7 @@ def _first(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordB
                 yield records.slice(0, some)
 
 
-def _worker(reading: Reading, *, ends: bool) -> Work:
+def _worker(reading: ReadPlan, *, ends: bool) -> Work:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = reading.start()
         yield from rows.read(map(arrived, batches))
@@ -222,7 +222,7 @@ def _worker(reading: Reading, *, ends: bool) -> Work:
 # Spark passes state only to functions on pandas, and records should not be converted to pandas.
 
 
-def _with_state(records: DataFrame, reading: Reading) -> DataFrame:
+def _with_state(records: DataFrame, reading: ReadPlan) -> DataFrame:
     packed = records.mapInArrow(_pack, _PACKED)
     kept = packed.groupBy("topic", "partition").applyInPandasWithState(
         _stateful(reading), "rows binary", "waiting binary, latest bigint", "append", "NoTimeout"
@@ -246,7 +246,7 @@ def _unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from _batches(rows.as_py())
 
 
-def _stateful(reading: Reading) -> Any:
+def _stateful(reading: ReadPlan) -> Any:
     def run(key: tuple[str, int], frames: Iterable[Any], state: Any) -> Iterator[Any]:
         import pandas as pd
 

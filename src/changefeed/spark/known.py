@@ -28,8 +28,8 @@ from changefeed.model.definition import Table
 from changefeed.model.event import SchemaChange
 from changefeed.model.table import Column
 from changefeed.protocols import protocol
-from changefeed.stages.decode import Reader
-from changefeed.stages.definitions import Definitions
+from changefeed.stages.decode import RecordReader
+from changefeed.stages.definitions import DefinitionHistory
 from changefeed.stages.transcode import Language
 
 _Identity = tuple[int | None, str | None, str | None]
@@ -64,7 +64,7 @@ class Known:
             )
         raise unknown_name("table", name, self.tables)
 
-    def definitions(self, language: Language) -> Definitions:
+    def definitions(self, language: Language) -> DefinitionHistory:
         """The definitions that the schema changes make."""
         return _last(_learned(language, self.changes))
 
@@ -99,7 +99,7 @@ class Look:
 
     def read(self, batches: Iterable[pa.RecordBatch], language: Language) -> Look:
         """Takes in records, and returns itself."""
-        read = Reader(language.name, language.options)
+        read = RecordReader(language.name, language.options)
         for batch in batches:
             self.add(read(batch))
         return self
@@ -154,17 +154,17 @@ def in_order(changes: Iterable[SchemaChange]) -> list[SchemaChange]:
     )
 
 
-def _learned(language: Language, changes: Iterable[SchemaChange]) -> Iterator[Definitions]:
+def _learned(language: Language, changes: Iterable[SchemaChange]) -> Iterator[DefinitionHistory]:
     """The definitions before the first of the changes, and after each."""
     protocol_of_log = protocol(language.name)
-    definitions = Definitions(protocol_of_log, protocol_of_log.read_options(language.options))
+    definitions = DefinitionHistory(protocol_of_log, protocol_of_log.read_options(language.options))
     yield definitions
     for event in changes:
         definitions.put(Decoded(control=[event]))
         yield definitions
 
 
-def _last(many: Iterator[Definitions]) -> Definitions:
+def _last(many: Iterator[DefinitionHistory]) -> DefinitionHistory:
     *_, last = many
     return last
 

@@ -49,10 +49,13 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", for
 
 
 class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
-    """Settings of `df.write.format("changefeed")`."""
+    """Settings of `df.write.format("changefeed")` and `df.writeStream.format("changefeed")`."""
 
-    path: Annotated[str, Meta(description="the folder of the log")]
     protocol: Annotated[str, Meta(description="name of the protocol to write")]
+    path: Annotated[str | None, Meta(description="the folder of the log; without it, `kafka.bootstrap.servers`")] = None
+    topic: Annotated[
+        str | None, Meta(description="topic of Kafka for all records; without it, those of their rows")
+    ] = None
     table: Annotated[str | None, Meta(description="`database.table` that the rows are of; without it, all tables")] = (
         None
     )
@@ -65,6 +68,7 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", fo
     ] = None
 
 
+_OF_STREAMS = ("checkpointlocation", "queryname")  # Spark passes them on to the sink
 _OWN = ReadOptions.__struct_encode_fields__
 
 
@@ -79,18 +83,25 @@ def read_options(settings: Mapping[str, Any]) -> tuple[ReadOptions, dict[str, An
     return option_values.read("changefeed", ReadOptions, own), others
 
 
-def write_options(settings: Mapping[str, Any]) -> tuple[WriteOptions, dict[str, Any]]:
-    """The options of a write, and those of its protocol.
+def write_options(settings: Mapping[str, Any]) -> tuple[WriteOptions, dict[str, Any], dict[str, str]]:
+    """The options of a write, those of its protocol, and those of Kafka.
 
     Raises:
         ConfigError: an option is unknown or missing, or its value does not fit.
     """
-    name = next((value for option, value in settings.items() if _plain(option) == "protocol"), None)
-    own, others = split(settings, name, WriteOptions.__struct_encode_fields__)
-    for needed in ("path", "protocol"):
-        if needed not in own:
-            raise ConfigError(f"changefeed: option {needed} is missing")
-    return option_values.read("changefeed", WriteOptions, own), others
+    kafka = {option.lower(): str(value) for option, value in settings.items() if option.lower().startswith("kafka.")}
+    rest = {option: value for option, value in settings.items() if option.lower() not in (*kafka, *_OF_STREAMS)}
+    name = next((value for option, value in rest.items() if _plain(option) == "protocol"), None)
+    own, others = split(rest, name, WriteOptions.__struct_encode_fields__)
+    if "protocol" not in own:
+        raise ConfigError("changefeed: option protocol is missing")
+    options = option_values.read("changefeed", WriteOptions, own)
+    if options.path is None and not kafka:
+        raise ConfigError("changefeed: option path is missing: the folder to write to; or kafka.bootstrap.servers")
+    if options.path is not None and (kafka or options.topic is not None):
+        more = next(iter(kafka), "topic")
+        raise ConfigError(f"changefeed: options path and {more}: records go to a folder or to Kafka, not to both")
+    return options, others, kafka
 
 
 def split(settings: Mapping[str, Any], name: str | None, own: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Reads records into rows of either shape: the work of a task, for the data source and for `decode` alike.
 
-records ─▶ Reader ─▶ AllTables                                ─▶ Arrow batches
-              └────▶ definitions of the log's DDL ─▶ OneTable ─┘
+records ─▶ RecordReader ─▶ AllTables                                ─▶ Arrow batches
+                    └────▶ definitions of the log's DDL ─▶ OneTable ─┘
 
 All tables are shown with the values that their records carry, so their rows do not depend on where a task begins. Rows of one
 table are read under the definition that was in force.
@@ -28,7 +28,7 @@ from changefeed.spark.options import ReadOptions
 from changefeed.spark.shapes import AllTables, OneTable
 from changefeed.spark.types import OWN, spark_schema, table_of
 from changefeed.stages.changes import Redefinition
-from changefeed.stages.decode import Reader
+from changefeed.stages.decode import RecordReader
 from changefeed.stages.transcode import Language
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadPlan:
     """A plan to read records into rows. It is shipped to the tasks.
 
     Attributes:
@@ -106,10 +106,10 @@ def _free(table: Table) -> Table:
 class Rows:
     """Reads records in their order, a batch at a time, where it is called."""
 
-    def __init__(self, reading: Reading, latest: dict[str, dict[int, int]] | None = None) -> None:
+    def __init__(self, reading: ReadPlan, latest: dict[str, dict[int, int]] | None = None) -> None:
         language = reading.language
         self._language = language
-        self._read = Reader(language.name, language.options, latest or {})
+        self._read = RecordReader(language.name, language.options, latest or {})
         self._definitions = reading.known.definitions(language)
         self._seen = {identity(event) for event in reading.known.changes}
         self._shape = reading.shape

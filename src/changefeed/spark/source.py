@@ -1,8 +1,10 @@
 """The data source over record logs: `spark.read.format("changefeed")`, `spark.readStream.format("changefeed")`.
 
+The writers of the same format are in `log_writer.py` and `kafka_writer.py`.
+
 Rule 1. A read is planned once: files are listed, whole records are counted, and a table's columns are looked up in the log
         (`known.py`). Tasks read slices of the files and decode them; rows come as Arrow batches, in the order of a slice.
-Rule 2. If a record's meaning depends on those before it in its partition (`Reading.in_order`), logs are not cut into slices. A
+Rule 2. If a record's meaning depends on those before it in its partition (`ReadPlan.in_order`), logs are not cut into slices. A
         few tasks read all files in the order of their names, each for its own topic partitions.
 Rule 3. An offset of a stream is how far each file has been read, in whole records and bytes: nothing else is in the
         checkpoint. A batch ends at the end of all files when it is planned. A log may grow, not become shorter.
@@ -18,6 +20,7 @@ Spark 4.1 asks the sources written in Python for no limit, so a batch has all th
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -31,14 +34,15 @@ from changefeed.errors import ConfigError, SourceError
 from changefeed.frames import slices
 from changefeed.frames.slices import Slice
 from changefeed.model.batch import RECORDS
-from changefeed.sources.files.reader import Cursors, Progress, logs, read_offset, write_offset
+from changefeed.sources.files.progress import Cursors, LogProgress, logs, read_offset, write_offset
+from changefeed.spark.kafka_writer import KafkaStreamWriter, KafkaWriter, Topics, topics
 from changefeed.spark.known import Known, Look, split_name
-from changefeed.spark.log_writer import LogWriter
+from changefeed.spark.log_writer import LogFolder, LogStreamWriter, LogWriter
 from changefeed.spark.options import ReadOptions, read_options, write_options
-from changefeed.spark.reading import Reading, one_table
+from changefeed.spark.reading import ReadPlan, one_table
 from changefeed.spark.shapes import AllTables
 from changefeed.spark.types import spark_schema
-from changefeed.spark.writing import writing
+from changefeed.spark.writing import WritePlan, writing
 from changefeed.stages.transcode import Language
 
 if TYPE_CHECKING:
@@ -72,24 +76,37 @@ class DataSource(datasource.DataSource):
         reading = self._reading(None)
         return spark_schema(RECORDS if reading is None else reading.schema)
 
-    def reader(self, schema: StructType) -> Reader:
+    def reader(self, schema: StructType) -> LogReader:
         """The reader of what is there now."""
-        return Reader(Logs(self._path()), self._reading(self._given(schema)))
+        return LogReader(Logs(self._path()), self._reading(self._given(schema)))
 
-    def streamReader(self, schema: StructType) -> StreamReader:  # Spark's name
+    def streamReader(self, schema: StructType) -> LogStreamReader:  # Spark's name
         """The reader of a stream."""
-        return StreamReader(Logs(self._path()), self._reading(self._given(schema)))
+        return LogStreamReader(Logs(self._path()), self._reading(self._given(schema)))
 
-    def writer(self, schema: StructType, overwrite: bool) -> LogWriter:
-        """The writer of a folder of record logs."""
+    def writer(self, schema: StructType, overwrite: bool) -> LogWriter | KafkaWriter:
+        """The writer of a folder of record logs, or of topics."""
         if overwrite:
             raise ConfigError("changefeed: a log cannot be overwritten: write with mode `append`, to a new folder")
-        options, own = write_options(self._settings)
+        target, plan = self._write(schema, uuid.uuid4().hex[:8])
+        return LogWriter(target, plan) if isinstance(target, LogFolder) else KafkaWriter(target, plan)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> LogStreamWriter | KafkaStreamWriter:  # Spark's name
+        """The writer of a stream."""
+        if overwrite:
+            raise ConfigError("changefeed: a log cannot be overwritten: write with output mode `append`")
+        target, plan = self._write(schema)
+        return LogStreamWriter(target, plan) if isinstance(target, LogFolder) else KafkaStreamWriter(target, plan)
+
+    def _write(self, schema: StructType, write_id: str = "") -> tuple[LogFolder | Topics, WritePlan]:
+        """The target and the plan of a write; `write_id` of one that is not a stream."""
+        options, own, kafka = write_options(self._settings)
         if options.keys is not None and options.table is None:
             raise ConfigError("changefeed: option keys is for the rows of one table, which the option table names")
         keys = {str(options.table): tuple(options.keys.split(","))} if options.keys is not None else {}
-        language = Language(options.protocol, own)
-        return LogWriter(_local(options.path), writing(language, options.table, schema, options.default_topic, keys))
+        target = topics(kafka, options.topic) if options.path is None else LogFolder(_local(options.path), write_id)
+        plan = writing(Language(options.protocol, own), options.table, schema, options.default_topic, keys)
+        return target, plan
 
     def _given(self, schema: StructType) -> StructType | None:
         """The schema if the user gave it."""
@@ -101,7 +118,7 @@ class DataSource(datasource.DataSource):
             raise ConfigError("changefeed: no path: load a log or a pattern, as .load('history/*.jsonl.gz')")
         return _local(path)
 
-    def _reading(self, schema: StructType | None) -> Reading | None:
+    def _reading(self, schema: StructType | None) -> ReadPlan | None:
         """The plan of the read; None for the records as they are.
 
         Args:
@@ -113,9 +130,9 @@ class DataSource(datasource.DataSource):
         language = options.language(own)
         letters = options.dead_letters == "rows"
         if options.table is None:
-            return Reading(language, AllTables(letters))
+            return ReadPlan(language, AllTables(letters))
         known = self._look(language, options)
-        return Reading(language, one_table(options, known, schema), known)
+        return ReadPlan(language, one_table(options, known, schema), known)
 
     def _look(self, language: Any, options: ReadOptions) -> Known:
         if self._known is None:
@@ -148,7 +165,7 @@ class Logs:
         Raises:
             SourceError: a log cannot be read.
         """
-        return Progress(self.pattern, write_offset({}), None).everything()
+        return LogProgress(self.pattern, write_offset({}), None).everything()
 
     def first(self, limit: int) -> Iterator[pa.RecordBatch]:
         """The first records of each log.
@@ -211,7 +228,7 @@ def pieces(start: Cursors, end: Cursors, *, whole: bool) -> list[InputPartition]
     return pieces
 
 
-def read_piece(piece: Piece, reading: Reading | None, *, ends: bool) -> Iterator[pa.RecordBatch]:
+def read_piece(piece: Piece, reading: ReadPlan | None, *, ends: bool) -> Iterator[pa.RecordBatch]:
     """The rows of one task; `ends` where nothing follows."""
     if reading is None:
         yield from piece.records(piece.slices)
@@ -224,10 +241,10 @@ def read_piece(piece: Piece, reading: Reading | None, *, ends: bool) -> Iterator
         yield from rows.finish()
 
 
-class Reader(DataSourceReader):
+class LogReader(DataSourceReader):
     """Reads the records that are there when it is planned."""
 
-    def __init__(self, found_logs: Logs, reading: Reading | None) -> None:
+    def __init__(self, found_logs: Logs, reading: ReadPlan | None) -> None:
         self._logs, self._reading = found_logs, reading
 
     def partitions(self) -> list[InputPartition]:
@@ -242,12 +259,12 @@ class Reader(DataSourceReader):
         return read_piece(partition, self._reading, ends=True)
 
 
-class StreamReader(DataSourceStreamReader):
+class LogStreamReader(DataSourceStreamReader):
     """Plans batches on the driver, and reads them in tasks."""
 
-    def __init__(self, found_logs: Logs, reading: Reading | None) -> None:
+    def __init__(self, found_logs: Logs, reading: ReadPlan | None) -> None:
         self._logs, self._reading = found_logs, reading
-        self._progress: Progress | None = None
+        self._progress: LogProgress | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # Spark's name
         """The offset before the first record of every log."""
@@ -256,7 +273,7 @@ class StreamReader(DataSourceStreamReader):
     def latestOffset(self) -> dict[str, Any]:  # Spark's name
         """Behind the last whole record of every log that is there."""
         if self._progress is None:  # which remembers sizes, so that only what is new is counted
-            self._progress = Progress(self._logs.pattern, write_offset({}), None)
+            self._progress = LogProgress(self._logs.pattern, write_offset({}), None)
         return _offset(self._progress.everything())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
@@ -279,7 +296,7 @@ class StreamReader(DataSourceStreamReader):
         return read_piece(partition, self._reading, ends=False)
 
 
-def _whole(reading: Reading | None) -> bool:
+def _whole(reading: ReadPlan | None) -> bool:
     return reading is not None and reading.in_order
 
 

@@ -41,7 +41,7 @@ Keys = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
+class WritePlan:
     """A plan to turn rows into records. It is shipped to the tasks.
 
     Attributes:
@@ -110,7 +110,7 @@ class Writing:
         return batch
 
 
-def writing(language: Language, table: str | None, schema: StructType, topic: str, keys: Keys) -> Writing:
+def writing(language: Language, table: str | None, schema: StructType, topic: str, keys: Keys) -> WritePlan:
     """The plan for rows with these columns.
 
     Raises:
@@ -129,7 +129,7 @@ def writing(language: Language, table: str | None, schema: StructType, topic: st
                 f"changefeed: the rows have no column {', '.join(sorted(missing))}: give those of all tables as they are read, "
                 "or name the `table` that they are of"
             )
-        return Writing(language, None, topic, keys)
+        return WritePlan(language, None, topic, keys)
     if "_op" not in names:
         raise ConfigError(f"changefeed: the rows of {table} have no column _op: {', '.join(OPS)}")
     known = table_of(table, schema)
@@ -137,7 +137,7 @@ def writing(language: Language, table: str | None, schema: StructType, topic: st
     if missing := set(key) - {c.name for c in known.columns}:
         raise ConfigError(f"changefeed: option keys: {table} has no column {', '.join(sorted(missing))}")
     columns = tuple(replace(c, key=c.name in key) for c in known.columns)
-    return Writing(language, replace(known, columns=columns, keys=key), topic, keys)
+    return WritePlan(language, replace(known, columns=columns, keys=key), topic, keys)
 
 
 def _check_ops(rows: pa.RecordBatch, prefix: str) -> None:

@@ -134,7 +134,7 @@ def worker(
         UnsupportedError: a row cannot be applied: its table has no key, or its key is incomplete.
         SchemaError: a value is invalid for its column, or the column cannot represent it and `irregular` is `fail`.
     """
-    reading = Reading(table, window, irregular, redefinition, inserts=inserts, reads=reads)
+    reading = ChunkReader(table, window, irregular, redefinition, inserts=inserts, reads=reads)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         own = replace(reading)  # a worker may run for several tasks
@@ -146,7 +146,7 @@ def worker(
 
 
 @dataclass(slots=True)
-class Reading:
+class ChunkReader:
     """Types the changes in the payloads of one table's `rows` chunks, without Spark; the arguments are those of `changes`.
 
     Attributes:

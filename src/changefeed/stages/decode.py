@@ -136,7 +136,7 @@ def worker(
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        read, gathered = Reader(protocol, options, latest), Gathered(records_of(batches))
+        read, gathered = RecordReader(protocol, options, latest), Gathered(records_of(batches))
         for batch in gathered:
             records = arrived(batch)
             fresh = records.filter(pc.invert(batch.column(_RESENT))) if _RESENT in batch.schema.names else None
@@ -213,7 +213,7 @@ class _Header(msgspec.Struct):
     value: bytes | None = None
 
 
-class Reader:
+class RecordReader:
     """Decodes records of `protocol` in the calling process; fetches claim checks and schemas as needed."""
 
     def __init__(
@@ -276,7 +276,7 @@ def _ordered_event(event: Control, before: int) -> Control:
         case SchemaChange(commit_ts=None, sequence=int(sequence)):
             return replace(event, commit_ts=max(sequence - before, 0))
         case Heartbeat(sequence=int(sequence)):
-            return Resolved(sequence, event.place, event.commit_time, event.origin)
+            return Resolved(sequence, event.place, event.instant, event.origin)
     return event
 
 

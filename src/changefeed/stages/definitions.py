@@ -45,14 +45,14 @@ def definitions(source: Protocol, options: Options, target: str) -> Callable[[De
 
     It must be called in the order of the log. If both protocols are the same, it changes nothing.
     """
-    return Definitions(source, options).put if source.name != target else _unchanged
+    return DefinitionHistory(source, options).put if source.name != target else _unchanged
 
 
 def _unchanged(decoded: Decoded) -> Decoded:
     return decoded
 
 
-class Definitions:
+class DefinitionHistory:
     """The definitions of a log's schema changes; converts its rows to them. Call `put` in the order of the log."""
 
     def __init__(self, source: Protocol, options: Options) -> None:

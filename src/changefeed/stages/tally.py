@@ -6,9 +6,7 @@ reports the count of its own partition, and a later count of a partition replace
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pyspark.accumulators import AccumulatorParam
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,7 +14,9 @@ if TYPE_CHECKING:
 _Counts = dict[int, int]
 
 
-class _ByPartition(AccumulatorParam[_Counts]):
+class _ByPartition:
+    """Pyspark's `AccumulatorParam` for counts by partition, without an import of pyspark."""
+
     def zero(self, value: _Counts) -> _Counts:
         return {}
 
@@ -28,7 +28,8 @@ class Tally:
     """A count of rows: a stage's workers add to it, and the driver reads it after the job."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._counts = spark.sparkContext.accumulator({}, _ByPartition())
+        by_partition: Any = _ByPartition()
+        self._counts: Any = spark.sparkContext.accumulator({}, by_partition)
 
     def add(self, rows: int) -> None:
         """Reports, in a worker, the total number of rows that its task has read."""
@@ -44,4 +45,5 @@ class Tally:
     @property
     def rows(self) -> int:
         """The number of rows in all partitions; only on the driver."""
-        return sum(self._counts.value.values())
+        counts: _Counts = self._counts.value
+        return sum(counts.values())

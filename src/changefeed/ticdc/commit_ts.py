@@ -21,9 +21,9 @@ def commit_ts(event: Row | SchemaChange | Resolved) -> int | None:
     """The commit_ts of an event; None if it has neither a commit_ts nor a commit time."""
     if event.commit_ts is not None:
         return event.commit_ts
-    if event.commit_time is None or event.commit_time.us < 0:
+    if event.instant is None or event.instant.us < 0:
         return None
-    return tso.at(event.commit_time.us // 1000)
+    return tso.at(event.instant.us // 1000)
 
 
 def needed_ts(event: Row | SchemaChange, protocol: str) -> int:

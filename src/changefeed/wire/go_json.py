@@ -49,7 +49,7 @@ def _raw_string(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class JsonDialect:
     """The formatting functions of one of the two writers.
 
     Attributes:
@@ -61,5 +61,5 @@ class Writer:
     float: Callable[[float, int], str]
 
 
-W_HTML = Writer(_html_string, lambda value, bits: _float(value, bits, 1))
-W_RAW = Writer(_raw_string, lambda value, bits: _float(value, bits, 2))
+W_HTML = JsonDialect(_html_string, lambda value, bits: _float(value, bits, 1))
+W_RAW = JsonDialect(_raw_string, lambda value, bits: _float(value, bits, 2))

@@ -46,13 +46,13 @@ class Field:
 
     number: int
     name: str
-    kind: str | Message
+    kind: str | MessageDescriptor
     most: int = 0
 
     @property
     def is_message(self) -> bool:
         """Whether the field contains a message, and so is written even if it is empty: its presence is significant."""
-        return self.kind == "span" or isinstance(self.kind, Message)
+        return self.kind == "span" or isinstance(self.kind, MessageDescriptor)
 
     @cached_property
     def tag(self) -> int:
@@ -61,7 +61,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Message:
+class MessageDescriptor:
     """The table of a message's fields."""
 
     name: str
@@ -134,7 +134,7 @@ def _past(at: int, size: int, end: int) -> int:
     return at + size
 
 
-def read(message: Message, data: bytes, at: int = 0, end: int | None = None) -> dict[str, Any]:
+def read(message: MessageDescriptor, data: bytes, at: int = 0, end: int | None = None) -> dict[str, Any]:
     """Reads a message; returns its present members by name, repeated ones as lists.
 
     Raises:
@@ -170,8 +170,8 @@ def read(message: Message, data: bytes, at: int = 0, end: int | None = None) -> 
     return members
 
 
-def _value(message: Message, known: Field, data: bytes, begin: int, value: int, after: int) -> Any:
-    if isinstance(known.kind, Message):
+def _value(message: MessageDescriptor, known: Field, data: bytes, begin: int, value: int, after: int) -> Any:
+    if isinstance(known.kind, MessageDescriptor):
         return read(known.kind, data, value, after)
     if known.kind == "span":
         return value, after
@@ -215,7 +215,7 @@ def sized(number: int, data: bytes) -> bytes:
     return write_varint(number << 3 | SIZED) + write_varint(len(data)) + data
 
 
-def write(message: Message, members: dict[str, Any]) -> bytes:
+def write(message: MessageDescriptor, members: dict[str, Any]) -> bytes:
     """Encodes a message; members that are None are omitted.
 
     Raises:
@@ -231,7 +231,7 @@ def write(message: Message, members: dict[str, Any]) -> bytes:
 
 
 def _written(known: Field, value: Any) -> bytes:
-    if isinstance(known.kind, Message):
+    if isinstance(known.kind, MessageDescriptor):
         return sized(known.number, write(known.kind, value))
     if known.kind == "string":
         return sized(known.number, value.encode())

@@ -24,7 +24,7 @@ import pytest
 from changefeed.errors import ConfigError, FencedError
 from changefeed.pipeline import failpoint
 from changefeed.pipeline.state import State
-from changefeed.pipeline.store.base import Keep, Reading, StateStore
+from changefeed.pipeline.store.base import Keep, StateStore, StoreReader
 from tests.pipeline.store.values import essence, plan, state, wanted
 
 Clock = Callable[[], datetime]
@@ -40,7 +40,7 @@ class Kind(ABC):
         """The store for a new run."""
 
     @abstractmethod
-    def reading(self, pipeline: str = "shop") -> Reading:
+    def reading(self, pipeline: str = "shop") -> StoreReader:
         """The store for a reader."""
 
     @abstractmethod

@@ -6,7 +6,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from changefeed.pipeline.store.base import Keep, Reading
+from changefeed.pipeline.store.base import Keep, StoreReader
 from changefeed.pipeline.store.files import FileStore
 from changefeed.pipeline.store.folder import LocalFolder, WritableFolder
 from changefeed.pipeline.store.reading import FileReader
@@ -23,7 +23,7 @@ class Files(Kind):
     def store(self, pipeline: str = "shop", keep: Keep | None = None, now: Clock | None = None) -> FileStore:
         return FileStore(self.folder, pipeline, keep, **({"now": now} if now else {}))
 
-    def reading(self, pipeline: str = "shop") -> Reading:
+    def reading(self, pipeline: str = "shop") -> StoreReader:
         return FileReader(LocalFolder(str(self.path)), pipeline)
 
     def make_newer(self) -> str:

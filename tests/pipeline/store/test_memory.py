@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from changefeed.pipeline.store.base import Keep, Reading, StateStore
+from changefeed.pipeline.store.base import Keep, StateStore, StoreReader
 from changefeed.pipeline.store.memory import Memory, MemoryStore
 from tests.pipeline.store.conformance import Clock, Conformance, Kind
 
@@ -18,7 +18,7 @@ class InMemory(Kind):
     def store(self, pipeline: str = "shop", keep: Keep | None = None, now: Clock | None = None) -> StateStore:
         return MemoryStore(self.memory, pipeline, keep, **({"now": now} if now else {}))
 
-    def reading(self, pipeline: str = "shop") -> Reading:
+    def reading(self, pipeline: str = "shop") -> StoreReader:
         return MemoryStore(self.memory, pipeline)
 
     def make_newer(self) -> str:

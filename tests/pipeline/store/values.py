@@ -9,9 +9,19 @@ from changefeed.model.definition import Table, UniqueKey
 from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
 from changefeed.pipeline.planning.actions import Action, Plan, PlannedWrite, Selection
-from changefeed.pipeline.state import Changed, Counts, FolderSum, Hold, State, TableState, Written
+from changefeed.pipeline.state import Changed, Counts, FolderSum, Hold, State, TableState, WrittenVersion
 from changefeed.pipeline.store.base import Cut, cut_of
-from changefeed.sinks.base import AddColumns, Constant, Converted, Copy, Create, Null, Rewrite, Texts, Upsert
+from changefeed.sinks.base import (
+    AddColumns,
+    Constant,
+    ConvertedFrom,
+    Copy,
+    Create,
+    IrregularUpdate,
+    Null,
+    Rewrite,
+    Upsert,
+)
 
 _NEVER = datetime.fromtimestamp(0, UTC)
 
@@ -27,7 +37,10 @@ def state(step: int, tables: int = 3) -> State:
     names = [f"t{n}" for n in range(tables) if (step + n) % 7]
     table_states = {
         f"shop.{name}": TableState(
-            table(name, step // 20), f"shop/{name}", step % 2 == 0, Written(step // (n + 1), 1, step, n) if n else None
+            table(name, step // 20),
+            f"shop/{name}",
+            step % 2 == 0,
+            WrittenVersion(step // (n + 1), 1, step, n) if n else None,
         )
         for n, name in enumerate(names)
     }
@@ -35,7 +48,7 @@ def state(step: int, tables: int = 3) -> State:
         barrier=step * 10 if step > 1 else None,
         mark=f"uuid:{step}" if step % 3 else None,
         reached={"server \"é\" 'x' \\": step},
-        ended=step,
+        ends={"topic": {0: step}},
         snapshots=(step, step + 1),
         resolved={"topic": {0: step, 1: step + 1}},
         marks={"topic": {0: step}},
@@ -44,7 +57,7 @@ def state(step: int, tables: int = 3) -> State:
         positions={"topic": {p: step * 7 + p for p in range(4)}},
         source=f'{{"topic":{{"0":{step}}}}}',
         tables=table_states,
-        left={"shop/gone": Written(step, 1, step, 2)},
+        left={"shop/gone": WrittenVersion(step, 1, step, 2)},
         waiting=f"000001-{step}",
         pending=(f"000001-{step}",),
         sums={f"000001-{step}": FolderSum(1, 2, "md5")},
@@ -66,8 +79,8 @@ def plan(step: int, *paths: str) -> Plan:
             path="shop/t1",
             number=3,
             table=made,
-            expressions=(Null(), Constant(value="x"), Converted(column="c", type=ColumnType("int"), widening=True)),
-            texts=Texts(dropped=("a",), renamed={"b": "c"}),
+            expressions=(Null(), Constant(value="x"), ConvertedFrom(column="c", type=ColumnType("int"), widening=True)),
+            texts=IrregularUpdate(dropped=("a",), renamed={"b": "c"}),
         ),
         Copy(path="shop/t2", number=1, table=table("t2"), source="shop/gone"),
         *(Create(path=path, number=1, table=made) for path in paths),

@@ -44,16 +44,16 @@ def stores() -> tuple[Schemas, Stores]:
     return schemas, Stores(get_schema=schemas.get, register_schema=schemas.register)
 
 
-def as_avro(data: bytes | None, subject: str, writer: parts.Writer) -> bytes | None:
+def as_avro(data: bytes | None, subject: str, writer: parts.PartWriter) -> bytes | None:
     """The same key or value in Avro."""
     if data is None:
         return None
-    part = parts.Reader(None).read(data, "part")
+    part = parts.PartReader(None).read(data, "part")
     return writer.write(part.payload, Block(avro_schema.text(part.block.text), True), subject)
 
 
 def in_avro(name: str, stores_in_memory: Stores) -> list[dict[str, Any]]:
-    writer, made = parts.Writer("debezium-mysql", stores_in_memory.get_schema, stores_in_memory.register_schema), []
+    writer, made = parts.PartWriter("debezium-mysql", stores_in_memory.get_schema, stores_in_memory.register_schema), []
     for row in log(name):
         try:
             key = as_avro(row["key"], f"{row['topic']}-key", writer)

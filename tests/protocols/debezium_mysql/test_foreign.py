@@ -39,7 +39,7 @@ def forgotten(decoded: Decoded, only: str) -> Iterator[tuple[Row, Decoded]]:
             keyed = tuple(replace(c, key=c.name in event.shape.keys, nullable=_nullable(event, c)) for c in columns)
             shape = TableShape(event.shape.database, event.shape.table, keyed)
             builder = BatchBuilder("us")
-            time = None if event.commit_time is None else event.commit_time.us
+            time = None if event.instant is None else event.instant.us
             images: dict[str, Any] = {
                 "before": _unwrapped(event.before, keyed),
                 "after": _unwrapped(event.after, keyed),
@@ -237,7 +237,7 @@ def test_a_transaction_named_by_its_gtid_is_written_with_it(
 
 
 def test_foreign_schema_changes() -> None:
-    event = SchemaChange("add_column", "d", "t", "ALTER TABLE t ADD c INT", PLACE, commit_time=Instant(TIME_US, 6))
+    event = SchemaChange("add_column", "d", "t", "ALTER TABLE t ADD c INT", PLACE, instant=Instant(TIME_US, 6))
     (record,) = bytes_of(encode(Decoded(control=[event]), **{"schemas.enable": "false", "topic.prefix": "p"}))
     assert record["topic"] == "p"
     assert json.loads(record["value"]) | {"source": None} == {
@@ -262,9 +262,7 @@ def test_a_row_without_a_time_is_refused() -> None:
 
 def test_a_schema_change_of_another_connector_is_foreign() -> None:
     origin = {"connector": "TiCDC", "version": "2.4.0.Final", "tableChanges": [], "envelope": {"ts_ms": 5}}
-    change = SchemaChange(
-        "drop_table", "shop", "t", "DROP TABLE t", PLACE, commit_time=Instant(TIME_US, 3), origin=origin
-    )
+    change = SchemaChange("drop_table", "shop", "t", "DROP TABLE t", PLACE, instant=Instant(TIME_US, 3), origin=origin)
     decoded = decode(*encode(Decoded(control=[change])).to_pylist())
     assert decoded.dead == []
     (again,) = decoded.control

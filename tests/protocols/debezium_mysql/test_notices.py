@@ -39,14 +39,17 @@ def test_notifications_come_back(more: str, key: str | None, with_schema: bool) 
         value = f'{{"schema":{blocks.NOTIFICATION},"payload":{value}}}'
         key = key and f'{{"schema":{blocks.NOTIFICATION_KEY},"payload":{key}}}'
     event = there_and_back(record(None if key is None else key.encode(), value.encode(), topic="notif"))
-    assert event.commit_time == Instant(1795248611808000, 3)
+    assert event.instant == Instant(1795248611808000, 3)
     assert event.origin["notification"]["type"] == "STARTED"
 
 
 def test_notifications_in_avro_come_back() -> None:
     schemas = Schemas()
     stores = Stores(get_schema=schemas.get, register_schema=schemas.register)
-    writer, reader = parts.Writer("debezium-mysql", stores.get_schema, stores.register_schema), parts.Reader(None)
+    writer, reader = (
+        parts.PartWriter("debezium-mysql", stores.get_schema, stores.register_schema),
+        parts.PartReader(None),
+    )
     value = reader.read(f'{{"schema":{blocks.NOTIFICATION},"payload":{NOTE % MORE}}}'.encode(), "value")
     key = reader.read(f'{{"schema":{blocks.NOTIFICATION_KEY},"payload":{{"id":"7"}}}}'.encode(), "key")
     sent = [

@@ -151,10 +151,10 @@ def test_foreign_events() -> None:
     changes = Decoded(
         control=[
             SchemaChange(
-                "create_table", "shop", "t", "CREATE TABLE t (id INT)", Place("t", 1, 0, None, 0), commit_time=time
+                "create_table", "shop", "t", "CREATE TABLE t (id INT)", Place("t", 1, 0, None, 0), instant=time
             ),
-            TransactionMark("begin", "file=b,pos=4", Place("t", 1, 1, None, 1), commit_time=time),
-            TransactionMark("end", "file=b,pos=4", Place("t", 1, 2, None, 2), commit_time=time),
+            TransactionMark("begin", "file=b,pos=4", Place("t", 1, 1, None, 1), instant=time),
+            TransactionMark("end", "file=b,pos=4", Place("t", 1, 2, None, 2), instant=time),
             Heartbeat(Place("t", 1, 3, None, 3), time),
             Resolved(5, Place("t", 1, 4, None, 4)),
         ]
@@ -200,7 +200,7 @@ def test_a_rule_that_names_a_missing_column_is_refused() -> None:
 
 def test_events_other_than_rows_go_to_every_partition() -> None:
     time = Instant(SECOND * 1_000_000, 3)
-    change = SchemaChange("other", "shop", None, "FLUSH TABLES", Place("t", 0, 0), commit_time=time)
+    change = SchemaChange("other", "shop", None, "FLUSH TABLES", Place("t", 0, 0), instant=time)
     batch = encode(Decoded(control=[change]), partitions=3)
     assert summary(batch) == ["t:0:0 ps 1 D", "t:1:0 ps 1 D", "t:2:0 ps 1 D"]
     assert [e.sequence for e in decode(*batch.to_pylist()).control if isinstance(e, SchemaChange)] == [1, 2, 3]

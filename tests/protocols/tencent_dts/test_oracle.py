@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from changefeed import record_log
 from changefeed.protocols.tencent_dts import messages
 from changefeed.wire import protobuf
-from changefeed.wire.protobuf import Message
+from changefeed.wire.protobuf import MessageDescriptor
 from tests.protocols.conformance.cases import DATA
 from tests.protocols.tencent_dts.records import decode, message, record
 
@@ -25,7 +25,7 @@ TABLES = {
         messages.COLUMN,
         messages.DATA,
         messages.PAIR,
-        *(f.kind for f in messages.EVENT.fields if isinstance(f.kind, Message)),
+        *(f.kind for f in messages.EVENT.fields if isinstance(f.kind, MessageDescriptor)),
     )
 }
 _KINDS = {
@@ -41,13 +41,13 @@ _KINDS = {
 NEWER = {"Envelope": {"properties"}}  # fields that are not in the description of 2021
 
 
-def members(table: Message) -> st.SearchStrategy[dict[str, Any]]:
+def members(table: MessageDescriptor) -> st.SearchStrategy[dict[str, Any]]:
     """Nonzero members of a message."""
     optional: dict[str, st.SearchStrategy[Any]] = {}
     for f in table.fields:
         if f.name in NEWER.get(table.name, ()):
             continue
-        if isinstance(f.kind, Message):
+        if isinstance(f.kind, MessageDescriptor):
             inner = members(f.kind)
             optional[f.name] = st.lists(inner, min_size=1, max_size=3) if f.most else inner
         else:

@@ -138,7 +138,7 @@ def _stores() -> Stores:
 
 def test_a_time_stands_in_for_a_commit_ts() -> None:
     schemas = Schemas()
-    ddl = SchemaChange("x", None, None, "X", PLACE, commit_time=Instant(1_767_225_600_123_000, 3))
+    ddl = SchemaChange("x", None, None, "X", PLACE, instant=Instant(1_767_225_600_123_000, 3))
     options = {**EXTENSION, "avro_enable_watermark": True}
     [(_, value)] = records(encode(schemas, Decoded(control=[ddl]), **options))
     assert value == b'\x01{"query":"X","type":0,"schema":"","table":"","commitTs":463267587718643712}'

@@ -14,12 +14,12 @@ from changefeed.model.definition import Table
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.native import vectors
 from changefeed.sinks.delta.native.commit import commit
-from changefeed.sinks.delta.native.files import Folder, Limits
-from changefeed.sinks.delta.native.item import Item, Written, write_item
+from changefeed.sinks.delta.native.files import Limits, TableFolder
+from changefeed.sinks.delta.native.item import Item, TaskResult, write_item
 from changefeed.sinks.delta.native.merge import Marked
 from changefeed.sinks.delta.native.opened import Opened, open_table
 from changefeed.sinks.sql import METADATA
-from changefeed.stages.changes import Reading, Window
+from changefeed.stages.changes import ChunkReader, Window
 
 _EXTRA = {
     "_commit_ts": pa.int64(),
@@ -40,7 +40,7 @@ def create(path: Path | str, table: Table, extra: Iterable[str] = METADATA) -> N
 
 def opened(path: Path | str, application: str = "test") -> Opened:
     """Opens the newest version of the table."""
-    table = open_table(Folder(str(path)), application)
+    table = open_table(TableFolder(str(path)), application)
     assert table is not None
     assert table.refused() is None
     return table
@@ -50,7 +50,7 @@ def item(
     at: Opened, table: Table, way: Any = "merge", *, irregular: str = "keep", limits: Limits = SMALL, **options: Any
 ) -> Item:
     """Makes an item for all of a table's files."""
-    reading = Reading(table, Window(), irregular)
+    reading = ChunkReader(table, Window(), irregular)
     target = at.target([c.name for c in table.columns], table.keys)
     return Item(target, reading, at.files(table.keys), way, limits=limits, **options)
 
@@ -63,7 +63,7 @@ def payloads(chunks: pa.RecordBatch) -> list[bytes]:
 
 def apply(
     path: Path | str, table: Table, chunks: pa.RecordBatch, step: int, way: Any = "merge", **options: Any
-) -> Written:
+) -> TaskResult:
     """Does one write with one item, committed as a step of epoch 1."""
     at, marks = opened(path), options.get("marks", False)
     written = write_item(item(at, table, way, **options), payloads(chunks))
@@ -72,7 +72,7 @@ def apply(
     return written
 
 
-def inline(folder: Folder, marks: Sequence[Marked]) -> list[dict[str, Any]]:
+def inline(folder: TableFolder, marks: Sequence[Marked]) -> list[dict[str, Any]]:
     """Replaces `log_file._in_a_file`: returns descriptors that contain their vectors."""
     return [
         {

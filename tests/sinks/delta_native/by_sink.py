@@ -39,7 +39,7 @@ class _Given:
         raise NotImplementedError
 
 
-class Writer:
+class SinkWriter:
     """Writes tables by their whole paths, in SQL."""
 
     def __init__(self, spark: SparkSession, owner: str, columns: Sequence[str] = METADATA_COLUMNS) -> None:

@@ -19,7 +19,7 @@ from changefeed.sinks.base import Append, Changes, Commit, Job, Load, TableSnaps
 from changefeed.sinks.delta import log
 from changefeed.sinks.delta.native.commit import _fenced, _landed
 from changefeed.sinks.delta.native.compaction import Rules
-from changefeed.sinks.delta.native.files import Folder, Limits
+from changefeed.sinks.delta.native.files import Limits, TableFolder
 from changefeed.sinks.delta.native.opened import open_table
 from changefeed.sinks.delta.native.snapshot import damaged_files, table_snapshot
 from changefeed.sinks.delta.native.step import NativeWrites
@@ -99,7 +99,7 @@ class DiskSink(MemorySink):
         self.native.prepare(_NO_SPARK, self.owner, jobs)
 
     def apply(self, write: Write, changes: Changes | None, write_id: WriteId, note: str) -> None:
-        opened = open_table(Folder(self._at(write.path)), self.owner)
+        opened = open_table(TableFolder(self._at(write.path)), self.owner)
         last = opened.write_id if opened is not None else None
         if last is not None and last.epoch > write_id.epoch:
             raise _fenced(self._at(write.path), self.owner, last, write_id)

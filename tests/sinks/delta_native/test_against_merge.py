@@ -22,7 +22,7 @@ from changefeed.sinks.sql import quoted, text
 from changefeed.stages.changes import Window, changes
 from changefeed.stages.latest import latest
 from tests.sinks.delta_native.applying import apply, item, opened, payloads, read
-from tests.sinks.delta_native.by_sink import Writer
+from tests.sinks.delta_native.by_sink import SinkWriter
 from tests.sinks.delta_native.histories import History, all_types, sorted_rows
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class BySpark:
 
     def __init__(self, spark: SparkSession, history: History) -> None:
         self.spark, self.table, self.partial = spark, history.table, history.partial
-        self.writer = Writer(spark, "test")
+        self.writer = SinkWriter(spark, "test")
 
     def latest(self, chunks: pa.RecordBatch) -> DataFrame:
         frame = self.spark.createDataFrame(pa.Table.from_batches([chunks]))
@@ -108,7 +108,7 @@ def many_files(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
     """A table of many small files with statistics of their own."""
     history = History(all_types(), 11, irregular=True)
     path = tmp_path_factory.mktemp("many") / "t"
-    Writer(spark, "test").create(str(path), history.table, WriteId(1, 1, 1), "{}")
+    SinkWriter(spark, "test").create(str(path), history.table, WriteId(1, 1, 1), "{}")
     for step in range(2, 5):
         apply(path, history.table, history.step(200), step)
     assert len(DeltaTable(str(path)).file_uris()) > 6
@@ -176,7 +176,7 @@ def test_native_writes_go_on_after_optimize_and_vacuum(spark: SparkSession, tmp_
     session.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
     history = History(all_types("name"), 21, partial=True, irregular=True)
     path = tmp_path / "t"
-    Writer(spark, "test").create(str(path), history.table, WriteId(1, 1, 1), "{}")
+    SinkWriter(spark, "test").create(str(path), history.table, WriteId(1, 1, 1), "{}")
     for step in range(2, 4):
         apply(path, history.table, history.step(150), step, partial=True)
     many = len(DeltaTable(str(path)).file_uris())
@@ -187,14 +187,14 @@ def test_native_writes_go_on_after_optimize_and_vacuum(spark: SparkSession, tmp_
     apply(path, history.table, history.step(150), 4, partial=True)
     actual, wanted = spark.read.format("delta").load(str(path)).toArrow(), history.expected()
     assert sorted_rows(actual.select(wanted.column_names)) == sorted_rows(wanted)
-    assert Writer(spark, "test").missing_files(str(path), DeltaTable(str(path)).version()) == []
+    assert SinkWriter(spark, "test").missing_files(str(path), DeltaTable(str(path)).version()) == []
 
 
 def test_spark_reads_a_native_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     from changefeed.sinks.delta.native.commit import checkpoint
 
     history, path = History(all_types(), 2, irregular=True), tmp_path / "t"
-    writer = Writer(spark, "test")
+    writer = SinkWriter(spark, "test")
     writer.create(str(path), history.table, WriteId(1, 1, 1), "{}")
     for step in range(2, 12):
         apply(path, history.table, history.step(20), step)
@@ -214,7 +214,7 @@ def test_spark_reads_a_native_checkpoint(spark: SparkSession, tmp_path: Path) ->
 def test_the_log_is_read_by_this_project_as_by_spark(spark: SparkSession, tmp_path: Path) -> None:
     """The parts of the log that guards read: state, write id, size, and the commits since a version."""
     history, path = History(all_types(), 2), str(tmp_path / "t")
-    writer = Writer(spark, "test")
+    writer = SinkWriter(spark, "test")
     writer.create(path, history.table, WriteId(1, 1, 1), "{}")
     before = snapshot(spark, path, "test")
     apply(path, history.table, history.step(20), 2)
@@ -235,7 +235,7 @@ def test_the_log_is_read_by_this_project_as_by_spark(spark: SparkSession, tmp_pa
 
 def test_a_write_of_spark_in_between_fences(spark: SparkSession, tmp_path: Path) -> None:
     history, path = History(all_types(), 2), str(tmp_path / "t")
-    writer = Writer(spark, "test")
+    writer = SinkWriter(spark, "test")
     writer.create(path, history.table, WriteId(1, 1, 1), "{}")
     chunks = history.step(20)
     at = opened(path)
@@ -248,7 +248,7 @@ def test_a_write_of_spark_in_between_fences(spark: SparkSession, tmp_path: Path)
 
 def test_optimize_in_between_is_retried(spark: SparkSession, tmp_path: Path) -> None:
     history, path = History(all_types(), 2), str(tmp_path / "t")
-    Writer(spark, "test").create(path, history.table, WriteId(1, 1, 1), "{}")
+    SinkWriter(spark, "test").create(path, history.table, WriteId(1, 1, 1), "{}")
     apply(path, history.table, history.step(100), 2)
     chunks, at = history.step(20), opened(path)
     done = write_item(item(at, history.table), payloads(chunks))
@@ -266,7 +266,7 @@ def test_a_write_of_spark_that_began_before_a_native_one_fails(spark: SparkSessi
     from py4j.protocol import Py4JJavaError
 
     history, path = History(all_types(), 2), str(tmp_path / "t")
-    Writer(spark, "test").create(path, history.table, WriteId(1, 1, 1), "{}")
+    SinkWriter(spark, "test").create(path, history.table, WriteId(1, 1, 1), "{}")
     transaction: Any = delta_log(spark, path).startTransaction()
     transaction.txnVersion("test")
     at = opened(path)

@@ -17,8 +17,8 @@ from changefeed.errors import FencedError, SinkError
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.log import pack
 from changefeed.sinks.delta.native.commit import checkpoint, commit
-from changefeed.sinks.delta.native.files import Folder, Limits, Writer
-from changefeed.sinks.delta.native.item import Written
+from changefeed.sinks.delta.native.files import DataFileWriter, Limits, TableFolder
+from changefeed.sinks.delta.native.item import TaskResult
 from changefeed.sinks.delta.native.opened import Opened, open_table
 from tests.sinks.delta_native.applying import opened, read
 
@@ -31,13 +31,13 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "t")
 
 
-def rows(at: Opened, *ids: int) -> Written:
+def rows(at: Opened, *ids: int) -> TaskResult:
     """Rows in a new file that replaces all others."""
-    writer = Writer(at.folder, SCHEMA, Limits())
+    writer = DataFileWriter(at.folder, SCHEMA, Limits())
     writer.write(pa.record_batch([pa.array(ids, pa.int64()), pa.array(["x"] * len(ids))], schema=SCHEMA))
     files = at.files()
     removed = zip(files.column("path").to_pylist(), files.column("size").to_pylist(), strict=True)
-    return Written(tuple(writer.close()), tuple(removed), len(ids))
+    return TaskResult(tuple(writer.close()), tuple(removed), len(ids))
 
 
 def ids(path: str) -> list[int]:
@@ -221,7 +221,7 @@ def test_a_checkpoint_that_cannot_be_written_harms_no_commit(path: str) -> None:
 
 
 def test_a_missing_table_is_none(tmp_path: Path) -> None:
-    assert open_table(Folder(str(tmp_path / "none")), "test") is None
+    assert open_table(TableFolder(str(tmp_path / "none")), "test") is None
 
 
 def test_a_damaged_log_is_an_error_that_names_the_table(path: str) -> None:
@@ -241,14 +241,14 @@ def test_a_damaged_log_is_an_error_that_names_the_table(path: str) -> None:
 )
 def test_tables_that_are_not_plain_are_refused(tmp_path: Path, options: dict[str, Any], why: str) -> None:
     DeltaTable.create(str(tmp_path / "t"), schema=SCHEMA, **options)
-    table = open_table(Folder(str(tmp_path / "t")), "test")
+    table = open_table(TableFolder(str(tmp_path / "t")), "test")
     assert table is not None
     assert why in (table.refused() or "")
 
 
 def test_a_table_with_a_constraint_is_refused(path: str) -> None:
     DeltaTable(path).alter.add_constraint({"positive": "id > 0"})
-    table = open_table(Folder(path), "test")
+    table = open_table(TableFolder(path), "test")
     assert table is not None
     assert table.refused() == "constraints"
 
@@ -258,6 +258,6 @@ def test_a_table_with_files_of_unusual_names_is_refused(path: str, name: str) ->
     """The files of a shallow clone are in another table's folder."""
     action = {"path": name, "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
     (Path(path) / "_delta_log" / f"{1:020d}.json").write_text(json.dumps({"add": action}))
-    table = open_table(Folder(path), "test")
+    table = open_table(TableFolder(path), "test")
     assert table is not None
     assert "data files outside" in (table.refused() or "")

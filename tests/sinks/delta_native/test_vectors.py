@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from changefeed.errors import SinkError
 from changefeed.sinks.delta.native import vectors
-from changefeed.sinks.delta.native.files import Folder
+from changefeed.sinks.delta.native.files import TableFolder
 from changefeed.sinks.delta.native.merge import Marked
 from tests.sinks.delta_native.applying import inline
 
@@ -47,7 +47,7 @@ def test_the_bytes_are_those_of_delta(tmp_path: Path) -> None:
 
 
 def test_a_vector_within_the_log_is_read(tmp_path: Path) -> None:
-    [descriptor] = inline(Folder(""), [Marked("a", 99, 6, vectors.encoded(rows(*ROWS_OF_SIX)))])
+    [descriptor] = inline(TableFolder(""), [Marked("a", 99, 6, vectors.encoded(rows(*ROWS_OF_SIX)))])
     assert vectors.read(FILES, str(tmp_path), descriptor).tolist() == ROWS_OF_SIX
 
 
@@ -101,6 +101,6 @@ def test_a_damaged_file_is_never_read_as_a_vector(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_descriptor_is_refused(change: dict[str, Any], why: str) -> None:
-    [descriptor] = inline(Folder(""), [Marked("a", 99, 6, vectors.encoded(rows(*ROWS_OF_SIX)))])
+    [descriptor] = inline(TableFolder(""), [Marked("a", 99, 6, vectors.encoded(rows(*ROWS_OF_SIX)))])
     with pytest.raises(SinkError, match=why):
         vectors.read(FILES, "/table", descriptor | change)

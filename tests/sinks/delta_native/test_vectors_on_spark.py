@@ -17,7 +17,7 @@ from changefeed.model.definition import Table
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.native import log_file, replay, vectors
 from changefeed.sinks.delta.native.commit import commit
-from changefeed.sinks.delta.native.item import Written, write_item
+from changefeed.sinks.delta.native.item import TaskResult, write_item
 from changefeed.sinks.delta.native.merge import Marked
 from tests.sinks.delta_native.applying import apply, create, inline, item, opened, payloads, read
 from tests.sinks.delta_native.histories import History, all_types, sorted_rows
@@ -93,7 +93,11 @@ def test_entries_are_those_of_delta(session: SparkSession, tmp_path: Path) -> No
                 count = json.loads(old["stats"])["numRecords"]
                 marked.append(Marked(path, int(count), len(rows), vectors.encoded(rows)))
         commit(
-            at, [Written((), tuple(removed), 0, None, tuple(marked))], WriteId(1, number, 1), "{}", merges_on_read=True
+            at,
+            [TaskResult((), tuple(removed), 0, None, tuple(marked))],
+            WriteId(1, number, 1),
+            "{}",
+            merges_on_read=True,
         )
         assert [comparable(file) for file in actions(ours, number, "add")] == [
             comparable(file) for file in actions(theirs, number, "add")

@@ -175,7 +175,7 @@ def event_line(event: Control | DeadLetter) -> str:
 
 def control_line(event: Control) -> str:
     """The line of a change event that is not a row."""
-    time, position, origin = _instant(event.commit_time), str(event.place), event.origin or None
+    time, position, origin = _instant(event.instant), str(event.place), event.origin or None
     shown: dict[str, Any]
     match event:
         case SchemaChange():

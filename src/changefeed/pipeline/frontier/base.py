@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from changefeed.pipeline.pending.store import ChunkInfo
@@ -85,6 +85,7 @@ class FrontierStrategy(Protocol):
         *,
         caught_up: bool,
         idle: bool,
+        ended: Mapping[Partition, int],
     ) -> Frontier:
         """The frontier of the next step.
 
@@ -96,6 +97,8 @@ class FrontierStrategy(Protocol):
             until: the point to stop at.
             caught_up: the source had nothing more to read when the last batch began.
             idle: nothing has been read since.
+            ended: partitions of which nothing was left to read after the last batch -> highest commit_ts read before that
+                batch. They have passed it: what a partition still gets was committed later than what all others had a batch ago.
         """
         ...
 
@@ -105,6 +108,11 @@ class FrontierStrategy(Protocol):
 
     def waits(self, state: State) -> bool:
         """Whether changes may wait for the source to have nothing more to read."""
+        ...
+
+    @property
+    def needs_ends(self) -> bool:
+        """Whether `ended` makes a difference: schema changes are not sent to every partition."""
         ...
 
     @property

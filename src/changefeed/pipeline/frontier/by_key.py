@@ -12,8 +12,8 @@ other tables do not wait.
 Rule 3. Where tables have separate topics, a table may get its name by a schema change in another topic. Rows of an unknown table
 wait until every partition has passed them. Rows without commit_ts have no order to wait in.
 Rule 4. Where a schema change is not sent to every partition, each partition is in order: it has passed everything at or below
-the last change that it has sent. Rows wait until every partition has passed them, because any partition may still send a schema
-change before them. When the source is idle, all have passed.
+the last change that it has sent, and more if it was read to its end, see `ends.py`. Rows wait until every partition
+has passed them, because any partition may still send a schema change before them. When the source is idle, all have passed.
 Rule 5. Where a schema change is sent to every partition, rows at or below the last schema change of their table were applied
 before it: they were sent again, and are skipped. Otherwise they are applied like everything that is sent again: another binlog
 may have begun.
@@ -21,7 +21,8 @@ Rule 6. While a partition sends rows from before a schema change again, the sche
 the rest of them. It takes effect when the partition has sent it again too, or a resolved event at or above it. A folder with such
 rows stays pending until then.
 Rule 7. The schema changes of a snapshot wait until it is known whether rows follow: until one of its rows has been read, or
-its last schema change, which is marked if no rows follow.
+its last schema change, which is marked if no rows follow, or a schema change after it. Any later row is enough if nothing more
+comes; otherwise it is not: a snapshot that recovers the schema may lie before rows that were read long ago.
 """
 
 from __future__ import annotations
@@ -29,13 +30,18 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.event import SchemaChange
 from changefeed.mysql import ddl
 from changefeed.mysql.ddl import statements as sql
-from changefeed.pipeline.frontier.base import Until
+from changefeed.pipeline.frontier.base import Partition, Until
+from changefeed.pipeline.frontier.ends import NOTHING, passed_by, passed_by_all
 from changefeed.pipeline.pending.store import ChunkInfo
 from changefeed.pipeline.planning.schema_events import distinct_changes
 from changefeed.pipeline.state import Changed, State
@@ -46,8 +52,6 @@ from changefeed.stages.changes import Window
 if TYPE_CHECKING:
     from changefeed.pipeline.planning.plan import Planned
 
-_NOTHING, _END = -1, 2**63 - 1  # below and above every commit_ts
-_Partition = tuple[str, int]
 _Identity = tuple[int | None, str | None, str | None, str | None]
 # Rows of a table that a step applies: those in (after, upto] from these folders.
 Part = tuple[int | None, int | None, tuple[str, ...]]
@@ -60,6 +64,11 @@ class ByKey:
     capabilities: Capabilities
 
     drops_resent = False
+
+    @property
+    def needs_ends(self) -> bool:
+        """See Rule 4."""
+        return not self.capabilities.broadcast
 
     def arrived(self, state: State, fresh: list[ChunkInfo]) -> State:
         """The state, unchanged."""
@@ -75,14 +84,18 @@ class ByKey:
         state: State,
         chunks: list[ChunkInfo],
         fresh: list[ChunkInfo],
-        partitions: Collection[_Partition],
+        partitions: Collection[Partition],
         until: Until,
         *,
         caught_up: bool,
         idle: bool,
+        ended: Mapping[Partition, int],
     ) -> Tables:
         """See `FrontierStrategy`; there is no point at which all tables could stop."""
-        return Tables(state, table_frontier(state, chunks, partitions, self.capabilities, idle=caught_up or idle))
+        frontier = table_frontier(
+            state, chunks, partitions, self.capabilities, idle=caught_up or idle, quiet=idle, ended=ended
+        )
+        return Tables(state, frontier)
 
     def is_reached(self, state: State, until: Until) -> bool:
         """Never."""
@@ -179,7 +192,7 @@ class TableFrontier:
         for start, end in pairwise([low, *cuts, high]):
             folders = tuple(f for f, ts in done.items() if ts is not None and ts <= _below(start))
             if folders:
-                parts.append((None if start == _NOTHING else start, end, folders))
+                parts.append((None if start == NOTHING else start, end, folders))
         return parts
 
     def made(self, name: str) -> int | None:
@@ -191,7 +204,7 @@ class TableFrontier:
 
     def _done(self, folder: str, name: str) -> int | None:
         """The commit_ts up to which rows of a table in a folder are applied; None if all are."""
-        return self.state.partly.get(folder, {name: _NOTHING}).get(name)
+        return self.state.partly.get(folder, {name: NOTHING}).get(name)
 
     def left(self, chunks: Iterable[ChunkInfo], unknown: Container[str]) -> State:
         """The state after the step: pending folders, and the schema changes that took effect; see `Planned.unknown`."""
@@ -225,7 +238,14 @@ class TableFrontier:
 
 
 def table_frontier(
-    state: State, chunks: list[ChunkInfo], partitions: Iterable[_Partition], capabilities: Capabilities, *, idle: bool
+    state: State,
+    chunks: list[ChunkInfo],
+    partitions: Iterable[Partition],
+    capabilities: Capabilities,
+    *,
+    idle: bool,
+    quiet: bool = False,
+    ended: Mapping[Partition, int] = MappingProxyType({}),
 ) -> TableFrontier:
     """The frontier of each table, given everything that is pending.
 
@@ -233,10 +253,12 @@ def table_frontier(
         state: before the step; `pending` names the folders of `chunks`.
         partitions: the partitions of the source.
         capabilities: where the source sends schema changes.
-        idle: the source had nothing more to read.
+        idle: the source had nothing more to read when the last batch began.
+        quiet: nothing has been read since.
+        ended: see `FrontierStrategy.advance`.
     """
     known = state.partitions().union(partitions)
-    shown: dict[_Identity, dict[_Partition, int]] = {}
+    shown: dict[_Identity, dict[Partition, int]] = {}
     for chunk in chunks:
         if chunk.event is not None:
             places, at = shown.setdefault(_identity(chunk.event), {}), (chunk.topic, chunk.partition)
@@ -244,9 +266,9 @@ def table_frontier(
     new = [e for e in distinct_changes(chunks, None, None) if not _is_repeated(e, state, capabilities)]
     resent = [_resent(e, shown[_identity(e)], chunks, capabilities) if capabilities.broadcast else [] for e in new]
     passed = [
-        _is_decided(e, new, state)
+        _is_decided(e, shown, chunks, state, quiet=quiet)
         and all(
-            (_has_passed(at, e.commit_ts or 0, state, capabilities, idle) and (idle or at not in back))
+            (_has_passed(at, e.commit_ts or 0, state, capabilities, idle, ended) and (idle or at not in back))
             or (at in shown[_identity(e)] and at not in back)
             for at in known
         )
@@ -256,7 +278,7 @@ def table_frontier(
     bounds = {name: e.commit_ts or 0 for e in reversed(new[ready:]) for name in concerned(e, capabilities)}
     schema_frontier = covered = None
     if not idle and not capabilities.broadcast:
-        schema_frontier = min((_last(at, state) for at in known), default=None)
+        schema_frontier = passed_by_all(state, known, ended)
     elif not idle and len({topic for topic, _ in known}) > 1 and not _has_no_schema_changes(state, shown, capabilities):
         covered = _covered(state, known, new[:ready])
     without_ts = frozenset(c.name for c in chunks if c.kind == "rows" and c.min_ts is None)
@@ -330,7 +352,7 @@ def _changed(state: State, events: Iterable[SchemaChange], capabilities: Capabil
 
 
 def _resent(
-    event: SchemaChange, shown: Mapping[_Partition, int], chunks: Iterable[ChunkInfo], capabilities: Capabilities
+    event: SchemaChange, shown: Mapping[Partition, int], chunks: Iterable[ChunkInfo], capabilities: Capabilities
 ) -> list[ChunkInfo]:
     """The rows from before the event that a partition has sent after it: the producer is sending again, see Rule 6."""
     names, ts = concerned(event, capabilities), event.commit_ts or 0
@@ -351,29 +373,45 @@ def _resent(
     return again
 
 
-def _is_decided(event: SchemaChange, events: Iterable[SchemaChange], state: State) -> bool:
+def _is_decided(
+    event: SchemaChange,
+    shown: Mapping[_Identity, Mapping[Partition, int]],
+    chunks: Iterable[ChunkInfo],
+    state: State,
+    *,
+    quiet: bool,
+) -> bool:
     """Whether it is known if rows follow a snapshot's schema change: see Rule 7."""
     if snapshot_mark(event) is None:
         return True
-    ts = event.commit_ts or 0
-    ended = any(e.commit_ts == ts and snapshot_mark(e) == LAST for e in events)
-    return ended or any(last > ts for of in state.latest.values() for last in of.values())
+    ts, offsets = event.commit_ts or 0, shown[_identity(event)]
+    if quiet and any(last > ts for of in state.latest.values() for last in of.values()):
+        return True
+    for chunk in chunks:
+        at, other = (chunk.topic, chunk.partition), chunk.event
+        if other is not None and other.commit_ts == ts and snapshot_mark(other) == LAST:
+            return True
+        if other is not None and other.commit_ts != ts and chunk.last > offsets.get(at, chunk.last):
+            return True  # the topic of schema changes is in order: the snapshot's are all there
+        if chunk.transactions is not None and _has_row_at(ts + 1, chunk.transactions):
+            return True
+    return False
 
 
-def _has_passed(at: _Partition, ts: int, state: State, capabilities: Capabilities, idle: bool) -> bool:
+def _has_row_at(ts: int, lines: pa.RecordBatch) -> bool:
+    """Whether a row of a snapshot at this position is among the lines of a `transactions` chunk."""
+    of_row = pc.and_(pc.is_null(lines.column("events")), pc.is_valid(lines.column("snapshot")))
+    return bool(pc.any(pc.and_(of_row, pc.equal(lines.column("commit_ts"), ts))).as_py())
+
+
+def _has_passed(
+    at: Partition, ts: int, state: State, capabilities: Capabilities, idle: bool, ended: Mapping[Partition, int]
+) -> bool:
     """Whether nothing at or below `ts` can follow in a partition, judging by other events than the schema change itself."""
     if not capabilities.broadcast:
-        return idle or _last(at, state) >= ts
+        return idle or passed_by(at, state, ended) >= ts
     mark = state.resolved.get(at[0], {}).get(at[1])
     return idle if mark is None else mark >= ts
-
-
-def _last(at: _Partition, state: State) -> int:
-    """The last commit_ts that a partition has sent, where each partition is in order."""
-    topic, partition = at
-    if topic in state.positions and topic not in state.latest:
-        return _END  # transaction metadata or a heartbeat: no row data
-    return state.latest.get(topic, {}).get(partition, _NOTHING)
 
 
 def _has_no_schema_changes(state: State, shown: Mapping[_Identity, object], capabilities: Capabilities) -> bool:
@@ -381,10 +419,10 @@ def _has_no_schema_changes(state: State, shown: Mapping[_Identity, object], capa
     return capabilities.missing_commit_ts and not (state.resolved or state.changed or shown)
 
 
-def _covered(state: State, known: Iterable[_Partition], changes: list[SchemaChange]) -> int:
-    marked = min(state.resolved.get(topic, {}).get(p, _NOTHING) for topic, p in known)
+def _covered(state: State, known: Iterable[Partition], changes: list[SchemaChange]) -> int:
+    marked = min(state.resolved.get(topic, {}).get(p, NOTHING) for topic, p in known)
     return max([marked, *(event.commit_ts or 0 for event in changes[-1:])])
 
 
 def _below(ts: int | None) -> int:
-    return _NOTHING if ts is None else ts
+    return NOTHING if ts is None else ts

@@ -73,7 +73,7 @@ def still_pending(state: State, chunks: list[ChunkInfo], held: Mapping[str, Hold
         if (c.kind == "rows" and (c.name in held or _above(c, state.barrier)))
         or (c.kind == "schema" and (bool(held) or _above(c, state.barrier)))
         or (c.mark is not None and _above(c, state.barrier))
-        or is_waiting(c, state.ended)
+        or is_waiting(c, state.ends)
     }
     return tuple(folder for folder in state.pending if folder in waiting or folder == state.waiting)
 

@@ -8,7 +8,7 @@ are never dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from changefeed.pipeline.frontier import late
@@ -30,6 +30,7 @@ class Marks:
     excluded: Callable[[str], bool]
 
     drops_resent = True
+    needs_ends = False
 
     def arrived(self, state: State, fresh: list[ChunkInfo]) -> State:
         """See `late.py`: new tables of partitions that are behind wait."""
@@ -49,6 +50,7 @@ class Marks:
         *,
         caught_up: bool,
         idle: bool,
+        ended: Mapping[Partition, int],
     ) -> CutFrontier:
         """See `FrontierStrategy`."""
         state = late.released(state, partitions)

@@ -6,13 +6,13 @@ topics, each with the transaction's name and its number in the transaction.
 Rule 1. A transaction is complete when it has ended and each of its events was read. A schema change is complete by itself.
 Rule 2. The barrier is at the end of the longest sequence of complete transactions, in the order of the binlog.
 Rule 3. The sequence has no gap if the transactions' names count up one by one. Otherwise a schema change may still follow,
-because
-        it is in another topic: the barrier then waits until the source had nothing more to read (*idle*).
+        because it is in another topic: the barrier waits until every partition has passed the transaction (`ends.py`), or
+        until the source had nothing more to read (*idle*).
 Rule 4. Changes that are sent again are at or below the barrier and are skipped. A transaction that is there by its position in
         the binlog, but not by its name or its commit time, comes from another binlog: it has no order with the rest.
 Rule 5. Rows of a snapshot belong to no transaction. All have the position at which it was taken, and its last record is marked.
-        The barrier waits before that position until the mark, or a change streamed after it, has been read, and the source had
-        nothing more to read: then one step applies the snapshot to all tables.
+        The barrier waits before that position until the mark, or a change streamed after it, has been read, and every partition
+        has passed the position or the source had nothing more to read: then one step applies the snapshot to all tables.
 Rule 6. Rows that are read again while the binlog goes on (incremental and blocking snapshots) have the position of the last
         event, and its transaction does not count them. The signal for them is in a table: a transaction with such a signal is
         passed when the source had nothing more to read. If the signal came another way, the position may be the barrier's own:
@@ -22,7 +22,8 @@ Rule 6. Rows that are read again while the binlog goes on (incremental and block
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,8 +33,10 @@ import pyarrow.compute as pc
 from changefeed.errors import UnsupportedError
 from changefeed.frames.chunks import SIGNAL, TRANSACTIONS
 from changefeed.mysql import gtid
+from changefeed.pipeline.absorb import highest
 from changefeed.pipeline.frontier.base import Partition, Until
 from changefeed.pipeline.frontier.cut import CutFrontier, repeated
+from changefeed.pipeline.frontier.ends import End, ends_after, passed_by_all
 from changefeed.pipeline.pending.store import ChunkInfo
 from changefeed.pipeline.state import State
 from changefeed.protocols.origin import LAST
@@ -50,6 +53,7 @@ class Transactions:
     """See `FrontierStrategy`."""
 
     drops_resent = True
+    needs_ends = True
 
     def arrived(self, state: State, fresh: list[ChunkInfo]) -> State:
         """Warns of rows that an incremental snapshot has read below the barrier."""
@@ -75,9 +79,12 @@ class Transactions:
         *,
         caught_up: bool,
         idle: bool,
+        ended: Mapping[Partition, int],
     ) -> CutFrontier:
         """See `FrontierStrategy`."""
-        return CutFrontier(barrier(state, chunks, until, idle=idle), state.barrier, reads_at(fresh, state.barrier))
+        passed = passed_by_all(state, state.partitions().union(partitions), ended)
+        reached = barrier(state, chunks, until, idle=idle, passed=passed)
+        return CutFrontier(reached, state.barrier, reads_at(fresh, state.barrier))
 
     def is_reached(self, state: State, until: Until) -> bool:
         """See `FrontierStrategy`."""
@@ -97,7 +104,7 @@ class _Item:
     Attributes:
         first, last: its first and last position, as far as known.
         whole: it is complete.
-        mark: offset of its end, -1 if there is none.
+        end: topic, partition and offset of its end; None if there is none.
         signal: it has a signal for a snapshot: rows that it does not count may have its position.
         rows: number of rows of a snapshot; None for everything else.
         time: latest commit time in milliseconds, None if unknown.
@@ -107,13 +114,15 @@ class _Item:
     first: int | None
     last: int | None
     whole: bool
-    mark: int = -1
+    end: tuple[str, int, int] | None = None
     signal: bool = False
     rows: int | None = None
     time: int | None = None
 
 
-def barrier(state: State, chunks: Iterable[ChunkInfo], until: int | str | None, *, idle: bool) -> State:
+def barrier(
+    state: State, chunks: Collection[ChunkInfo], until: int | str | None, *, idle: bool, passed: int | None = None
+) -> State:
     """`state` with the barrier after the last transaction that all tables can apply, and its name in `reached`.
 
     Args:
@@ -121,6 +130,7 @@ def barrier(state: State, chunks: Iterable[ChunkInfo], until: int | str | None, 
         chunks: all pending chunks.
         until: name of the last transaction to apply, or a position.
         idle: the source had nothing more to read.
+        passed: commit_ts that every partition has passed.
 
     Raises:
         UnsupportedError: a transaction comes from another binlog, see Rule 4.
@@ -129,28 +139,30 @@ def barrier(state: State, chunks: Iterable[ChunkInfo], until: int | str | None, 
     if not len(known):
         return state
     target = gtid.parse(until) if isinstance(until, str) else until
-    at, mark, reached, ended = state.barrier, state.mark, dict(state.reached), state.ended
+    at, mark, reached, passed_ends = state.barrier, state.mark, dict(state.reached), list[tuple[str, int, int]]()
     snapshots, time = state.snapshots, state.time
-    for item in _items(known, state.ended):
+    for item in _items(known, ends_after(chunks, state.ends)):
         name = item.name
         if _is_repeated(item, state, idle=idle):
-            ended = max(ended, item.mark)
+            passed_ends += [item.end] if item.end else []
             continue
-        follows = _follows(name, reached) and not item.signal
+        follows = not item.signal and (_follows(name, reached) or _is_below(item, passed))
         if not item.whole or not (idle or follows) or _is_beyond(item, target):
             break
         if item.rows is not None and item.last is not None:
             snapshots = (*snapshots, item.last)[-_KNOWN_SNAPSHOTS:]
         if name is not None:
             mark, reached[name.source] = name.text, max(name.number, reached.get(name.source, 0))
-        at, ended, time = _later(at, item.last), max(ended, item.mark), _later(time, item.time)
+        passed_ends += [item.end] if item.end else []
+        at, time = _later(at, item.last), _later(time, item.time)
     else:
         if idle:
             loose = _loose(known)
             at = _later(
                 at, pc.max(loose if not isinstance(target, int) else loose.filter(pc.less_equal(loose, target))).as_py()
             )
-    return replace(state, barrier=at, mark=mark, reached=reached, ended=ended, snapshots=snapshots, time=time)
+    ends = highest(state.ends, passed_ends)
+    return replace(state, barrier=at, mark=mark, reached=reached, ends=ends, snapshots=snapshots, time=time)
 
 
 def reads_at(chunks: Iterable[ChunkInfo], barrier: int | None) -> bool:
@@ -184,8 +196,12 @@ def is_reached(state: State, until: str) -> bool:
     return name is not None and state.reached.get(name.source, -1) >= name.number
 
 
-def _items(known: pa.Table, ended: int) -> Iterator[_Item]:
-    """The pending items in the order of the binlog. Transactions that have ended are in the order of their ends."""
+def _items(known: pa.Table, ends: list[End]) -> Iterator[_Item]:
+    """The pending items in the order of the binlog.
+
+    Transactions of one partition are in the order of their ends: of one without events nothing else is known. Where the topic of
+    ends has several partitions, it also follows the transactions with lower numbers.
+    """
     rows = known.filter(pc.is_valid(known.column("order"))).group_by("id")
     aggregated = rows.aggregate(
         [("order", "count_distinct"), ("commit_ts", "min"), ("commit_ts", "max"), ("time", "max")]
@@ -194,17 +210,20 @@ def _items(known: pa.Table, ended: int) -> Iterator[_Item]:
         row["id"]: (row["order_count_distinct"], row["commit_ts_min"], row["commit_ts_max"], row["time_max"])
         for row in aggregated
     }
-    ends = known.filter(pc.greater(known.column("mark"), ended)).sort_by("mark").to_pylist()
     keyed: list[tuple[int, _Item]] = []
-    key = 0
     signals = set(known.filter(pc.equal(known.column("snapshot"), SIGNAL)).column("id").to_pylist())
     most: dict[str, int] = {}
     for end in ends:  # a connector that restarts within a transaction ends it again, with fewer events
-        most[end["id"]] = max(end["events"], most.get(end["id"], 0))
-    for name, end in {end["id"]: end for end in ends}.items():
+        most[end.id] = max(end.events, most.get(end.id, 0))
+    keys, numbered = dict[tuple[str, int], int](), _numbered(events)
+    for name, end in {end.id: end for end in ends}.items():
         seen, first, last, time = events.pop(name, (0, None, None, None))
-        key, whole = max(key, first or 0), seen >= most[name]
-        keyed.append((key, _Item(gtid.parse(name), first, last, whole, end["mark"], name in signals, time=time)))
+        topic, partition, _ = end.place
+        key = max(keys.get((topic, partition), 0), numbered(gtid.parse(name)) if first is None else first)
+        keys[topic, partition] = key
+        keyed.append(
+            (key, _Item(gtid.parse(name), first, last, seen >= most[name], end.place, name in signals, time=time))
+        )
     keyed += [
         (first, _Item(gtid.parse(name), first, last, False, time=time))
         for name, (_, first, last, time) in events.items()
@@ -215,6 +234,24 @@ def _items(known: pa.Table, ended: int) -> Iterator[_Item]:
     keyed += [(item.first - 1, item) for item in _snapshots(known) if item.first is not None]
     keyed.sort(key=lambda pair: pair[0])
     return (item for _, item in keyed)
+
+
+def _numbered(events: Mapping[str, tuple[int, int, int, int | None]]) -> Callable[[gtid.Name | None], int]:
+    """Name of a transaction without events -> first position of the one with the next lower number of its source; 0 if none."""
+    known: dict[str, list[tuple[int, int]]] = {}
+    for text, (_, first, _, _) in events.items():
+        name = gtid.parse(text)
+        if name is not None and name.counted:
+            known.setdefault(name.source, []).append((name.number, first))
+    for pairs in known.values():
+        pairs.sort()
+
+    def before(name: gtid.Name | None) -> int:
+        pairs = known.get(name.source, []) if name is not None and name.counted else []
+        at = bisect_left(pairs, (name.number, 0)) if name is not None and pairs else 0
+        return pairs[at - 1][1] if at else 0
+
+    return before
 
 
 def _snapshots(known: pa.Table) -> Iterator[_Item]:
@@ -295,6 +332,13 @@ def _is_repeated(item: _Item, state: State, *, idle: bool) -> bool:
 def _follows(name: gtid.Name | None, reached: dict[str, int]) -> bool:
     """Whether no transaction can be missing between `reached` and this name."""
     return name is not None and name.counted and reached.get(name.source, -1) + 1 == name.number
+
+
+def _is_below(item: _Item, passed: int | None) -> bool:
+    """Whether all partitions have passed an item; rows of a snapshot have the position of its last row, and follow it."""
+    if item.last is None or passed is None:
+        return False
+    return item.last < passed if item.rows is not None else item.last <= passed
 
 
 def _is_beyond(item: _Item, target: gtid.Name | int | None) -> bool:

@@ -11,6 +11,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,7 +31,7 @@ from changefeed.pipeline.store.base import foreign
 from changefeed.pipeline.store.reading import NeedsSparkError
 from changefeed.redaction import redact
 from changefeed.sources import record_source, source
-from changefeed.stages.decode import Reader
+from changefeed.stages.decode import RecordReader
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 _RECORDS = 1000
@@ -122,6 +123,8 @@ def _spark() -> Iterator[Check]:
     def found_jars() -> str:
         return f"{len(jars.paths('delta', 'kafka'))} jars of Delta and Kafka are here"
 
+    if find_spec("pyspark") is None:
+        yield Check("pyspark", FAIL, "pyspark is not installed", str(MissingExtraError("changefeed run", "spark")))
     yield _tried("java", found_java, "see the command in the message; or point JAVA_HOME at Java 17 or 21")
     yield _tried("jars", found_jars, "they are fetched once: run this once with a connection to a Maven repository")
 
@@ -163,7 +166,7 @@ def _source(definition: Definition, limit: int) -> Iterator[Check]:
 def _records(definition: Definition, batches: list[pa.RecordBatch]) -> Check:
     choice = definition.source.protocol
     try:
-        read = Reader(choice.name, choice.options)
+        read = RecordReader(choice.name, choice.options)
         decoded = [read(batch) for batch in batches]
     except ChangefeedError as error:
         return Check("records", FAIL, str(error), f"correct the options of {choice.name} in source.protocol")
@@ -193,7 +196,7 @@ def _tables(definition: Definition, batches: list[pa.RecordBatch]) -> Iterator[C
     """A failed check for tables of somebody else where the pipeline would write."""
     choice = definition.source.protocol
     try:
-        read = Reader(choice.name, choice.options)
+        read = RecordReader(choice.name, choice.options)
         shapes = [table.shape for batch in batches for table in read(batch).tables]
         paths = {f"{s.database}.{s.table}": table_path(s.database, s.table) for s in shapes}
         unknown_tables = strangers(definition, paths)

@@ -30,8 +30,8 @@ from changefeed.pipeline.ledger import read_ledger
 from changefeed.pipeline.operations.expired import Gone, Note, Notes, gone
 from changefeed.pipeline.paths import ledger_folder, own_folder, tables_folder
 from changefeed.pipeline.planning.actions import paths_of
-from changefeed.pipeline.state import Written
-from changefeed.pipeline.store.base import Cut, Latest, Reading
+from changefeed.pipeline.state import WrittenVersion
+from changefeed.pipeline.store.base import Cut, Latest, StoreReader
 from changefeed.sinks import sink
 
 
@@ -97,12 +97,12 @@ def _pinned(latest: Latest) -> set[str]:
     return {table.path for table in latest.state.tables.values()}
 
 
-def _is_gone(path: str, written: Written, known: Iterable[Gone]) -> bool:
+def _is_gone(path: str, written: WrittenVersion, known: Iterable[Gone]) -> bool:
     """Whether the pipeline wrote the deleted folder; unknown for a path that a repair has assigned to the ledger."""
     return any(path == one.path and written.epoch > 0 and written.step <= one.step for one in known)
 
 
-def _carry_out(notes: Notes, note: Note, ledger: Reading) -> tuple[str, ...]:
+def _carry_out(notes: Notes, note: Note, ledger: StoreReader) -> tuple[str, ...]:
     """Deletes what the ledger, asked after the note was written, does not need; returns which that is."""
     if not note.settled:
         latest = ledger.latest()
@@ -118,7 +118,7 @@ def _busy(latest: Latest) -> set[str]:
     return _pinned(latest) | (paths_of(latest.unfinished) if latest.unfinished else set())
 
 
-def _ended_after(ledger: Reading, since: datetime) -> dict[str, datetime]:
+def _ended_after(ledger: StoreReader, since: datetime) -> dict[str, datetime]:
     """Path -> when the first cut without it came, of those that came after `since`."""
     ended: dict[str, datetime] = {}
     newer: Cut | None = None

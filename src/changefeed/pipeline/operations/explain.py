@@ -149,7 +149,7 @@ def explain(definition: Definition, limit: int = 10_000) -> Explanation:
     notes = list(planned.notes)
     seen = absorbed(State(), chunks, ("", FolderSum(0, 0, "")), "", 0, quarantine=False)
     cuts = opened.capabilities.cuts
-    has_ends = bool(seen.resolved) or any(is_waiting(chunk, -1) for chunk in chunks)
+    has_ends = bool(seen.resolved) or any(is_waiting(chunk, {}) for chunk in chunks)
     if behaviour.consistency == "transaction" and seen.counts.records and not has_ends:
         what, remedy = TELLING[cuts]
         _, _, noun = what.partition(" ")

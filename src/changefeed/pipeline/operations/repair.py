@@ -23,7 +23,7 @@ from changefeed.pipeline.flow import Flow
 from changefeed.pipeline.guard import REPAIRED
 from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.run import open_flow, run
-from changefeed.pipeline.state import State, TableState, Written
+from changefeed.pipeline.state import State, TableState, WrittenVersion
 from changefeed.sinks.base import Import, Restore, Touch, Write, WriteId
 from changefeed.spark_runtime.files import file_system
 
@@ -84,7 +84,7 @@ def start_over(definition: Definition, spark: SparkSession) -> Repaired:
         flow.executor.take_name()
         before = flow.ledger.state
         paths = {*before.known(), *_written_by(flow)}
-        flow.ledger.finish(State(left={path: Written(-1, 0, 0, 0) for path in sorted(paths)}))
+        flow.ledger.finish(State(left={path: WrittenVersion(-1, 0, 0, 0) for path in sorted(paths)}))
         flow.pending.delete_all_but((), flow.ledger.epoch)
     return Repaired(tuple(sorted(paths)), starts_over=True)
 

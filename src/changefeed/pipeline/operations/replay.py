@@ -37,7 +37,7 @@ from changefeed.pipeline.ledger import read_ledger
 from changefeed.pipeline.run import open_flow
 from changefeed.pipeline.state import State
 from changefeed.sources import source
-from changefeed.stages.decode import Reader
+from changefeed.stages.decode import RecordReader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,7 +112,7 @@ def look(definition: Definition, positions: Sequence[str] = (), state: State | N
     chosen = _chosen(waiting, positions)
     passed = [letter for letter in chosen if _passed(letter, state)]
     outcome = Outcome(unread=len(chosen) - len(passed), unfinished=bool(state.replayed))
-    read = Reader(definition.source.protocol.name, definition.source.protocol.options)
+    read = RecordReader(definition.source.protocol.name, definition.source.protocol.options)
     late = _Late(state, definition.pipeline.consistency, outcome)
     for records, at in _records(passed):
         decoded = read(records)

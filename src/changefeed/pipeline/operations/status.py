@@ -14,7 +14,7 @@ from changefeed.pipeline.operations.expire import readable
 from changefeed.pipeline.operations.expired import gone
 from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.state import Counts, State
-from changefeed.pipeline.store.base import Reading
+from changefeed.pipeline.store.base import StoreReader
 
 NEWEST = 100  # cuts that are shown unless more are asked for
 
@@ -108,7 +108,7 @@ def status(definition: Definition, cuts: int | None = NEWEST) -> Status:
     )
 
 
-def _published(ledger: Reading, definition: Definition) -> Iterator[PublishedCut]:
+def _published(ledger: StoreReader, definition: Definition) -> Iterator[PublishedCut]:
     """The cuts that can be read, the newest of each barrier, newest first."""
     expired, seen = gone(own_folder(definition)), set[tuple[str, int]]()
     for cut in ledger.history(newest_first=True):

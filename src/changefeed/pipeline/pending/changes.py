@@ -14,7 +14,7 @@ from changefeed.pipeline.pending.resent import once
 from changefeed.pipeline.planning.actions import Plan, Selection
 from changefeed.pipeline.state import Sendings
 from changefeed.sinks.base import Chunked
-from changefeed.stages.changes import NO_READS, Reading, Redefinition, Window, changes
+from changefeed.stages.changes import NO_READS, ChunkReader, Redefinition, Window, changes
 from changefeed.stages.latest import last_reading, latest
 from changefeed.stages.tally import Tally
 
@@ -82,7 +82,7 @@ class SparkChanges:
         if self.resent and not self.table.keys:
             return None
         chosen, options = self.selection, self.options
-        reading = Reading(
+        reading = ChunkReader(
             self.table, Window(chosen.after, chosen.through), options.irregular,
             options.redefinition if chosen.declared else None, options.inserts, chosen.reads,
         )  # fmt: skip

@@ -19,7 +19,7 @@ from changefeed.pipeline.pending.store import ChunkInfo, chunk_info
 from changefeed.pipeline.planning.actions import Plan, Selection
 from changefeed.pipeline.planning.writes import overlaps
 from changefeed.pipeline.state import FolderSum, Sendings
-from changefeed.stages.changes import NO_READS, Reading, Window, schema
+from changefeed.stages.changes import NO_READS, ChunkReader, Window, schema
 
 Row = dict[str, Any]
 
@@ -128,7 +128,7 @@ class MemoryChanges:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """See `Changes`."""
         chosen, options = self.selection, self.options
-        reading = Reading(
+        reading = ChunkReader(
             self.table, Window(chosen.after, chosen.through), options.irregular,
             options.redefinition if chosen.declared else None, options.inserts, chosen.reads,
         )  # fmt: skip

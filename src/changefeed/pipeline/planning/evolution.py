@@ -26,7 +26,7 @@ from changefeed.mysql.ddl.statements import (
     RenameColumn,
     SetDefault,
 )
-from changefeed.sinks.base import Constant, Converted, Expression, Null, Texts, TypeMap
+from changefeed.sinks.base import Constant, ConvertedFrom, Expression, IrregularUpdate, Null, TypeMap
 
 # Types of which rows contain only the bare name: the details come from DDL, and are kept.
 _BARE = frozenset({"decimal", "bit", "enum", "set"})
@@ -86,7 +86,7 @@ def widened(old: Table, new: Table, types: TypeMap) -> tuple[Expression, ...] | 
     if not rewrites:
         return None
     return tuple(
-        Converted(column=c.name, type=before[c.name].type, widening=True) if c.name in before else Null()
+        ConvertedFrom(column=c.name, type=before[c.name].type, widening=True) if c.name in before else Null()
         for c in new.columns
     )
 
@@ -148,7 +148,7 @@ def _again(table: Table, parts: tuple[ColumnChange, ...], part: ColumnChange) ->
 
 def rewritten(
     old: Table, change: Altered, types: TypeMap, irregular: str = "null"
-) -> tuple[tuple[Expression, ...], Texts | None] | None:
+) -> tuple[tuple[Expression, ...], IrregularUpdate | None] | None:
     """The values of the new columns, and the changes of irregular texts, if existing rows change; otherwise None.
 
     None also if only columns are added that are NULL in every row: then no row has to be rewritten. Irregular texts exist
@@ -169,7 +169,7 @@ def rewritten(
     if irregular != "keep":
         return expressions, None
     renamed = {p.source.name: p.column.name for p in change.rows if p.source and p.source.name != p.column.name}
-    return expressions, Texts(dropped=tuple(sorted(dropped)), renamed=renamed, added=added)
+    return expressions, IrregularUpdate(dropped=tuple(sorted(dropped)), renamed=renamed, added=added)
 
 
 def _stays(p: Projection, expression: Expression, types: TypeMap) -> bool:
@@ -214,7 +214,7 @@ def _expression(p: Projection, types: TypeMap, irregular: str) -> Expression:
             f"column {new.name}: what the upstream made of its values cannot be derived from a change of {p.source.type} to "
             f"{new.type}"
         )
-    return Converted(column=p.source.name, type=p.source.type)
+    return ConvertedFrom(column=p.source.name, type=p.source.type)
 
 
 def _constant(value: Any) -> Constant:

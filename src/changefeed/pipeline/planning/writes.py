@@ -23,7 +23,17 @@ from changefeed.pipeline.planning.evolution import columns_added, inferred, wide
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.table_path import table_path
 from changefeed.pipeline.state import Hold, TableState
-from changefeed.sinks.base import AddColumns, Append, Copy, Create, Expression, Rewrite, TableSink, Texts, Upsert
+from changefeed.sinks.base import (
+    AddColumns,
+    Append,
+    Copy,
+    Create,
+    Expression,
+    IrregularUpdate,
+    Rewrite,
+    TableSink,
+    Upsert,
+)
 from changefeed.stages.changes import NO_READS
 
 if TYPE_CHECKING:
@@ -158,7 +168,7 @@ class Writes:
         self,
         name: str,
         table: Table,
-        rewrite: tuple[tuple[Expression, ...], Texts | None] | None,
+        rewrite: tuple[tuple[Expression, ...], IrregularUpdate | None] | None,
         *,
         declared: bool | None = None,
     ) -> None:

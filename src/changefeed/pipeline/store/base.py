@@ -124,7 +124,7 @@ class Keep:
     age: timedelta | None = None
 
 
-class Reading(ABC):
+class StoreReader(ABC):
     """The readable part of a store, usable beside a run."""
 
     @abstractmethod
@@ -145,7 +145,7 @@ class Reading(ABC):
         """
 
 
-class StateStore(Reading):
+class StateStore(StoreReader):
     """The store as one run holds it: at first only `path` and `pipeline` are set, the rest by `claim`.
 
     Attributes:

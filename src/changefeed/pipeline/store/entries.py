@@ -22,7 +22,7 @@ import msgspec
 from changefeed import __version__
 from changefeed.model.definition import Table
 from changefeed.pipeline.planning.actions import Plan
-from changefeed.pipeline.state import State, TableState, Written
+from changefeed.pipeline.state import State, TableState, WrittenVersion
 from changefeed.pipeline.store.base import FORMAT, Cut, cut_of, damaged, too_new
 
 _T = TypeVar("_T")
@@ -46,7 +46,7 @@ class Ref(msgspec.Struct, frozen=True, array_like=True):
     sum: str
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of the log.
 
     Attributes:
@@ -132,7 +132,7 @@ def _sum(format: int, version: str, body: bytes) -> str:
 # Tables' definitions.
 
 
-class Texts:
+class TableJson:
     """The JSON of tables. A table that is the very same as in the step before is not written again."""
 
     def __init__(self) -> None:
@@ -155,7 +155,7 @@ class Texts:
 
 
 @dataclass(frozen=True, slots=True)
-class Definitions:
+class DefinitionFile:
     """A file of definitions: the JSON of each table -> its place."""
 
     name: str
@@ -170,14 +170,14 @@ class Definitions:
         return b"[" + b",".join(self.places) + b"]"
 
 
-def definitions_of(epoch: int, texts: Iterable[bytes]) -> Definitions:
+def definitions_of(epoch: int, texts: Iterable[bytes]) -> DefinitionFile:
     """The definitions with these texts, in a file of this epoch.
 
     A run deletes only files of its own epoch and of earlier ones, so never one that a newer run has just written.
     """
     places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-    definitions = Definitions("", places)
-    return Definitions(f"{epoch:08d}-{hashlib.sha256(definitions.body()).hexdigest()[:32]}.json", places)
+    definitions = DefinitionFile("", places)
+    return DefinitionFile(f"{epoch:08d}-{hashlib.sha256(definitions.body()).hexdigest()[:32]}.json", places)
 
 
 # States and plans.
@@ -217,7 +217,7 @@ def pack_state(state: State, place: Callable[[Table], int]) -> PackedState:
     return PackedState(dataclasses.replace(state, tables={}), tables)
 
 
-def _packed(written: Written | None) -> _Written | None:
+def _packed(written: WrittenVersion | None) -> _Written | None:
     return _Written(written.version, written.epoch, written.step, written.action) if written else None
 
 
@@ -242,8 +242,8 @@ def unpack_state(packed: PackedState, tables: list[Table]) -> State:
     return dataclasses.replace(packed.state, tables=unpacked)
 
 
-def _unpacked(written: _Written | None) -> Written | None:
-    return Written(written.version, written.epoch, written.step, written.action) if written else None
+def _unpacked(written: _Written | None) -> WrittenVersion | None:
+    return WrittenVersion(written.version, written.epoch, written.step, written.action) if written else None
 
 
 def unpack_plan(data: bytes | msgspec.Raw, tables: list[Table], ledger: str, name: str) -> Plan:
@@ -265,7 +265,7 @@ def unpack_plan(data: bytes | msgspec.Raw, tables: list[Table], ledger: str, nam
     return msgspec.structs.replace(plan, state=unpack_state(packed.state, tables))
 
 
-def cut_in(entry: Entry, ledger: str, name: str) -> Cut:
+def cut_in(entry: LedgerEntry, ledger: str, name: str) -> Cut:
     """The cut of an entry with a state."""
     packed = decoded(entry.state, PackedState, ledger, name)
     none = Table("", "", ())

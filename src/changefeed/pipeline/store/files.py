@@ -52,11 +52,11 @@ from changefeed.pipeline.store.base import (
     taken_over,
 )
 from changefeed.pipeline.store.entries import (
-    Definitions,
-    Entry,
+    DefinitionFile,
+    LedgerEntry,
     Ref,
     Status,
-    Texts,
+    TableJson,
     decoded,
     definitions_of,
     opened,
@@ -107,16 +107,16 @@ class FileStore(StateStore):
         self._begun: Ref | None = None
         self._cuts: list[tuple[int, Cut]] = []  # of steps that are not packed: number of the entry, cut
         self._named: dict[int, str] = {}  # entry -> the definitions that it names, of entries that count
-        self._definitions = Definitions("", {})  # those that the newest entry names
-        self._texts = Texts()
+        self._definitions = DefinitionFile("", {})  # those that the newest entry names
+        self._texts = TableJson()
         self._writes: set[str] = set()  # the paths of the plan that is begun
 
     def latest(self) -> Latest | None:
-        """See `Reading`."""
+        """See `StoreReader`."""
         return self.reader.latest()
 
     def history(self, after: int = 0, *, newest_first: bool = False) -> Iterator[Cut]:
-        """See `Reading`."""
+        """See `StoreReader`."""
         return self.reader.history(after, newest_first=newest_first)
 
     def claim(self) -> None:
@@ -193,7 +193,7 @@ class FileStore(StateStore):
         self._head = head
         self._load(live)
 
-    def _check_steps(self, newest: Entry) -> None:
+    def _check_steps(self, newest: LedgerEntry) -> None:
         steps = [cut.step for _, cut in self._cuts]
         if steps != list(range(newest.packed + 1, newest.packed + 1 + len(steps))) or (newest.packed and not steps):
             raise damaged(self.path, f"{entry_name(newest.number)} does not continue the steps before it")
@@ -215,11 +215,11 @@ class FileStore(StateStore):
         name = next((self._named[number] for number in sorted(self._named, reverse=True)), None)
         if name is not None:
             raw = decoded(self.reader.texts(name), list[msgspec.Raw], self.path, f"{DEFINITIONS}/{name}")
-            self._definitions = Definitions(name, {bytes(text): place for place, text in enumerate(raw)})
+            self._definitions = DefinitionFile(name, {bytes(text): place for place, text in enumerate(raw)})
 
     def _create(self) -> None:
         """Writes entry 1; of two at once the first counts."""
-        entry = Entry(
+        entry = LedgerEntry(
             number=1, status="created", epoch=0, step=0, at=self.now(), token=self.token, before="", pipeline=self.pipeline,
             id=uuid.uuid4().hex[:16],
         )  # fmt: skip
@@ -239,7 +239,7 @@ class FileStore(StateStore):
             _BehindError: an older run has.
         """
         newest, sum = self._head
-        entry = Entry(
+        entry = LedgerEntry(
             number=newest.number + 1, status=status, epoch=self.epoch, step=step, at=max(self.now(), newest.at),
             token=self.token,
             before=sum, pipeline=self.pipeline, id=newest.id, done=self._done,
@@ -249,13 +249,13 @@ class FileStore(StateStore):
         name, data = entry_name(entry.number), sealed(msgspec.json.encode(entry))
         there = self._put(name, data)
         if there is not None and there != data:
-            self._give_way(decoded(opened(there, self.path, name)[0], Entry, self.path, name))
+            self._give_way(decoded(opened(there, self.path, name)[0], LedgerEntry, self.path, name))
         if there is None or self.reader.numbers()[-1:] != [entry.number]:
             raise self._passed_by()
         self._head = (entry, opened(data, self.path, name)[1])
         self._follow(entry)
 
-    def _give_way(self, other: Entry) -> None:
+    def _give_way(self, other: LedgerEntry) -> None:
         """Raises the error for an entry of another run in place of this one's, or returns to try the next number."""
         if other.pipeline != self.pipeline or other.number != self._head[0].number + 1:
             raise damaged(
@@ -276,7 +276,7 @@ class FileStore(StateStore):
             return SinkError(f"{self.path}: a write that failed before has landed. Run again", transient=True)
         return taken_over(self.path, self.pipeline, head[0].epoch, self.epoch)
 
-    def _follow(self, entry: Entry) -> None:
+    def _follow(self, entry: LedgerEntry) -> None:
         """Takes over the newest entry."""
         ref = Ref(entry.number, self._head[1])
         if entry.status == "done":
@@ -297,7 +297,7 @@ class FileStore(StateStore):
             raise
         return self.folder.read(name)
 
-    def _define(self, texts: list[bytes]) -> Definitions:
+    def _define(self, texts: list[bytes]) -> DefinitionFile:
         """A file that has these definitions: the last one named, or a new one."""
         if self._definitions.covers(texts):
             return self._definitions
@@ -365,7 +365,7 @@ class FileStore(StateStore):
         self.folder.tidy()
         failpoint("tidy.after")
 
-    def _garbage(self, newest: Entry) -> Iterator[str]:
+    def _garbage(self, newest: LedgerEntry) -> Iterator[str]:
         for number in self.reader.numbers():
             if 1 < number <= newest.base:
                 yield entry_name(number)

@@ -25,7 +25,7 @@ _UNFINISHED = ".tmp"  # files that have no name yet
 _STALE = 24 * 3600.0  # seconds after which nobody is at work on one of these
 
 
-class Folder(Protocol):
+class LedgerFolder(Protocol):
     """Files below one path, by relative names such as `log/00000000000000000001.json`."""
 
     @property
@@ -42,7 +42,7 @@ class Folder(Protocol):
         """A file's bytes; None when there is no such file."""
 
 
-class WritableFolder(Folder, Protocol):
+class WritableFolder(LedgerFolder, Protocol):
     """A folder that can be written, too."""
 
     def put(self, name: str, data: bytes) -> bool:
@@ -65,7 +65,7 @@ class LocalFolder:
     path: str
 
     def names(self, below: str) -> list[str]:
-        """See `Folder`."""
+        """See `LedgerFolder`."""
         with _named_errors(f"{self.path}/{below}"):
             try:
                 return [name for name in os.listdir(f"{self.path}/{below}") if not name.startswith(".")]
@@ -73,7 +73,7 @@ class LocalFolder:
                 return []
 
     def read(self, name: str) -> bytes | None:
-        """See `Folder`."""
+        """See `LedgerFolder`."""
         with _named_errors(f"{self.path}/{name}"):
             try:
                 with open(f"{self.path}/{name}", "rb") as file:

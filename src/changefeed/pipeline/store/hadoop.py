@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from changefeed.pipeline.store.folder import Folder, LocalFolder, WritableFolder, local_path
+from changefeed.pipeline.store.folder import LedgerFolder, LocalFolder, WritableFolder, local_path
 from changefeed.pipeline.store.reading import folder_at
 from changefeed.spark_runtime.files import file_system, read_text, reader
 
@@ -25,7 +25,7 @@ class HadoopFolder:
     path: str
 
     def names(self, below: str) -> list[str]:
-        """See `Folder`."""
+        """See `LedgerFolder`."""
         folder, files = file_system(self.spark, f"{self.path}/{below}")
         if not files.exists(folder):
             return []
@@ -33,7 +33,7 @@ class HadoopFolder:
         return [name for name in names if not name.startswith(".")]
 
     def read(self, name: str) -> bytes | None:
-        """See `Folder`."""
+        """See `LedgerFolder`."""
         text = read_text(self.spark, f"{self.path}/{name}")
         return None if text is None else text.encode()
 
@@ -92,7 +92,7 @@ def folder_of_session(spark: SparkSession, path: str) -> WritableFolder:
     return HadoopFolder(spark, path)
 
 
-def folder_to_read(path: str) -> Folder:
+def folder_to_read(path: str) -> LedgerFolder:
     """The folder at a path or URL, for a command that reads it: without Spark, unless the command is inside `read_by`.
 
     Raises:

@@ -67,7 +67,7 @@ class MemoryStore(StateStore):
         self.begun_by = range(0)
 
     def latest(self) -> Latest | None:
-        """See `Reading`."""
+        """See `StoreReader`."""
         memory = self.memory
         with memory.lock:
             if not memory.id:
@@ -78,7 +78,7 @@ class MemoryStore(StateStore):
             return Latest(owner_of(memory.pipeline, memory.id), memory.epoch, memory.step, memory.at, state, plan)
 
     def history(self, after: int = 0, *, newest_first: bool = False) -> Iterator[Cut]:
-        """See `Reading`."""
+        """See `StoreReader`."""
         with self.memory.lock:
             if self.memory.id:
                 self._check()

@@ -18,9 +18,9 @@ from changefeed.errors import ConfigError, SinkError
 from changefeed.model.definition import Table
 from changefeed.pipeline.planning.actions import Plan
 from changefeed.pipeline.state import State
-from changefeed.pipeline.store.base import Cut, Latest, Reading, damaged, foreign, owner_of
+from changefeed.pipeline.store.base import Cut, Latest, StoreReader, damaged, foreign, owner_of
 from changefeed.pipeline.store.entries import (
-    Entry,
+    LedgerEntry,
     PackedState,
     Ref,
     cut_in,
@@ -29,7 +29,7 @@ from changefeed.pipeline.store.entries import (
     unpack_plan,
     unpack_state,
 )
-from changefeed.pipeline.store.folder import Folder, LocalFolder, local_path
+from changefeed.pipeline.store.folder import LedgerFolder, LocalFolder, local_path
 from changefeed.pipeline.store.pages import HISTORY, Content, Page, content_of, pages_of
 
 LOG, DEFINITIONS = "log", "definitions"
@@ -37,7 +37,7 @@ _NAME = re.compile(r"(\d{20})\.json")
 _AT_ONCE = 8  # entries that are read at the same time
 _T = TypeVar("_T")
 
-Sealed = tuple[Entry, str]  # an entry and its checksum
+Sealed = tuple[LedgerEntry, str]  # an entry and its checksum
 
 
 class MissingError(Exception):
@@ -54,7 +54,7 @@ def entry_name(number: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class FileReader(Reading):
+class FileReader(StoreReader):
     """A ledger of files, as anybody may read it.
 
     Attributes:
@@ -62,15 +62,15 @@ class FileReader(Reading):
         pipeline: whose it must be.
     """
 
-    folder: Folder
+    folder: LedgerFolder
     pipeline: str
 
     def latest(self) -> Latest | None:
-        """See `Reading`."""
+        """See `StoreReader`."""
         return self.steady(self._latest)
 
     def history(self, after: int = 0, *, newest_first: bool = False) -> Iterator[Cut]:
-        """See `Reading`."""
+        """See `StoreReader`."""
         reached: int | None = None  # the step of the last cut that was given
         failed: tuple[int, str] | None = None
         while True:
@@ -145,7 +145,7 @@ class FileReader(Reading):
         """
         name, path = entry_name(number), self.folder.path
         body, own = opened(self._bytes(name), path, name)
-        entry = decoded(body, Entry, path, name)
+        entry = decoded(body, LedgerEntry, path, name)
         if entry.number != number:
             raise damaged(path, f"{name} is entry {entry.number}")
         if sum is not None:
@@ -163,20 +163,20 @@ class FileReader(Reading):
         """The entry that another one names."""
         return self.entry(ref.number, ref.sum)
 
-    def state(self, entry: Entry) -> State:
+    def state(self, entry: LedgerEntry) -> State:
         """The state of an entry that has one."""
         name = entry_name(entry.number)
         packed = decoded(entry.state, PackedState, self.folder.path, name)
         tables = self._tables(entry.definitions)
         return self._complete(entry, lambda: unpack_state(packed, tables))
 
-    def plan(self, entry: Entry) -> Plan:
+    def plan(self, entry: LedgerEntry) -> Plan:
         """The plan of an entry that has one."""
         tables = self._tables(entry.definitions)
         name = entry_name(entry.number)
         return self._complete(entry, lambda: unpack_plan(entry.plan, tables, self.folder.path, name))
 
-    def cut(self, entry: Entry) -> Cut:
+    def cut(self, entry: LedgerEntry) -> Cut:
         """The cut of an entry that has a state."""
         return cut_in(entry, self.folder.path, entry_name(entry.number))
 
@@ -227,7 +227,7 @@ class FileReader(Reading):
             yield from (cut for cut in content.cuts if cut.step > after)
         yield from (cut for cut in live if cut.step > after)
 
-    def _checked(self, newest: Entry, pages: list[Page]) -> Iterator[Content]:
+    def _checked(self, newest: LedgerEntry, pages: list[Page]) -> Iterator[Content]:
         """The pages, newest first, each checked against the checksum in the page or entry after it."""
         read: Content | None = None
         for page in pages:
@@ -256,7 +256,7 @@ class FileReader(Reading):
             sum = content.before
             yield from (cut for cut in reversed(content.cuts) if wanted(cut.step))
 
-    def _needed(self, newest: Entry, after: int) -> list[Page]:
+    def _needed(self, newest: LedgerEntry, after: int) -> list[Page]:
         """The pages with the steps above `after`, oldest first; none of them is missing."""
         step, pages_needed = max(newest.first, after + 1), list[Page]()
         for page in self.pages():
@@ -270,7 +270,7 @@ class FileReader(Reading):
     def _tables(self, name: str | None) -> list[Table]:
         return decoded(self.texts(name), list[Table], self.folder.path, f"{DEFINITIONS}/{name}") if name else []
 
-    def _complete(self, entry: Entry, read: Callable[[], _T]) -> _T:
+    def _complete(self, entry: LedgerEntry, read: Callable[[], _T]) -> _T:
         try:
             return read()
         except IndexError as error:
@@ -314,7 +314,7 @@ class ArrowFolder:
     root: str
 
     def names(self, below: str) -> list[str]:
-        """See `Folder`."""
+        """See `LedgerFolder`."""
         from pyarrow.fs import FileSelector, FileType
 
         with _reached(self.path):
@@ -322,7 +322,7 @@ class ArrowFolder:
         return [info.base_name for info in infos if info.type == FileType.File and not info.base_name.startswith(".")]
 
     def read(self, name: str) -> bytes | None:
-        """See `Folder`."""
+        """See `LedgerFolder`."""
         with _reached(self.path):
             try:
                 with self.system.open_input_file(f"{self.root}/{name}") as file:
@@ -341,7 +341,7 @@ def _reached(path: str) -> Iterator[None]:
         raise SinkError(f"{path} cannot be reached: {why:.300}", transient=True) from error
 
 
-def folder_at(path: str) -> Folder:
+def folder_at(path: str) -> LedgerFolder:
     """The folder at a path or URL, to read without Spark.
 
     Raises:

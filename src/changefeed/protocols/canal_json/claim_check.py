@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from changefeed.errors import ProtocolError
-from changefeed.protocols.canal_json.envelope import Extension, Message
+from changefeed.protocols.canal_json.envelope import CanalMessage, Extension
 from changefeed.protocols.canal_json.options import Options
 from changefeed.ticdc import claim_check
 from changefeed.wire import base64_text, strict_json
@@ -48,7 +48,7 @@ def file_name(location: str) -> str:
     return claim_check.file_name(location, "_tidb.claimCheckLocation")
 
 
-def check_same(sent: Message, stored: Message) -> None:
+def check_same(sent: CanalMessage, stored: CanalMessage) -> None:
     """Checks that the file is about the row that the message announces.
 
     Raises:

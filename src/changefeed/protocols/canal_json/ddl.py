@@ -14,7 +14,7 @@ from changefeed.errors import ProtocolError, SchemaError, UnsupportedError
 from changefeed.model.event import Instant, SchemaChange
 from changefeed.model.position import Place
 from changefeed.mysql.ddl.kind import kind
-from changefeed.protocols.canal_json.envelope import Message
+from changefeed.protocols.canal_json.envelope import CanalMessage
 from changefeed.protocols.canal_json.options import NAME
 
 _ACTIONS = {
@@ -44,7 +44,7 @@ _ALTERS = frozenset(
 )
 
 
-def read(message: Message, kept: dict[str, Any], place: Place) -> SchemaChange:
+def read(message: CanalMessage, kept: dict[str, Any], place: Place) -> SchemaChange:
     """The schema change of a message.
 
     Raises:
@@ -66,12 +66,12 @@ def read(message: Message, kept: dict[str, Any], place: Place) -> SchemaChange:
         message.sql,
         place,
         commit_ts=None if message.extension is None else message.extension.commit_ts,
-        commit_time=Instant(message.es * 1000, 3),
+        instant=Instant(message.es * 1000, 3),
         origin=origin,
     )
 
 
-def _action(message: Message) -> str:
+def _action(message: CanalMessage) -> str:
     try:
         word = kind(message.sql, message.database or None)
     except ProtocolError:

@@ -30,7 +30,7 @@ from changefeed.model.position import Place
 from changefeed.model.table import canonical
 from changefeed.protocols.base import Stores
 from changefeed.protocols.canal_json import claim_check, ddl, envelope
-from changefeed.protocols.canal_json.envelope import Extension, Message
+from changefeed.protocols.canal_json.envelope import CanalMessage, Extension
 from changefeed.protocols.canal_json.images import BEFORE, Images, Values
 from changefeed.protocols.canal_json.options import NAME, Options
 from changefeed.protocols.canal_json.shapes import Family, describe, family
@@ -111,7 +111,7 @@ class Decoder:
                 raise type(error)(f"{error}{within}", reason=error.reason, byte=byte) from error
             start += len(line)
 
-    def _message(self, message: Message, end: bytes, place: Place) -> Iterator[Row | Control]:
+    def _message(self, message: CanalMessage, end: bytes, place: Place) -> Iterator[Row | Control]:
         kept: dict[str, Any] = {"id": message.id, "ts": message.ts}
         if end:
             kept["end"] = end.decode()
@@ -127,7 +127,7 @@ class Decoder:
             expected = f"expected {', '.join(envelope.OPS)}, {envelope.WATERMARK} or a DDL"
             raise ProtocolError(f"type {message.type!r:.60} is unknown, {expected}", reason="unknown-kind")
 
-    def _whole(self, message: Message, kept: dict[str, Any]) -> tuple[Message, dict[str, Any]]:
+    def _whole(self, message: CanalMessage, kept: dict[str, Any]) -> tuple[CanalMessage, dict[str, Any]]:
         """The message itself, or the one in the claim-check file that it names."""
         extension = message.extension or Extension()
         if extension.claim_check is None:
@@ -137,7 +137,7 @@ class Decoder:
         claim_check.check_same(message, stored)
         return stored, {**kept, "ccl": extension.claim_check}
 
-    def _rows(self, message: Message, kept: dict[str, Any]) -> Iterator[Row]:
+    def _rows(self, message: CanalMessage, kept: dict[str, Any]) -> Iterator[Row]:
         _check_row_message(message)
         extension = message.extension or Extension()
         if len(message.data) > 1:
@@ -153,7 +153,7 @@ class Decoder:
 
     def _row(
         self,
-        message: Message,
+        message: CanalMessage,
         kept: Mapping[str, Any],
         new: Mapping[str, str | None],
         old: Mapping[str, str | None] | None,
@@ -210,7 +210,7 @@ def _add(rows: BatchBuilder, row: Row, place: Place) -> None:
     )
 
 
-def _check_row_message(message: Message) -> None:
+def _check_row_message(message: CanalMessage) -> None:
     if not (message.database and message.table):
         raise SchemaError("row without a database or a table")
     if not message.data or not message.data[0]:
@@ -223,7 +223,7 @@ def _check_row_message(message: Message) -> None:
         raise SchemaError("extension of a row has no commitTs - at `_tidb`")
 
 
-def _keep_types(message: Message, made: Family, image: Values, origin: dict[str, Any]) -> None:
+def _keep_types(message: CanalMessage, made: Family, image: Values, origin: dict[str, Any]) -> None:
     """Keeps `sqlType` and `mysqlType` where they are not what the writer makes of the columns."""
     types = [name for name, _ in made.described.columns]
     if list(message.types or ()) != types:
@@ -234,7 +234,7 @@ def _keep_types(message: Message, made: Family, image: Values, origin: dict[str,
         origin["sqlType"] = message.numbers
 
 
-def _resolved(message: Message, kept: dict[str, Any], place: Place) -> Resolved:
+def _resolved(message: CanalMessage, kept: dict[str, Any], place: Place) -> Resolved:
     ts = None if message.extension is None else message.extension.watermark_ts
     if ts is None:
         raise SchemaError("watermark has no watermarkTs - at `_tidb`")

@@ -161,7 +161,7 @@ class Encoder:
         origin: Mapping[str, Any] = event.origin if ours else {}
         kind = ddl.message_type(event, origin)
         ts = needed_ts(event, NAME)
-        es = event.commit_time.us // 1000 if event.commit_time is not None else tso.milliseconds(ts)
+        es = event.instant.us // 1000 if event.instant is not None else tso.milliseconds(ts)
         query = event.ddl or ""
         if "replaced" in origin:
             query = marked(query, origin["replaced"])
@@ -184,8 +184,8 @@ class Encoder:
         ours = {"id", "ts"} <= event.origin.keys() and isinstance(event.origin["ts"], int)
         origin: Mapping[str, Any] = event.origin if ours else {}
         for place, ts in self._router.resolved(event):
-            own = event.commit_time is not None and ts == event.commit_ts
-            es = event.commit_time.us // 1000 if event.commit_time is not None and own else tso.milliseconds(ts)
+            own = event.instant is not None and ts == event.commit_ts
+            es = event.instant.us // 1000 if event.instant is not None and own else tso.milliseconds(ts)
             members = self._control(origin, es) | {"type": f'"{WATERMARK}"', "_tidb": f'{{"watermarkTs":{ts}}}'}
             message = write(members, canal=self._canal, marshalled=True)
             yield place, event.place.record if ours else None, message, _end(origin)

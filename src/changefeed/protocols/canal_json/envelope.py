@@ -67,7 +67,7 @@ class Extension:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class CanalMessage:
     """A message whose members have the right form; of DDL and watermarks `data` is empty.
 
     Attributes:
@@ -125,7 +125,7 @@ def _is_json(text: bytes) -> bool:
     return True
 
 
-def read(text: bytes) -> Message:
+def read(text: bytes) -> CanalMessage:
     """The message that `text` holds.
 
     Raises:
@@ -139,7 +139,7 @@ def read(text: bytes) -> Message:
     if type(sql) is not str and sql is not None:
         raise SchemaError(f"{show(sql)} is not a string - at `sql`")
     statement, replaced = unmarked(sql or "")
-    return Message(
+    return CanalMessage(
         id=integer(members, "id", INT64) if "id" in members else 0,
         database=_name(members, "database"),
         table=_name(members, "table"),

@@ -85,3 +85,9 @@ class Options(Dispatching, base.Options, frozen=True):
     def changed_only(self) -> bool:
         """Whether `old` has only the columns that changed."""
         return self.only_output_updated_columns or self.content_compatible or self.profile == "canal"
+
+    @property
+    def claim_checks(self) -> base.ClaimChecks | None:
+        """See `base.Options`."""
+        uri = self.claim_check_storage_uri
+        return base.ClaimChecks(uri, self.claim_check_max_bytes) if uri else None

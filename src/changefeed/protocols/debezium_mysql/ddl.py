@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from changefeed.connect import java_json
-from changefeed.connect.parts import Part
+from changefeed.connect.parts import ConnectPart
 from changefeed.errors import SchemaError
 from changefeed.model.event import SchemaChange
 from changefeed.model.position import Place
@@ -27,7 +27,7 @@ from changefeed.wire.strict_json import Number
 _DEEPEST = 8
 
 
-def read(key: Part | None, value: Part, place: Place, more: dict[str, Any]) -> SchemaChange:
+def read(key: ConnectPart | None, value: ConnectPart, place: Place, more: dict[str, Any]) -> SchemaChange:
     """A record of the schema-change topic; `more` is what the headers add to its origin.
 
     Raises:
@@ -59,7 +59,7 @@ def read(key: Part | None, value: Part, place: Place, more: dict[str, Any]) -> S
         ddl,
         place,
         table_changes.columns(origin["tableChanges"], source.database, source.table),
-        commit_time=source.time,
+        instant=source.time,
         origin=origin,
         sequence=source.sequence,
     )
@@ -83,7 +83,7 @@ def _standard(origin: dict[str, Any]) -> tuple[str, str]:
     return blocks.profile_of(origin.get("version")), str(connector or "mysql")
 
 
-def _layout(value: Part, profile: str) -> dict[str, Any]:
+def _layout(value: ConnectPart, profile: str) -> dict[str, Any]:
     members, source = tuple(value.payload), tuple(value.payload["source"])
     if value.schema is not None:
         members = value.schema.names
@@ -118,7 +118,7 @@ def write(event: SchemaChange) -> Record:
     database = event.database or ""
     names = layout.get("source", blocks.source_members(profile))
     known: dict[str, Any] = {
-        "source": envelope.write_source(names, database, event.table, event.commit_time, origin),
+        "source": envelope.write_source(names, database, event.table, event.instant, origin),
         "ts_ms": origin.get("envelope", {}).get("ts_ms"),
         "databaseName": origin.get("databaseName", database),
         "schemaName": origin.get("schemaName"),
@@ -142,7 +142,7 @@ def truncate(source: envelope.Source, place: Place, origin: dict[str, Any]) -> S
         source.table,
         source.origin.get("query"),
         place,
-        commit_time=source.time,
+        instant=source.time,
         origin=origin,
         sequence=source.sequence,
     )

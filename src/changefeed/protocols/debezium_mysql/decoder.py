@@ -26,7 +26,7 @@ import pyarrow as pa
 from changefeed.columnar.families import Families
 from changefeed.columnar.records import Headers, dead_letter, each_record
 from changefeed.connect import java_json, parts
-from changefeed.connect.parts import Part, check_struct
+from changefeed.connect.parts import ConnectPart, check_struct
 from changefeed.connect.schema import Node
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.batch import BatchBuilder, Decoded
@@ -68,7 +68,7 @@ class Decoder:
 
     def __init__(self, options: Options, stores: Stores) -> None:
         self._options = options
-        self._parts = parts.Reader(stores.get_schema)
+        self._parts = parts.PartReader(stores.get_schema)
         self._families: Families[Family] = Families()
         self._deleted: dict[tuple[str, int], int] = {}  # where the last delete of a partition was
 
@@ -148,8 +148,8 @@ class Decoder:
     def _row(
         self,
         place: Place,
-        key: Part | None,
-        value: Part,
+        key: ConnectPart | None,
+        value: ConnectPart,
         sent_headers: Headers,
         rows: dict[int, BatchBuilder],
         events: list[Control],
@@ -185,7 +185,12 @@ class Decoder:
             self._unwrapped(place, self._parts.read(key, "key"), None, sent_headers, rows)
 
     def _unwrapped(
-        self, place: Place, key: Part | None, value: Part | None, sent_headers: Headers, rows: dict[int, BatchBuilder]
+        self,
+        place: Place,
+        key: ConnectPart | None,
+        value: ConnectPart | None,
+        sent_headers: Headers,
+        rows: dict[int, BatchBuilder],
     ) -> None:
         row = unwrapped.read(key, value, place.topic, self._options.topic_delimiter)
         names = () if row.schema is not None else tuple(row.row)
@@ -224,7 +229,7 @@ class Decoder:
         )
 
     def _images(
-        self, op: str, key: Part | None, value: Part, source: envelope.Source, origin: dict[str, Any]
+        self, op: str, key: ConnectPart | None, value: ConnectPart, source: envelope.Source, origin: dict[str, Any]
     ) -> tuple[Images, Family]:
         before, after = _trees(op, value.payload)
         if op == "delete" and before is None and key is not None:
@@ -253,7 +258,9 @@ class Decoder:
             images.after = images.read(family.fields, after, "after", "")
         return images, family
 
-    def _compiled(self, key: Part | None, value: Part, source: envelope.Source, names: tuple[str, ...]) -> Family:
+    def _compiled(
+        self, key: ConnectPart | None, value: ConnectPart, source: envelope.Source, names: tuple[str, ...]
+    ) -> Family:
         row = _row_schema(value)
         keys = None if key is None else tuple(key.payload)
         return self._family(
@@ -273,7 +280,9 @@ class Decoder:
         described = (database, table, names, None if keys is None else frozenset(keys), wire)
         return self._families.of(described, lambda: _family(database, table, row, names, keys, wire))
 
-    def _truncate(self, key: Part | None, value: Part, source: envelope.Source, around: Around) -> SchemaChange:
+    def _truncate(
+        self, key: ConnectPart | None, value: ConnectPart, source: envelope.Source, around: Around
+    ) -> SchemaChange:
         if value.payload.get("before") is not None or value.payload.get("after") is not None:
             raise SchemaError("truncate with an image")
         family = self._compiled(key, value, source, ())
@@ -298,12 +307,12 @@ def _family(
     return Family(database, table, fields, wire)
 
 
-def _row_schema(value: Part) -> Node | None:
+def _row_schema(value: ConnectPart) -> Node | None:
     """The struct of the images; None without schema."""
     return None if value.schema is None else value.schema.row
 
 
-def _check_members(value: Part) -> None:
+def _check_members(value: ConnectPart) -> None:
     """Checks images and source block against the schema."""
     if value.schema is not None:
         for name in ("before", "after", "source"):

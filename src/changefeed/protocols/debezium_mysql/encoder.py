@@ -42,7 +42,7 @@ class Encoder:
 
     def __init__(self, options: Options, stores: Stores) -> None:
         self._options = options
-        self._parts = parts.Writer("debezium-mysql", stores.get_schema, stores.register_schema)
+        self._parts = parts.PartWriter("debezium-mysql", stores.get_schema, stores.register_schema)
         self._writer = lru_cache(_WRITERS)(self._make_writer)
 
     def encode(self, changed: Decoded) -> pa.RecordBatch:
@@ -139,7 +139,7 @@ class Encoder:
         origin = event.origin
         shape = TableShape(event.database or "", event.table or "", (), wire=origin["wire"])
         writer = self._writer(shape)
-        value = writer.envelope("t", None, None, event.commit_time, origin.get("transaction"), origin)
+        value = writer.envelope("t", None, None, event.instant, origin.get("transaction"), origin)
         key = writer.sent_key(origin)
         record = marks.Record(key, None if key is None else writer.key_block, value, writer.block)
         return self._control(event.place, record, headers.write(origin))

@@ -108,7 +108,7 @@ def rows(row: Row, options: Options) -> Iterator[Row]:
     Raises:
         UnsupportedError: it has no time, or no image.
     """
-    if row.commit_time is None:
+    if row.instant is None:
         raise UnsupportedError(f"debezium-mysql: {row} needs a commit time")
     if row.after is None and (row.before is None or row.op != "delete"):
         raise UnsupportedError(f"debezium-mysql: {row} has no image to send")
@@ -193,10 +193,10 @@ def schema_change(event: SchemaChange, options: Options) -> SchemaChange:
     Raises:
         UnsupportedError: it has no time.
     """
-    if event.commit_time is None:
+    if event.instant is None:
         raise UnsupportedError(f"debezium-mysql: {event.type} at {event.place} needs a commit time")
     origin = source(event.origin, options) | {"tableChanges": []}
-    origin.setdefault("envelope", {"ts_ms": event.commit_time.us // 1000})
+    origin.setdefault("envelope", {"ts_ms": event.instant.us // 1000})
     schemas = {"key": options.with_key_schema, "value": options.with_value_schema}
     origin["schemas"] = {side: True for side, there in schemas.items() if there}
     if options.converter == "avro":

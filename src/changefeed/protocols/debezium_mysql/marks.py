@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from changefeed.connect import java_json
-from changefeed.connect.parts import Block, Part
+from changefeed.connect.parts import Block, ConnectPart
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.event import Heartbeat, Instant, TransactionMark
 from changefeed.model.position import Place
@@ -39,7 +39,7 @@ def instant(tree: dict[str, Any], path: str, name: str = "ts_ms") -> Instant:
     return Instant(ms * 1000, 3)
 
 
-def sides(key: Part | None, value: Part, key_block: str, block: str) -> dict[str, Any]:
+def sides(key: ConnectPart | None, value: ConnectPart, key_block: str, block: str) -> dict[str, Any]:
     """The origin's `schemas`, in an object."""
     members: dict[str, Any] = {}
     if key is not None and key.block.text:
@@ -55,7 +55,7 @@ def _side(block: Block, standard: str) -> Any:
     return block.text == standard or block.text
 
 
-def key_origin(key: Part | None, expected: dict[str, Any]) -> dict[str, Any]:
+def key_origin(key: ConnectPart | None, expected: dict[str, Any]) -> dict[str, Any]:
     """The origin's `key`, in an object; nothing when the key is the expected one."""
     if key is not None and key.payload == expected:
         return {}
@@ -91,7 +91,7 @@ def _block(member: Any, standard: str) -> Block:
     return Block(standard if member is True else member if isinstance(member, str) else "")
 
 
-def read_transaction(key: Part | None, value: Part, place: Place) -> TransactionMark:
+def read_transaction(key: ConnectPart | None, value: ConnectPart, place: Place) -> TransactionMark:
     """A transaction mark.
 
     Raises:
@@ -139,7 +139,7 @@ def write_transaction(mark: TransactionMark) -> Record:
     Raises:
         UnsupportedError: it has no time.
     """
-    if mark.commit_time is None:
+    if mark.instant is None:
         raise UnsupportedError(f"debezium-mysql: transaction {mark.status} at {mark.place} needs a commit time")
     tables = mark.tables
     value = {
@@ -149,12 +149,12 @@ def write_transaction(mark: TransactionMark) -> Record:
         "data_collections": None
         if tables is None
         else [{"data_collection": name, "event_count": count} for name, count in tables.items()],
-        "ts_ms": mark.commit_time.us // 1000,
+        "ts_ms": mark.instant.us // 1000,
     }
     return joined(mark.origin, {"id": mark.id}, value, blocks.TRANSACTION_KEY, blocks.TRANSACTION)
 
 
-def read_heartbeat(key: Part | None, value: Part, place: Place) -> Heartbeat:
+def read_heartbeat(key: ConnectPart | None, value: ConnectPart, place: Place) -> Heartbeat:
     """A heartbeat."""
     origin = sides(key, value, blocks.HEARTBEAT_KEY, blocks.HEARTBEAT)
     name = key.payload.get("serverName") if key is not None and isinstance(key.payload, dict) else None
@@ -170,8 +170,8 @@ def write_heartbeat(event: Heartbeat, name: str) -> Record:
     Raises:
         UnsupportedError: it has no time.
     """
-    if event.commit_time is None:
+    if event.instant is None:
         raise UnsupportedError(f"debezium-mysql: heartbeat at {event.place} needs a commit time")
-    value = {"ts_ms": event.commit_time.us // 1000}
+    value = {"ts_ms": event.instant.us // 1000}
     key = {"serverName": event.origin.get("serverName", name)}
     return joined(event.origin, key, value, blocks.HEARTBEAT_KEY, blocks.HEARTBEAT)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from changefeed.connect.parts import Part
+from changefeed.connect.parts import ConnectPart
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.event import Heartbeat
 from changefeed.model.position import Place
@@ -27,7 +27,7 @@ _TEXTS = ("id", "type", "aggregate_type")
 _SIGNAL = ({"type", "data"}, {"id", "type", "data"})
 
 
-def read_notification(key: Part | None, value: Part, place: Place) -> Heartbeat:
+def read_notification(key: ConnectPart | None, value: ConnectPart, place: Place) -> Heartbeat:
     """A notification, of which `aggregate_type` is there.
 
     Raises:
@@ -56,14 +56,14 @@ def write_notification(event: Heartbeat) -> Record:
     Raises:
         UnsupportedError: it has no time.
     """
-    if event.commit_time is None:
+    if event.instant is None:
         raise UnsupportedError(f"debezium-mysql: notification at {event.place} needs a commit time")
     notification = event.origin["notification"]
-    value = {**notification, "timestamp": event.commit_time.us // 1000}
+    value = {**notification, "timestamp": event.instant.us // 1000}
     return joined(event.origin, {"id": notification.get("id")}, value, blocks.NOTIFICATION_KEY, blocks.NOTIFICATION)
 
 
-def is_signal(value: Part) -> bool:
+def is_signal(value: ConnectPart) -> bool:
     """Whether a value is a signal."""
     tree = value.payload
     if value.schema is not None or not isinstance(tree, dict) or tree.keys() not in _SIGNAL:

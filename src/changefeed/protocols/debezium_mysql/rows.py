@@ -1,6 +1,6 @@
 """Rows to keys and values, by a shape's wire text, compiled once for each shape.
 
-    wire text ─ RowWriter ─▶ key tree, value tree ─ parts.Writer ─▶ bytes
+    wire text ─ RowWriter ─▶ key tree, value tree ─ parts.PartWriter ─▶ bytes
 
 Rule 1. A NULL is written as null: where a converter has put a default in its place, the default is what was read. With
         the option `replace-null-with-default` it is written as the default, as that converter does.
@@ -95,7 +95,7 @@ class RowWriter:
             image = (self._image(row, "before" if row.after is None else "after") or {}) | row.origin["unwrapped"]
             return {name: image[name] for name in self.members}
         before, after = self._image(row, "before"), self._image(row, "after")
-        return self.envelope(LETTERS[row.op], before, after, row.commit_time, row.transaction, row.origin)
+        return self.envelope(LETTERS[row.op], before, after, row.instant, row.transaction, row.origin)
 
     def envelope(
         self,

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from changefeed.columnar.families import ShapeFamily
-from changefeed.connect.parts import Block, Part
+from changefeed.connect.parts import Block, ConnectPart
 from changefeed.connect.schema import Node
 from changefeed.model.table import Column, TableShape, canonical
 from changefeed.model.types import ColumnType
@@ -114,13 +114,13 @@ def without_schema(names: tuple[str, ...], keys: tuple[str, ...] | None) -> tupl
     return tuple(Field(Column(name, schemaless.NULL, None, name in (keys or ())), None, None, True) for name in names)
 
 
-def wire_text(key: Part | None, value: Part) -> str:
+def wire_text(key: ConnectPart | None, value: ConnectPart) -> str:
     """The wire text of rows with this key and this value."""
     layout = {"envelope": list(value.payload), "source": list(value.payload["source"])}
     return f'{MARK}"key":{key_text(key)},"value":{block_text(value.block) or canonical(layout)}}}'
 
 
-def key_text(key: Part | None) -> str:
+def key_text(key: ConnectPart | None) -> str:
     """A key in a wire text."""
     return "null" if key is None else block_text(key.block) or canonical({"fields": list(key.payload)})
 

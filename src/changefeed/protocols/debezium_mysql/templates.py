@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from changefeed.columnar import templates
-from changefeed.columnar.templates import INTEGER, NULL, Case, Form, Head, Part, Value, Written
+from changefeed.columnar.templates import INTEGER, NULL, Case, Form, Head, Part, Value, WrittenForm
 from changefeed.connect import java_json
 from changefeed.connect.parts import Block
 from changefeed.connect.schema import Node
@@ -127,9 +127,9 @@ def _part(block: Block, payload: Iterator[Part]) -> Iterator[Part]:
     yield "}"
 
 
-def _written(t: ColumnType, cell: Cell, options: Options) -> Written | None:
+def _written(t: ColumnType, cell: Cell, options: Options) -> WrittenForm | None:
     form = _form(t, cell.node, options)
-    return None if form is None else Written(form, java_json.write(cell.null))
+    return None if form is None else WrittenForm(form, java_json.write(cell.null))
 
 
 def _form(t: ColumnType, node: Node, options: Options) -> Form | None:

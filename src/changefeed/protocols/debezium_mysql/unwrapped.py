@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from changefeed.connect.parts import Part
+from changefeed.connect.parts import ConnectPart
 from changefeed.connect.schema import Node
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.event import Instant
@@ -51,7 +51,7 @@ class Unwrapped:
     added: dict[str, Any]
 
 
-def read(key: Part | None, value: Part | None, topic: str, delimiter: str) -> Unwrapped:
+def read(key: ConnectPart | None, value: ConnectPart | None, topic: str, delimiter: str) -> Unwrapped:
     """The row that a value is, or the key of a tombstone; `delimiter` stands between the parts of the topic's name.
 
     Raises:
@@ -124,7 +124,7 @@ def columns(node: Node) -> Node:
     return replace(node, fields=node.fields[: _columns(node.names)])
 
 
-def wire_text(key: Part | None, value: Part | None) -> str:
+def wire_text(key: ConnectPart | None, value: ConnectPart | None) -> str:
     """The wire text of rows with this key and this value, or of tombstones; see `shapes`."""
     if value is None:
         return f'{shapes.MARK}"key":{shapes.key_text(key)},"value":{{"tombstone":true}}}}'

@@ -37,7 +37,7 @@ def schema_change(
         origin["executionTime"] = body["executionTime"]
     text, sequence = body.get("sql", ""), header.get("seqId") or None
     kind, table = describe(text, database)
-    return SchemaChange(kind, database, table, text, place, commit_time=time, origin=origin, sequence=sequence)
+    return SchemaChange(kind, database, table, text, place, instant=time, origin=origin, sequence=sequence)
 
 
 def describe(text: str, database: str | None) -> tuple[str, str | None]:

@@ -35,7 +35,7 @@ from changefeed.model.table import TableShape, canonical
 from changefeed.protocols.base import Stores
 from changefeed.protocols.tencent_dts import messages as m
 from changefeed.protocols.tencent_dts.ddl import schema_change
-from changefeed.protocols.tencent_dts.envelope import Entry, Origin, keep_unknown, read_entry
+from changefeed.protocols.tencent_dts.envelope import DtsEntry, Origin, keep_unknown, read_entry
 from changefeed.protocols.tencent_dts.framing import Group, Record, Refused, Streams, read_records
 from changefeed.protocols.tencent_dts.grouping import envelopes_of, stream_of
 from changefeed.protocols.tencent_dts.images import Row, Span, read_row
@@ -230,7 +230,7 @@ class Decoder:
                 events = [Dead(error, number, (header.get("schemaName"), header.get("tableName")))]
             yield from events
 
-    def _entry(self, entry: Entry, data: bytes) -> Iterator[Event]:
+    def _entry(self, entry: DtsEntry, data: bytes) -> Iterator[Event]:
         header, body, origin = entry.header, entry.body, entry.origin
         seconds, gtid = header.get("timestamp") or None, header.get("gtid", "")
         time = None if seconds is None else Instant(seconds * 1_000_000, 0)
@@ -246,7 +246,7 @@ class Decoder:
                 origin |= {name: body[name] for name in ("transactionId", "threadId") if body.get(name)}
                 status = "begin" if entry.kind == m.BEGIN else "end"
                 mark = gtid or body.get("transactionId", "")
-                yield TransactionMark(status, mark, _PLACELESS, commit_time=time, origin=origin)
+                yield TransactionMark(status, mark, _PLACELESS, instant=time, origin=origin)
             case m.HEARTBEAT:
                 origin |= {"epoch": body.get("epoch", 0)}
                 yield Heartbeat(_PLACELESS, time, origin)
@@ -259,7 +259,7 @@ class Decoder:
                 }
                 yield Heartbeat(_PLACELESS, time, origin, sequence)
 
-    def _rows(self, entry: Entry, data: bytes, seconds: int | None, sequence: int | None) -> Iterator[Changed]:
+    def _rows(self, entry: DtsEntry, data: bytes, seconds: int | None, sequence: int | None) -> Iterator[Changed]:
         event = protobuf.read(m.DML_EVENT, data, *entry.body)
         kind, header = event.get("dmlEventType", m.INSERT), entry.header
         if kind not in m.OPS:

@@ -174,7 +174,7 @@ def _seconds(event: _Event) -> int:
     """The commit time; 0 when it is unknown."""
     if isinstance(event, Row):
         return (event.commit_ms or 0) // 1000
-    time: Instant | None = event.commit_time
+    time: Instant | None = event.instant
     return 0 if time is None else time.us // 1_000_000
 
 

@@ -28,7 +28,7 @@ _MUST_HAVE_BODY = frozenset({DML, DDL})
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DtsEntry:
     """One entry, read as far as its body.
 
     Attributes:
@@ -43,7 +43,7 @@ class Entry:
     origin: Origin
 
 
-def read_entry(data: bytes, start: int, end: int) -> Entry:
+def read_entry(data: bytes, start: int, end: int) -> DtsEntry:
     """The entry in these bytes.
 
     Raises:
@@ -74,7 +74,7 @@ def read_entry(data: bytes, start: int, end: int) -> Entry:
     for part, message in (("entry", entry), ("header", header), ("event", event), ("body", body)):
         if isinstance(message, dict):
             keep_unknown(origin, part, message)
-    return Entry(kind, header, body, origin)
+    return DtsEntry(kind, header, body, origin)
 
 
 def keep_unknown(origin: Origin, part: str, message: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ What is read piece by piece (entries, their parts, columns, rows, images) is a s
 
 from __future__ import annotations
 
-from changefeed.wire.protobuf import Field, Message
+from changefeed.wire.protobuf import Field, MessageDescriptor
 
 BEGIN, COMMIT, DML, DDL, ROLLBACK, HEARTBEAT, CHECKPOINT = range(7)
 INSERT, UPDATE, DELETE = range(3)
@@ -17,9 +17,9 @@ OPS = {INSERT: "insert", UPDATE: "update", DELETE: "delete"}
 SOURCES = {"oracle": 0, "mysql": 1, "pgsql": 2, "mariadb": 3}
 MAX_COLUMNS = 4_096
 
-PAIR = Message("KVPair", (Field(1, "key", "string"), Field(2, "value", "string")))
+PAIR = MessageDescriptor("KVPair", (Field(1, "key", "string"), Field(2, "value", "string")))
 PROPERTIES = Field(15, "properties", PAIR, most=32)
-ENVELOPE = Message(
+ENVELOPE = MessageDescriptor(
     "Envelope",
     (
         Field(1, "version", "int32"),
@@ -29,9 +29,9 @@ ENVELOPE = Message(
         PROPERTIES,
     ),
 )
-ENTRIES = Message("Entries", (Field(1, "items", "span", most=65_536),))
-ENTRY = Message("Entry", (Field(1, "header", "span"), Field(2, "event", "span")))
-HEADER = Message(
+ENTRIES = MessageDescriptor("Entries", (Field(1, "items", "span", most=65_536),))
+ENTRY = MessageDescriptor("Entry", (Field(1, "header", "span"), Field(2, "event", "span")))
+HEADER = MessageDescriptor(
     "Header",
     (
         Field(1, "version", "int32"),
@@ -50,10 +50,10 @@ HEADER = Message(
         PROPERTIES,
     ),
 )
-_BEGIN = Message("BeginEvent", (Field(1, "transactionId", "string"), Field(2, "threadId", "int64")))
-_COMMIT = Message("CommitEvent", (Field(1, "transactionId", "string"),))
-_HEARTBEAT = Message("HeartbeatEvent", (Field(1, "epoch", "int64"),))
-_CHECKPOINT = Message(
+_BEGIN = MessageDescriptor("BeginEvent", (Field(1, "transactionId", "string"), Field(2, "threadId", "int64")))
+_COMMIT = MessageDescriptor("CommitEvent", (Field(1, "transactionId", "string"),))
+_HEARTBEAT = MessageDescriptor("HeartbeatEvent", (Field(1, "epoch", "int64"),))
+_CHECKPOINT = MessageDescriptor(
     "CheckpointEvent",
     (
         Field(1, "syncedGtid", "string"),
@@ -62,17 +62,17 @@ _CHECKPOINT = Message(
         Field(4, "position", "uint64"),
     ),
 )
-_DDL = Message(
+_DDL = MessageDescriptor(
     "DDLEvent", (Field(1, "schemaName", "string"), Field(2, "sql", "string"), Field(3, "executionTime", "uint32"))
 )
-EVENT = Message(
+EVENT = MessageDescriptor(
     "Event",
     (
         Field(1, "beginEvent", _BEGIN),
         Field(2, "dmlEvent", "span"),
         Field(3, "commitEvent", _COMMIT),
         Field(4, "ddlEvent", _DDL),
-        Field(5, "rollbackEvent", Message("RollbackEvent")),
+        Field(5, "rollbackEvent", MessageDescriptor("RollbackEvent")),
         Field(6, "heartbeatEvent", _HEARTBEAT),
         Field(7, "checkpointEvent", _CHECKPOINT),
         PROPERTIES,
@@ -87,15 +87,15 @@ BODIES = {
     HEARTBEAT: "heartbeatEvent",
     CHECKPOINT: "checkpointEvent",
 }
-COLUMN = Message(
+COLUMN = MessageDescriptor(
     "Column",
     (Field(1, "name", "string"), Field(2, "originalType", "string"), Field(3, "isKey", "bool"), PROPERTIES),
 )
-DATA = Message(
+DATA = MessageDescriptor(
     "Data",
     (Field(1, "dataType", "int32"), Field(2, "charset", "string"), Field(3, "sv", "string"), Field(4, "bv", "bytes")),
 )
-CHANGE = Message(
+CHANGE = MessageDescriptor(
     "RowChange",
     (
         Field(1, "oldColumns", "span", most=MAX_COLUMNS),
@@ -103,7 +103,7 @@ CHANGE = Message(
         PROPERTIES,
     ),
 )
-DML_EVENT = Message(
+DML_EVENT = MessageDescriptor(
     "DMLEvent",
     (
         Field(1, "dmlEventType", "int32"),

@@ -52,7 +52,7 @@ def read_ddl(value: bytes, place: Place) -> SchemaChange:
         query,
         place,
         commit_ts=ts,
-        commit_time=Instant(tso.milliseconds(ts) * 1000, 3),
+        instant=Instant(tso.milliseconds(ts) * 1000, 3),
         origin=origin,
     )
 

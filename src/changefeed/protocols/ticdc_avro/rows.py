@@ -60,7 +60,7 @@ class ColumnWriter:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartEncoder:
     """The writer of a key or a value; `known_id` is the id its schema was read with, if it was."""
 
     schema: RowSchema
@@ -73,8 +73,8 @@ class Part:
 class ShapeWriter:
     """The writers of a shape's rows; `ours`: the shape was read from this protocol."""
 
-    key: Part | None
-    value: Part | None
+    key: PartEncoder | None
+    value: PartEncoder | None
     ours: bool
 
 
@@ -124,12 +124,12 @@ class RowWriter:
             values |= self._integrity(part, row, image)
         return self._datum(part, values, row, topic, "value")
 
-    def _old(self, part: Part, row: Row) -> dict[str, Any] | None:
+    def _old(self, part: PartEncoder, row: Row) -> dict[str, Any] | None:
         if row.before is None:
             return None
         return self._columns(part, row, row.before, "before." if row.after is not None else "")
 
-    def _columns(self, part: Part, row: Row, image: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    def _columns(self, part: PartEncoder, row: Row, image: Mapping[str, Any], prefix: str) -> dict[str, Any]:
         return {c.field: self._column(c, row, image, prefix) for c in part.columns}
 
     def _column(self, column: ColumnWriter, row: Row, image: Mapping[str, Any], prefix: str) -> Any:
@@ -144,7 +144,7 @@ class RowWriter:
         except UnsupportedError as error:
             raise self._unsupported(row, f"{error} - at `{name}`") from error
 
-    def _integrity(self, part: Part, row: Row, image: Mapping[str, Any]) -> dict[str, Any]:
+    def _integrity(self, part: PartEncoder, row: Row, image: Mapping[str, Any]) -> dict[str, Any]:
         """The checksum as it was read; for a foreign row computed from its columns."""
         names = (CHECKSUM, CORRUPTED, VERSION)
         if all(name in row.origin for name in names):
@@ -154,7 +154,7 @@ class RowWriter:
             raise self._unsupported(row, "a member of an enum or a set is not among those of its type")
         return {CHECKSUM: str(computed), CORRUPTED: False, VERSION: _CHECKSUM_VERSION}
 
-    def _datum(self, part: Part, values: dict[str, Any], row: Row, topic: str, what: str) -> bytes:
+    def _datum(self, part: PartEncoder, values: dict[str, Any], row: Row, topic: str, what: str) -> bytes:
         known = part.known_id if topic == row.place.topic else None
         out = bytearray(confluent.header(self._ids.id(subject(topic, what), part.schema.text, known)))
         try:
@@ -201,7 +201,7 @@ class RowWriter:
             return key, None
         return key, (None, value_text(shape.table, namespace, columns, self._options))
 
-    def _part(self, schema: Text | None, columns: Sequence[Column], is_key: bool) -> Part | None:
+    def _part(self, schema: Text | None, columns: Sequence[Column], is_key: bool) -> PartEncoder | None:
         if schema is None:
             return None
         known_id, text = schema
@@ -215,7 +215,7 @@ class RowWriter:
                 raise UnsupportedError(f"{NAME}: schema has the column {c.column.name}, its shape has not")
             write = writer(column.type, c.kind, c.scale, self._zone, classic=self._classic)
             writers.append(_column_writer(column, c.column.name, write, c.kind, c.scale))
-        return Part(understood, tuple(writers), avro.writer(understood.record), known_id)
+        return PartEncoder(understood, tuple(writers), avro.writer(understood.record), known_id)
 
 
 def _column_writer(column: Column, field: str, write: Write, kind: str, scale: int) -> ColumnWriter:

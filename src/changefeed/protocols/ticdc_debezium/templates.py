@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed.columnar import templates
-from changefeed.columnar.templates import INTEGER, NULL, Case, Form, Head, Part, Value, Written
+from changefeed.columnar.templates import INTEGER, NULL, Case, Form, Head, Part, Value, WrittenForm
 from changefeed.model.batch import TableBatch
 from changefeed.model.table import TableShape
 from changefeed.model.types import BINARIES, INTEGERS, TEXTS, ColumnType
@@ -110,13 +110,13 @@ def _start(transaction: pa.Array) -> pa.Array:
     return pc.if_else(pc.is_null(transaction), "", starts)
 
 
-def _written(columns: Sequence[ColumnWriter]) -> list[Written] | None:
+def _written(columns: Sequence[ColumnWriter]) -> list[WrittenForm] | None:
     forms = []
     for column in columns:
         form = _form(column.type)
         if form is None:
             return None
-        forms.append(Written(form, column.null))
+        forms.append(WrittenForm(form, column.null))
     return forms
 
 

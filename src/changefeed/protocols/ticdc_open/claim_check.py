@@ -12,12 +12,12 @@ from typing import Any
 
 from changefeed.errors import ProtocolError
 from changefeed.protocols.ticdc_open.envelope import ROW, EventKey
-from changefeed.protocols.ticdc_open.framing import Message, split
+from changefeed.protocols.ticdc_open.framing import EventFrame, split
 from changefeed.ticdc import claim_check
 from changefeed.wire import base64_text, strict_json
 
 
-def read(key: EventKey, get: Callable[[str], bytes] | None, limit: int) -> Message:
+def read(key: EventKey, get: Callable[[str], bytes] | None, limit: int) -> EventFrame:
     """The one message that the file behind `key.ccl` holds.
 
     Raises:

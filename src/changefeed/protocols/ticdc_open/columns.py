@@ -20,14 +20,14 @@ from changefeed.errors import UnsupportedError
 from changefeed.model.table import Column, TableShape
 from changefeed.mysql import type_codes
 from changefeed.protocols.ticdc_open.values import write_irregular, writer
-from changefeed.wire.go_json import Writer
+from changefeed.wire.go_json import JsonDialect
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
     """The options that decide the text besides the shape."""
 
-    json: Writer
+    json: JsonDialect
     by_name: bool  # classic: columns in ascending order of their names
     zone: tzinfo
     legacy: bool

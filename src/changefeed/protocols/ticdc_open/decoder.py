@@ -89,7 +89,7 @@ class Decoder:
         """Forgets the shapes; see `protocols.base.Decoder`."""
         self._families.forget()
 
-    def _check_readable(self, messages: list[framing.Message]) -> None:
+    def _check_readable(self, messages: list[framing.EventFrame]) -> None:
         """Refuses a record of which too much fails: each message that does is a letter with all of the record."""
         failed, nowhere = 0, Place("", 0, 0)
         for message in messages if len(messages) > _MOST_DEAD else ():
@@ -102,7 +102,13 @@ class Decoder:
                     raise ProtocolError(text, reason="too-large", byte=error.byte) from error
 
     def _message(
-        self, message: framing.Message, place: Place, rows: BatchBuilder, control: list[Control], *, keep: bool = True
+        self,
+        message: framing.EventFrame,
+        place: Place,
+        rows: BatchBuilder,
+        control: list[Control],
+        *,
+        keep: bool = True,
     ) -> None:
         try:
             key = envelope.read_key(message.key)
@@ -258,7 +264,7 @@ def _schema_change(key: EventKey, value: bytes, place: Place) -> SchemaChange:
         query,
         place,
         commit_ts=key.ts,
-        commit_time=_instant(key.ts),
+        instant=_instant(key.ts),
         origin={"t": code, "replaced": replaced} if replaced else {"t": code},
     )
 

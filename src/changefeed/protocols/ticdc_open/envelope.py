@@ -21,7 +21,7 @@ from typing import Any
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.mysql.type_codes import MOST_COLUMNS
 from changefeed.wire import strict_json
-from changefeed.wire.go_json import Writer
+from changefeed.wire.go_json import JsonDialect
 from changefeed.wire.json_form import at, integer, mapping, refuse_others, show, string, unicode_name
 from changefeed.wire.strict_json import Number
 
@@ -217,7 +217,7 @@ def _members(members: dict[str, Any], where: str) -> tuple[Number, bool | None, 
     return t, h, f, members["v"]
 
 
-def write_key(key: EventKey, json: Writer, *, classic: bool) -> str:
+def write_key(key: EventKey, json: JsonDialect, *, classic: bool) -> str:
     """The event key's text.
 
     classic leaves empty texts, zeros and false out (`ptn` 0 stays); newarch always writes scm and tbl of rows and DDL,
@@ -240,6 +240,6 @@ def write_key(key: EventKey, json: Writer, *, classic: bool) -> str:
     return "{" + ",".join(members + ([] if classic else partition)) + "}"
 
 
-def write_ddl(query: str, code: int, json: Writer) -> str:
+def write_ddl(query: str, code: int, json: JsonDialect) -> str:
     """The text of a DDL value."""
     return f'{{"q":{json.string(query)},"t":{code}}}'

@@ -21,7 +21,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class EventFrame:
     """One event's key and value, not yet read, and where they lie in the record's."""
 
     key: bytes
@@ -30,7 +30,7 @@ class Message:
     value_at: int
 
 
-def split(key: bytes | None, value: bytes | None) -> list[Message]:
+def split(key: bytes | None, value: bytes | None) -> list[EventFrame]:
     """The messages of one record.
 
     Raises:
@@ -40,9 +40,9 @@ def split(key: bytes | None, value: bytes | None) -> list[Message]:
         raise TruncatedError("record has no key")
     parts = _parts(Cursor(key, "key"))
     if not value and len(parts) <= 1:
-        return [Message(part, b"", at, 0) for part, at in parts]
+        return [EventFrame(part, b"", at, 0) for part, at in parts]
     return [
-        Message(part, body, at, body_at)
+        EventFrame(part, body, at, body_at)
         for (part, at), (body, body_at) in zip(parts, _values(Cursor(value or b"", "value"), len(parts)), strict=True)
     ]
 

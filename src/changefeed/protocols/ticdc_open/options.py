@@ -65,3 +65,9 @@ class Options(Dispatching, base.Options, frozen=True):
         check_handling(self.large_message_handle_option)
         check_storage(self.large_message_handle_option, self.claim_check_storage_uri)
         self.check_dispatching()
+
+    @property
+    def claim_checks(self) -> base.ClaimChecks | None:
+        """See `base.Options`."""
+        uri = self.claim_check_storage_uri
+        return base.ClaimChecks(uri, self.claim_check_max_bytes) if uri else None

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed.columnar import templates
-from changefeed.columnar.templates import INTEGER, NULL, Case, Form, Head, Part, Value, Written
+from changefeed.columnar.templates import INTEGER, NULL, Case, Form, Head, Part, Value, WrittenForm
 from changefeed.model.batch import TableBatch
 from changefeed.model.table import TableShape
 from changefeed.model.types import BINARIES, INTEGERS, TEXTS, ColumnType
@@ -68,13 +68,13 @@ class Templates:
             most=limit,
         )
 
-    def _written(self, columns: tuple[ColumnWriter, ...]) -> dict[str, Written] | None:
-        forms: dict[str, Written] = {}
+    def _written(self, columns: tuple[ColumnWriter, ...]) -> dict[str, WrittenForm] | None:
+        forms: dict[str, WrittenForm] = {}
         for column in columns:
             form = _form(column.column.type, column.code, "html" if self._rows.classic else "raw", self._ahead)
             if form is None:
                 return None
-            forms[column.name] = Written(form)
+            forms[column.name] = WrittenForm(form)
         return forms
 
     def _key(self, shape: TableShape) -> Iterator[Part]:

@@ -36,7 +36,7 @@ from changefeed.ticdc.texts import TEMPORAL, Irregular, moment, or_irregular, re
 from changefeed.ticdc.zone import to_local
 from changefeed.wire import base64_text
 from changefeed.wire.floats import fixed, float32
-from changefeed.wire.go_json import Writer
+from changefeed.wire.go_json import JsonDialect
 from changefeed.wire.json_form import show
 from changefeed.wire.strict_json import Number
 
@@ -137,7 +137,7 @@ def _read_quoted(text: str) -> bytes:
 
 
 @lru_cache(maxsize=4096)
-def writer(t: ColumnType, code: int, zone: tzinfo, json: Writer, legacy: bool) -> Write:
+def writer(t: ColumnType, code: int, zone: tzinfo, json: JsonDialect, legacy: bool) -> Write:
     """The function ready value -> JSON text; not for NULL.
 
     Raises:
@@ -172,7 +172,7 @@ def writer(t: ColumnType, code: int, zone: tzinfo, json: Writer, legacy: bool) -
     raise UnsupportedError(f"ticdc-open cannot carry a column of type {t}")
 
 
-def write_irregular(data: bytes, t: ColumnType, code: int, json: Writer, legacy: bool) -> str:
+def write_irregular(data: bytes, t: ColumnType, code: int, json: JsonDialect, legacy: bool) -> str:
     """JSON text of what the column's type could not hold.
 
     Raises:
@@ -199,7 +199,7 @@ def _members(t: ColumnType, members: tuple[str, ...]) -> Write:
     return lambda value: str(sum(1 << place(member) for member in value.split(",") if value))
 
 
-def _write_float(json: Writer, bits: int) -> Write:
+def _write_float(json: JsonDialect, bits: int) -> Write:
     return lambda value: _finite(json.float, value, bits)
 
 
@@ -209,7 +209,7 @@ def _finite(write: Callable[[float, int], str], value: float, bits: int) -> str:
     return write(value, bits)
 
 
-def _write_moment(t: ColumnType, json: Writer, zone: tzinfo | None) -> Write:
+def _write_moment(t: ColumnType, json: JsonDialect, zone: tzinfo | None) -> Write:
     def write(us: int) -> str:
         try:
             local = us if zone is None else to_local(us, zone)

@@ -42,6 +42,7 @@ from changefeed.sinks.base import (
 )
 from changefeed.sinks.delta import log, read
 from changefeed.sinks.delta.errors import translated
+from changefeed.sinks.delta.native.columns import with_missing
 from changefeed.sinks.delta.native.compaction import Rules
 from changefeed.sinks.delta.native.files import Limits
 from changefeed.sinks.delta.native.log_file import PROPERTY
@@ -395,10 +396,8 @@ class _Commit:
 
 def _add_fields(metadata: dict[str, Any], wanted: Iterable[Mapping[str, Any]]) -> None:
     """Puts those of the fields `wanted` that the metadata of a Delta table lacks at their places."""
-    schema = json.loads(metadata["schemaString"])
-    have = {field["name"]: field for field in schema["fields"]}
-    fields = {field["name"]: have.get(field["name"], field) for field in wanted}
-    missing = [field for name, field in fields.items() if name not in have]
-    metadata["schemaString"] = json.dumps(schema | {"fields": list((fields | have).values())})
-    if any(field["type"] == "timestamp_ntz" for field in missing):
+    schema, wanted = json.loads(metadata["schemaString"]), list(wanted)
+    metadata["schemaString"] = json.dumps(schema | {"fields": with_missing(schema["fields"], wanted)})
+    have = {field["name"] for field in schema["fields"]}
+    if any(field["type"] == "timestamp_ntz" for field in wanted if field["name"] not in have):
         metadata["configuration"]["delta.feature.timestampNtz"] = "supported"

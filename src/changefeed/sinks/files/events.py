@@ -30,7 +30,7 @@ from changefeed.local_files import link_new, make_folder, sync
 from changefeed.model.batch import Decoded
 from changefeed.protocols.base import Encoder
 from changefeed.sinks.base import WriteId
-from changefeed.sinks.events import Ends, Mark, Writing, is_made, mark_of, numbered, overtaken
+from changefeed.sinks.events import AppendEncoder, Ends, Mark, is_made, mark_of, numbered, overtaken
 
 _SUFFIX = ".parquet"
 _UNFINISHED = ".unfinished"
@@ -79,10 +79,10 @@ class FileEvents:
     encoder: Callable[[], Encoder]
     owner: str = ""
     atomic: bool = True
-    _writing: Writing = field(init=False, repr=False)
+    _writing: AppendEncoder = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._writing = Writing(self.encoder)
+        self._writing = AppendEncoder(self.encoder)
 
     @property
     def location(self) -> str:

@@ -36,7 +36,8 @@ from changefeed.errors import ConfigError, MissingExtraError, SinkError
 from changefeed.model.batch import Decoded
 from changefeed.protocols.base import Encoder
 from changefeed.sinks.base import WriteId
-from changefeed.sinks.events import Mark, Writing, is_made, mark_of
+from changefeed.sinks.events import AppendEncoder, Mark, is_made, mark_of
+from changefeed.sinks.kafka.producing import DEFAULTS, check_partitions, count_partitions, error_for, send
 
 try:
     from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -45,13 +46,7 @@ except ImportError as error:
 
 _log = logging.getLogger(__name__)
 _MARK_BYTES = 4096  # a broker's default `offset.metadata.max.bytes`
-_DEFAULTS = {
-    "message.max.bytes": 1_000_000_000,  # the topic's own limit counts
-    "transaction.timeout.ms": 300_000,
-    "linger.ms": 20,
-    "compression.type": "lz4",
-    "topic.metadata.propagation.max.ms": 2000,
-}
+_DEFAULTS = {**DEFAULTS, "transaction.timeout.ms": 300_000}
 _OURS = ("transactional.id", "group.id", "enable.auto.commit", "isolation.level", "enable.idempotence", "acks")
 _REFUSED = (
     KafkaError._FENCED,
@@ -64,13 +59,6 @@ _STARTING = (
     KafkaError.NOT_COORDINATOR,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-)
-_NOT_ALLOWED = (
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    KafkaError._AUTHENTICATION,
 )
 
 
@@ -93,7 +81,7 @@ class KafkaEvents:
     timeout: float = 60.0
     owner: str = ""
     atomic: bool = True
-    _writing: Writing = field(init=False, repr=False)
+    _writing: AppendEncoder = field(init=False, repr=False)
     _producer: Producer | None = field(init=False, default=None, repr=False)
     _last: Mark | None = field(init=False, default=None, repr=False)  # of `_producer`
     _partitions: dict[str, int] = field(init=False, default_factory=dict, repr=False)
@@ -102,7 +90,7 @@ class KafkaEvents:
     def __post_init__(self) -> None:
         if taken := [name for name in _OURS if name in self.properties]:
             raise ConfigError(f"{', '.join(taken)} is set by the sink itself: leave it out of the properties")
-        self._writing = Writing(self.encoder)
+        self._writing = AppendEncoder(self.encoder)
 
     @property
     def location(self) -> str:
@@ -150,7 +138,7 @@ class KafkaEvents:
         self._drop(unsure=self._unsure)
         with self._named("opening a transactional producer"):
             producer = Producer({**_DEFAULTS, **self._common(), "transactional.id": self._id}, logger=_log)
-            self._count(producer, self.topic)  # fails faster than the next line if no server answers
+            count_partitions(producer, self.topic, self.servers, self.timeout)  # fails faster than the next line
             producer.init_transactions(self.timeout)
         self._last = self._read()
         self._producer, self._unsure = producer, False
@@ -214,7 +202,7 @@ class KafkaEvents:
         assert producer is not None
         try:
             producer.begin_transaction()
-            self._send(producer, records)
+            send(producer, records, self.timeout)
             at = TopicPartition(self.topic, 0, mark.step, _text(mark))
             with self._group() as group:
                 producer.send_offsets_to_transaction([at], group.consumer_group_metadata(), self.timeout)
@@ -234,28 +222,6 @@ class KafkaEvents:
             self._abort(producer)
             raise
 
-    def _send(self, producer: Producer, records: pa.RecordBatch) -> None:
-        """Gives the records to the producer, and waits until the brokers have them."""
-        refused: list[Any] = []
-
-        def delivered(error: Any, message: Any) -> None:
-            if error is not None:
-                refused.append(error)
-
-        for record in _messages(records):
-            while not refused:
-                try:
-                    producer.produce(**record, on_delivery=delivered)
-                    break
-                except BufferError:
-                    producer.poll(0.1)
-            producer.poll(0)
-        until = time.monotonic() + self.timeout
-        while not refused and len(producer) and time.monotonic() < until:
-            producer.poll(0.1)
-        if refused:
-            raise KafkaException(refused[0])
-
     def _abort(self, producer: Producer) -> None:
         with suppress(KafkaException):  # the next producer ends it; the error at hand came first
             producer.abort_transaction(self.timeout)
@@ -263,26 +229,8 @@ class KafkaEvents:
     def _check(self, records: pa.RecordBatch) -> None:
         """Refuses records for topics and partitions that are not there."""
         assert self._producer is not None
-        places = pa.Table.from_batches([records.select(["topic", "partition"])])
-        for place in places.group_by("topic").aggregate([("partition", "max")]).to_pylist():
-            topic, highest = place["topic"], place["partition_max"]
-            if self._partitions.get(topic, 0) <= highest:
-                self._partitions[topic] = self._count(self._producer, topic)
-            if self._partitions[topic] <= highest:
-                raise ConfigError(
-                    f"topic {topic} at {self.servers} has {self._partitions[topic]} partitions, and the encoder writes to "
-                    f"partition {highest}: add partitions, or dispatch over as many as there are by the protocol's options"
-                )
-
-    def _count(self, producer: Producer, topic: str) -> int:
-        """Number of partitions of a topic."""
         with self._named("asking for topics"):
-            metadata = producer.list_topics(topic, self.timeout).topics.get(topic)
-        if metadata is None or (metadata.error and metadata.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART):
-            raise ConfigError(f"no topic {topic} at {self.servers}: create it first, or correct the sink section")
-        if metadata.error:
-            raise self._error("asking for topics", metadata.error)
-        return len(metadata.partitions)
+            check_partitions(self._producer, records, self._partitions, self.servers, self.timeout)
 
     # Errors.
 
@@ -295,29 +243,11 @@ class KafkaEvents:
 
     def _error(self, doing: str, error: Any) -> Exception:
         """The error for one of Kafka's."""
-        message = f"{self.location}: {doing}: {error.str()}"
-        if error.code() == KafkaError._INVALID_ARG:
-            return ConfigError(message)
-        if error.code() in _NOT_ALLOWED:
-            return SinkError(
-                f"{message}. The user needs Write and Describe on the topics, Write and Describe on the "
-                "transactional id and Read "
-                f"on the group, both {self._id}"
-            )
-        if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-            return SinkError(f"{message}. Raise max.message.bytes of the topic, or lower the protocol's own limit")
-        return SinkError(message, transient=True)
-
-
-def _messages(records: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """The records as `Producer.produce` takes them; those without a timestamp get one from the client."""
-    times = records.column("timestamp").cast(pa.int64()).to_pylist()
-    names = ("topic", "partition", "key", "value", "headers")
-    columns = [records.column(name).to_pylist() for name in names]
-    for topic, partition, key, value, headers, us in zip(*columns, times, strict=True):
-        record = {"topic": topic, "partition": partition, "key": key, "value": value}
-        record["headers"] = [(header["key"], header["value"]) for header in headers or ()]
-        yield record if us is None else {**record, "timestamp": us // 1000}
+        needs = (
+            "Write and Describe on the topics, Write and Describe on the transactional id and Read "
+            f"on the group, both {self._id}"
+        )
+        return error_for(f"{self.location}: {doing}", error, needs)
 
 
 def _text(mark: Mark) -> str:

@@ -28,18 +28,18 @@ from changefeed.sinks.base import (
     Changes,
     Commit,
     Constant,
-    Converted,
+    ConvertedFrom,
     Copy,
     Create,
     Expression,
     Import,
+    IrregularUpdate,
     Job,
     Load,
     Null,
     Restore,
     Rewrite,
     TableSnapshot,
-    Texts,
     Touch,
     Upsert,
     Write,
@@ -287,7 +287,7 @@ _METADATA = {
 }
 
 
-def _texts(texts: Texts, old: dict[str, str]) -> list[tuple[str, str]]:
+def _texts(texts: IrregularUpdate, old: dict[str, str]) -> list[tuple[str, str]]:
     kept = {texts.renamed.get(n, n): text for n, text in old.items() if n not in texts.dropped}
     return list((kept | texts.added).items())
 
@@ -300,7 +300,7 @@ def _value(expression: Expression, new: ColumnType, row: Row) -> Any:
             return base64.b64decode(value["base64"])
         case Constant(value=value):
             return pa.scalar(str(value)).cast(sink_type(new).arrow).as_py()
-        case Converted(column=column, type=old):
+        case ConvertedFrom(column=column, type=old):
             convert = _converter(old, new)
             return row[column] if convert is None or row[column] is None else convert(row[column])
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from changefeed.model.batch import Decoded
 from changefeed.protocols.base import Encoder
 from changefeed.sinks.base import WriteId
-from changefeed.sinks.events import Ends, Mark, Writing, is_made, mark_of, numbered, overtaken
+from changefeed.sinks.events import AppendEncoder, Ends, Mark, is_made, mark_of, numbered, overtaken
 
 
 @dataclass(slots=True)
@@ -45,10 +45,10 @@ class MemoryEvents:
     owner: str = ""
     atomic: bool = True
     location: str = "memory:"
-    _writing: Writing = field(init=False, repr=False)
+    _writing: AppendEncoder = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._writing = Writing(self.encoder)
+        self._writing = AppendEncoder(self.encoder)
 
     def owned_by(self, owner: str) -> MemoryEvents:
         """See `EventSink`."""

@@ -23,7 +23,7 @@ import pyarrow as pa
 from changefeed import record_log
 from changefeed.errors import ConfigError
 from changefeed.sources import Compared, Missing
-from changefeed.sources.files.reader import Progress, RecordLogs, logs, write_offset
+from changefeed.sources.files.progress import LogProgress, logs, read_offset, write_offset
 from changefeed.spark_runtime.scratch import Scratch
 from changefeed.spark_runtime.session import make_active
 
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The partitions of a file's records up to `end`, at a size of the file."""
+    """The partitions of a file's records up to `end`, at a size of the file, with the number of records up to their last."""
 
     size: tuple[int, ...]
     end: record_log.Cursor
-    partitions: frozenset[tuple[str, int]]
+    partitions: dict[tuple[str, int], int]
 
 
 @dataclass(slots=True, weakref_slot=True)
-class Folder:
+class LogFiles:
     """The files that match a pattern."""
 
     pattern: str
@@ -49,11 +49,14 @@ class Folder:
     _seen: dict[str, _Seen] = field(default_factory=dict)
 
     available_now = False
+    offset_names_partitions = False  # a file's partitions are those of its records
     whole = False
     start = write_offset({})
 
     def stream(self, spark: SparkSession, source_offset: str | None, end: str | None) -> DataFrame:
         """The records from `source_offset` to `end`, in limited batches."""
+        from changefeed.sources.files.reader import RecordLogs
+
         make_active(spark)  # Spark looks the name up in the active session, and refuses a name of another session
         spark.dataSource.register(RecordLogs)
         scratch = Scratch("lines")
@@ -76,7 +79,7 @@ class Folder:
         missing = self.missing()
         if missing is not None:
             raise ConfigError(str(missing))
-        progress = Progress(self.pattern, source_offset or self.start, None)
+        progress = LogProgress(self.pattern, source_offset or self.start, None)
         return write_offset(progress.everything())
 
     def missing(self) -> Missing | None:
@@ -120,23 +123,40 @@ class Folder:
 
     def partitions(self, source_offset: str) -> set[tuple[str, int]]:
         """The partitions of all records in the files, including unread ones: each must have its resolved event."""
-        partitions: set[tuple[str, int]] = set()
+        return {partition for _, partitions in self._scanned() for partition in partitions}
+
+    def ended(self, spark: SparkSession, source_offset: str) -> set[tuple[str, int]]:
+        """The partitions whose last records in all files lie before the source offset."""
+        cursors = read_offset(source_offset)
+        ended, unread = set[tuple[str, int]](), set[tuple[str, int]]()
+        for path, partitions in self._scanned():
+            read = cursors.get(path, record_log.START).records
+            for partition, last in partitions.items():
+                (ended if last <= read else unread).add(partition)
+        return ended - unread
+
+    def leading(self, spark: SparkSession, source_offset: str | None) -> None:
+        """None: files are read in the order of their names."""
+        return None
+
+    def _scanned(self) -> Iterator[tuple[str, dict[tuple[str, int], int]]]:
+        """Each file, with the partitions of its records and the number of records up to the last one of each."""
         for path in logs(self.pattern):
             size, seen = record_log.size(path), self._seen.get(path)
             if seen is None or seen.size != size:
                 seen = self._seen[path] = _look(path, size, seen)
-            partitions |= seen.partitions
-        return partitions
+            yield path, seen.partitions
 
 
 def _look(path: str, size: tuple[int, ...], before: _Seen | None) -> _Seen:
     """The partitions of a file; if it has grown, only the new part is read where possible."""
-    known = before if before is not None and before.end.bytes else _Seen((), record_log.START, frozenset())
-    partitions, end = record_log.scan(path, known.end)
-    return _Seen(size, end, known.partitions | {(topic, p) for topic, numbers in partitions.items() for p in numbers})
+    known = before if before is not None and before.end.bytes else _Seen((), record_log.START, {})
+    topics, end = record_log.scan(path, known.end)
+    partitions = {(topic, p): last for topic, numbers in topics.items() for p, last in numbers.items()}
+    return _Seen(size, end, known.partitions | partitions)
 
 
-def open_source(definition: Any) -> Folder:
+def open_source(definition: Any) -> LogFiles:
     """The source of a `type: files` section.
 
     Raises:
@@ -148,4 +168,4 @@ def open_source(definition: Any) -> Folder:
             f"source.path {path} is a URL, and logs are read from folders: copy or mount it where every machine of the cluster "
             "sees it under one path"
         )
-    return Folder(path, definition.max_records_per_batch)
+    return LogFiles(path, definition.max_records_per_batch)

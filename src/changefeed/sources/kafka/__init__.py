@@ -14,15 +14,16 @@ import json
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from changefeed.errors import ConfigError, SourceError
-from changefeed.sources import Compared
+from changefeed.sources import Compared, Leading
 from changefeed.sources.kafka import compare
 from changefeed.sources.kafka.pattern import any_of, whole
-from changefeed.sources.kafka.source_offset import SourceOffset, read
+from changefeed.sources.kafka.source_offset import LATEST, SourceOffset, by_topic, read
 from changefeed.sources.kafka.topics import Brokers, Topic
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class KafkaTopics:
     _brokers: Brokers | None = field(default=None, repr=False)
 
     available_now = True
+    offset_names_partitions = True
     start = None
     whole = True  # Spark's connector gives a partition to one task
 
@@ -115,6 +117,42 @@ class KafkaTopics:
         taken = [n - max(0, begun.get(topic, {}).get(p, 0)) for topic, of in ended.items() for p, n in of.items()]
         unread = any(n < 0 for of in ended.values() for n in of.values())
         return not unread and sum(taken) + len(taken) < int(self.options["maxOffsetsPerTrigger"])
+
+    def ended(self, spark: SparkSession, source_offset: str) -> set[tuple[str, int]]:
+        """The partitions that end at the source offset, or have no records at all, as the brokers say."""
+        left = self._left(spark, read(source_offset))
+        return {place for place, (start, end) in left.items() if start >= end}
+
+    def leading(self, spark: SparkSession, source_offset: str | None) -> Leading | None:
+        """The partitions with the fewest records left to read, as many as one batch takes; see `Stream`."""
+        first = self.options["startingOffsets"]
+        if source_offset is None and first == "latest":
+            return None
+        known = SourceOffset({}) if source_offset is None and first == "earliest" else read(source_offset or first)
+        topics = self._found(spark)
+        known = SourceOffset(known.offsets, known.ids or {n: t.id for n, t in topics.items() if t.id is not None})
+        known = known.extended({name: topic.partitions for name, topic in topics.items()})
+        if any(offset == LATEST for of in known.offsets.values() for offset in of.values()):
+            return None
+        left, limit = self._left(spark, known), int(self.options["maxOffsetsPerTrigger"])
+        sizes = sorted((max(0, end - start), place) for place, (start, end) in left.items())
+        totals = list(accumulate(size for size, _ in sizes))
+        short = [place for (_, place), total in zip(sizes, totals, strict=True) if total <= limit]
+        if totals[-1] <= limit or not any(end > start for start, end in map(left.__getitem__, short)):
+            return None
+        starts, ends = (by_topic({place: left[place][at] for place in short}) for at in (0, 1))
+        options = {n: v for n, v in self.options.items() if n != "maxOffsetsPerTrigger"} | {
+            "assign": json.dumps({topic: [int(p) for p in of] for topic, of in starts.items()}),
+            "startingOffsets": json.dumps(starts),
+            "endingOffsets": json.dumps(ends),
+        }
+        records = spark.read.format("kafka").options(**options).load().select(*_COLUMNS)
+        return Leading(records, known.moved(ends).text(), frozenset(short))
+
+    def _left(self, spark: SparkSession, known: SourceOffset) -> dict[tuple[str, int], tuple[int, int]]:
+        """(topic, partition) -> offset of the next record to read, and offset after the last one."""
+        ends = self._ask(spark).ends(known.partitions())
+        return {(topic, p): (max(low, known.offsets[topic][str(p)]), high) for (topic, p), (low, high) in ends.items()}
 
     def sample(self, limit: int) -> Iterator[pa.RecordBatch]:
         """The first records of the topics, `limit` in total."""

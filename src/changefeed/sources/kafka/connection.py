@@ -16,7 +16,7 @@ import re
 
 from changefeed.errors import ConfigError
 
-_CONNECTION = ("bootstrap.servers", "security.", "sasl.", "ssl.")
+CONNECTION = ("bootstrap.servers", "security.", "sasl.", "ssl.")
 _JAVA_ALONE = ("sasl.jaas.", "ssl.truststore.", "ssl.keystore.")
 _STORES = {"truststore": ("ssl.ca.location",), "keystore": ("ssl.certificate.location", "ssl.key.location")}
 _VERIFIED = "ssl.endpoint.identification.algorithm"
@@ -29,7 +29,7 @@ def plain_properties(options: dict[str, str]) -> dict[str, str]:
         ConfigError: librdkafka has no equivalent for them.
     """
     properties = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
-    connection = {n: v for n, v in properties.items() if n.startswith(_CONNECTION) and not n.startswith(_JAVA_ALONE)}
+    connection = {n: v for n, v in properties.items() if n.startswith(CONNECTION) and not n.startswith(_JAVA_ALONE)}
     if "sasl.jaas.config" in properties:
         connection |= {
             f"sasl.{name}": _login(properties["sasl.jaas.config"], name) for name in ("username", "password")

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-EARLIEST = -2
+EARLIEST, LATEST = -2, -1
 Offsets = dict[str, dict[str, int]]
 
 
@@ -44,9 +44,24 @@ class SourceOffset:
                 offsets.setdefault(topic, {}).setdefault(str(number), EARLIEST)
         return SourceOffset(offsets, dict(self.ids))
 
+    def moved(self, offsets: Offsets) -> SourceOffset:
+        """The source offset at these offsets in the partitions that they name."""
+        known = {topic: dict(of) for topic, of in self.offsets.items()}
+        for topic, of in offsets.items():
+            known.setdefault(topic, {}).update(of)
+        return SourceOffset(known, dict(self.ids))
+
     def text(self) -> str:
         """The source offset in the form that the ledger stores."""
         return json.dumps({"version": 1, "offsets": self.offsets, "ids": self.ids})
+
+
+def by_topic(places: Mapping[tuple[str, int], int]) -> Offsets:
+    """(topic, partition) -> offset, as Spark's connector writes them."""
+    offsets: Offsets = {}
+    for (topic, partition), offset in places.items():
+        offsets.setdefault(topic, {})[str(partition)] = offset
+    return offsets
 
 
 def read(text: str) -> SourceOffset:

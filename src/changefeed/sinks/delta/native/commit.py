@@ -9,14 +9,14 @@ Rule 2. The write id that was read at version N is lower than the commit's own. 
 one with a higher or equal one.
 Rule 3. An answer is never believed. After a commit, whatever was answered, the log is asked who wrote version N + 1.
 
-Plain tables are committed by delta-rs. It commits no deletion vectors: tables that have them are committed by `log_file.py`,
-under the same rules.
+Plain tables are committed by delta-rs. It commits no deletion vectors, and no columns at a place of their own: tables that have
+such, and changes of columns, are committed by `log_file.py`, under the same rules.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -25,15 +25,15 @@ from changefeed.errors import FencedError, SinkError
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.log import pack
 from changefeed.sinks.delta.native import log_file
-from changefeed.sinks.delta.native.files import Folder
-from changefeed.sinks.delta.native.item import Written
+from changefeed.sinks.delta.native.files import Added, TableFolder
+from changefeed.sinks.delta.native.item import TaskResult
 from changefeed.sinks.delta.native.opened import Opened, open_table, opened_at
 
 _CHECKPOINTS = 10  # commits, as Delta's own writer has it where the table does not say
 
 
 def commit(
-    opened: Opened, written: Iterable[Written], write_id: WriteId, note: str, *, merges_on_read: bool = False
+    opened: Opened, written: Iterable[TaskResult], write_id: WriteId, note: str, *, merges_on_read: bool = False
 ) -> int:
     """Commits what items have written as the version after the one that was opened; returns it.
 
@@ -62,7 +62,7 @@ def commit(
     return opened.version + 1
 
 
-def _commit_plain(opened: Opened, done: Sequence[Written], write_id: WriteId, note: str, upgrade: bool) -> None:
+def _commit_plain(opened: Opened, done: Sequence[TaskResult], write_id: WriteId, note: str, upgrade: bool) -> None:
     from deltalake.transaction import RemoveAction
 
     now = int(time.time() * 1000)
@@ -72,7 +72,7 @@ def _commit_plain(opened: Opened, done: Sequence[Written], write_id: WriteId, no
     )
 
 
-def _commit_vectors(opened: Opened, done: Sequence[Written], write_id: WriteId, note: str, upgrade: bool) -> None:
+def _commit_vectors(opened: Opened, done: Sequence[TaskResult], write_id: WriteId, note: str, upgrade: bool) -> None:
     files = opened.state.files
     actions = [log_file.commit_info("WRITE", {"mode": "Append"}, opened.version, note)]
     actions.append(log_file.transaction(opened.application, pack(write_id)))
@@ -84,7 +84,7 @@ def _commit_vectors(opened: Opened, done: Sequence[Written], write_id: WriteId, 
     log_file.put(opened.folder.path, opened.version + 1, actions)
 
 
-def compact(opened: Opened, written: Sequence[Written]) -> None:
+def compact(opened: Opened, written: Sequence[TaskResult]) -> None:
     """Commits files in place of others with the same rows, without a write id: as OPTIMIZE does.
 
     Raises:
@@ -100,11 +100,42 @@ def compact(opened: Opened, written: Sequence[Written]) -> None:
         raise SinkError(f"{opened.folder.path}: a compaction cannot be committed: {error}", transient=True) from error
 
 
+def change_columns(
+    opened: Opened, fields: Sequence[Mapping[str, Any]], added: Sequence[Added] | None, write_id: WriteId, note: str
+) -> None:
+    """Commits other columns, and these files in place of all that the table has; with None its files stay.
+
+    Args:
+        opened: the table, in a local folder.
+        fields: its columns from here on, as a Delta schema has them.
+        added: files with these columns.
+        write_id: of the commit.
+        note: for people.
+
+    Raises:
+        FencedError, SinkError: as `commit`.
+    """
+    _check_order(opened, write_id)
+    state, replaces = opened.state, added is not None
+    operation, parameters = ("WRITE", {"mode": "Overwrite"}) if replaces else ("ADD COLUMNS", {})
+    actions = [log_file.commit_info(operation, parameters, opened.version, note)]
+    actions.append(log_file.transaction(opened.application, pack(write_id)))
+    actions += log_file.new_columns(state.protocol, state.metadata, fields)
+    actions += [log_file.removed(file) for file in state.files.values() if replaces]
+    actions += [log_file.added(file) for file in added or ()]
+    error: OSError | None = None
+    try:
+        log_file.put(opened.folder.path, opened.version + 1, actions)
+    except OSError as failed:
+        error = failed
+    _landed(opened, write_id, error)
+
+
 def create(
-    folder: Folder,
+    folder: TableFolder,
     application: str,
     schema: pa.Schema,
-    written: Iterable[Written],
+    written: Iterable[TaskResult],
     write_id: WriteId,
     note: str,
     *,
@@ -132,7 +163,12 @@ def create(
 
 
 def _create_plain(
-    folder: Folder, application: str, schema: pa.Schema, written: Iterable[Written], write_id: WriteId, note: str
+    folder: TableFolder,
+    application: str,
+    schema: pa.Schema,
+    written: Iterable[TaskResult],
+    write_id: WriteId,
+    note: str,
 ) -> None:
     from deltalake import Schema
     from deltalake.transaction import create_table_with_add_actions
@@ -144,7 +180,12 @@ def _create_plain(
 
 
 def _create_with_vectors(
-    folder: Folder, application: str, schema: pa.Schema, written: Iterable[Written], write_id: WriteId, note: str
+    folder: TableFolder,
+    application: str,
+    schema: pa.Schema,
+    written: Iterable[TaskResult],
+    write_id: WriteId,
+    note: str,
 ) -> None:
     from deltalake import Schema
 
@@ -156,7 +197,7 @@ def _create_with_vectors(
     log_file.put(folder.path, 0, actions)
 
 
-def _adds(written: Iterable[Written]) -> list[Any]:
+def _adds(written: Iterable[TaskResult]) -> list[Any]:
     from deltalake.transaction import AddAction
 
     return [AddAction(f.path, f.size, {}, f.modification_time, True, f.stats) for w in written for f in w.added]

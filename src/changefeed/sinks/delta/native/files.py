@@ -67,7 +67,7 @@ class Added:
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class TableFolder:
     """The folder of a table's data files, as a local path or the URI of an object store."""
 
     path: str
@@ -85,14 +85,14 @@ class Folder:
         return pyarrow.fs.PyFileSystem(DeltaStorageHandler(self.path, dict(self.options))), ""
 
 
-class Reader:
+class DataFileReader:
     """Reads one data file as columns of the table, the rows included that its deletion vector marks.
 
     Attributes:
         deleted: whether the vector marks a row, by its place in the file; None where there is no vector.
     """
 
-    def __init__(self, folder: Folder, path: str, schema: pa.Schema, vector: str | None = None) -> None:
+    def __init__(self, folder: TableFolder, path: str, schema: pa.Schema, vector: str | None = None) -> None:
         """Opens a file; `vector` is the descriptor of its deletion vector as JSON."""
         files, root = folder.files()
         self._path, self._schema = posixpath.join(root, path), schema
@@ -175,10 +175,10 @@ def _conform(batch: pa.RecordBatch, wanted: Sequence[pa.Field], count: int) -> p
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(list(wanted)))
 
 
-class Writer:
+class DataFileWriter:
     """Writes rows to as many new data files as it takes."""
 
-    def __init__(self, folder: Folder, schema: pa.Schema, limits: Limits, indexed: int = INDEXED) -> None:
+    def __init__(self, folder: TableFolder, schema: pa.Schema, limits: Limits, indexed: int = INDEXED) -> None:
         self._folder, self._schema, self._limits, self._indexed = folder, schema, limits, indexed
         self._files, self._root = folder.files()
         self.added: list[Added] = []

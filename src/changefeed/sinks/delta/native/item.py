@@ -4,7 +4,7 @@ Of each file that may hold one of the changed keys, by the bounds in the log, th
 files that do hold one is in `merge.py`; the rows of keys that no file holds come last.
 
 A table's files may be distributed over several items. Then no item can decide which keys are new: each returns the keys that its
-files contain (`Written.matched`), and one more item writes the rows of the others (`left`).
+files contain (`TaskResult.matched`), and one more item writes the rows of the others (`left`).
 
 Changes of any number are applied in little memory: beyond `Limits.held_bytes` they are on disk (`Spill`), in parts that each hold
 whole keys. The parts are merged one after the other, and a file is written again once, after the last of them.
@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changefeed.sinks.delta.native.files import Added, Limits, Mask, Reader, Writer
+from changefeed.sinks.delta.native.files import Added, DataFileReader, DataFileWriter, Limits, Mask
 from changefeed.sinks.delta.native.latest import READING, latest, of_last_reading
 from changefeed.sinks.delta.native.merge import Marked, Merge
 from changefeed.sinks.delta.native.spill import Spill
@@ -68,7 +68,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class TaskResult:
     """The result of one task.
 
     Attributes:
@@ -85,7 +85,7 @@ class Written:
     marked: tuple[Marked, ...] = ()
 
 
-def write_item(item: Item, payloads: Iterable[bytes]) -> Written:
+def write_item(item: Item, payloads: Iterable[bytes]) -> TaskResult:
     """Does the item's work with the payloads of its table's chunks.
 
     Raises:
@@ -94,10 +94,10 @@ def write_item(item: Item, payloads: Iterable[bytes]) -> Written:
     """
     changes, target = copy(item.changes), item.target  # its count of rows is this task's
     changes.read = 0
-    out = Writer(target.folder, target.schema, item.limits, target.indexed)
+    out = DataFileWriter(target.folder, target.schema, item.limits, target.indexed)
     try:
         removed, marked, matched = _WAYS[item.way](item, changes.batches(payloads), out)
-        return Written(tuple(out.close()), tuple(removed), changes.read, matched, tuple(marked))
+        return TaskResult(tuple(out.close()), tuple(removed), changes.read, matched, tuple(marked))
     except BaseException:
         out.discard()
         raise
@@ -107,7 +107,7 @@ _Done = tuple[list[tuple[str, int]], list[Marked], bytes | None]
 _Merged = tuple[list[tuple[str, int]], list[Marked], Mask]
 
 
-def _append(item: Item, batches: Iterator[pa.RecordBatch], out: Writer) -> _Done:
+def _append(item: Item, batches: Iterator[pa.RecordBatch], out: DataFileWriter) -> _Done:
     """Adds rows; of a table without a key, all of them."""
     if item.last_reading:
         _append_last_reading(item, batches, out)
@@ -117,7 +117,7 @@ def _append(item: Item, batches: Iterator[pa.RecordBatch], out: Writer) -> _Done
     return [], [], None
 
 
-def _append_last_reading(item: Item, batches: Iterator[pa.RecordBatch], out: Writer) -> None:
+def _append_last_reading(item: Item, batches: Iterator[pa.RecordBatch], out: DataFileWriter) -> None:
     with Spill((), item.limits.held_bytes) as spill:
         order = []
         for batch in batches:
@@ -131,11 +131,11 @@ def _append_last_reading(item: Item, batches: Iterator[pa.RecordBatch], out: Wri
             start += len(part)
 
 
-def _write_upserts(item: Item, changes: pa.Table, out: Writer) -> None:
+def _write_upserts(item: Item, changes: pa.Table, out: DataFileWriter) -> None:
     out.write_table(upserts(changes.filter(pc.invert(changes.column("_deleted"))), item.target))
 
 
-def _replace(item: Item, batches: Iterator[pa.RecordBatch], out: Writer) -> _Done:
+def _replace(item: Item, batches: Iterator[pa.RecordBatch], out: DataFileWriter) -> _Done:
     """Writes the rows that the changes come to, in place of whatever the files hold."""
     if not item.target.keys:
         _append(item, batches, out)
@@ -146,11 +146,11 @@ def _replace(item: Item, batches: Iterator[pa.RecordBatch], out: Writer) -> _Don
     return _removed(item.files), [], None
 
 
-def _compact(item: Item, batches: Iterator[pa.RecordBatch], out: Writer) -> _Done:
+def _compact(item: Item, batches: Iterator[pa.RecordBatch], out: DataFileWriter) -> _Done:
     """Writes the rows that are left in the files, in the order of files."""
     target = item.target
     for file in item.files.to_pylist():
-        reader = Reader(target.folder, file["path"], target.schema, file.get("vector"))
+        reader = DataFileReader(target.folder, file["path"], target.schema, file.get("vector"))
         try:
             for start, batch in reader.pieces(item.limits.batch_rows):
                 out.write(reader.left(batch, start))
@@ -159,14 +159,14 @@ def _compact(item: Item, batches: Iterator[pa.RecordBatch], out: Writer) -> _Don
     return _removed(item.files), [], None
 
 
-def _merge(item: Item, batches: Iterator[pa.RecordBatch], out: Writer) -> _Done:
+def _merge(item: Item, batches: Iterator[pa.RecordBatch], out: DataFileWriter) -> _Done:
     with _spilled(item, batches) as spill:
         merge = _merge_at_once if spill.in_memory else _merge_in_parts
         removed, marked, matched = merge(item, spill.parts(), out)
     return removed, marked, None if item.alone else np.packbits(matched).tobytes()
 
 
-def _merge_at_once(item: Item, parts: Iterator[pa.Table], out: Writer) -> _Merged:
+def _merge_at_once(item: Item, parts: Iterator[pa.Table], out: DataFileWriter) -> _Merged:
     """Merges all changes into one file after the other."""
     removed, marked = list[tuple[str, int]](), list[Marked]()
     for merge in _merges(item, parts):
@@ -182,7 +182,7 @@ def _merge_at_once(item: Item, parts: Iterator[pa.Table], out: Writer) -> _Merge
     return removed, marked, np.zeros(0, np.bool_)
 
 
-def _merge_in_parts(item: Item, parts: Iterator[pa.Table], out: Writer) -> _Merged:
+def _merge_in_parts(item: Item, parts: Iterator[pa.Table], out: DataFileWriter) -> _Merged:
     """Writes the new values of all parts to new files, then what is left of the old files that had some of their rows."""
     gone = dict[str, Mask]()
     matched = []
@@ -207,9 +207,9 @@ def _merge_in_parts(item: Item, parts: Iterator[pa.Table], out: Writer) -> _Merg
     return removed, marked, np.concatenate(matched)
 
 
-def _write_rest(item: Item, file: Mapping[str, Any], gone: Mask, out: Writer) -> None:
+def _write_rest(item: Item, file: Mapping[str, Any], gone: Mask, out: DataFileWriter) -> None:
     """Writes the rows of a file but those that are gone."""
-    reader = Reader(item.target.folder, file["path"], item.target.schema)
+    reader = DataFileReader(item.target.folder, file["path"], item.target.schema)
     try:
         for start, batch in reader.pieces(item.limits.batch_rows, ~gone):
             out.write(batch.filter(pa.array(~gone[start : start + batch.num_rows])))

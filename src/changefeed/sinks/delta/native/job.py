@@ -1,6 +1,6 @@
 """Many items as one Spark job: the chunks of a step go to the tasks that write their tables.
 
-    chunks ──▶ join with the items' tables ──▶ a partition for each slot, sorted by item ──▶ write_item ──▶ Written
+    chunks ──▶ join with the items' tables ──▶ a partition for each slot, sorted by item ──▶ write_item ──▶ TaskResult
 
 A chunk is read once, whatever number of tables a step has; it travels as often as its table has items. Within an item
 chunks come in one order, and stream: an item's payloads are never in memory together. `write_here` is for a few rows.
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from changefeed.errors import SinkError
-from changefeed.sinks.delta.native.item import Item, Written, left, write_item
+from changefeed.sinks.delta.native.item import Item, TaskResult, left, write_item
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,7 +55,7 @@ class Write:
         return above and (self.upto is None or (low is not None and low <= self.upto))
 
 
-def write_all(chunks: DataFrame, writes: Sequence[Write], slots: int, least: int = _LEAST) -> list[Written]:
+def write_all(chunks: DataFrame, writes: Sequence[Write], slots: int, least: int = _LEAST) -> list[TaskResult]:
     """Carries out all of the writes; returns what each has written, in their order.
 
     The files of a large table are distributed over several tasks (`split`); a second job writes the rows of keys that no file
@@ -81,7 +81,7 @@ def write_all(chunks: DataFrame, writes: Sequence[Write], slots: int, least: int
     return [_joined(group) for group in results]
 
 
-def write_here(files: Iterable[str], writes: Sequence[Write]) -> list[Written]:
+def write_here(files: Iterable[str], writes: Sequence[Write]) -> list[TaskResult]:
     """Carries out all of the writes in this process: for a few rows a Spark job costs more than they do.
 
     Args:
@@ -109,7 +109,7 @@ def write_here(files: Iterable[str], writes: Sequence[Write]) -> list[Written]:
     return [write_item(w.item, (c["payload"] for c in mine[w.source] if w.takes(c))) for w in writes]
 
 
-def compact_all(spark: SparkSession, items: Sequence[Item], slots: int) -> list[Written]:
+def compact_all(spark: SparkSession, items: Sequence[Item], slots: int) -> list[TaskResult]:
     """Carries out items without changes, side by side."""
     ids = spark.range(0, len(items), 1, min(slots, len(items)))
     rows = ids.selectExpr("CAST(id AS INT) AS item", "CAST(NULL AS BINARY) AS payload")
@@ -137,15 +137,15 @@ def split(write: Write, slots: int, least: int = _LEAST) -> list[Write]:
     return [replace(write, item=replace(write.item, files=group, alone=False)) for group in groups]
 
 
-def _joined(parts: Sequence[Written]) -> Written:
+def _joined(parts: Sequence[TaskResult]) -> TaskResult:
     if len(parts) == 1:
         return parts[0]
     added = tuple(file for part in parts for file in part.added)
     removed = tuple(path for part in parts for path in part.removed)
-    return Written(added, removed, parts[0].read, marked=tuple(file for part in parts for file in part.marked))
+    return TaskResult(added, removed, parts[0].read, marked=tuple(file for part in parts for file in part.marked))
 
 
-def _run(chunks: DataFrame, writes: Sequence[Write], slots: int) -> list[Written]:
+def _run(chunks: DataFrame, writes: Sequence[Write], slots: int) -> list[TaskResult]:
     if not writes:
         return []
     items = [write.item for write in writes]

@@ -1,9 +1,9 @@
-"""Commits with deletion vectors, written as files of a table's log: delta-rs has no action that carries one.
+"""Commits with deletion vectors or other columns, written as files of a table's log: delta-rs has no action for these.
 
     ┌ 00000000000000000007.json ──────────────────────────────────────────────────────────────────────────┐
     │ {"commitInfo": …}                                                                                   │
     │ {"txn": {"appId": …, "version": …}}                       the write id; not in a compaction         │
-    │ {"protocol": …}  {"metaData": …}                          of a table that gets the table feature    │
+    │ {"protocol": …}  {"metaData": …}                          of a table that gets a feature, or columns │
     │ {"remove": {"path": "part-1", "deletionVector": old}}     a file whose vector is replaced …         │
     │ {"add": {"path": "part-1", "deletionVector": new}}        … is removed with the old, added with the new │
     │ {"add": {"path": "part-2"}}                               new rows                                  │
@@ -30,11 +30,12 @@ import pyarrow as pa
 
 from changefeed.errors import SinkError
 from changefeed.sinks.delta.native import vectors
-from changefeed.sinks.delta.native.files import Added, Folder
+from changefeed.sinks.delta.native.files import Added, TableFolder
 from changefeed.sinks.delta.native.merge import Marked
 from changefeed.sinks.delta.native.replay import Action
 
 FEATURE, PROPERTY = "deletionVectors", "delta.enableDeletionVectors"
+NTZ = "timestampNtz"
 _LEGACY = {"appendOnly", "invariants"}  # what writer version 2 comes to in table features
 _JSON = msgspec.json.Encoder(decimal_format="number")
 
@@ -98,7 +99,7 @@ def removed(file: Action, *, changes_rows: bool = True) -> Action:
     return {"remove": fields | {name: file[name] for name in kept if file.get(name) is not None}}
 
 
-def marked(path: Folder, files: Mapping[str, Action], marks: Sequence[Marked]) -> list[Action]:
+def marked(path: TableFolder, files: Mapping[str, Action], marks: Sequence[Marked]) -> list[Action]:
     """The actions that give data files their new vectors, which are written to one file first.
 
     Raises:
@@ -115,7 +116,7 @@ def marked(path: Folder, files: Mapping[str, Action], marks: Sequence[Marked]) -
 
 def new_table(schema: str, *, has_ntz: bool) -> list[Action]:
     """Protocol and metadata of a new table with deletion vectors, as Spark makes them."""
-    features = [FEATURE, *(["timestampNtz"] if has_ntz else [])]
+    features = [FEATURE, *([NTZ] if has_ntz else [])]
     protocol: Action = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features}
     metadata: Action = {
         "id": str(uuid.uuid4()),
@@ -131,19 +132,32 @@ def new_table(schema: str, *, has_ntz: bool) -> list[Action]:
 
 def upgrade(protocol: Action, metadata: Action) -> list[Action]:
     """The actions by which a table gets deletion vectors; none if it has them."""
-    actions: list[Action] = []
-    if FEATURE not in (protocol.get("writerFeatures") or ()):
-        readers = {FEATURE, *(protocol.get("readerFeatures") or ())}
-        writers = {FEATURE, *(protocol.get("writerFeatures") or _LEGACY)}
-        versions = {"minReaderVersion": 3, "minWriterVersion": 7}
-        actions.append({"protocol": {**versions, "readerFeatures": sorted(readers), "writerFeatures": sorted(writers)}})
+    actions = _with_feature(protocol, FEATURE)
     configuration = metadata.get("configuration") or {}
     if configuration.get(PROPERTY, "false").lower() != "true":
         actions.append({"metaData": {**metadata, "configuration": {**configuration, PROPERTY: "true"}}})
     return actions
 
 
-def _in_a_file(folder: Folder, marks: Sequence[Marked]) -> list[dict[str, Any]]:
+def new_columns(protocol: Action, metadata: Action, fields: Sequence[Mapping[str, Any]]) -> list[Action]:
+    """The actions by which a table gets other columns."""
+    has_ntz = any(field["type"] == "timestamp_ntz" for field in fields)
+    schema = {**json.loads(metadata["schemaString"]), "fields": list(fields)}
+    actions = _with_feature(protocol, NTZ) if has_ntz else []
+    return [*actions, {"metaData": {**metadata, "schemaString": json.dumps(schema)}}]
+
+
+def _with_feature(protocol: Action, feature: str) -> list[Action]:
+    """The action by which a table gets a feature of readers and writers; none if it has it."""
+    if feature in (protocol.get("writerFeatures") or ()):
+        return []
+    readers = {feature, *(protocol.get("readerFeatures") or ())}
+    writers = {feature, *(protocol.get("writerFeatures") or _LEGACY)}
+    versions = {"minReaderVersion": 3, "minWriterVersion": 7}
+    return [{"protocol": {**versions, "readerFeatures": sorted(readers), "writerFeatures": sorted(writers)}}]
+
+
+def _in_a_file(folder: TableFolder, marks: Sequence[Marked]) -> list[dict[str, Any]]:
     if not marks:
         return []
     name, content, descriptors = vectors.in_a_file([(mark.vector, mark.deleted) for mark in marks])

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed.sinks.delta.native import vectors
-from changefeed.sinks.delta.native.files import Mask, Reader, Writer
+from changefeed.sinks.delta.native.files import DataFileReader, DataFileWriter, Mask
 from changefeed.sinks.delta.native.keys import Keys
 from changefeed.sinks.delta.native.latest import carried, maps, texts
 from changefeed.sinks.delta.native.target import IRREGULAR, Target, upserts
@@ -105,7 +105,7 @@ class Merge:
             if inside is None or pc.any(inside).as_py():
                 yield file
 
-    def into(self, file: Mapping[str, Any], out: Writer, *, marks: bool) -> Marked | bool:
+    def into(self, file: Mapping[str, Any], out: DataFileWriter, *, marks: bool) -> Marked | bool:
         """Merges the changes into one file; returns whether it is to be removed, or the rows of it that are deleted now.
 
         Args:
@@ -123,7 +123,7 @@ class Merge:
             gone = self._write_changed(reader, places, out)
             return True if gone.all() else Marked.of(file["path"], gone)
 
-    def changed(self, file: Mapping[str, Any], out: Writer) -> Mask | None:
+    def changed(self, file: Mapping[str, Any], out: DataFileWriter) -> Mask | None:
         """Writes the new values of the file's rows; returns the rows that are not part of the table any longer.
 
         None if the changes have none of its keys. The arguments are those of `into`.
@@ -133,14 +133,14 @@ class Merge:
             return None if places is None else self._write_changed(reader, places, out)
 
     @contextmanager
-    def _reader(self, file: Mapping[str, Any]) -> Iterator[Reader]:
-        reader = Reader(self.target.folder, file["path"], self.target.schema, file.get("vector"))
+    def _reader(self, file: Mapping[str, Any]) -> Iterator[DataFileReader]:
+        reader = DataFileReader(self.target.folder, file["path"], self.target.schema, file.get("vector"))
         try:
             yield reader
         finally:
             reader.close()
 
-    def _find(self, reader: Reader) -> _Numbers | None:
+    def _find(self, reader: DataFileReader) -> _Numbers | None:
         """The place of each row's key among the changed ones, -1 if it is not one of them; None if no key is."""
         places = self.keys.find(reader.columns(self.target.keys).columns)
         if reader.deleted is not None:
@@ -151,7 +151,7 @@ class Merge:
         self.matched[places[hit]] = True
         return places
 
-    def _rewrite(self, reader: Reader, places: _Numbers, out: Writer) -> None:
+    def _rewrite(self, reader: DataFileReader, places: _Numbers, out: DataFileWriter) -> None:
         """Writes all rows of a file as they are after the changes."""
         for start, batch in reader.pieces(self.batch_rows):
             mine = reader.left(places[start : start + batch.num_rows], start)
@@ -163,7 +163,7 @@ class Merge:
                 out.write(batch)
         out.end_of_input()
 
-    def _write_changed(self, reader: Reader, places: _Numbers, out: Writer) -> Mask:
+    def _write_changed(self, reader: DataFileReader, places: _Numbers, out: DataFileWriter) -> Mask:
         """Writes those rows of a file that have new values, and reads the old ones only where a change lacks columns.
 
         Returns the rows that are not part of the table any longer.
@@ -177,12 +177,12 @@ class Merge:
                 self._write_new_values(batch, places[start : start + batch.num_rows], out)
         return hit if reader.deleted is None else hit | reader.deleted
 
-    def write_new(self, out: Writer) -> None:
+    def write_new(self, out: DataFileWriter) -> None:
         """Writes the rows of the keys that no file holds."""
         new = self.row[~self.matched & (self.row >= 0)]
         out.write_table(self.rows.take(pa.array(new)) if len(new) < len(self.rows) else self.rows)
 
-    def _write_new_values(self, batch: pa.RecordBatch, places: _Numbers, out: Writer) -> None:
+    def _write_new_values(self, batch: pa.RecordBatch, places: _Numbers, out: DataFileWriter) -> None:
         """Writes the rows of a batch that the changes give new values."""
         row = np.where(places >= 0, self.row[places], -1)
         changed = row >= 0

@@ -16,15 +16,15 @@ from changefeed.errors import MissingExtraError, SinkError
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.log import unpack
 from changefeed.sinks.delta.native import log_file, replay, vectors
-from changefeed.sinks.delta.native.files import Folder
+from changefeed.sinks.delta.native.files import TableFolder
 from changefeed.sinks.delta.native.statistics import INDEXED
 from changefeed.sinks.delta.native.target import Target
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-_READER = {"timestampNtz", log_file.FEATURE}
-_WRITER = {"timestampNtz", "appendOnly", "invariants", log_file.FEATURE}
+_READER = {log_file.NTZ, log_file.FEATURE}
+_WRITER = {log_file.NTZ, "appendOnly", "invariants", log_file.FEATURE}
 _PRIMITIVES = {
     "byte": pa.int8(),
     "short": pa.int16(),
@@ -51,7 +51,7 @@ class Opened:
         write_id: the application's last write, if any.
     """
 
-    folder: Folder
+    folder: TableFolder
     application: str
     table: DeltaTable
     version: int
@@ -118,6 +118,11 @@ class Opened:
             return None
         return f"writer version {version} of the Delta protocol: {WAY_OUT}"
 
+    def takes_ntz(self) -> bool:
+        """Whether the table has the feature for timestamps without a time zone, or may be given it."""
+        version = self.table.protocol().min_writer_version
+        return version == 7 or version <= 2
+
     def schema(self) -> pa.Schema:
         """The table's columns."""
         return _schema(self.table.schema())
@@ -170,7 +175,7 @@ class Opened:
         return pa.table(columns)
 
 
-def open_table(folder: Folder, application: str, version: int | None = None) -> Opened | None:
+def open_table(folder: TableFolder, application: str, version: int | None = None) -> Opened | None:
     """The table at a version, the newest if none is given; None when there is no table.
 
     Raises:
@@ -205,7 +210,7 @@ def _schema(schema: Any) -> pa.Schema:
     return pa.schema([pa.field(f["name"], _arrow(f["type"]), f["nullable"]) for f in fields])
 
 
-def opened_at(folder: Folder, application: str, table: DeltaTable) -> Opened:
+def opened_at(folder: TableFolder, application: str, table: DeltaTable) -> Opened:
     """The table at the version to which it is loaded."""
     number = table.transaction_version(application)
     return Opened(folder, application, table, table.version(), None if number is None else unpack(number))

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from changefeed.errors import SinkError
 from changefeed.sinks.base import TableSnapshot
 from changefeed.sinks.delta.native import replay, vectors
-from changefeed.sinks.delta.native.files import Folder
+from changefeed.sinks.delta.native.files import TableFolder
 from changefeed.sinks.delta.native.opened import open_table
 
 
@@ -22,7 +22,7 @@ def table_snapshot(path: str, application: str) -> TableSnapshot | None:
     Raises:
         SinkError: its log cannot be read.
     """
-    opened = open_table(Folder(path), application)
+    opened = open_table(TableFolder(path), application)
     if opened is None:
         return None
     columns = tuple(field.name for field in opened.table.schema().fields)
@@ -36,7 +36,7 @@ def damaged_files(path: str, version: int) -> list[str]:
     Raises:
         SinkError: the log or the folder cannot be read.
     """
-    opened = open_table(Folder(path), "", version)
+    opened = open_table(TableFolder(path), "", version)
     if opened is None:
         raise SinkError(f"{path}: there is no table")
     try:

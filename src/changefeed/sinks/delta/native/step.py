@@ -15,7 +15,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -27,11 +26,24 @@ import pyarrow.compute as pc
 from changefeed.errors import SinkError
 from changefeed.frames.types import sink_type
 from changefeed.model.definition import Table
-from changefeed.sinks.base import Append, Changes, Chunked, Create, Job, Load, Touch, Upsert, WriteId
+from changefeed.sinks.base import (
+    AddColumns,
+    Append,
+    Changes,
+    Chunked,
+    Create,
+    Job,
+    Load,
+    Rewrite,
+    Touch,
+    Upsert,
+    WriteId,
+)
+from changefeed.sinks.delta.native.columns import changed, size
 from changefeed.sinks.delta.native.commit import checkpoint, commit, compact, create
 from changefeed.sinks.delta.native.compaction import Rules, groups
-from changefeed.sinks.delta.native.files import Folder, Limits
-from changefeed.sinks.delta.native.item import Item, Written, write_item
+from changefeed.sinks.delta.native.files import Limits, TableFolder
+from changefeed.sinks.delta.native.item import Item, TaskResult, write_item
 from changefeed.sinks.delta.native.job import Write, compact_all, write_all, write_here
 from changefeed.sinks.delta.native.opened import Opened, arrow_schema, open_table, opened_at
 from changefeed.sinks.delta.native.target import Target
@@ -69,7 +81,36 @@ class _Prepared:
     write_id: WriteId
     opened: Opened | None
     schema: pa.Schema
-    written: Written
+    written: TaskResult
+
+
+@dataclass(frozen=True, slots=True)
+class _There:
+    """The content of a path: a table, nothing, or a log that delta-rs cannot read.
+
+    Attributes:
+        unreadable: why it cannot.
+    """
+
+    opened: Opened | None
+    unreadable: str | None = None
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether there is no table."""
+        return self.opened is None and self.unreadable is None
+
+    def is_next(self, job: Job) -> bool:
+        """Whether the write is still to be made; one that was made is left to the sink, which skips it or raises FencedError."""
+        if self.opened is None:
+            return self.unreadable is None
+        return self.opened.write_id is None or self.opened.write_id < job.write_id
+
+    def natively(self, job: Job) -> Opened | None:
+        """The table if there is one, it is written natively, and the write is still to be made."""
+        if self.opened is None or self.opened.refused() or not self.is_next(job):
+            return None
+        return self.opened
 
 
 @dataclass(slots=True)
@@ -111,11 +152,11 @@ class NativeWrites:
         for job in jobs:
             path = job.write.path
             if isinstance(job.write, Load | Upsert | Append) and job.changes is not None:
-                with suppress(SinkError):  # a log that delta-rs cannot read is Spark's, and so is the error
-                    opened[path] = open_table(self._folder(path), owner)
-                    is_next = _is_next(opened[path], job.write_id)
-                    if is_next and self._reason(job.write, job.changes, opened[path], spark) is None:
-                        mine.append(job)
+                there = self._there(path, owner)
+                if not there.is_next(job) or self._reason(job.write, job.changes, there.opened, spark) is not None:
+                    continue
+                opened[path] = there.opened
+                mine.append(job)
         items = {job.write.path: self._item(job, opened[job.write.path]) for job in mine}
         done = {path: write_item(item, ()) for path, item in items.items() if isinstance(item.changes, _Typed)}
         chunked = [(job.write.path, job.changes, c) for job in mine if (c := _chunked(job)) and job.changes]
@@ -139,8 +180,10 @@ class NativeWrites:
         path = job.write.path
         if isinstance(job.write, Touch):
             return self._touch(owner, job)
-        if isinstance(job.write, Create):
+        if isinstance(job.write, Create) and self._there(path, owner).is_nothing:
             return self._create(spark, owner, job)
+        if isinstance(job.write, AddColumns | Rewrite | Create):
+            return self._change_columns(owner, job)
         if not isinstance(job.write, Load | Upsert | Append):
             return False
         prepared = self._prepared.pop(path, None)
@@ -152,7 +195,7 @@ class NativeWrites:
         try:
             self._commit(prepared, owner, job)
         except SinkError as error:
-            if not error.transient or not self._is_to_be_made(owner, job):
+            if not error.transient or not self._there(path, owner).is_next(job):
                 raise
             # somebody else has committed since the files were written: once more, on what lies there now
             self.prepare(spark, owner, [job])
@@ -204,46 +247,57 @@ class NativeWrites:
         opened.table.update_incremental()
         _checkpoint(opened)
 
-    def _is_to_be_made(self, owner: str, job: Job) -> bool:
-        """Whether the table's last write is known, and comes before this one."""
-        with suppress(SinkError):
-            return _is_next(open_table(self._folder(job.write.path), owner), job.write_id)
-        return False
-
     def _create(self, spark: SparkSession, owner: str, job: Job) -> bool:
-        """Makes a table without rows where there is none; one that is there is replaced by Spark."""
-        folder = self._folder(job.write.path)
-        try:
-            is_there = open_table(folder, owner) is not None
-        except SinkError:  # a log that delta-rs cannot read, as in `prepare`
-            is_there = True
-        if is_there or _defaults(spark):
+        """Makes a table without rows where there is none."""
+        if _defaults(spark):
             return False
+        folder = self._folder(job.write.path)
         os.makedirs(folder.path, exist_ok=True)
         schema = arrow_schema(self._columns(job.write.table))
         merges_on_read = self._has_vectors(job.write.table, None)
         create(folder, owner, schema, [], job.write_id, job.note, merges_on_read=merges_on_read)
         return True
 
+    def _change_columns(self, owner: str, job: Job) -> bool:
+        """Gives a table other columns, and its rows with them if they are few."""
+        path, columns = job.write.path, arrow_schema(self._columns(job.write.table))
+        assert isinstance(job.write, AddColumns | Rewrite | Create)
+        for is_last in (False, True):
+            opened = self._there(path, owner).natively(job)
+            if opened is None or (isinstance(job.write, Rewrite) and size(opened) > _HERE_BYTES):
+                return False
+            try:
+                if not changed(opened, job.write, columns, self.limits, job.write_id, job.note):
+                    return False
+            except SinkError as error:  # somebody else has committed meanwhile: once more, on what lies there now
+                if is_last or not error.transient or not self._there(path, owner).is_next(job):
+                    raise
+                continue
+            _checkpoint(opened)
+            break
+        return True
+
     def _touch(self, owner: str, job: Job) -> bool:
-        opened = None
-        with suppress(SinkError):  # as in `prepare`
-            opened = open_table(self._folder(job.write.path), owner)
-        if opened is None or opened.refused() or not _is_next(opened, job.write_id):
+        opened = self._there(job.write.path, owner).natively(job)
+        if opened is None:
             return False
         commit(opened, [], job.write_id, job.note)
         return True
 
-    def _folder(self, path: str) -> Folder:
-        return Folder(f"{self.root}/{path}")
+    def _there(self, path: str, owner: str) -> _There:
+        """The table at a path. A log that delta-rs cannot read is Spark's, and so is the error."""
+        try:
+            return _There(open_table(self._folder(path), owner))
+        except SinkError as error:
+            return _There(None, str(error))
+
+    def _folder(self, path: str) -> TableFolder:
+        return TableFolder(f"{self.root}/{path}")
 
     def refused(self, path: str, owner: str) -> str | None:
         """Why Spark writes the rows of the table at a path; None if they are written natively, or there is no table."""
-        try:
-            opened = open_table(self._folder(path), owner)
-        except SinkError as error:
-            return str(error)
-        return opened.refused() if opened is not None else None
+        there = self._there(path, owner)
+        return there.opened.refused() if there.opened is not None else there.unreadable
 
     def _reason(
         self, write: Load | Upsert | Append, changes: Changes, opened: Opened | None, spark: SparkSession
@@ -265,10 +319,8 @@ class NativeWrites:
 
     def unmarked(self, path: str, owner: str) -> str | None:
         """Why rows of the table at a path are not marked although the pipeline asks for it; None if they are."""
-        with suppress(SinkError):
-            opened = open_table(self._folder(path), owner)
-            return opened.not_upgraded() if opened is not None else None
-        return None
+        opened = self._there(path, owner).opened
+        return opened.not_upgraded() if opened is not None else None
 
     def _columns(self, table: Table) -> pa.Schema:
         columns = [pa.field(c.name, sink_type(c.type).arrow) for c in table.columns]
@@ -301,11 +353,6 @@ def is_local(root: str) -> bool:
     return "://" not in root and not root.startswith("file:") and "\\" not in root
 
 
-def _is_next(opened: Opened | None, write_id: WriteId) -> bool:
-    """Whether the write is still to be made; one that was made is left to the sink, which skips it or raises FencedError."""
-    return opened is None or opened.write_id is None or opened.write_id < write_id
-
-
 def _checkpoint(opened: Opened) -> None:
     try:
         checkpoint(opened)
@@ -326,7 +373,7 @@ def _write(item: Item, changes: Changes, chunked: Chunked) -> Write:
     return Write(item, chunked.source, window.after, window.upto, changes.rows + size // 128)
 
 
-def _written(spark: SparkSession, chunked: Chunked, writes: Sequence[Write]) -> list[Written]:
+def _written(spark: SparkSession, chunked: Chunked, writes: Sequence[Write]) -> list[TaskResult]:
     # a write weighs its rows, and what of the table it may have to read
     if chunked.folders is not None and sum(w.weight for w in writes) <= _HERE_WEIGHT:
         parts = [file for folder in chunked.folders for file in sorted(Path(folder).glob("part-*"))]

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changefeed.sinks.delta.native.files import Folder
+from changefeed.sinks.delta.native.files import TableFolder
 from changefeed.sinks.delta.native.statistics import INDEXED
 
 IRREGULAR = "_irregular"
@@ -26,7 +26,7 @@ class Target:
         indexed: how many columns get statistics.
     """
 
-    folder: Folder
+    folder: TableFolder
     schema: pa.Schema
     names: tuple[str, ...]
     keys: tuple[str, ...]

@@ -1,0 +1,140 @@
+"""Other columns for a table, without Spark: a commit of its metadata, and for a small table its rows in the new columns.
+
+    AddColumns   metadata
+    Rewrite      metadata, and new files in place of all: columns dropped, renamed, moved, or filled with one value
+    Create       metadata, and no file in place of all
+
+Values that are converted to another type are Spark's, as are tables that are worth a job. So is a table whose texts of
+`_irregular` change.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changefeed.model.table import Column
+from changefeed.sinks.base import AddColumns, Constant, ConvertedFrom, Create, Expression, Null, Rewrite, WriteId
+from changefeed.sinks.delta.native.commit import change_columns
+from changefeed.sinks.delta.native.files import Added, DataFileReader, DataFileWriter, Limits
+from changefeed.sinks.delta.native.opened import Opened
+from changefeed.sinks.delta.native.statistics import INDEXED
+from changefeed.sinks.sql import SparkTypes
+
+_Field = Mapping[str, Any]
+_Values = Callable[[pa.RecordBatch], pa.Array]
+
+# Text is cast to these types as Spark casts it.
+_CAST = (pa.types.is_string, pa.types.is_integer, pa.types.is_decimal, pa.types.is_date)
+
+
+def changed(
+    opened: Opened,
+    write: AddColumns | Rewrite | Create,
+    columns: pa.Schema,
+    limits: Limits,
+    write_id: WriteId,
+    note: str,
+) -> bool:
+    """Gives an open table these columns; returns whether it was done: what is not is Spark's.
+
+    Args:
+        opened: the table; `Opened.refused` has no reason against it.
+        write: with the values of the columns.
+        columns: of the table after the write, metadata columns included.
+        limits: of files that are written.
+        write_id: of the commit.
+        note: for people.
+
+    Raises:
+        FencedError: a newer run writes this table.
+        SinkError: a data file cannot be read or written, or the commit cannot be made (transient).
+    """
+    from deltalake import Schema
+
+    fields = json.loads(Schema.from_arrow(columns).to_json())["fields"]
+    has_ntz = any(field["type"] == "timestamp_ntz" for field in fields)
+    if "://" in opened.folder.path or (has_ntz and not opened.takes_ntz()):
+        return False
+    added: list[Added] | None = None
+    if isinstance(write, AddColumns):
+        fields = with_missing(json.loads(opened.state.metadata["schemaString"])["fields"], fields)
+    elif isinstance(write, Rewrite):
+        values = _values(write, opened.schema(), columns)
+        if values is None:
+            return False
+        added = _written(opened, columns, values, limits)
+    else:
+        added = []
+    change_columns(opened, fields, added, write_id, note)
+    return True
+
+
+def with_missing(has: Iterable[_Field], wanted: Iterable[_Field]) -> list[_Field]:
+    """The fields that a table has, and those of the fields `wanted` that it lacks at their places."""
+    there = {field["name"]: field for field in has}
+    fields = {field["name"]: there.get(field["name"], field) for field in wanted}
+    return list((fields | there).values())
+
+
+def _values(write: Rewrite, old: pa.Schema, new: pa.Schema) -> list[_Values] | None:
+    """A function for each column that takes old rows to its values; None if one is not a plain copy or one value."""
+    if write.texts is not None and new.get_field_index("_irregular") >= 0:
+        return None
+    upstream = list(zip(write.table.columns, write.expressions, strict=True))
+    made = [_value(column, expression, old, new) for column, expression in upstream]
+    made += [_copied(field.name, old, field) for field in list(new)[len(upstream) :]]
+    return None if None in made else [values for values in made if values is not None]
+
+
+def _value(column: Column, expression: Expression, old: pa.Schema, new: pa.Schema) -> _Values | None:
+    field = new.field(column.name)
+    match expression:
+        case Null():
+            return lambda rows: pa.nulls(rows.num_rows, field.type)
+        case Constant(value=str(value)) if any(is_one(field.type) for is_one in _CAST):
+            try:
+                one = pa.scalar(value).cast(field.type)
+            except pa.ArrowException:
+                return None
+            return lambda rows: pa.repeat(one, rows.num_rows)
+        case ConvertedFrom(column=name, type=kind, widening=widening):
+            is_same = SparkTypes().conversion(kind, column.type, widening=widening) == "none"
+            return _copied(name, old, field) if is_same else None
+    return None
+
+
+def _copied(name: str, old: pa.Schema, field: pa.Field) -> _Values | None:
+    if old.get_field_index(name) < 0 or old.field(name).type != field.type:
+        return None
+    return lambda rows: rows.column(name)
+
+
+def _written(opened: Opened, columns: pa.Schema, values: Iterable[_Values], limits: Limits) -> list[Added]:
+    """All rows of the table in new files with other columns."""
+    schema, values = opened.schema(), list(values)
+    out = DataFileWriter(
+        opened.folder, columns, limits, int(opened.properties.get("delta.dataSkippingNumIndexedCols", INDEXED))
+    )
+    try:
+        for file in opened.files().to_pylist():
+            reader = DataFileReader(opened.folder, file["path"], schema, file.get("vector"))
+            try:
+                for start, batch in reader.pieces(limits.batch_rows):
+                    rows = reader.left(batch, start)
+                    out.write(pa.RecordBatch.from_arrays([of(rows) for of in values], schema=columns))
+            finally:
+                reader.close()
+        return out.close()
+    except BaseException:
+        out.discard()
+        raise
+
+
+def size(opened: Opened) -> int:
+    """Bytes of the table's data files."""
+    return pc.sum(opened.files().column("size")).as_py() or 0

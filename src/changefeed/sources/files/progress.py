@@ -1,0 +1,84 @@
+"""Cursors that record how far each log has been read. Needs no Spark."""
+
+from __future__ import annotations
+
+import json
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+from changefeed import record_log
+from changefeed.errors import SourceError
+from changefeed.record_log import Cursor
+
+Cursors = dict[str, Cursor]
+
+
+def logs(pattern: str) -> list[str]:
+    """The files that match the pattern, and the folders that contain Parquet files, in the order of their names."""
+    return [path for path in sorted(glob(pattern)) if not Path(path).is_dir() or record_log.is_folder(path)]
+
+
+def read_offset(text: str) -> Cursors:
+    """File -> position in it."""
+    return {path: Cursor(*place) for path, place in json.loads(text)["files"].items()}
+
+
+def write_offset(cursors: Cursors) -> str:
+    """The source offset of these cursors."""
+    return json.dumps(offset_of(cursors))
+
+
+def offset_of(cursors: Cursors) -> dict[str, Any]:
+    """The source offset of these cursors, as Spark takes it."""
+    return {"files": {path: [c.records, c.bytes] for path, c in sorted(cursors.items())}}
+
+
+class LogProgress:
+    """The position in each file, and how far it may advance."""
+
+    def __init__(self, pattern: str, start: str, end: str | None) -> None:
+        self._pattern = pattern
+        self._end = read_offset(end) if end else None
+        self._totals: dict[str, tuple[tuple[int, ...], Cursor]] = {}  # path -> size, and the end at that size
+        self.cursors = read_offset(start)
+
+    def everything(self) -> Cursors:
+        """The cursors after every complete record, or at the end that was set; none for a file without records."""
+        if self._end is not None:
+            return self._end
+        totals = {path: self._total(path) for path in logs(self._pattern)}
+        return self.cursors | {path: total for path, total in totals.items() if total.records}
+
+    def advance(self, limit: int) -> Cursors:
+        """The cursors, at most `limit` records further."""
+        for path, last in sorted(self.everything().items()):
+            cursor = self.cursors.get(path, record_log.START)
+            if limit <= 0 or cursor.records >= last.records:
+                continue
+            step = min(limit, last.records - cursor.records)
+            limit -= step
+            self.cursors[path] = self._further(path, cursor, last, step)
+        return dict(self.cursors)
+
+    def _further(self, path: str, cursor: Cursor, last: Cursor, step: int) -> Cursor:
+        if cursor.records + step == last.records:
+            return last
+        if last.bytes == 0:  # compressed: lines are skipped by number
+            return Cursor(cursor.records + step)
+        return record_log.advance(path, cursor, step)
+
+    def _total(self, path: str) -> Cursor:
+        """The end of the file's last complete record; if it has grown, only the new part is counted."""
+        size, cursor = record_log.size(path), self.cursors.get(path, record_log.START)
+        known, end = self._totals.get(path, (None, cursor))
+        if known != size:
+            end = record_log.advance(path, end if end.bytes else record_log.START)
+            if end.records < cursor.records or sum(size) < cursor.bytes:
+                raise SourceError(
+                    f"{path} has become shorter: {cursor.records:,} records of it have been read. A log may "
+                    "grow, not be replaced: "
+                    "restore it, or give what is new a name of its own"
+                )
+            self._totals[path] = size, end
+        return end

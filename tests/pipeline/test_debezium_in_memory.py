@@ -1,0 +1,141 @@
+"""Recorded events of Debezium, read in any order of partitions while the connector goes on, end as when they are read at once."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Collection
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from changefeed.model.batch import record_batch
+from changefeed.pipeline.flow import Batch, Flow
+from changefeed.protocols import protocol
+from changefeed.stages.decode import RecordReader
+from tests.pipeline.debezium_histories import TWICE
+from tests.pipeline.in_memory import Storage, memory_definition, memory_flow
+from tests.pipeline.test_debezium_recorded import ALL, MANY, Recorded
+from tests.services.debezium import Event
+
+Partition = tuple[str, int]
+Record = dict[str, Any]
+_COLUMNS = ("topic", "partition", "offset", "key", "value")
+
+
+@pytest.mark.parametrize("consistency", ["transaction", "key"])
+@pytest.mark.parametrize("history", ALL, ids=str)
+def test_read_in_any_order(history: Recorded, consistency: str) -> None:
+    if consistency == "key" and history not in MANY:
+        pytest.skip("a table without a key is read again in it")
+    twice = TWICE.get(history.name.rpartition("-")[2], ()) if consistency == "key" else ()
+    wanted = tables(run(history, consistency, None), twice)
+    assert wanted
+    for _ in range(3):
+        seed = random.randrange(2**32)
+        assert tables(run(history, consistency, random.Random(seed)), twice) == wanted, f"seed {seed}"
+
+
+def tables(storage: Storage, but: Collection[str] = ()) -> dict[str, list[str]]:
+    """The rows of all tables; without those of tables that are read twice and have no key."""
+    state = storage.published()[-1]
+    assert state.counts.pending == 0
+    return {
+        name: [] if table.table.name in but else sorted(map(repr, storage.tables.rows(table.path)))
+        for name, table in state.tables.items()
+    }
+
+
+def run(history: Recorded, consistency: str, chance: random.Random | None) -> Storage:
+    """A pipeline over the history: at once, or in batches by chance."""
+    storage = Storage()
+    definition = memory_definition(consistency=consistency, keyless="inserts")
+    flow = memory_flow(storage, protocol("debezium-mysql").capabilities, definition)
+    flow.begin()
+    records = sent(history, random.Random(0) if chance is None else chance)
+    partitions = {(record["topic"], record["partition"]) for record in records}
+    if chance is None:
+        flow.take(Batch(lambda latest, fragments: chunks(records), "", partitions, caught_up=True))
+    else:
+        follow(flow, records, partitions, chance)
+    flow.step(flow.ledger.state, partitions, idle=True)
+    return storage
+
+
+def follow(flow: Flow, records: list[Record], partitions: set[Partition], chance: random.Random) -> None:
+    """Takes a stretch of each partition at a time; the connector sends more before the ends are asked for."""
+    read, produced = dict.fromkeys(partitions, 0), 0
+    largest = chance.choice([3, 10, 40])
+    while sum(read.values()) < len(records):
+        produced = end_of(records, produced + chance.randint(0, 2 * largest))
+        batch = list[Record]()
+        for at, logged in logs(records[:produced], partitions).items():
+            stretch = logged[read[at] :][: chance.choice([0, largest // 3, largest])]
+            read[at] += len(stretch)
+            batch += stretch
+        caught_up = sum(read.values()) == produced
+        produced = end_of(records, produced + chance.choice([0, 0, largest]))
+        ended = {at for at, logged in logs(records[:produced], partitions).items() if len(logged) == read[at]}
+        if batch:
+            flow.take(Batch(lambda latest, fragments: chunks(batch), "", partitions, caught_up, ended))  # noqa: B023
+        elif caught_up:
+            flow.step(flow.ledger.state, partitions, idle=True)
+
+
+def end_of(records: list[Record], count: int) -> int:
+    """The number of records that are sent when at least `count` are: what the connector sends together is there together."""
+    while 0 < count < len(records) and records[count - 1]["follows"] is not None:
+        if records[count - 1]["follows"] not in (True, records[count]["follows"]):
+            break
+        count += 1
+    return min(count, len(records))
+
+
+def together(event: Event) -> Any:
+    """A value that is the same for records that the connector sends together; True for a record that belongs to the next one.
+
+    These are the schema changes of a snapshot, and the rows of one event of the binlog.
+    """
+    if event["value"] is None:
+        return True
+    payload = json.loads(event["value"])
+    payload = payload.get("payload", payload)
+    source = payload.get("source") or {}
+    if source.get("snapshot") == "incremental":
+        return True
+    is_read = payload.get("op") == "r"
+    return None if is_read or "file" not in source else (source["file"], source["pos"])
+
+
+def sent(history: Recorded, chance: random.Random) -> list[Record]:
+    """The history's records; the partitions of each topic are those that the key gives them."""
+    numbers: dict[str, int] = {}
+    offsets: dict[Partition, int] = {}
+    records = list[Record]()
+    for event in history.events:
+        count = numbers.setdefault(event["topic"], 1 if event["topic"] == "srv" else chance.randint(1, 3))
+        at = event["topic"], hash_of(event["key"]) % count
+        offsets[at] = offsets.get(at, -1) + 1
+        key, value = (None if text is None else text.encode() for text in (event["key"], event["value"]))
+        records.append({"topic": at[0], "partition": at[1], "offset": offsets[at], "key": key, "value": value})
+        records[-1]["follows"] = together(event)
+    return records
+
+
+def hash_of(key: str | None) -> int:
+    return sum(map(ord, key or ""))
+
+
+def logs(records: list[Record], partitions: set[Partition]) -> dict[Partition, list[Record]]:
+    """The records by partition."""
+    by_partition: dict[Partition, list[Record]] = {at: [] for at in sorted(partitions)}
+    for record in records:
+        by_partition[record["topic"], record["partition"]].append(record)
+    return by_partition
+
+
+def chunks(records: list[Record]) -> list[pa.RecordBatch]:
+    batch = record_batch([{name: record[name] for name in _COLUMNS} for record in records])
+    read = RecordReader("debezium-mysql", {})
+    return [read.pack(read(batch), batch)]

@@ -1,0 +1,170 @@
+"""Other columns without Spark: the tables are those that Spark makes of the same writes."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltalake import DeltaTable
+
+from changefeed.errors import FencedError
+from changefeed.model.definition import Table
+from changefeed.sinks.base import (
+    METADATA_COLUMNS,
+    AddColumns,
+    Constant,
+    ConvertedFrom,
+    Create,
+    IrregularUpdate,
+    Load,
+    Null,
+    Rewrite,
+    Upsert,
+    WriteId,
+)
+from changefeed.sinks.delta.native import step
+from changefeed.sinks.delta.sink import DeltaSink
+from tests.sinks.contract import Given, Row, table
+from tests.sinks.delta_native.applying import read
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PATH = "shop/orders"
+OLD = table("*id int", "note varchar(20)", "at date")
+ROWS = ({"id": 1, "note": "one", "at": None}, {"id": 2, "note": None, "at": None})
+
+
+def by(spark: SparkSession, root: Path, *, native: bool, metadata: Any = (), marks: bool = False) -> DeltaSink:
+    """A table of two rows, one of them updated, in a folder of its own."""
+    folder = str(root / ("native" if native else "spark"))
+    sink = DeltaSink(folder, metadata, spark, "changefeed:test:1", native, merges_on_read=marks)
+    apply(sink, Load, 1, OLD, *ROWS)
+    apply(sink, Upsert, 2, OLD, {**ROWS[1], "note": "two"})
+    return sink
+
+
+def apply(sink: DeltaSink, kind: Any, number: int, of: Table, *rows: Row, **options: Any) -> None:
+    write = kind(path=PATH, number=1, table=of, **options)
+    sink.apply(write, Given(of, rows) if rows else None, WriteId(1, number, 1), '{"n":1}')
+
+
+def engine(sink: DeltaSink) -> str:
+    """The writer of the last commit."""
+    version = DeltaTable(sink.location(PATH)).version()
+    lines = (Path(sink.location(PATH)) / "_delta_log" / f"{version:020d}.json").read_text().splitlines()
+    [info] = [action["commitInfo"] for line in lines if "commitInfo" in (action := json.loads(line))]
+    return "spark" if "Spark" in info.get("engineInfo", "") else "native"
+
+
+def content(sink: DeltaSink) -> tuple[Any, Any]:
+    """Columns and rows."""
+    fields = json.loads(DeltaTable(sink.location(PATH)).schema().to_json())["fields"]
+    return fields, sorted(read(sink.location(PATH)).to_pylist(), key=lambda row: int(row["id"]))
+
+
+def kept(name: str, of: Table = OLD) -> ConvertedFrom:
+    column = of.column(name)
+    assert column is not None
+    return ConvertedFrom(column=name, type=column.type)
+
+
+CHANGES: dict[str, tuple[Any, Table, dict[str, Any]]] = {
+    "added": (
+        AddColumns,
+        table("*id int", "sum bigint", "note varchar(20)", "at date", "on datetime", "day timestamp"),
+        {},
+    ),
+    "dropped": (Rewrite, table("*id int", "at date"), {"expressions": (kept("id"), kept("at"))}),
+    "renamed and moved": (
+        Rewrite,
+        table("*id int", "at date", "text varchar(20)"),
+        {"expressions": (kept("id"), kept("at"), kept("note"))},
+    ),
+    "filled": (
+        Rewrite,
+        table("*id int", "sum decimal(9,2)", "n int", "day date", "note varchar(20)", "gone int"),
+        {
+            "expressions": (
+                kept("id"),
+                Constant(value="12.50"),
+                Constant(value="7"),
+                Constant(value="2024-02-29"),
+                Constant(value="né'"),
+                Null(),
+            )
+        },
+    ),
+    "emptied": (Create, table("*id int", "other int"), {}),
+}
+
+
+@pytest.mark.parametrize("name, marks", [*((name, False) for name in CHANGES), ("dropped", True)])
+def test_changed_columns_are_those_that_spark_makes(
+    spark: SparkSession, tmp_path: Path, name: str, *, marks: bool
+) -> None:
+    kind, after, options = CHANGES[name]
+    made = []
+    for native in (True, False):
+        sink = by(spark, tmp_path, native=native, metadata=METADATA_COLUMNS, marks=marks)
+        apply(sink, kind, 3, after, **options)
+        assert engine(sink) == ("native" if native else "spark")
+        made.append(content(sink))
+        apply(sink, Upsert, 4, after, {"id": 3})
+        assert spark.read.format("delta").load(sink.location(PATH)).count() == len(made[-1][1]) + 1
+        snapshot = sink.snapshot(PATH)
+        assert snapshot is not None
+        assert snapshot.write_id == WriteId(1, 4, 1)
+    assert made[0] == made[1]
+
+
+def test_values_that_are_converted_are_made_by_spark(spark: SparkSession, tmp_path: Path) -> None:
+    sink = by(spark, tmp_path, native=True)
+    apply(sink, Rewrite, 3, table("*id bigint"), expressions=(kept("id"),))
+    assert engine(sink) == "spark"
+    assert content(sink)[1] == [{"id": 1}, {"id": 2}]
+
+
+def test_texts_that_change_are_made_by_spark(spark: SparkSession, tmp_path: Path) -> None:
+    sink = by(spark, tmp_path, native=True, metadata=("_irregular",))
+    apply(sink, Rewrite, 3, table("*id int"), expressions=(kept("id"),), texts=IrregularUpdate(dropped=("note",)))
+    assert engine(sink) == "spark"
+
+
+def test_large_tables_are_made_by_spark(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step, "_HERE_BYTES", 10)
+    sink = by(spark, tmp_path, native=True)
+    apply(sink, Rewrite, 3, table("*id int"), expressions=(kept("id"),))
+    apply(sink, AddColumns, 4, table("*id int", "n int"))
+    assert (engine(sink), content(sink)[1]) == ("native", [{"id": 1, "n": None}, {"id": 2, "n": None}])
+
+
+@pytest.mark.parametrize("name", ["added", "dropped", "emptied"])
+def test_a_change_that_was_made_is_not_made_again(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    kind, after, options = CHANGES[name]
+    sink = by(spark, tmp_path, native=True)
+    apply(sink, kind, 3, after, **options)
+    before = DeltaTable(sink.location(PATH)).version()
+    apply(sink, kind, 3, after, **options)
+    assert DeltaTable(sink.location(PATH)).version() == before
+
+
+@pytest.mark.parametrize("name", ["added", "dropped", "emptied"])
+def test_an_older_run_changes_no_columns(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    kind, after, options = CHANGES[name]
+    sink = by(spark, tmp_path, native=True)
+    apply(sink, kind, 3, after, **options)
+    sink.apply(Upsert(path=PATH, number=1, table=after), Given(after, ({"id": 9},)), WriteId(2, 3, 1), "{}")
+    with pytest.raises(FencedError):
+        apply(sink, kind, 4, after, **options)
+
+
+def test_a_column_that_is_dropped_and_added_again_is_empty(spark: SparkSession, tmp_path: Path) -> None:
+    sink = by(spark, tmp_path, native=True)
+    apply(sink, Rewrite, 3, table("*id int"), expressions=(kept("id"),))
+    apply(sink, AddColumns, 4, table("*id int", "note decimal(4,1)"))
+    apply(sink, Upsert, 5, table("*id int", "note decimal(4,1)"), {"id": 2, "note": Decimal("1.5")})
+    assert content(sink)[1] == [{"id": 1, "note": None}, {"id": 2, "note": Decimal("1.5")}]
