@@ -17,7 +17,7 @@ help:
 	@echo "make check       the static checks alone (style, types, layers, plain English, docs)"
 	@echo "make check-rust  form, lints and tests of the Rust kernel, where cargo is"
 	@echo "make site        the documentation as a web site, in build/site"
-	@echo "make unit        the tests that need no JVM: decoders, encoders, kernel, options, planner"
+	@echo "make unit        the quick tests without a JVM, while you work: decoders, encoders, kernel, options, planner"
 	@echo "make nightly     the long tests: storage faults, random kills, MySQL, Spark clusters, a million damaged records of each protocol"
 	@echo "make fmt         put the code into the form that the checks want"
 	@echo "make bench       records decoded per second, on this machine"
@@ -54,7 +54,7 @@ check-rust:
 	@tools/check_rust.sh
 
 unit:
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not spark and not nightly"
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not spark and not nightly and not slow"
 
 # Two workers: each has a group of tests that share a JVM (tests/conftest.py), and what is left over.
 tests:
@@ -62,6 +62,8 @@ tests:
 
 nightly: install
 	$(BIN)/pytest -n 2 --dist loadgroup -m nightly
+	CHANGEFEED_EXAMPLES=10 CHANGEFEED_HISTORIES=2000 CHANGEFEED_SCHEDULES=5000 CHANGEFEED_NATIVE_HISTORIES=100 $(BIN)/pytest \
+	  -n 2 --dist loadgroup --timeout 7200 tests/pipeline tests/sinks/delta_native -m "not spark"
 	CHANGEFEED_EXAMPLES=20 CHANGEFEED_MUTATIONS=1000000 CHANGEFEED_MUTANTS=1000000 $(BIN)/pytest -n 2 --dist loadgroup --timeout 7200 \
 	  tests/protocols/conformance tests/kernel tests/frames tests/wire -m "not spark" -k "mutated or mutants or any or every_type"
 

@@ -29,7 +29,7 @@ def in_session(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("in_session")
-@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+@pytest.mark.parametrize("mode", ["copy-on-write", pytest.param("merge-on-read", marks=pytest.mark.nightly)])
 def test_every_job_is_applied_and_compared(tmp_path: Path, mode: str) -> None:
     done = invoke("bench", "apply", "--rows", 60, "--tables", 2, "--write-mode", mode, "--json")
     jobs = [json.loads(line) for line in done.stdout.splitlines()]

@@ -147,7 +147,9 @@ def test_a_sink_that_takes_no_files(pipeline: Path, capsys: pytest.CaptureFixtur
     assert sink["message"] == "/proc/lake cannot be written: /proc takes no new file (No such file or directory)"
 
 
-@pytest.mark.parametrize("spark_section", ["", "spark: {spark.jars.packages: x}"])
+@pytest.mark.parametrize(
+    "spark_section", ["", pytest.param("spark: {spark.jars.packages: x}", marks=pytest.mark.nightly)]
+)
 def test_a_sink_in_an_object_store_that_cannot_be_reached_is_one_line(
     spark_section: str, pipeline: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,7 +213,10 @@ def test_wrong_kafka_properties_are_refused(pipeline: Path, capsys: pytest.Captu
     ]
 
 
-def test_unknown_kafka_properties_are_a_warning(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_kafka_properties_are_a_warning(
+    pipeline: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("changefeed.sources.kafka.sample._SECONDS", 0.5)
     source = "kafka, servers: '127.0.0.1:1', topics: [t], kafka.my.own.thing: x"
     pipeline.write_text(pipeline.read_text().replace("files, path: log.jsonl", source))
     properties = _check(pipeline, capsys, 2)["properties"]

@@ -146,8 +146,14 @@ def _schemas(schemas: list[dict[str, str]]) -> Answer:
     return lambda asked: (200, {"schema": texts[asked.path.partition("?")[0].rpartition("/")[2]]})
 
 
+ALL = ("check", "explain", "run --once", "status --json", "dlq list", "expire")
+
+
 @pytest.mark.xdist_group("processes")
-def test_a_pipeline_writes_its_secrets_nowhere(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "commands", [("run --once", "status --json"), pytest.param(ALL, marks=pytest.mark.nightly)], ids=len
+)
+def test_a_pipeline_writes_its_secrets_nowhere(commands: tuple[str, ...], tmp_path: Path) -> None:
     folder, temp, events = tmp_path / "p", tmp_path / "temp", tmp_path / "events"
     for one in (folder, temp, events):
         one.mkdir()
@@ -166,13 +172,14 @@ def test_a_pipeline_writes_its_secrets_nowhere(tmp_path: Path) -> None:
         broken.write_text(path.read_text().replace("schema-registry", "ssl.key.password: kanariekey, schema-registry"))
         with _watched(temp) as seen:
             output = _command(temp, "run", broken, "--once", "--traceback")
-            for command in ("check", "explain", "run --once", "status --json", "dlq list", "expire"):
+            for command in commands:
                 output += _command(temp, *command.split(), path)
-            output += _command(temp, "dlq", "replay", path, "--dry-run", "--json")
             output += _command(temp, "dlq", "show", path, "shop_customers:0:5")
+            if commands == ALL:
+                output += _command(temp, "dlq", "replay", path, "--dry-run", "--json")
     assert "ssl.certificate.location required when" in output
     assert '"shop.orders": ' in output
-    assert '"dead": [{"position": "shop_customers:0:5"' in output
+    assert ('"dead": [{"position": "shop_customers:0:5"' in output) == (commands == ALL)
     assert _shown(output) == []
     assert any("authorization" in map(str.lower, asked.headers) for asked in server.asked)
     files = (file for root in (folder, events, temp) for file in root.rglob("*"))

@@ -66,9 +66,9 @@ def _started(tmp_path: Path) -> subprocess.Popen[bytes]:
 @pytest.mark.parametrize(
     "send, number, code",
     [
-        (_to_service, signal.SIGTERM, 143),
-        (_to_group, signal.SIGINT, 130),
-        pytest.param(_to_group, signal.SIGTERM, 143, marks=pytest.mark.nightly),
+        pytest.param(_to_service, signal.SIGTERM, 143, marks=pytest.mark.nightly),
+        pytest.param(_to_group, signal.SIGINT, 130, marks=pytest.mark.nightly),
+        (_to_group, signal.SIGTERM, 143),
         pytest.param(_to_service, signal.SIGINT, 130, marks=pytest.mark.nightly),
     ],
 )

@@ -154,6 +154,7 @@ def test_progress_is_shown_to_a_terminal_only(first: Path, tmp_path: Path) -> No
     assert _run(*command[3:], "--force").stderr == b""
 
 
+@pytest.mark.slow
 def test_decoding_starts_without_spark_and_pandas_and_well_before_pandas_would(first: Path) -> None:
     code = (
         "import sys; from changefeed.cli import run; code = run(sys.argv[1:]); "

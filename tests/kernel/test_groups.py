@@ -28,6 +28,7 @@ from tests.protocols.tencent_dts.records import (
     split,
 )
 
+pytestmark = pytest.mark.slow
 NAMES = ("one-partition", "four-partitions-split")
 HISTORY_ROWS = 4584
 

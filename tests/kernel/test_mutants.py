@@ -1,4 +1,4 @@
-"""A few thousand mutants of each protocol, new ones each run; `bench/agreement.py` makes them by the million."""
+"""A thousand mutants of each protocol, new ones each run; `bench/agreement.py` makes them by the million."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from changefeed.protocols import protocol as named
 from changefeed.protocols.base import KernelTwin, Options
 from tests.kernel.mutants import compare
 
+pytestmark = pytest.mark.slow
 WITH_KERNEL = sorted(name for name in PROTOCOLS if named(name).kernel is not None)
 SEED = int(os.environ.get("CHANGEFEED_SEED") or secrets.randbelow(1 << 40))
-RECORDS = int(os.environ.get("CHANGEFEED_MUTANTS", "2000"))
+RECORDS = int(os.environ.get("CHANGEFEED_MUTANTS", "1000"))
 LARGE, PLANTED = 200, 2
 
 

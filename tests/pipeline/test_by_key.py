@@ -6,7 +6,8 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from hypothesis import HealthCheck, example, given, settings
+import pytest
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
 from changefeed.mysql import ddl
@@ -18,14 +19,16 @@ from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.state import State
 from changefeed.protocols import protocol
 from changefeed.stages.changes import Window
+from tests.examples import examples
 from tests.pipeline.downstream import Event, Lake, chunks_of
 from tests.pipeline.random_runs import history
 from tests.pipeline.test_plan import compare
 from tests.pipeline.upstream import Change, Ddl, Upstream
 
+pytestmark = pytest.mark.slow
 RULES = Rules(restored_ddl=True)
 seeds = st.integers(0, 2**48)
-many = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+many = examples(100, suppress_health_check=list(HealthCheck))
 Partition = tuple[str, int]
 
 

@@ -16,8 +16,9 @@ import pytest
 from changefeed.pipeline import failpoint
 from tests.pipeline.random_crashes import POINTS, OnPass, crashed, interleaved
 
-HISTORIES = int(os.environ.get("CHANGEFEED_HISTORIES", "150"))
-SCHEDULES = int(os.environ.get("CHANGEFEED_SCHEDULES", "150"))
+pytestmark = pytest.mark.slow
+HISTORIES = int(os.environ.get("CHANGEFEED_HISTORIES", "50"))
+SCHEDULES = int(os.environ.get("CHANGEFEED_SCHEDULES", "60"))
 
 
 @pytest.fixture

@@ -14,13 +14,16 @@ from changefeed.model.batch import record_batch
 from changefeed.pipeline.flow import Batch, Flow
 from changefeed.protocols import protocol
 from changefeed.stages.decode import RecordReader
+from tests.examples import TIMES
 from tests.pipeline.debezium_histories import TWICE
 from tests.pipeline.in_memory import Storage, memory_definition, memory_flow
 from tests.pipeline.test_debezium_recorded import ALL, MANY, Recorded
 from tests.services.debezium import Event
 
+pytestmark = pytest.mark.slow
 Partition = tuple[str, int]
 Record = dict[str, Any]
+ORDERS = max(1, round(4 * TIMES))
 _COLUMNS = ("topic", "partition", "offset", "key", "value")
 
 
@@ -32,7 +35,7 @@ def test_read_in_any_order(history: Recorded, consistency: str) -> None:
     twice = TWICE.get(history.name.rpartition("-")[2], ()) if consistency == "key" else ()
     wanted = tables(run(history, consistency, None), twice)
     assert wanted
-    for _ in range(3):
+    for _ in range(ORDERS):
         seed = random.randrange(2**32)
         assert tables(run(history, consistency, random.Random(seed)), twice) == wanted, f"seed {seed}"
 

@@ -56,7 +56,8 @@ class Recorded:
 ALL = [Recorded(path.name.removesuffix(".json.gz")) for path in sorted(DATA.glob("*.json.gz"))]
 # Of a table without a key a blocking snapshot sends everything again: none of these has one.
 MANY = [one for one in ALL if "mysql" not in one.name]
-ALWAYS = ("mariadb-streamed", "mariadb-again", "mariadb-incremental", "mysql-streamed")
+# test_debezium_in_memory.py reads each of them in other orders
+ALWAYS = ("mariadb-incremental", "mysql-streamed")
 
 
 def some(histories: list[Recorded], always: tuple[str, ...]) -> list[Any]:
@@ -124,7 +125,7 @@ def test_any_topics(layout: str, consistency: str, spark: SparkSession, tmp_path
     check(pipe, history)
 
 
-@pytest.mark.parametrize("consistency", ["transaction", "key"])
+@pytest.mark.parametrize("consistency", [pytest.param("transaction", marks=pytest.mark.nightly), "key"])
 def test_schema_changes_may_be_read_last(consistency: str, spark: SparkSession, tmp_path: Path) -> None:
     history = Recorded("mariadb-streamed")
     write_log(tmp_path / "sent.jsonl", history.events, partitions=2)

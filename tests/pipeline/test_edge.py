@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import errno
+import subprocess
+from pathlib import Path
+from typing import Any
 
+import pyspark
 import pytest
+from py4j.java_gateway import JavaGateway
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
 
 from changefeed.cli.failure import _in_short
 from changefeed.errors import ChangefeedError, ConfigError, ResourceError, SinkError, SourceError
 from changefeed.pipeline.edge import as_ours, translated
+from changefeed.spark_runtime import java
 
 STREAM = (
     "[STREAM_FAILED] Query [id = 12cba83e, runId = af9ff239] terminated with exception: "
@@ -202,3 +210,20 @@ def test_errors_of_the_operating_system_keep_their_cause(
     with pytest.raises(kind) as caught, as_ours():
         raise error
     assert str(caught.value) == message
+
+
+@pytest.mark.xdist_group("jvm")
+def test_a_jvm_that_has_ended_has_no_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """py4j then raises that the class does not exist."""
+    [jar] = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
+    gateway: Any = JavaGateway.launch_gateway(
+        jarpath=str(jar), java_path=str(java.find().executable), redirect_stderr=subprocess.DEVNULL
+    )
+    monkeypatch.setattr(SparkContext, "_gateway", gateway)
+    with pytest.raises(Py4JError, match="does not exist"), as_ours():
+        gateway.jvm.java.lang.System.nothing()
+    gateway.java_process.kill()
+    gateway.java_process.communicate()
+    with pytest.raises(ResourceError, match=r"Spark's JVM has ended"), as_ours():
+        gateway.jvm.org.apache.hadoop.fs.Path("x")
+    gateway.close()

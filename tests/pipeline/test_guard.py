@@ -70,6 +70,9 @@ def _notes(pipeline: Definition) -> Path:
     return _lake(pipeline) / "app" / "notes"
 
 
+FOREIGN = "commit 1 (WRITE) is not the pipeline's and changes the table"
+
+
 def _gone(pipeline: Definition) -> None:
     shutil.rmtree(_notes(pipeline))
 
@@ -107,13 +110,13 @@ def _other_table(pipeline: Definition) -> None:
 @pytest.mark.parametrize(
     "damage, fault",
     [
-        (_gone, "the table is gone"),
-        (_log_gone, "the table is gone"),
+        pytest.param(_gone, "the table is gone", marks=pytest.mark.nightly),
+        pytest.param(_log_gone, "the table is gone", marks=pytest.mark.nightly),
         (_last_commit_gone, ""),
         (_data_file_gone, "1 data files are gone or damaged, the first part-"),
-        (_foreign_row, "commit 1 (WRITE) is not the pipeline's and changes the table"),
-        (_foreign_column, "commit 1 (WRITE) is not the pipeline's and changes the table"),
-        (_other_table, "another table lies here than the one that the pipeline wrote"),
+        (_foreign_row, FOREIGN),
+        pytest.param(_foreign_column, FOREIGN, marks=pytest.mark.nightly),
+        pytest.param(_other_table, "another table lies here than the one", marks=pytest.mark.nightly),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
 )

@@ -12,6 +12,7 @@ import os
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SCHEDULES = int(os.environ.get("CHANGEFEED_INTERLEAVINGS", "1"))
+AT_NIGHT = partial(pytest.param, marks=pytest.mark.nightly)
 CREATE = "CREATE TABLE `app`.`orders` (`id` BIGINT NOT NULL,`total` DECIMAL(10,2),PRIMARY KEY(`id`))"
 
 
@@ -181,7 +183,7 @@ def _seed() -> int:
     return seed
 
 
-@pytest.mark.parametrize("first", ["older", "newer"])
+@pytest.mark.parametrize("first", ["older", AT_NIGHT("newer")])
 def test_if_two_runs_claim_at_once_one_goes_on(
     first: str, spark: SparkSession, log: Log, turns: Turns, make: Make
 ) -> None:
@@ -215,7 +217,7 @@ def test_two_runs_that_read_the_same_epoch_do_not_share_a_step(
     _check(turns, make(), spark, log.history, log.mark)
 
 
-@pytest.mark.parametrize("point", ["done.after", "cleanup.before"])
+@pytest.mark.parametrize("point", ["done.after", AT_NIGHT("cleanup.before")])
 def test_an_older_run_does_not_delete_files_that_the_newer_one_needs(
     point: str, spark: SparkSession, log: Log, turns: Turns, make: Make
 ) -> None:
@@ -229,7 +231,7 @@ def test_an_older_run_does_not_delete_files_that_the_newer_one_needs(
     _check(turns, pipeline, spark, log.history, log.mark)
 
 
-@pytest.mark.parametrize("point", ["addcolumns.before", "addcolumns.after"])
+@pytest.mark.parametrize("point", ["addcolumns.before", AT_NIGHT("addcolumns.after")])
 def test_a_column_that_the_newer_run_has_dropped_does_not_come_back(
     point: str, spark: SparkSession, turns: Turns, make: Make, tmp_path: Path
 ) -> None:
@@ -252,7 +254,7 @@ def test_a_column_that_the_newer_run_has_dropped_does_not_come_back(
     _check(turns, pipeline, spark, History(path), mark)
 
 
-@pytest.mark.parametrize("point", ["epoch.before", "epoch.after", "begun.before"])
+@pytest.mark.parametrize("point", ["epoch.before", AT_NIGHT("epoch.after"), AT_NIGHT("begun.before")])
 def test_if_two_pipelines_begin_in_an_empty_folder_one_is_refused(
     point: str, spark: SparkSession, log: Log, turns: Turns, make: Make
 ) -> None:

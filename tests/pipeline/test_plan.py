@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from changefeed.errors import UnsupportedError
@@ -22,15 +22,17 @@ from changefeed.pipeline.state import Hold, State
 from changefeed.sinks.delta.sink import DeltaSink
 from changefeed.sinks.memory import Lake as Tables
 from changefeed.sinks.memory import MemorySink
+from tests.examples import examples
 from tests.pipeline.downstream import Event, Lake, chunks_of, infos
 from tests.pipeline.random_runs import as_declared, history
 from tests.pipeline.upstream import Change, Ddl, Row, Table, Upstream
 
 RULES = Rules(restored_ddl=True)
 seeds = st.integers(0, 2**48)
-many = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+many = examples(100, suppress_health_check=list(HealthCheck))
 
 
+@pytest.mark.slow
 @many
 @given(seeds, st.integers(1, 60), st.integers(1, 3), st.booleans())
 def test_every_cut_of_a_random_history_is_its_exact_state(
@@ -45,6 +47,7 @@ def test_every_cut_of_a_random_history_is_its_exact_state(
     assert lake.state.pending == ()
 
 
+@pytest.mark.slow
 @many
 @given(seeds, st.integers(10, 60), st.integers(1, 2))
 def test_a_table_in_quarantine_is_complete_once_it_is_released(seed: int, steps: int, partitions: int) -> None:

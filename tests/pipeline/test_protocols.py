@@ -80,18 +80,22 @@ LOGS = [
     Log("tencent-dts", "four-partitions-split"),
 ]
 # One log for each kind of frontier, and one with rows without commit_ts, at every second of its cuts. With
-# CHANGEFEED_CUTS=all: every log at all of its cuts.
+# CHANGEFEED_CUTS=all: every log at all of its cuts. A log of each protocol is read by day, all of them at night.
 _ALL = os.environ.get("CHANGEFEED_CUTS") == "all"
 _TELLING = {"avro-watermark.classic", "mysql-8.0.33-noschema", "four-partitions-split"}
 TELLING = [log for log in LOGS if _ALL or log.name in _TELLING]
+WHOLE, CUT, BY_KEY = (
+    {"dbz-noschema.newarch"},
+    {"avro-watermark.classic", "four-partitions-split"},
+    {"mysql-8.0.33-noschema"},
+)
 
 
-def _nightly_if(log: Log, condition: bool) -> Any:
-    return pytest.param(log, marks=pytest.mark.nightly) if condition else log
+def _by_day(logs: list[Log], names: set[str]) -> list[Any]:
+    return [log if log.name in names else pytest.param(log, marks=pytest.mark.nightly) for log in logs]
 
 
-# The others are read to their end by the test after this one.
-@pytest.mark.parametrize("log", [_nightly_if(log, log in TELLING) for log in LOGS], ids=str)
+@pytest.mark.parametrize("log", _by_day(LOGS, WHOLE), ids=str)
 def test_the_whole_history_in_one_batch(log: Log, spark: SparkSession, tmp_path: Path) -> None:
     pipeline = log.pipeline(tmp_path)
     run(pipeline, spark, once=True)
@@ -100,7 +104,7 @@ def test_the_whole_history_in_one_batch(log: Log, spark: SparkSession, tmp_path:
     assert (counts["dead"], counts["rows"]) == (0, counts["applied"] + counts["repeated"])
 
 
-@pytest.mark.parametrize("log", TELLING, ids=str)
+@pytest.mark.parametrize("log", _by_day(TELLING, CUT), ids=str)
 def test_until_each_named_cut_then_on_to_the_end(log: Log, spark: SparkSession, tmp_path: Path) -> None:
     pipeline = log.pipeline(tmp_path, limit=4000)
     for cut, until in list(log.cuts.items())[:: 1 if _ALL else 2]:
@@ -110,9 +114,7 @@ def test_until_each_named_cut_then_on_to_the_end(log: Log, spark: SparkSession, 
     check_expected(pipeline, "final", log.only, log.doubles)
 
 
-@pytest.mark.parametrize(
-    "log", [OPEN, *(_nightly_if(log, log.name != "mysql-8.0.33-noschema") for log in TELLING)], ids=str
-)
+@pytest.mark.parametrize("log", _by_day([OPEN, *TELLING], BY_KEY), ids=str)
 def test_by_key_partitions_that_lag_end_equal(log: Log, spark: SparkSession, tmp_path: Path) -> None:
     records = uneven(log.path, tmp_path / "log.jsonl", seed=7, stretch=600)
     named = {"name": log.protocol, **log.options}

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.mark.parametrize("way", ["sql", pytest.param("driver", marks=pytest.mark.nightly), "job"])
+@pytest.mark.parametrize(
+    "way", [pytest.param("sql", marks=pytest.mark.nightly), pytest.param("driver", marks=pytest.mark.nightly), "job"]
+)
 def test_every_way_makes_the_same_cuts(
     way: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,7 +53,7 @@ def test_every_way_makes_the_same_cuts(
     assert engines == ({"Apache-Spark"} if way == "sql" else {"Apache-Spark", "delta-rs"})
 
 
-@pytest.mark.parametrize("way", ["driver", "job"])
+@pytest.mark.parametrize("way", ["driver", pytest.param("job", marks=pytest.mark.nightly)])
 def test_merge_on_read_makes_the_same_cuts(
     way: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

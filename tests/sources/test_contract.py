@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.services.kafka import KafkaBroker
 
 Row = dict[str, Any]
-FIRST = 25  # records that are there at first
+FIRST, LIMIT = 25, 20  # records that are there at first, and in a batch
 
 
 class Harness(Protocol):
@@ -158,7 +158,7 @@ def test_everything_comes_once_with_batches_of_any_size(
     harness: Harness, records: list[Row], follow: Callable[..., list[Read]]
 ) -> None:
     harness.arrive(records)
-    whole, pieces = follow(harness.source()), follow(harness.source(limit=12))
+    whole, pieces = follow(harness.source()), follow(harness.source(limit=LIMIT))
     assert len(whole) == 1 < len(pieces)
     assert _rows(whole) == _rows(pieces) > 0
     assert sum(c["rows"] for c in whole[0].chunks if c["kind"] == "read") == len(records)
@@ -171,7 +171,7 @@ def test_a_run_goes_on_from_any_source_offset(
     harness: Harness, records: list[Row], follow: Callable[..., list[Read]]
 ) -> None:
     harness.arrive(records)
-    pieces = follow(harness.source(limit=12))
+    pieces = follow(harness.source(limit=LIMIT))
     later = follow(harness.source(), pieces[0].source_offset)
     assert _rows(pieces[:1]) + _rows(later) == _rows(pieces)
     assert later[-1].source_offset == pieces[-1].source_offset
@@ -194,7 +194,7 @@ def test_partitions_are_known_with_the_source_offset(
 ) -> None:
     """Each partition must have a mark before a barrier moves, so none may be missing."""
     harness.arrive(records)
-    source = harness.source(limit=12)
+    source = harness.source(limit=LIMIT)
     [first, *_] = follow(source)
     assert {partition for _, partition in source.partitions(first.source_offset)} == {0, 1}
 
@@ -203,7 +203,7 @@ def test_a_batch_that_has_caught_up_was_the_last(
     harness: Harness, records: list[Row], follow: Callable[..., list[Read]]
 ) -> None:
     harness.arrive(records)
-    assert not any(batch.caught_up for batch in follow(harness.source(limit=12))[:-1])
+    assert not any(batch.caught_up for batch in follow(harness.source(limit=LIMIT))[:-1])
 
 
 def test_a_partition_has_ended_with_the_batch_that_reads_its_last_record(
@@ -212,7 +212,7 @@ def test_a_partition_has_ended_with_the_batch_that_reads_its_last_record(
     harness.arrive(
         [row for row in records if row["partition"] == 0] + [row for row in records if row["partition"] == 1]
     )
-    source = harness.source(limit=12)
+    source = harness.source(limit=LIMIT)
     batches = follow(source)
     places = [{partition for partition, _ in batch.places} for batch in batches]
     left = [set[int]().union(*places[number + 1 :]) for number in range(len(batches))]
@@ -229,7 +229,7 @@ def test_short_partitions_lead_or_no_partition_does(
     """They are read to their ends, and the stream goes on with the rest."""
     short = [row for row in records if row["partition"] == 1][:5]
     harness.arrive([*short, *(row for row in records if row["partition"] == 0)])
-    whole, source = follow(harness.source()), harness.source(limit=12)
+    whole, source = follow(harness.source()), harness.source(limit=LIMIT)
     leading = source.leading(spark, source.start)
     assert harness.source().leading(spark, source.start) is None
     if leading is not None:

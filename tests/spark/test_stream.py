@@ -47,7 +47,7 @@ def grow(log: Path, whole: Path, share: float) -> None:
     log.write_bytes(data[: int(len(data) * share)])
 
 
-@pytest.mark.parametrize("log", [OPEN, SPLIT], ids=str)
+@pytest.mark.parametrize("log", [pytest.param(OPEN, marks=pytest.mark.nightly), SPLIT], ids=str)
 def test_a_log_that_grows_and_new_ones_come_once_over_restarts(log: Log, spark: SparkSession, tmp_path: Path) -> None:
     """`tencent-dts` has rows in several records, which batches cut."""
     records, logs = log.records(), tmp_path / "logs"

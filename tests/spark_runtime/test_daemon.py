@@ -4,15 +4,17 @@ import os
 import socket
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from changefeed.spark_runtime.daemon import without_archives, without_trace
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 
 def test_archives_stay_if_pyspark_is_not_installed() -> None:
@@ -31,6 +33,43 @@ def test_workers_have_no_archives_on_their_path(spark: SparkSession) -> None:
     paths = [row.p for row in spark.range(1).mapInArrow(path, "p string").collect()]
     assert paths
     assert not [p for p in paths if p.endswith((".zip", ".jar"))]
+
+
+def test_the_worker_of_a_streaming_source_imports_pyspark_from_where_it_is_installed(spark: SparkSession) -> None:
+    class Path(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "path-of-the-worker"
+
+        def schema(self) -> str:
+            return "p string"
+
+        def streamReader(self, schema: StructType) -> Reader:
+            return Reader()
+
+    class Reader(DataSourceStreamReader):
+        def initialOffset(self) -> dict[str, Any]:
+            return {"paths": []}
+
+        def latestOffset(self) -> dict[str, Any]:
+            return {"paths": [*sys.path, sys.modules["pyspark"].__file__]}
+
+        def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+            return [InputPartition(path) for path in end["paths"]]
+
+        def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
+            yield (partition.value,)
+
+    own = spark.newSession()
+    own.dataSource.register(Path)
+    paths = list[str]()
+    stream = own.readStream.format("path-of-the-worker").load()
+    query = stream.writeStream.foreachBatch(lambda rows, _: paths.extend(row.p for row in rows.collect())).start()
+    while not paths and query.isActive:
+        query.awaitTermination(1)
+    query.stop()
+    assert paths
+    assert not [path for path in paths if ".zip" in path or ".jar" in path]
 
 
 def test_a_worker_without_a_reader_ends_silently(

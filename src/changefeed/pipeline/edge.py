@@ -15,6 +15,7 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 from changefeed import errors
@@ -96,10 +97,10 @@ def as_ours(*folders: str) -> Iterator[None]:
         if translation is None:
             raise
         raise translation from error
-    except Py4JError as error:  # half an answer: the JVM ended while it sent it
-        if "Answer from Java side is empty" in str(error) or "network connection" in str(error):
-            raise _jvm_ended() from error
-        raise
+    except Py4JError as error:  # py4j reports a call without an answer in many ways, as a class that does not exist too
+        if _jvm_answers():
+            raise
+        raise _jvm_ended() from error
     except MemoryError as error:
         raise _memory("this process") from error
     except OSError as error:
@@ -209,6 +210,17 @@ def _line(text: str, match: re.Match[str]) -> str:
     end = text.find("\n", match.end())
     line = text[start : end if end >= 0 else len(text)].strip()
     return re.sub(r"^(?:: |Caused by: )?(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): ", "", line)[:400].rstrip(".")
+
+
+def _jvm_answers() -> bool:
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    try:
+        return gateway is None or gateway.jvm.System.currentTimeMillis() > 0
+    except (Py4JError, ConnectionError):
+        return False
 
 
 def _jvm_ended() -> ResourceError:

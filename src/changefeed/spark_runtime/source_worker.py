@@ -2,7 +2,8 @@
 
 Spark starts this worker directly, not through the daemon, and waits ten seconds for its connection, without a property to
 change that. pyspark's own worker connects after all of pyspark is imported: a second of work, which takes more than ten on an
-overloaded machine. This one connects first.
+overloaded machine. This one connects first, and imports pyspark from where it is installed: from an archive each run of a
+pipeline would compile it again.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import sys
 from contextlib import suppress
 from typing import BinaryIO, cast
+
+from changefeed.spark_runtime.daemon import without_archives
 
 _BUFFER = 65536
 
@@ -43,6 +47,7 @@ def main() -> None:
     stream = _connected()
     stream.write(struct.pack("!i", os.getpid()))
     stream.flush()
+    sys.path[:] = without_archives(sys.path)
     from pyspark.sql.streaming.python_streaming_source_runner import main as serve
 
     with suppress(BrokenPipeError, ConnectionResetError):

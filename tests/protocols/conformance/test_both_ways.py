@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 
 from changefeed.model import change, text
+from tests.examples import by_day
 from tests.protocols.conformance.cases import (
     Case,
     History,
@@ -66,17 +67,20 @@ def test_history_is_written_as_it_was_read(history: History) -> None:
     assert encode(history, [decode(history)]) == bytes_of(history.records)
 
 
-@pytest.mark.parametrize("history", HISTORIES, ids=str)
+@pytest.mark.slow
+@pytest.mark.parametrize("history", by_day(HISTORIES, 3, first=0), ids=str)
 def test_history_is_written_from_its_canonical_text(history: History) -> None:
     assert encode(history, list(text.parse(events_of(history)))) == bytes_of(history.records)
 
 
-@pytest.mark.parametrize("history", HISTORIES, ids=str)
+@pytest.mark.slow
+@pytest.mark.parametrize("history", by_day(HISTORIES, 3, first=1), ids=str)
 def test_history_is_written_from_its_events_as_python_values(history: History) -> None:
     assert encode(history, list(change.decoded(change.events(decode(history))))) == bytes_of(history.records)
 
 
-@pytest.mark.parametrize("history", HISTORIES, ids=str)
+@pytest.mark.slow
+@pytest.mark.parametrize("history", by_day(HISTORIES, 3, first=2), ids=str)
 def test_history_in_small_batches_is_the_same_bytes(history: History) -> None:
     assert encode(history, decode_in_parts(history, 100)) == bytes_of(history.records)
 

@@ -1,6 +1,6 @@
 """Damaged bytes: a decoder returns dead letters; it never raises, returns a wrong value or hangs.
 
-CHANGEFEED_MUTATIONS   how many records of each protocol are mutated (5000; `make nightly`: a million)
+CHANGEFEED_MUTATIONS   how many records of each protocol are mutated (2000; `make nightly`: a million)
 CHANGEFEED_SEED        seed of the mutations, new in each run; printed when a test fails, to repeat it
 CHANGEFEED_CUTS=all    cuts every record of the histories and vectors at every byte, not some of them at some
 """
@@ -21,11 +21,12 @@ from changefeed.protocols import protocol
 from changefeed.protocols.base import Decoder
 from tests.protocols.conformance.cases import Case, History, cases, compiled, decode, histories, lines, own, reference
 
+pytestmark = pytest.mark.slow
 CASES = list(cases())
 HISTORIES = list(histories())
 SEED = int(os.environ.get("CHANGEFEED_SEED") or secrets.randbelow(1 << 40))
 CHUNKS = 10
-MUTATIONS = int(os.environ.get("CHANGEFEED_MUTATIONS", "5000")) // CHUNKS
+MUTATIONS = int(os.environ.get("CHANGEFEED_MUTATIONS", "2000")) // CHUNKS
 BATCH = 500
 ALL_CUTS = os.environ.get("CHANGEFEED_CUTS") == "all"
 MOST = 150  # records of a history that are cut

@@ -21,7 +21,7 @@ from changefeed.model.types import INTEGERS, NAMES, ColumnType
 from changefeed.model.values import IrregularError, writer
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Options, Protocol
-from tests.examples import large_examples
+from tests.examples import by_day, large_examples
 from tests.model.strategies import column_types, decoded, values
 from tests.protocols.conformance.cases import all_protocols, bytes_of, histories, own, stores
 
@@ -66,8 +66,9 @@ def test_values_of_every_type_come_back(
     check_comes_back(chosen, given_options, name, data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chosen, given_options", OTHERS)
-@pytest.mark.parametrize("name", sorted(NAMES))
+@pytest.mark.parametrize("name", by_day(sorted(NAMES), 3))
 @SOME
 @given(st.data())
 def test_values_of_every_type_come_back_with_options(

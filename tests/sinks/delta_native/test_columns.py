@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +13,13 @@ from deltalake import DeltaTable
 
 from changefeed.errors import FencedError
 from changefeed.model.definition import Table
+from changefeed.model.types import ColumnType
 from changefeed.sinks.base import (
     METADATA_COLUMNS,
     AddColumns,
     Constant,
     ConvertedFrom,
+    Copy,
     Create,
     IrregularUpdate,
     Load,
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PATH = "shop/orders"
+DATETIME = ColumnType("datetime")
 OLD = table("*id int", "note varchar(20)", "at date")
 ROWS = ({"id": 1, "note": "one", "at": None}, {"id": 2, "note": None, "at": None})
 
@@ -47,23 +51,23 @@ def by(spark: SparkSession, root: Path, *, native: bool, metadata: Any = (), mar
     return sink
 
 
-def apply(sink: DeltaSink, kind: Any, number: int, of: Table, *rows: Row, **options: Any) -> None:
-    write = kind(path=PATH, number=1, table=of, **options)
+def apply(sink: DeltaSink, kind: Any, number: int, of: Table, *rows: Row, path: str = PATH, **options: Any) -> None:
+    write = kind(path=path, number=1, table=of, **options)
     sink.apply(write, Given(of, rows) if rows else None, WriteId(1, number, 1), '{"n":1}')
 
 
-def engine(sink: DeltaSink) -> str:
+def engine(sink: DeltaSink, path: str = PATH) -> str:
     """The writer of the last commit."""
-    version = DeltaTable(sink.location(PATH)).version()
-    lines = (Path(sink.location(PATH)) / "_delta_log" / f"{version:020d}.json").read_text().splitlines()
+    version = DeltaTable(sink.location(path)).version()
+    lines = (Path(sink.location(path)) / "_delta_log" / f"{version:020d}.json").read_text().splitlines()
     [info] = [action["commitInfo"] for line in lines if "commitInfo" in (action := json.loads(line))]
     return "spark" if "Spark" in info.get("engineInfo", "") else "native"
 
 
-def content(sink: DeltaSink) -> tuple[Any, Any]:
+def content(sink: DeltaSink, path: str = PATH) -> tuple[Any, Any]:
     """Columns and rows."""
-    fields = json.loads(DeltaTable(sink.location(PATH)).schema().to_json())["fields"]
-    return fields, sorted(read(sink.location(PATH)).to_pylist(), key=lambda row: int(row["id"]))
+    fields = json.loads(DeltaTable(sink.location(path)).schema().to_json())["fields"]
+    return fields, sorted(read(sink.location(path)).to_pylist(), key=lambda row: int(row["id"]))
 
 
 def kept(name: str, of: Table = OLD) -> ConvertedFrom:
@@ -168,3 +172,70 @@ def test_a_column_that_is_dropped_and_added_again_is_empty(spark: SparkSession, 
     apply(sink, AddColumns, 4, table("*id int", "note decimal(4,1)"))
     apply(sink, Upsert, 5, table("*id int", "note decimal(4,1)"), {"id": 2, "note": Decimal("1.5")})
     assert content(sink)[1] == [{"id": 1, "note": None}, {"id": 2, "note": Decimal("1.5")}]
+
+
+COPIED = "shop/copied"
+
+
+@pytest.mark.parametrize("marks", [False, True])
+def test_copies_are_those_that_spark_makes(spark: SparkSession, tmp_path: Path, *, marks: bool) -> None:
+    """The first copy makes a table, the second replaces it by one with other columns, one of them without a time zone."""
+    made = []
+    for native in (True, False):
+        sink = by(spark, tmp_path, native=native, metadata=METADATA_COLUMNS, marks=marks)
+        apply(sink, Copy, 3, OLD, path=COPIED, source=PATH)
+        apply(sink, Rewrite, 4, table("*id int", "on datetime"), expressions=(kept("id"), Null()))
+        first = content(sink, COPIED), engine(sink, COPIED)
+        apply(sink, Copy, 5, table("*id int", "on datetime"), path=COPIED, source=PATH)
+        made.append((first[0], content(sink, COPIED), sink.snapshot(COPIED).write_id))  # type: ignore[union-attr]
+        assert (first[1], engine(sink, COPIED)) == (("native",) * 2 if native else ("spark",) * 2)
+        assert content(sink, COPIED) == content(sink)
+        rows = spark.read.format("delta").load(sink.location(COPIED)).collect()
+        assert [row["id"] for row in rows] in ([1, 2], [2, 1])
+    assert made[0] == made[1]
+
+
+def test_a_copy_of_a_large_table_is_made_by_spark(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = by(spark, tmp_path, native=True)
+    monkeypatch.setattr(step, "_HERE_BYTES", 100)
+    apply(sink, Copy, 3, OLD, path=COPIED, source=PATH)
+    assert (engine(sink, COPIED), content(sink, COPIED)) == ("spark", content(sink))
+
+
+def test_a_copy_of_an_older_run_is_fenced(spark: SparkSession, tmp_path: Path) -> None:
+    sink = by(spark, tmp_path, native=True)
+    apply(sink, Copy, 3, OLD, path=COPIED, source=PATH)
+    newer = WriteId(2, 1, 1)
+    sink.apply(Rewrite(path=COPIED, number=1, table=table("*id int"), expressions=(kept("id"),)), None, newer, "{}")
+    with pytest.raises(FencedError):
+        apply(sink, Copy, 9, OLD, path=COPIED, source=PATH)
+    assert [field["name"] for field in content(sink, COPIED)[0]] == ["id"]
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("marks", [True, False])
+def test_the_first_column_without_a_time_zone_may_be_converted(
+    spark: SparkSession, tmp_path: Path, *, native: bool, marks: bool
+) -> None:
+    """Spark writes it, and the table, which other readers read, gets a table feature with it: in one commit."""
+    sink = by(spark, tmp_path, native=native, marks=marks)
+    apply(sink, Upsert, 3, OLD, {**ROWS[0], "at": date(2024, 2, 29)})
+    before = sink.snapshot(PATH)
+    apply(sink, Rewrite, 4, table("*id int", "at datetime"), expressions=(kept("id"), kept("at")))
+    after = sink.snapshot(PATH)
+    assert before is not None
+    assert after is not None
+    assert (after.version, after.write_id) == (before.version + 1, WriteId(1, 4, 1))
+    assert content(sink)[1] == [{"id": 1, "at": datetime(2024, 2, 29)}, {"id": 2, "at": None}]
+    assert spark.read.format("delta").load(sink.location(PATH)).count() == 2
+    apply(
+        sink,
+        Rewrite,
+        5,
+        table("*id int", "on datetime"),
+        expressions=(kept("id"), ConvertedFrom(column="at", type=DATETIME)),
+    )
+    apply(sink, Upsert, 6, table("*id int", "on datetime"), {"id": 3, "on": None})
+    assert [row["id"] for row in content(sink)[1]] == [1, 2, 3]

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, given
 from hypothesis import strategies as st
 
 from changefeed.errors import FencedError, SinkError
@@ -22,6 +22,7 @@ from changefeed.sinks.delta.native.commit import checkpoint, commit
 from changefeed.sinks.delta.native.files import Limits
 from changefeed.sinks.delta.native.item import write_item
 from changefeed.sinks.delta.native.step import NativeWrites
+from tests.examples import examples
 from tests.sinks.contract import Given, Row, table
 from tests.sinks.delta_native.applying import SMALL, apply, create, inline, item, opened, payloads, read
 from tests.sinks.delta_native.histories import History, all_types, sorted_rows
@@ -45,7 +46,7 @@ def same_rows(path: Path | str, history: History) -> None:
     assert sorted_rows(read(path, wanted.column_names)) == sorted_rows(wanted)
 
 
-@settings(deadline=None, phases=[Phase.generate], max_examples=int(os.environ.get("CHANGEFEED_EXAMPLES", "10")))
+@examples(10, phases=[Phase.generate])
 @given(
     seed=st.integers(0, 2**32),
     keys=st.sampled_from([(), ("name",), ("dec38", "moment", "day"), ("clock", "raw")]),

@@ -46,7 +46,7 @@ def entries(path: Path) -> dict[str, Any]:
 TURNS = ("native", "sql", "native", "PURGE", "native", "VACUUM", "native", "OPTIMIZE")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_table_is_written_in_both_ways_by_turns(session: SparkSession, tmp_path: Path) -> None:
     """The table is optimized, purged and vacuumed in between; each way reads the vectors that the other has made."""
     history, path = History(all_types("name", "clock"), 7, partial=True, irregular=True), tmp_path / "a b'ü"

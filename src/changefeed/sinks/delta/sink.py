@@ -45,7 +45,7 @@ from changefeed.sinks.delta.errors import translated
 from changefeed.sinks.delta.native.columns import with_missing
 from changefeed.sinks.delta.native.compaction import Rules
 from changefeed.sinks.delta.native.files import Limits
-from changefeed.sinks.delta.native.log_file import PROPERTY
+from changefeed.sinks.delta.native.log_file import NTZ, PROPERTY
 from changefeed.sinks.delta.native.opened import WAY_OUT
 from changefeed.sinks.delta.native.snapshot import damaged_files, table_snapshot
 from changefeed.sinks.delta.native.step import NativeWrites, is_local
@@ -313,7 +313,13 @@ class _Commit:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def replace(self, rows: DataFrame) -> None:
-        """The rows in place of the table's, their columns in place of its columns."""
+        """The rows in place of the table's, their columns in place of its columns.
+
+        An overwrite adds no table feature to an existing table, so the first column without a time zone takes a transaction.
+        """
+        if self._needs_ntz(rows):
+            self._transaction(lambda transaction: self._replaced(transaction, rows))
+            return
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
         writer.options(**self._options(), **self.properties).save(self.path)
 
@@ -339,39 +345,64 @@ class _Commit:
         dropped since.
         """
 
-        def change(transaction: Any) -> None:
+        def change(transaction: Any) -> list[Any]:
             metadata = json.loads(transaction.metadata().json())
             _add_fields(metadata["metaData"], fields)
             transaction.updateMetadata(self._action(metadata), False)
+            return []
 
         self._transaction(change)
 
     def touch(self) -> None:
         """The transaction identifier alone."""
-        self._transaction(lambda transaction: None)
+        self._transaction(lambda transaction: [])
 
-    def _transaction(self, change: Callable[[Any], None]) -> None:
-        """One commit through Delta's own transaction; none if the table has this write id or a higher one."""
+    def _needs_ntz(self, rows: DataFrame) -> bool:
+        """Whether the rows have a timestamp without a time zone, and the table is there without the feature for these."""
+        from pyspark.sql.types import TimestampNTZType
+
+        if not any(isinstance(field.dataType, TimestampNTZType) for field in rows.schema.fields):
+            return False
+        none = self.spark._jvm.scala.Option.empty()  # type: ignore[union-attr]
+        snapshot = log.delta_log(self.spark, self.path).update(False, none, none)
+        return int(snapshot.version()) >= 0 and NTZ not in str(snapshot.protocol().json())
+
+    def _replaced(self, transaction: Any, rows: DataFrame) -> list[Any]:
+        """Columns and files of the rows in place of all that the table has; returns the actions."""
+        frame: Any = rows._jdf
+        metadata = json.loads(transaction.metadata().json())
+        metadata["metaData"]["schemaString"] = frame.schema().asNullable().json()
+        metadata["metaData"]["configuration"][f"delta.feature.{NTZ}"] = "supported"
+        old = _listed(self.spark, transaction.filterFiles())
+        transaction.updateMetadata(self._action(metadata), False)
+        return [file.remove() for file in old] + _listed(self.spark, transaction.writeFiles(frame))
+
+    def _transaction(self, change: Callable[[Any], list[Any]]) -> None:
+        """One commit through Delta's own transaction; none if the table has this write id or a higher one.
+
+        Args:
+            change: changes the transaction, and returns actions for its commit.
+        """
         with self._settings():
             transaction = log.delta_log(self.spark, self.path).startTransaction()
             last = int(transaction.txnVersion(self.owner))  # read, so a newer write id is a conflict
             version = log.pack(self.write_id)
             if last >= version:
                 return
-            change(transaction)
+            actions = change(transaction)
             txn = {"appId": self.owner, "version": version, "lastUpdated": int(time.time() * 1000)}
-            self._commit(transaction, [{"txn": txn}])
+            self._commit(transaction, [self._action({"txn": txn}), *actions])
 
     def _action(self, action: Mapping[str, Any]) -> Any:
         """An action of Delta's log, from the JSON of the Delta protocol."""
         actions = self.spark._jvm.org.apache.spark.sql.delta.actions  # type: ignore[union-attr]
         return getattr(getattr(actions, "Action$"), "MODULE$").fromJson(json.dumps(action))
 
-    def _commit(self, transaction: Any, actions: Sequence[Mapping[str, Any]]) -> None:
+    def _commit(self, transaction: Any, actions: Sequence[Any]) -> None:
         jvm: Any = self.spark._jvm
         java = jvm.java.util.ArrayList()
         for action in actions:
-            java.add(self._action(action))
+            java.add(action)
         manual = getattr(getattr(jvm.org.apache.spark.sql.delta, "DeltaOperations$ManualUpdate$"), "MODULE$")
         transaction.commit(jvm.scala.jdk.javaapi.CollectionConverters.asScala(java).toSeq(), manual)
 
@@ -400,4 +431,10 @@ def _add_fields(metadata: dict[str, Any], wanted: Iterable[Mapping[str, Any]]) -
     metadata["schemaString"] = json.dumps(schema | {"fields": with_missing(schema["fields"], wanted)})
     have = {field["name"] for field in schema["fields"]}
     if any(field["type"] == "timestamp_ntz" for field in wanted if field["name"] not in have):
-        metadata["configuration"]["delta.feature.timestampNtz"] = "supported"
+        metadata["configuration"][f"delta.feature.{NTZ}"] = "supported"
+
+
+def _listed(spark: SparkSession, files: Any) -> list[Any]:
+    """The elements of a sequence of Scala."""
+    jvm: Any = spark._jvm
+    return list(jvm.scala.jdk.javaapi.CollectionConverters.asJava(files))

@@ -3,6 +3,7 @@
     AddColumns   metadata
     Rewrite      metadata, and new files in place of all: columns dropped, renamed, moved, or filled with one value
     Create       metadata, and no file in place of all
+    Copy         metadata, and new files with the rows of another table in place of all
 
 Values that are converted to another type are Spark's, as are tables that are worth a job. So is a table whose texts of
 `_irregular` change.
@@ -20,7 +21,7 @@ import pyarrow.compute as pc
 from changefeed.model.table import Column
 from changefeed.sinks.base import AddColumns, Constant, ConvertedFrom, Create, Expression, Null, Rewrite, WriteId
 from changefeed.sinks.delta.native.commit import change_columns
-from changefeed.sinks.delta.native.files import Added, DataFileReader, DataFileWriter, Limits
+from changefeed.sinks.delta.native.files import Added, DataFileReader, DataFileWriter, Limits, TableFolder
 from changefeed.sinks.delta.native.opened import Opened
 from changefeed.sinks.delta.native.statistics import INDEXED
 from changefeed.sinks.sql import SparkTypes
@@ -67,11 +68,35 @@ def changed(
         values = _values(write, opened.schema(), columns)
         if values is None:
             return False
-        added = _written(opened, columns, values, limits)
+        added = _written(opened, opened.folder, columns, values, limits)
     else:
         added = []
     change_columns(opened, fields, added, write_id, note)
     return True
+
+
+def replaced(opened: Opened, source: Opened, limits: Limits, write_id: WriteId, note: str) -> bool:
+    """Gives an open table the columns and rows of another; returns whether it was done: what is not is Spark's.
+
+    The arguments and the errors are those of `changed`.
+    """
+    from deltalake import Schema
+
+    fields = json.loads(Schema.from_arrow(source.schema()).to_json())["fields"]
+    if any(field["type"] == "timestamp_ntz" for field in fields) and not opened.takes_ntz():
+        return False
+    change_columns(opened, fields, copied(source, opened.folder, limits), write_id, note)
+    return True
+
+
+def copied(source: Opened, folder: TableFolder, limits: Limits) -> list[Added]:
+    """All rows of a table in new files of another.
+
+    Raises:
+        SinkError: a data file cannot be read or written.
+    """
+    columns = source.schema()
+    return _written(source, folder, columns, [_column(name) for name in columns.names], limits)
 
 
 def with_missing(has: Iterable[_Field], wanted: Iterable[_Field]) -> list[_Field]:
@@ -111,14 +136,20 @@ def _value(column: Column, expression: Expression, old: pa.Schema, new: pa.Schem
 def _copied(name: str, old: pa.Schema, field: pa.Field) -> _Values | None:
     if old.get_field_index(name) < 0 or old.field(name).type != field.type:
         return None
+    return _column(name)
+
+
+def _column(name: str) -> _Values:
     return lambda rows: rows.column(name)
 
 
-def _written(opened: Opened, columns: pa.Schema, values: Iterable[_Values], limits: Limits) -> list[Added]:
-    """All rows of the table in new files with other columns."""
+def _written(
+    opened: Opened, folder: TableFolder, columns: pa.Schema, values: Iterable[_Values], limits: Limits
+) -> list[Added]:
+    """All rows of the table in new files with other columns, in its folder or that of another table."""
     schema, values = opened.schema(), list(values)
     out = DataFileWriter(
-        opened.folder, columns, limits, int(opened.properties.get("delta.dataSkippingNumIndexedCols", INDEXED))
+        folder, columns, limits, int(opened.properties.get("delta.dataSkippingNumIndexedCols", INDEXED))
     )
     try:
         for file in opened.files().to_pylist():

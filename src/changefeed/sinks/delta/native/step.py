@@ -31,6 +31,7 @@ from changefeed.sinks.base import (
     Append,
     Changes,
     Chunked,
+    Copy,
     Create,
     Job,
     Load,
@@ -39,7 +40,7 @@ from changefeed.sinks.base import (
     Upsert,
     WriteId,
 )
-from changefeed.sinks.delta.native.columns import changed, size
+from changefeed.sinks.delta.native.columns import changed, copied, replaced, size
 from changefeed.sinks.delta.native.commit import checkpoint, commit, compact, create
 from changefeed.sinks.delta.native.compaction import Rules, groups
 from changefeed.sinks.delta.native.files import Limits, TableFolder
@@ -184,6 +185,8 @@ class NativeWrites:
             return self._create(spark, owner, job)
         if isinstance(job.write, AddColumns | Rewrite | Create):
             return self._change_columns(owner, job)
+        if isinstance(job.write, Copy):
+            return self._copy(spark, owner, job, job.write)
         if not isinstance(job.write, Load | Upsert | Append):
             return False
         prepared = self._prepared.pop(path, None)
@@ -271,6 +274,34 @@ class NativeWrites:
                     return False
             except SinkError as error:  # somebody else has committed meanwhile: once more, on what lies there now
                 if is_last or not error.transient or not self._there(path, owner).is_next(job):
+                    raise
+                continue
+            _checkpoint(opened)
+            break
+        return True
+
+    def _copy(self, spark: SparkSession, owner: str, job: Job, write: Copy) -> bool:
+        """Gives a table the columns and rows of another, if these are few."""
+        source, folder = self._there(write.source, owner).opened, self._folder(write.path)
+        if source is None or source.refused() or "://" in folder.path or size(source) > _HERE_BYTES:
+            return False
+        for is_last in (False, True):
+            there = self._there(write.path, owner)
+            try:
+                if there.is_nothing:
+                    if _defaults(spark):
+                        return False
+                    os.makedirs(folder.path, exist_ok=True)
+                    written = TaskResult(tuple(copied(source, folder, self.limits)), (), 0)
+                    merges_on_read = self._has_vectors(write.table, None)
+                    schema = source.schema()
+                    create(folder, owner, schema, [written], job.write_id, job.note, merges_on_read=merges_on_read)
+                    return True
+                opened = there.natively(job)
+                if opened is None or not replaced(opened, source, self.limits, job.write_id, job.note):
+                    return False
+            except SinkError as error:  # somebody else has committed meanwhile: once more, on what lies there now
+                if is_last or not error.transient or not self._there(write.path, owner).is_next(job):
                     raise
                 continue
             _checkpoint(opened)

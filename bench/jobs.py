@@ -1,0 +1,301 @@
+"""Whole jobs, from Kafka to Delta tables, by changefeed and by forty lines of Python with deltalake, in turns.
+
+    python -m bench.jobs [a b c d thousand e] [--rounds 2] [--part 1.0] [--step 250000] [--seconds 120] [--seed N] [--out FILE]
+
+    a         a million inserts into a new table
+    b         two million changes of a table of a million rows: 70 % updates, 20 % inserts, 10 % deletes
+    c         the same over ten tables
+    d         100 tables at one go: a thousand inserts and two thousand changes of each
+    thousand  1 000 tables at one go: 200 changes of each
+    e         500 changes a second of five tables, followed for some time
+
+The broker is a real one, on loopback. `changefeed run` has its whole contract on (`consistency: key`, the default ways of
+writing); `bench/deltalake_consumer.py` has none. CPU seconds are those of the whole process tree, Spark's start included,
+the broker not. Each round starts from the same tables. Afterwards every row of every table is compared with the log.
+`--part 0.1` makes a tenth of the rows. The lag of a change in `e` is from when it was sent to when its table's commit was there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+from deltalake import DeltaTable
+
+from bench.memory import resident, tree
+from bench.orders import SCHEMA, Message, Orders
+from bench.scale import cpu_of
+from tests.services.kafka import KafkaBroker
+
+CONSUMER = Path(__file__).with_name("deltalake_consumer.py")
+RATE = 500  # changes a second of the job `e`
+START, REST = 20.0, 10.0  # seconds before the first change and after the last one
+WAYS = ("changefeed", "deltalake")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job: the `loaded` rows are in its tables when it starts, or with `before=False` they are its first part."""
+
+    tables: int
+    partitions: int
+    loaded: int
+    changes: int
+    before: bool = True
+
+
+JOBS = {
+    "a": Job(1, 2, 1_000_000, 0, before=False),
+    "b": Job(1, 2, 1_000_000, 2_000_000),
+    "c": Job(10, 1, 1_000_000, 2_000_000),
+    "d": Job(100, 1, 100_000, 200_000, before=False),
+    "thousand": Job(1000, 1, 0, 200_000, before=False),
+    "e": Job(5, 1, 50_000, 0),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """CPU and seconds of a process tree, and the most memory that it had at once."""
+
+    cpu: float
+    seconds: float
+    peak: int
+
+
+def measured(command: list[str], output: Path, until: threading.Event | None = None) -> Cost:
+    """Runs a command to its end, or ends it by SIGTERM at an event.
+
+    Raises:
+        RuntimeError: it ended with an error.
+    """
+    spent, peak, began = dict[int, float](), 0, time.monotonic()
+    with output.open("w") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+        while process.poll() is None:
+            pids = tree(process.pid)
+            spent |= {pid: used for pid in pids if (used := cpu_of(pid))}
+            peak = max(peak, sum(resident(pids).values()))
+            if until is not None and until.is_set():
+                process.terminate()
+                until = None
+            time.sleep(0.2)
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(command)}: exit {process.returncode}\n{output.read_text()[-2000:]}")
+    return Cost(round(sum(spent.values()), 1), round(time.monotonic() - began, 1), peak >> 20)
+
+
+@dataclass
+class Bench:
+    """One job on one broker, with the folders of its tables."""
+
+    job: Job
+    orders: Orders
+    broker: KafkaBroker
+    folder: Path
+    step: int
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir()
+        self._producer = Producer(
+            {"bootstrap.servers": self.broker.bootstrap, "linger.ms": 5, "compression.type": "lz4",
+             "queue.buffering.max.messages": 200_000}
+        )  # fmt: skip
+        for topic, partitions in self.orders.topics.items():
+            self.broker.create_topic(topic, partitions=partitions)
+
+    def send(self, messages: Iterable[Message]) -> None:
+        """Sends records, and returns when the broker has them."""
+        for topic, partition, key, value in messages:
+            while True:
+                try:
+                    self._producer.produce(topic, value, key, partition)
+                    break
+                except BufferError:
+                    self._producer.poll(0.1)
+        self._producer.flush()
+
+    def lake(self, way: str) -> Path:
+        """The folder of a way's tables."""
+        return self.folder / way
+
+    def table(self, way: str, number: int) -> Path:
+        """The folder of a table."""
+        return self.lake(way) / (f"shop/t{number}" if way == "changefeed" else f"t{number}")
+
+    def command(self, way: str, *, follow: bool = False) -> list[str]:
+        """The command that applies what there is, or follows what comes."""
+        if way == "deltalake":
+            words = [self.orders.prefix, str(self.job.tables), str(self.lake(way)), str(self.step)]
+            return [sys.executable, str(CONSUMER), self.broker.bootstrap, *words, *(["--follow"] if follow else [])]
+        source = {
+            "type": "kafka", "servers": self.broker.bootstrap, "topics": list(self.orders.topics),
+            "protocol": {"name": "debezium-mysql", "decimal.handling.mode": "string"}, "max-records-per-batch": self.step,
+        }  # fmt: skip
+        definition = {
+            "source": source, "sink": {"type": "delta", "path": str(self.lake(way))},
+            "pipeline": {"name": "bench", "consistency": "key"},
+            "spark": {"spark.master": "local[2]", "spark.driver.memory": "2g"},
+        }  # fmt: skip
+        file = self.folder / "pipeline.yaml"
+        file.write_text(json.dumps(definition))
+        return [sys.executable, "-m", "changefeed.cli", "run", str(file), *([] if follow else ["--once"])]
+
+    def apply(self, way: str) -> Cost:
+        """Applies what there is."""
+        return measured(self.command(way), self.folder / f"{way}.txt")
+
+    def check(self, way: str) -> int:
+        """Compares every row of every table with the log; returns their number.
+
+        Raises:
+            RuntimeError: they differ.
+        """
+        count = 0
+        for number in range(self.job.tables):
+            wanted = self.orders.rows(number)
+            if wanted.num_rows:
+                actual = DeltaTable(str(self.table(way, number))).to_pyarrow_table()
+                actual = actual.select(SCHEMA.names).cast(SCHEMA).sort_by("id")
+                if not actual.combine_chunks().equals(wanted.combine_chunks()):
+                    raise RuntimeError(
+                        f"{self.table(way, number)}: {actual.num_rows} rows, not the {wanted.num_rows} of the log"
+                    )
+            count += wanted.num_rows
+        return count
+
+
+def at_one_go(bench: Bench, ways: list[str], rounds: int) -> dict[str, list[Cost]]:
+    """Measures a job whose records are all there before it starts."""
+    job, orders = bench.job, bench.orders
+    bench.send(orders.create())
+    bench.send(orders.insert(job.loaded))
+    if job.before:
+        for way in ways:
+            bench.apply(way)
+            shutil.copytree(bench.lake(way), bench.folder / f"{way}-before")
+    bench.send(orders.change(job.changes))
+    costs: dict[str, list[Cost]] = {way: [] for way in ways}
+    for number in range(rounds):
+        for way in ways if number % 2 == 0 else ways[::-1]:
+            shutil.rmtree(bench.lake(way), ignore_errors=True)
+            if job.before:
+                shutil.copytree(bench.folder / f"{way}-before", bench.lake(way))
+            costs[way].append(bench.apply(way))
+            rows = bench.check(way)
+            say(f"{orders.prefix} {way}: {costs[way][-1]}, {rows:,} rows are right")
+    return costs
+
+
+def followed(bench: Bench, way: str, seconds: float) -> tuple[Cost, list[float]]:
+    """Measures a way that follows changes at a constant rate, and the lag of each change in seconds, sorted."""
+    bench.send(bench.orders.create())
+    bench.send(bench.orders.insert(bench.job.loaded))
+    bench.apply(way)
+    costs, stop = list[Cost](), threading.Event()
+    command, output = bench.command(way, follow=True), bench.folder / f"{way}.txt"
+    running = threading.Thread(target=lambda: costs.append(measured(command, output, stop)))
+    running.start()
+    time.sleep(START)
+    sent: list[tuple[int, float]] = []  # table, seconds
+    began = time.time()
+    while (now := time.time()) < began + seconds:
+        due = round((now - began) * RATE) - len(sent)
+        messages = list(bench.orders.change(due, live=int(now * 1e6)))
+        sent += [(int(topic.rpartition("t")[2]), now) for topic, *_ in messages]
+        bench.send(messages)
+        time.sleep(0.01)
+    time.sleep(REST)
+    stop.set()
+    running.join()
+    lags = []
+    commits = [visible(bench.table(way, number)) for number in range(bench.job.tables)]
+    for table, at in sent:
+        lags.append(min((when - at for when, newest in commits[table] if newest >= at - 0.001), default=float("inf")))
+    say(f"{bench.orders.prefix} {way}: {costs}, {bench.check(way):,} rows are right")
+    return costs[0], sorted(lags)
+
+
+def visible(table: Path) -> list[tuple[float, float]]:
+    """When each commit of a table was there, and the newest `updated` in its files; both in seconds."""
+    result = []
+    for file in sorted((table / "_delta_log").glob("*.json")):
+        actions = [json.loads(line) for line in file.read_text().splitlines()]
+        newest = [
+            json.loads(action["add"]["stats"])["maxValues"].get("updated") for action in actions if "add" in action
+        ]
+        times = [
+            datetime.fromisoformat(text.removesuffix("Z")).replace(tzinfo=UTC).timestamp() for text in newest if text
+        ]
+        if times:
+            result.append((file.stat().st_mtime, max(times)))
+    return result
+
+
+def say(text: str) -> None:
+    """Progress."""
+    print(f"  {text}", file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """Measures, and writes it down."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("jobs", nargs="*", choices=[*JOBS, []], default=list(JOBS))
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--part", type=float, default=1.0)
+    parser.add_argument("--step", type=int, default=250_000, help="records that are read at once, by both")
+    parser.add_argument("--seconds", type=float, default=120.0, help="of the job e")
+    parser.add_argument("--ways", type=lambda text: text.split(","), default=list(WAYS))
+    parser.add_argument("--seed", type=int, default=random.randrange(2**32))
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "jobs.jsonl")
+    arguments = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="changefeed-jobs-"))
+    try:
+        with KafkaBroker(heap="1g") as broker, arguments.out.open("a") as out:
+            for name in arguments.jobs:
+                result: dict[str, Any] = {
+                    "job": name,
+                    "part": arguments.part,
+                    "step": arguments.step,
+                    "seed": arguments.seed,
+                }
+                job = replace(
+                    JOBS[name],
+                    loaded=round(JOBS[name].loaded * arguments.part),
+                    changes=round(JOBS[name].changes * arguments.part),
+                )
+
+                def bench(prefix: str, job: Job = job) -> Bench:
+                    orders = Orders(prefix, job.tables, job.partitions, arguments.seed)
+                    return Bench(job, orders, broker, folder / prefix, arguments.step)
+
+                if name == "e":
+                    for way in arguments.ways:
+                        cost, lags = followed(bench(f"e-{way}"), way, arguments.seconds)
+                        median, p99 = lags[len(lags) // 2], lags[len(lags) * 99 // 100]
+                        result[way] = asdict(cost) | {"lag": {"median": round(median, 2), "p99": round(p99, 2)}}
+                else:
+                    costs = at_one_go(bench(name), arguments.ways, arguments.rounds)
+                    result |= {way: [asdict(cost) for cost in costs[way]] for way in costs}
+                    shutil.rmtree(folder / name)
+                print(json.dumps(result), file=out, flush=True)
+                print(json.dumps(result), flush=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
