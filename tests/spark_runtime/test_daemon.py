@@ -35,6 +35,17 @@ def test_workers_have_no_archives_on_their_path(spark: SparkSession) -> None:
     assert not [p for p in paths if p.endswith((".zip", ".jar"))]
 
 
+def test_workers_do_not_import_pandas_until_they_use_it(spark: SparkSession) -> None:
+    def imported(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            before = "pandas" in sys.modules
+            table = pa.table({"n": [1]}).to_pandas()
+            yield pa.RecordBatch.from_pydict({"before": [before], "rows": [len(table)]})
+
+    own = spark.newSession()
+    assert own.range(1, numPartitions=1).mapInArrow(imported, "before boolean, rows long").first() == (False, 1)
+
+
 def test_the_worker_of_a_streaming_source_imports_pyspark_from_where_it_is_installed(spark: SparkSession) -> None:
     class Path(DataSource):
         @classmethod

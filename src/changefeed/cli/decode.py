@@ -11,8 +11,8 @@ import msgspec
 from changefeed.api.logs import Events
 from changefeed.cli.options import common, example, logs, protocol_options
 from changefeed.cli.output import Output
-from changefeed.cli.startup import without_pandas
 from changefeed.model.text import describe, lines
+from changefeed.startup import without_pandas
 
 
 @click.command(epilog=example("changefeed decode shop.jsonl.gz --protocol ticdc-open -o time-zone=Asia/Shanghai"))

@@ -13,8 +13,8 @@ import click
 from changefeed.api.detection import detect_logs
 from changefeed.cli.options import common, example, logs, protocol_options
 from changefeed.cli.output import Output
-from changefeed.cli.startup import without_pandas
 from changefeed.pipeline.operations.detect import DetectedTopic, ProtocolFit
+from changefeed.startup import without_pandas
 
 _POSITION = re.compile(r" \([^()]*:\d+:\d+\)$")
 

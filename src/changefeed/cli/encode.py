@@ -11,10 +11,10 @@ from changefeed.api.codecs import Encoder
 from changefeed.api.logs import write_batches
 from changefeed.cli.options import common, example, out, protocol_options
 from changefeed.cli.output import Output
-from changefeed.cli.startup import without_pandas
 from changefeed.model.text import parse
 from changefeed.record_log import default_topic
 from changefeed.record_log.stream import lines
+from changefeed.startup import without_pandas
 
 
 @click.command(epilog=example("changefeed encode events.jsonl --protocol ticdc-open --out shop.jsonl.gz"))

@@ -13,9 +13,9 @@ from changefeed.api.dispatchers import with_rules
 from changefeed.api.translation import Translation
 from changefeed.cli.options import common, example, keys, logs, out, protocol_options
 from changefeed.cli.output import Output
-from changefeed.cli.startup import without_pandas
 from changefeed.model.text import describe, event_line
 from changefeed.protocols.loss import Loss
+from changefeed.startup import without_pandas
 
 
 @click.command(

@@ -7,6 +7,8 @@ the archives are not needed.
 Arrow's own allocator returns the memory of large columns at once, and the system must clear it again for the next batch,
 which takes as long as all other work on chunks. The C library's allocator keeps the memory.
 
+Workers are forked from this process, and share what it has imported: pyarrow, which must not import pandas (`startup.py`).
+
 A signal that a service manager or `timeout` sends to all processes must not end the workers before the current step is done.
 Spark ends them by other means: it closes the daemon's stdin, and kills a worker that hangs.
 
@@ -54,5 +56,8 @@ if __name__ == "__main__":
         refuse()
     from pyspark import daemon
 
+    from changefeed.startup import without_pandas
+
+    without_pandas()
     daemon.worker = without_trace(daemon.worker)
     daemon.manager()  # type: ignore[no-untyped-call]  # pyspark has no types there

@@ -12,12 +12,14 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import ConfigError, MissingExtraError
 from changefeed.spark_runtime import cluster, gateway, java, python
 from changefeed.spark_runtime.properties import BATCHES, COMPILED, SESSION, is_local, one_machine
 from changefeed.spark_runtime.scratch import Scratch, sweep
+from changefeed.startup import without_pandas
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -40,6 +42,7 @@ def session(app_name: str, *, master: str = "local[*]", config: Mapping[str, str
         MissingExtraError: pyspark or pandas is not installed.
     """
     _require_pyspark()
+    without_pandas()
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -162,10 +165,11 @@ def _silence_disconnects(server: Any) -> None:
 def _require_pyspark() -> None:
     """Checks pyspark and pandas early, because the errors of the JVM are hard to read."""
     try:
-        import pandas  # noqa: F401  # mapInArrow imports it on the executor
         import pyspark
     except ImportError as error:
         raise MissingExtraError("Spark", "spark") from error
+    if find_spec("pandas") is None:  # pyspark asks for it when it gets or sends Arrow
+        raise MissingExtraError("Spark", "spark")
     version = pyspark.__version__
     if not version.startswith(f"{SPARK_LINE}."):
         raise ConfigError(
