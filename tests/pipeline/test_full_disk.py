@@ -43,7 +43,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-@pytest.mark.parametrize("size", ["4k", "40k", "120k"])
+@pytest.mark.parametrize("size", ["4k", "40k", "80k"])
 def test_the_disk_of_the_sink(
     spark: SparkSession, tmp_path: Path, disk: Disk, size: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -58,7 +58,7 @@ def test_the_disk_of_the_sink(
     )
     assert not error.value.transient
     assert capfd.readouterr().err == ""
-    if size == "120k":
+    if size == "80k":
         subprocess.run(["mount", "-o", "remount,size=100m", str(full)], check=True)
         run(pipeline, spark, once=True)
         check_cuts(pipeline, History(log))

@@ -274,5 +274,5 @@ def test_a_write_of_spark_that_began_before_a_native_one_fails(spark: SparkSessi
     late = {"txn": {"appId": "test", "version": pack(WriteId(1, 9, 9)), "lastUpdated": 1}}
     older = _Commit(spark, path, "test", WriteId(1, 9, 9), "{}")
     with pytest.raises(Py4JJavaError, match="ConcurrentTransactionException"):
-        older._commit(transaction, [late])
+        older._commit(transaction, [older._action(late)])
     assert opened(path).write_id == WriteId(2, 1, 1)

@@ -29,7 +29,7 @@ from tests.pipeline.random_runs import Pipeline, history, logs_of
 from tests.pipeline.turns import Killed, Turns
 from tests.sinks.delta_native.on_disk import Disk, DiskSink
 
-HISTORIES = int(os.environ.get("CHANGEFEED_NATIVE_HISTORIES", "2"))
+HISTORIES = int(os.environ.get("CHANGEFEED_NATIVE_HISTORIES", "6"))
 Make = Callable[[int], tuple[Pipeline, Random]]
 
 pytestmark = [

@@ -180,6 +180,7 @@ def test_a_merge_of_sql_that_began_before_fails(spark: SparkSession, tmp_path: P
     done = write_item(item(at, history.table, marks=True), payloads(history.step(20)))
     commit(at, [done], WriteId(2, 1, 1), "{}", merges_on_read=True)
     late = {"txn": {"appId": "test", "version": pack(WriteId(1, 9, 9)), "lastUpdated": 1}}
+    older = _Commit(spark, str(path), "test", WriteId(1, 9, 9), "{}")
     with pytest.raises(Py4JJavaError, match="ConcurrentTransactionException"):
-        _Commit(spark, str(path), "test", WriteId(1, 9, 9), "{}")._commit(transaction, [late])
+        older._commit(transaction, [older._action(late)])
     assert opened(path).write_id == WriteId(2, 1, 1)
