@@ -6,7 +6,7 @@ FLINK_HOME is a folder with Flink's `lib` (`deps` of the PyPI package apache-fli
 jars of Maven Central: paimon-flink-1.20 1.3.1, flink-sql-connector-kafka 3.2.0-1.19, flink-shaded-hadoop-2-uber 2.8.3-10.0. Flink
 runs in its mini cluster, with checkpoints every ten seconds.
 
-Paimon 1.3.1 follows a topic for ever. Flink commits the offsets of its consumer group with each checkpoint: when they have reached
+Paimon 1.3.1 follows a topic for ever. Flink commits its group's offsets with each checkpoint: when they have reached
 the ends of the topics, and no table has had a new snapshot for three seconds, the job is ended. The offsets are then written to a
 file beside the tables, from which the next run continues.
 """
