@@ -16,6 +16,7 @@ from typing import Any
 
 from changefeed import record_log
 from changefeed.model import text
+from changefeed.model.names import full_name
 from changefeed.model.table import canonical
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.state import State
@@ -83,7 +84,7 @@ class RandomLog:
         past = [ts for ts in self.upstream.history if upto is None or ts <= upto]
         tables = self.upstream.history[max(past)] if past else {}
         return {
-            ".".join(name): [_canonical(row, table.columns) for row in table.all()] for name, table in tables.items()
+            full_name(*name): [_canonical(row, table.columns) for row in table.all()] for name, table in tables.items()
         }
 
     @property

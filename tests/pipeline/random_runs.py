@@ -17,22 +17,31 @@ from zlib import crc32
 
 import pyarrow as pa
 
+from changefeed.model.names import full_name
 from changefeed.pipeline.flow import Batch, Flow
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.state import State, TableState
 from changefeed.protocols.base import Capabilities
 from tests.pipeline.downstream import Event, chunks_of
 from tests.pipeline.in_memory import Storage, memory_definition, memory_flow
-from tests.pipeline.upstream import MEMBERS, Change, Row, Table, Upstream
+from tests.pipeline.upstream import MEMBERS, NAMES, Change, Row, Table, Upstream
 
 Partition = tuple[str, int]
 RULES = Rules(restored_ddl=True)
 CAPABILITIES = Capabilities(frozenset(), broadcast=True, restored_ddl=True, cuts="marks")
 
 
-def history(random: Random, steps: int, *, partial: bool = True, keyless: bool = True, moves: bool = True) -> Upstream:
+def history(
+    random: Random,
+    steps: int,
+    *,
+    partial: bool = True,
+    keyless: bool = True,
+    moves: bool = True,
+    names: tuple[tuple[str, str], ...] = NAMES,
+) -> Upstream:
     """An upstream after random steps; some of its tables exist before the log begins."""
-    upstream = Upstream(random, partial, keyless, moves)
+    upstream = Upstream(random, partial, keyless, moves, names=names)
     for name in random.sample(["old", "older", "Orders"], random.randint(0, 2)):
         upstream.exist("app", name, {"a": "int", "b": random.choice(["text", "decimal", "enum"])})
     for _ in range(steps):
@@ -121,7 +130,7 @@ class Pipeline:
         else:
             past = [ts for ts in self.upstream.history if state.barrier is not None and ts <= state.barrier]
             tables = self.upstream.history[max(past)] if past else {}
-        wanted = {".".join(name): table for name, table in tables.items()}
+        wanted = {full_name(*name): table for name, table in tables.items()}
         for name, current in state.tables.items():
             assert name in wanted, f"{name} was dropped"
             assert current.version is not None

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
+from changefeed.model.names import full_name
 from changefeed.mysql import ddl
 from changefeed.mysql.ddl import statements as statements
 from changefeed.pipeline.frontier.by_key import Tables, table_frontier
@@ -152,11 +153,11 @@ _OF_TABLES = (
 
 def _logs_by_table(upstream: Upstream, random: Random, marks: bool) -> dict[Partition, list[Event]]:
     logs: dict[str, list[Event]] = {"": []}  # the default topic has the schema changes of databases
-    names = [f"{e.database}.{e.table}" for e in upstream.events if isinstance(e, Change)]
+    names = [full_name(e.database, e.table) for e in upstream.events if isinstance(e, Change)]
     logs |= {name: [] for name in sorted(names)}
     for i, event in enumerate(upstream.events):
         if isinstance(event, Change):
-            logs[f"{event.database}.{event.table}"].append(event)
+            logs[full_name(event.database, event.table)].append(event)
         else:
             together = [
                 e for e in upstream.events if isinstance(e, Ddl) and e.ts == event.ts
@@ -176,7 +177,7 @@ def _topics(event: Ddl, logs: dict[str, list[Event]]) -> list[str]:
         return [""]
     spelled = {name.lower(): name for name in logs}
     parsed = ddl.parse(event.text, event.database, restored=True)
-    names = [f"{s.database}.{s.table}" for s in parsed if isinstance(s, _OF_TABLES)]
+    names = [full_name(s.database, s.table) for s in parsed if isinstance(s, _OF_TABLES)]
     return list(dict.fromkeys(spelled.get(name.lower(), name) for name in names))
 
 

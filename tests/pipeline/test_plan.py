@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from changefeed.errors import UnsupportedError
 from changefeed.model.event import SchemaChange
+from changefeed.model.names import full_name
 from changefeed.model.position import Place
 from changefeed.pipeline.frontier.cut import CutFrontier
 from changefeed.pipeline.planning.plan import make
@@ -55,7 +56,7 @@ def test_a_table_in_quarantine_is_complete_once_it_is_released(seed: int, steps:
     random = Random(seed)
     upstream = history(random, steps, partial=True)
     lake = Lake(RULES, random)
-    names = sorted({f"{e.database}.{e.table}" for e in upstream.events if e.table is not None})
+    names = sorted({full_name(e.database, e.table) for e in upstream.events if e.table is not None})
     for _ in _replayed(upstream, lake, partitions, random):
         _check(upstream, lake)
         held = dict(lake.state.held)
@@ -104,7 +105,7 @@ def _check(upstream: Upstream, lake: Lake) -> None:
 
 def compare(tables: dict[tuple[str, str], Table], lake: Lake) -> None:
     """Asserts that the lake has these tables; quarantined tables are not compared."""
-    wanted = {".".join(name): table for name, table in tables.items()}
+    wanted = {full_name(*name): table for name, table in tables.items()}
     for name, current in lake.state.tables.items():
         if name not in lake.state.held:
             assert name in wanted, f"{name} was dropped"

@@ -22,6 +22,15 @@ KINDS: dict[str, tuple[str, str, str, Any]] = {
     "enum": ("ENUM('new','paid')", "enum", "'paid'", 2),
 }
 WIDER = {"int": ("bigint", "text"), "bigint": ("text",), "text": (), "decimal": (), "enum": ()}
+NAMES = tuple((d, t) for d in ("app", "Shop") for t in ("Orders", "items", "t3", "T4", "_x"))
+# Names that MySQL allows in quotes: with a dot between, several of them are the same text.
+DOTTED = (
+    *(("app", t) for t in ("b", "b.c", "b.c.d", ".", "`", "`b`.c")),
+    *(("app.b", t) for t in ("b", "c", "c.d")),
+    ("app.b.c", "d"),
+    ("`app`", "b"),
+    ("app.`b`", "c"),
+)
 Row = dict[str, Any]
 _SPELLINGS: tuple[Callable[[str], str], ...] = (str, str, str.upper, str.lower)
 
@@ -72,6 +81,7 @@ class Upstream:
     partial: bool = False
     keyless: bool = True
     moves: bool = True  # rows change their key
+    names: tuple[tuple[str, str], ...] = NAMES  # of tables
     ts: int = 100
     tables: dict[tuple[str, str], Table] = field(default_factory=dict)
     events: list[Ddl | Change] = field(default_factory=list)
@@ -183,14 +193,13 @@ class Upstream:
         self.events.append(Ddl(self.ts, database, table, text))
 
     def _free(self) -> tuple[str, str]:
-        names = [(d, t) for d in ("app", "Shop") for t in ("Orders", "items", "t3", "T4", "_x")]
         taken = {(d.lower(), t.lower()) for d, t in self.tables}
-        return self.random.choice([n for n in names if (n[0].lower(), n[1].lower()) not in taken])
+        return self.random.choice([n for n in self.names if (n[0].lower(), n[1].lower()) not in taken])
 
     def _quoted(self, database: str, table: str) -> str:
         """A name as a user may spell it: TiDB finds it in any case."""
         change = self.random.choice(_SPELLINGS)
-        return f"`{change(database)}`.`{change(table)}`"
+        return _named(change(database), change(table))
 
     def _cased(self, column: str) -> str:
         return f"`{self.random.choice(_SPELLINGS[1:3])(column)}`"
@@ -205,14 +214,14 @@ class Upstream:
         self.tables[name] = table
         columns = [f"`{c}` {KINDS[k][0]}{' NOT NULL' if c == 'id' else ''}" for c, k in table.columns.items()]
         columns += ["PRIMARY KEY (`ID`)"] if keyed else []
-        self._ddl(*name, f"CREATE TABLE `{name[0]}`.`{name[1]}` ({', '.join(columns)})")
+        self._ddl(*name, f"CREATE TABLE {_named(*name)} ({', '.join(columns)})")
 
     def _like(self) -> None:
         if len(self.tables) > 5:
             return
         name, model = self._free(), self.random.choice(sorted(self.tables))
         self.tables[name] = Table(dict(self.tables[model].columns), self.tables[model].keyed)
-        self._ddl(*name, f"CREATE TABLE `{name[0]}`.`{name[1]}` LIKE {self._quoted(*model)}")
+        self._ddl(*name, f"CREATE TABLE {_named(*name)} LIKE {self._quoted(*model)}")
 
     def _recreate(self) -> None:
         name = self.random.choice(sorted(self.tables))
@@ -228,10 +237,10 @@ class Upstream:
         self._ddl(*name, f"DROP TABLE {self._quoted(*name)}")
 
     def _drop_database(self) -> None:
-        database = self.random.choice(["app", "Shop"])
+        database = self.random.choice(list(dict.fromkeys(database for database, _ in self.names)))
         for name in [n for n in self.tables if n[0] == database]:
             del self.tables[name]
-        self._ddl(database, None, f"DROP DATABASE `{database}`")
+        self._ddl(database, None, f"DROP DATABASE {_quoted(database)}")
 
     def _truncate(self) -> None:
         name = self.random.choice(sorted(self.tables))
@@ -241,14 +250,14 @@ class Upstream:
     def _rename(self) -> None:
         old, new = self.random.choice(sorted(self.tables)), self._free()
         self.tables[new] = self.tables.pop(old)
-        self._ddl(*new, f"RENAME TABLE {self._quoted(*old)} TO `{new[0]}`.`{new[1]}`")
+        self._ddl(*new, f"RENAME TABLE {self._quoted(*old)} TO {_named(*new)}")
 
     def _swap(self) -> None:
         if len(self.tables) < 2:
             return
         a, b = self.random.sample(sorted(self.tables), 2)
         self.tables[a], self.tables[b] = self.tables[b], self.tables[a]
-        spelled = [f"`{d}`.`{t}`" for d, t in (a, ("app", "swap"), b, a, ("app", "swap"), b)]
+        spelled = [_named(*name) for name in (a, ("app", "swap"), b, a, ("app", "swap"), b)]
         pairs = [" TO ".join(spelled[i : i + 2]) for i in (0, 2, 4)]
         if self.random.random() < 0.5:
             self._ddl(*b, f"RENAME TABLE {', '.join(pairs)}")
@@ -323,3 +332,11 @@ class Upstream:
             moved = {names.get(c, c): v for c, v in row.items()}
             row.clear()
             row.update(moved)
+
+
+def _named(database: str, table: str) -> str:
+    return f"{_quoted(database)}.{_quoted(table)}"
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from changefeed.api.moments import iso
+from changefeed.model.names import full_name
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.dead_letters import letters, position
 
@@ -96,7 +97,7 @@ def _kept(row: dict[str, Any]) -> KeptDeadLetter:
     return KeptDeadLetter(
         id=row["sha256"][:_ID_DIGITS],
         position=position(row),
-        table=None if row["table"] is None else f"{row['database']}.{row['table']}",
+        table=None if row["table"] is None else full_name(row["database"], row["table"]),
         headers=tuple((header["key"], header["value"]) for header in row["headers"] or ()),
         **{name: row[name] for name in _SAME},
     )

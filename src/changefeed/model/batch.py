@@ -31,6 +31,7 @@ import pyarrow as pa
 
 from changefeed.errors import ConfigError, MissingExtraError
 from changefeed.model.event import Control, DeadLetter
+from changefeed.model.names import full_name
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape
 
@@ -91,7 +92,7 @@ class TableBatch:
     @property
     def name(self) -> str:
         """The table, as `database.table`."""
-        return f"{self.shape.database}.{self.shape.table}"
+        return full_name(self.shape.database, self.shape.table)
 
     def changes(self) -> Iterator[RowChange]:
         """The changes one by one, as Python values."""

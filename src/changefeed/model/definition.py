@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from changefeed.model.names import full_name
 from changefeed.model.table import Column
 
 PRIMARY = "PRIMARY"
@@ -39,6 +40,11 @@ class Table:
     keys: tuple[str, ...] = ()
     uniques: tuple[UniqueKey, ...] = ()
     virtual: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def full_name(self) -> str:
+        """See `names.full_name`."""
+        return full_name(self.database, self.name)
 
     @classmethod
     def define(

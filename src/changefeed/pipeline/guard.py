@@ -137,7 +137,7 @@ class Guard:
                 raise self._missing(path)
         done, before = self._done(path, version)
         if known is None:  # the step has created it, or has begun to adopt it
-            if before >= 0 and not (table and self.adopts(f"{table.database}.{table.name}")):
+            if before >= 0 and not (table and self.adopts(table.full_name)):
                 self._check_commits(path, before - 1, before, self.epochs)
             return PathState(version, adopted=before >= 0 and not done, done=done)
         if version < known.version:
@@ -208,7 +208,7 @@ class Guard:
 
     def _check_foreign(self, path: str, snapshot: TableSnapshot, table: Table | None) -> None:
         at = self.sink.location(path)
-        if table is None or not self.adopts(f"{table.database}.{table.name}"):
+        if table is None or not self.adopts(table.full_name):
             by = next((name.split(":")[1] for name in sorted(snapshot.owners) if name.startswith("changefeed:")), None)
             whose = (
                 f" Pipeline {by} wrote it under another ledger: see `changefeed repair` if that was lost." if by else ""
@@ -219,6 +219,6 @@ class Guard:
             )
         if differs := self.sink.differences(path, table):
             raise ConfigError(
-                f"{at} cannot be adopted: its columns are not those of {table.database}.{table.name}: {', '.join(differs)}. "
+                f"{at} cannot be adopted: its columns are not those of {table.full_name}: {', '.join(differs)}. "
                 "Correct the table, or leave it out of sink.adopt and move it away"
             )

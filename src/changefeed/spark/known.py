@@ -26,6 +26,7 @@ from changefeed.frames.types import widen
 from changefeed.model.batch import Decoded
 from changefeed.model.definition import Table
 from changefeed.model.event import SchemaChange
+from changefeed.model.names import full_name, names_of
 from changefeed.model.table import Column
 from changefeed.protocols import protocol
 from changefeed.stages.decode import RecordReader
@@ -75,8 +76,8 @@ def split_name(table: str) -> tuple[str, str]:
     Raises:
         ConfigError: the text has another form.
     """
-    database, point, name = table.partition(".")
-    if not (database and point and name):
+    database, name = names_of(table)
+    if not (database and name):
         raise ConfigError(f"changefeed: option table: expected `database.table`, not {table!r}")
     return database, name
 
@@ -110,11 +111,10 @@ class Look:
             if isinstance(event, SchemaChange):
                 self.changes.setdefault(identity(event), event)
                 if event.table:
-                    self.tables.add(f"{event.database}.{event.table}")
+                    self.tables.add(full_name(event.database, event.table))
         for batch in decoded.tables:
-            name = f"{batch.shape.database}.{batch.shape.table}"
-            self.tables.add(name)
-            if name == self.name:
+            self.tables.add(batch.name)
+            if (batch.shape.database, batch.shape.table) == names_of(self.name):
                 for column in batch.shape.columns:
                     _meet(self.columns, column)
 

@@ -31,6 +31,7 @@ from changefeed.frames.types import sink_type
 from changefeed.model.batch import Decoded, TableBatch
 from changefeed.model.definition import Table
 from changefeed.model.event import DeadLetter
+from changefeed.model.names import full_name
 from changefeed.model.table import Column, TableShape
 from changefeed.protocols.base import Redefine
 from changefeed.spark.variant import VARIANT, variants
@@ -88,7 +89,7 @@ class AllTables:
         rows = batch.rows
         texts = _raw_texts(rows)
         images = {name: variants(rows.column(name), texts[name]) for name in ("before", "after")}
-        name = pa.repeat(pa.scalar(f"{batch.shape.database}.{batch.shape.table}"), len(rows))
+        name = pa.repeat(pa.scalar(batch.name), len(rows))
         columns = {"table": name, **_change(batch, ""), **images}
         return _filled(columns, len(rows), self.schema)
 
@@ -223,7 +224,7 @@ def _change(batch: TableBatch, prefix: str) -> dict[str, pa.Array]:
     try:
         ts = rows.column("commit_ts").cast(pa.int64())
     except pa.ArrowInvalid as error:
-        name = f"{batch.shape.database}.{batch.shape.table}"
+        name = batch.name
         raise UnsupportedError(f"{name}: a commit_ts is above 2^63-1, which Spark's bigint cannot hold") from error
     columns = {
         "op": rows.column("op"),
@@ -271,7 +272,7 @@ def _letters(dead: Iterable[DeadLetter], schema: pa.Schema, name: str, *, wanted
 
 
 def _letter(letter: DeadLetter) -> dict[str, Any]:
-    table = None if letter.table is None else f"{letter.database}.{letter.table}"
+    table = None if letter.table is None else full_name(str(letter.database), letter.table)
     headers = [{"key": key, "value": value} for key, value in letter.headers]
     return {
         "reason": letter.reason, "error": letter.error, "table": table, "key": letter.key, "value": letter.value,

@@ -20,6 +20,7 @@ import pyarrow as pa
 from changefeed.errors import UnsupportedError
 from changefeed.frames.types import widen
 from changefeed.model.batch import BatchBuilder, Decoded
+from changefeed.model.names import names_of
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
@@ -111,7 +112,7 @@ def _type(value: Any) -> ColumnType:
 def _shape(
     name: str, types: dict[str, ColumnType], keys: tuple[str, ...] | None, before: _Image | None, after: _Image | None
 ) -> TableShape:
-    database, _, table = name.partition(".")
+    database, table = names_of(name)
     columns = tuple(Column(n, t, key=None if keys is None else n in keys) for n, t in types.items())
     return TableShape(database, table, columns, _carried(before, types), _carried(after, types))
 

@@ -38,6 +38,7 @@ import pyarrow.compute as pc
 
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.event import SchemaChange
+from changefeed.model.names import full_name, names_of
 from changefeed.mysql import ddl
 from changefeed.mysql.ddl import statements as sql
 from changefeed.pipeline.frontier.base import Partition, Until
@@ -296,7 +297,7 @@ def floor(state: State, name: str, capabilities: Capabilities) -> int | None:
 
 def concerned(event: SchemaChange, capabilities: Capabilities) -> set[str]:
     """The names whose meaning a schema change alters: `database.table`, or `database.` for all tables in it."""
-    own = f"{event.database or ''}.{event.table or ''}"
+    own = full_name(event.database or "", event.table or "")
     try:
         statements = ddl.statements_of(event, restored=capabilities.restored_ddl)
     except (SchemaError, UnsupportedError):
@@ -308,22 +309,25 @@ def concerned(event: SchemaChange, capabilities: Capabilities) -> set[str]:
 def _names(statement: sql.Statement) -> list[str]:
     match statement:
         case sql.CreateDatabase(database=database) | sql.DropDatabase(database=database):
-            return [f"{database}."]
+            return [full_name(database, "")]
         case sql.CreateTable(database=database, table=table, like=like):
-            return [f"{database}.{table}", *([".".join(like)] if like else [])]
+            return [full_name(database, table), *([full_name(*like)] if like else [])]
         case sql.RenameTable():
-            return [f"{statement.database}.{statement.table}", f"{statement.to_database}.{statement.to_table}"]
+            return [
+                full_name(statement.database, statement.table),
+                full_name(statement.to_database, statement.to_table),
+            ]
         case sql.Unapplied(tables=tables):
-            return [".".join(names) for names in tables]
+            return [full_name(*names) for names in tables]
         case sql.Passed():
             return []
-    return [f"{statement.database}.{statement.table}"]
+    return [full_name(statement.database, statement.table)]
 
 
 def _keys(name: str, capabilities: Capabilities) -> tuple[str, str]:
     """The names of the table and of its database, in the form of `concerned`."""
     name = name.lower() if capabilities.restored_ddl else name
-    return name, f"{name.partition('.')[0]}."
+    return name, full_name(names_of(name)[0], "")
 
 
 def _identity(event: SchemaChange) -> _Identity:

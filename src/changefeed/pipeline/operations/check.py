@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from changefeed.errors import ChangefeedError, ConfigError, MissingExtraError, SinkError, SourceError
 from changefeed.model.event import Resolved, SchemaChange, TransactionMark
+from changefeed.model.names import full_name
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.load import load
 from changefeed.pipeline.ledger import read_ledger, strangers
@@ -198,7 +199,7 @@ def _tables(definition: Definition, batches: list[pa.RecordBatch]) -> Iterator[C
     try:
         read = RecordReader(choice.name, choice.options)
         shapes = [table.shape for batch in batches for table in read(batch).tables]
-        paths = {f"{s.database}.{s.table}": table_path(s.database, s.table) for s in shapes}
+        paths = {full_name(s.database, s.table): table_path(s.database, s.table) for s in shapes}
         unknown_tables = strangers(definition, paths)
     except ChangefeedError:
         return  # the checks of the records, the sink and the ledger have it

@@ -26,6 +26,7 @@ from changefeed.errors import ConfigError
 from changefeed.frames.chunks import CHUNKS
 from changefeed.model.batch import Decoded, TableBatch, record_batch
 from changefeed.model.event import Control, DeadLetter, SchemaChange
+from changefeed.model.names import full_name
 from changefeed.model.position import Place
 from changefeed.pipeline.absorb import absorbed
 from changefeed.pipeline.config.definition import Definition
@@ -270,7 +271,7 @@ class _Late:
         return _NOTHING_PASSES if self.consistency == "key" else self.state.barrier
 
     def _rows(self, table: TableBatch) -> TableBatch:
-        name = f"{table.shape.database}.{table.shape.table}"
+        name = table.name
         floor = self._floor(name)
         if floor is None:
             return table
@@ -283,7 +284,7 @@ class _Late:
     def _in_time(self, event: Control) -> bool:
         if not isinstance(event, SchemaChange):
             return True
-        floor = self._floor(f"{event.database}.{event.table}")
+        floor = self._floor(full_name(str(event.database), str(event.table)))
         if floor is None or (event.commit_ts is not None and event.commit_ts > floor):
             return True
         self.outcome.late_schema_changes += 1
@@ -297,8 +298,8 @@ def _released(
 
     One that is held because a held table was renamed to it has no letters: it leaves with the last of the others.
     """
-    waiting = {f"{one['database']}.{one['table']}" for one in before if position(one) not in replayed}
+    waiting = {full_name(str(one["database"]), str(one["table"])) for one in before if position(one) not in replayed}
     if not waiting & state.held.keys():
         return frozenset(state.quarantined())
-    named = {f"{database}.{table}" for database, table in table_of(definition).tables()}
+    named = {full_name(str(database), str(table)) for database, table in table_of(definition).tables()}
     return frozenset(n for n in state.quarantined() if n in named and n not in waiting)

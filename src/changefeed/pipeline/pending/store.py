@@ -25,6 +25,7 @@ from changefeed.errors import SinkError
 from changefeed.frames.chunks import CHUNKS_DDL, unpack_records
 from changefeed.frames.payloads import schema_from_dict
 from changefeed.model.event import SchemaChange
+from changefeed.model.names import full_name
 from changefeed.pipeline.state import FolderSum
 from changefeed.spark_runtime.files import file_system
 from changefeed.spark_runtime.java_errors import first_line
@@ -74,7 +75,7 @@ class ChunkInfo:
     @property
     def name(self) -> str:
         """`database.table`."""
-        return f"{self.database}.{self.table}"
+        return full_name(str(self.database), str(self.table))
 
 
 @dataclass(frozen=True, slots=True)

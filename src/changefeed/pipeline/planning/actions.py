@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from changefeed.model.names import full_name
 from changefeed.pipeline.state import FolderSum, Sendings, State
 from changefeed.sinks.base import (
     AddColumns,
@@ -41,7 +42,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """`database.table`, as the rows name it."""
-        return ".".join(self.source)
+        return full_name(*self.source)
 
 
 PlannedWrite = Create | Load | Upsert | Append | AddColumns | Rewrite | Copy
@@ -105,7 +106,7 @@ def fused(actions: list[Action]) -> list[Action]:
 
 def without(plan: Plan, excluded: Callable[[str], bool]) -> Plan:
     """The plan without tables, by `database.table`, that are excluded by now."""
-    actions = [a for a in plan.actions if not excluded(f"{a.write.table.database}.{a.write.table.name}")]
+    actions = [a for a in plan.actions if not excluded(a.write.table.full_name)]
     tables = {name: table for name, table in plan.state.tables.items() if not excluded(name)}
     return msgspec.structs.replace(plan, actions=actions, state=dataclasses.replace(plan.state, tables=tables))
 

@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.event import SchemaChange
+from changefeed.model.names import full_name
 from changefeed.model.table import TableShape
 from changefeed.mysql import ddl
 from changefeed.mysql.ddl import statements as sql
@@ -63,7 +64,7 @@ class SchemaChanges:
         try:
             return ddl.statements_of(event, restored=self.rules.restored_ddl)
         except (SchemaError, UnsupportedError) as error:
-            if self._turn(".".join(_named(event)), event.commit_ts):
+            if self._turn(full_name(*_named(event)), event.commit_ts):
                 self._refuse(event, str(error), error)
             return []
 
@@ -75,11 +76,13 @@ class SchemaChanges:
             joined = [g for g in groups if g & {*pair}]
             groups = [g for g in groups if g not in joined] + [set(pair).union(*joined)]
         for group in groups:
-            waits = [n for n in group if writes.is_held(".".join(n)) and within(ts, writes.start(".".join(n)), None)]
+            waits = [
+                n for n in group if writes.is_held(full_name(*n)) and within(ts, writes.start(full_name(*n)), None)
+            ]
             for names in sorted(group) if waits else ():
-                if self._turn(".".join(names), ts):
+                if self._turn(full_name(*names), ts):
                     writes.flush(*names, ts)
-                    writes.held[".".join(names)] = Hold(ts - 1)
+                    writes.held[full_name(*names)] = Hold(ts - 1)
 
     def _statement(self, statement: sql.Statement, event: SchemaChange, ts: int) -> None:
         match statement:
@@ -97,7 +100,7 @@ class SchemaChanges:
                 self._alter(statement, *self._spelled(database, table, event), event, ts)
             case sql.Unapplied():
                 concerned = statement.tables or ((event.database or "", event.table or ""),)
-                if any(self._turn(".".join(self._spelled(*names, event)), ts) for names in concerned):
+                if any(self._turn(full_name(*self._spelled(*names, event)), ts) for names in concerned):
                     self._refuse(event, f"{statement.kind} changes rows that cannot be identified", None)
             case sql.Passed() if within(ts, self.writes.after, None):
                 self.notes.append(f"{SKIPPED}: {event.ddl}")
@@ -107,7 +110,7 @@ class SchemaChanges:
         for statement, event in parsed:
             if snapshot_mark(event) is None or not isinstance(statement, sql.CreateTable):
                 continue
-            name = ".".join(self._spelled(statement.database, statement.table, event))
+            name = full_name(*self._spelled(statement.database, statement.table, event))
             table = self.writes.tables.get(name)
             if table is None:
                 self._create(statement, event, ts)
@@ -140,7 +143,7 @@ class SchemaChanges:
     def _create(self, statement: sql.CreateTable, event: SchemaChange, ts: int) -> None:
         writes, behavior = self.writes, self.rules.behavior
         database, table = self._spelled(statement.database, statement.table, event)
-        name = f"{database}.{table}"
+        name = full_name(database, table)
         there = name in writes.tables
         if not self._turn(name, ts) or (there and (statement.if_not_exists or self._forbidden(event))):
             return
@@ -148,9 +151,9 @@ class SchemaChanges:
         if statement.like is not None:
             model = self._spelled(*statement.like, event)
             like = None
-            if self._turn(".".join(model), ts):  # otherwise its columns may differ from those at this point
+            if self._turn(full_name(*model), ts):  # otherwise its columns may differ from those at this point
                 writes.flush(*model, ts)
-                like = writes.tables.get(".".join(model))
+                like = writes.tables.get(full_name(*model))
             if like is not None:
                 definition, declared = like.table, like.declared
         definition = replace(definition, database=database, name=table)
@@ -166,7 +169,7 @@ class SchemaChanges:
             writes.tables.pop(name, None)
 
     def _drop(self, tables: list[_Name], event: SchemaChange, ts: int) -> None:
-        now = [names for names in tables if self._turn(".".join(names), ts)]
+        now = [names for names in tables if self._turn(full_name(*names), ts)]
         if not now or self._forbidden(event):
             return
         kept = self._keeps(event)
@@ -174,11 +177,11 @@ class SchemaChanges:
             if kept:
                 self.writes.flush(*names, ts)
             else:
-                self.writes.flushed[".".join(names)] = ts  # its rows need not be merged any more
-                self.writes.tables.pop(".".join(names), None)
+                self.writes.flushed[full_name(*names)] = ts  # its rows need not be merged any more
+                self.writes.tables.pop(full_name(*names), None)
 
     def _truncate(self, database: str, table: str, event: SchemaChange, ts: int) -> None:
-        name = f"{database}.{table}"
+        name = full_name(database, table)
         if not self._turn(name, ts) or self._forbidden(event):
             return
         if self._keeps(event):
@@ -196,20 +199,20 @@ class SchemaChanges:
 
     def _rename(self, statement: sql.RenameTable, event: SchemaChange, ts: int) -> None:
         old, new = self._names(statement, event)
-        if old == new or not self._turn(".".join(old), ts) or self._forbidden(event):
+        if old == new or not self._turn(full_name(*old), ts) or self._forbidden(event):
             return
         self.writes.flush(*old, ts)
-        if self.rules.behavior == "lenient" and ".".join(new) in self.writes.tables:
+        if self.rules.behavior == "lenient" and full_name(*new) in self.writes.tables:
             self.notes.append(f"not applied, `lenient` keeps the table that has this name: {event.ddl}")
             return
-        self.writes.flushed[".".join(new)] = ts
-        if self.rules.excluded(".".join(new)):
-            self.writes.tables.pop(".".join(old), None)
+        self.writes.flushed[full_name(*new)] = ts
+        if self.rules.excluded(full_name(*new)):
+            self.writes.tables.pop(full_name(*old), None)
             return
-        self.writes.move(".".join(old), *new)
+        self.writes.move(full_name(*old), *new)
 
     def _alter(self, statement: sql.AlterTable, database: str, table: str, event: SchemaChange, ts: int) -> None:
-        name = f"{database}.{table}"
+        name = full_name(database, table)
         if not self._turn(name, ts) or self._forbidden(event):
             return
         self.writes.flush(database, table, ts)

@@ -16,6 +16,7 @@ import msgspec
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.frames.payloads import read_shape
 from changefeed.model.definition import Table
+from changefeed.model.names import full_name, names_of
 from changefeed.model.table import TableShape
 from changefeed.pipeline.pending.store import ChunkInfo
 from changefeed.pipeline.planning.actions import Action, PlannedWrite, Selection
@@ -99,8 +100,7 @@ class Writes:
         """Database and name of every table that is known, or has rows or a hold in this step."""
         known = {(t.table.database, t.table.name) for t in self.tables.values()}
         known |= {(str(c[0].database), str(c[0].table)) for c in self.chunks.values()}
-        held = (name.partition(".") for name in self.held)
-        return known | {(database, table) for database, _, table in held}
+        return known | {names_of(name) for name in self.held}
 
     def flush_all(self) -> None:
         """Plans all remaining rows."""
@@ -109,7 +109,7 @@ class Writes:
 
     def flush(self, database: str, table: str, upto: int | None) -> None:
         """Plans the rows of a table up to this point, with the columns that it has here."""
-        name = f"{database}.{table}"
+        name = full_name(database, table)
         if self.is_held(name) or self.rules.excluded(name):
             return
         after = self.flushed.get(name, self._first(name))
@@ -122,7 +122,7 @@ class Writes:
             self._flush(database, table, *part)
 
     def _flush(self, database: str, table: str, after: int | None, upto: int | None, folders: tuple[str, ...]) -> None:
-        name = f"{database}.{table}"
+        name = full_name(database, table)
         rows = [
             c for c in self.chunks.get(name, ()) if overlaps(c, after, upto) and (not folders or c.folder in folders)
         ]
@@ -186,14 +186,14 @@ class Writes:
         """Plans a new, empty table in place of an existing one of its name; `at` is the commit_ts of its DDL."""
         path = table_path(table.database, table.name)
         self._check(table)
-        self.tables[f"{table.database}.{table.name}"] = TableState(table, path, declared)
-        self.made[f"{table.database}.{table.name}"] = at
+        self.tables[table.full_name] = TableState(table, path, declared)
+        self.made[table.full_name] = at
         self.add(Create(path=path, number=0, table=table))
 
     def _check(self, table: Table) -> None:
         why = self.sink.refusal(table)
         if why is not None:
-            raise UnsupportedError(f"{table.database}.{table.name}: {why}")
+            raise UnsupportedError(f"{table.full_name}: {why}")
 
     def empty(self, name: str, at: int) -> None:
         """Plans the removal of all rows at commit_ts `at`."""
@@ -203,16 +203,16 @@ class Writes:
 
     def move(self, name: str, database: str, table: str) -> None:
         """Plans the new name of a table, if the table is known."""
-        old = self.tables.pop(name, None)
+        old, new = self.tables.pop(name, None), full_name(database, table)
         if old is None:
-            self.tables.pop(f"{database}.{table}", None)
+            self.tables.pop(new, None)
             return
         moved = replace(old.table, database=database, name=table)
         path = table_path(database, table)
-        self.tables[f"{database}.{table}"] = TableState(moved, path, old.declared)
-        self.made.pop(f"{database}.{table}", None)
+        self.tables[new] = TableState(moved, path, old.declared)
+        self.made.pop(new, None)
         if name in self.made:
-            self.made[f"{database}.{table}"] = self.made.pop(name)
+            self.made[new] = self.made.pop(name)
         self.add(Copy(path=path, number=0, table=moved, source=old.path))
 
     def add(self, write: PlannedWrite, changes: Selection | None = None) -> None:

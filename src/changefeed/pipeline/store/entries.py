@@ -235,11 +235,11 @@ def unpack_state(packed: PackedState, tables: list[Table]) -> State:
     Raises:
         IndexError: it names a definition that is not there.
     """
-    unpacked = {
-        name: TableState(tables[t.definition], t.path, t.declared, _unpacked(t.written))
-        for name, t in packed.tables.items()
-    }
-    return dataclasses.replace(packed.state, tables=unpacked)
+    unpacked = [
+        TableState(tables[t.definition], t.path, t.declared, _unpacked(t.written)) for t in packed.tables.values()
+    ]
+    # an earlier version wrote names with dots another way, see `model.names`
+    return dataclasses.replace(packed.state, tables={table.table.full_name: table for table in unpacked})
 
 
 def _unpacked(written: _Written | None) -> WrittenVersion | None:

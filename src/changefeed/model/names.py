@@ -1,0 +1,39 @@
+"""Names of tables as text: `database.table`, which no two tables share.
+
+MySQL allows a dot in a quoted name: table `b.c` of database `a` and table `c` of database `a.b` would have the same text. So a
+part with a dot or a backtick is written as in SQL:
+
+    a . b.c      a.`b.c`
+    a.b . c      `a.b`.c
+    a`b . c      `a``b`.c
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_PARTS = re.compile(r"(`(?:[^`]|``)*`|[^.`]*)\.(`(?:[^`]|``)*`|[^.`]*)", re.DOTALL)
+
+
+@lru_cache(maxsize=1 << 14)
+def full_name(database: str, table: str) -> str:
+    """`database.table`."""
+    return f"{_quoted(database)}.{_quoted(table)}"
+
+
+def names_of(name: str) -> tuple[str, str]:
+    """Database and table of a text by `full_name`; of any other text, what is before and after its first dot."""
+    parts = _PARTS.fullmatch(name)
+    if parts is None:
+        database, _, table = name.partition(".")
+        return database, table
+    return _plain(parts[1]), _plain(parts[2])
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`" if "." in name or "`" in name else name
+
+
+def _plain(part: str) -> str:
+    return part[1:-1].replace("``", "`") if part.startswith("`") else part
