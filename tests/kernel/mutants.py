@@ -17,7 +17,7 @@ Rule 2. Small batches are compared as they are. Mutants that are rows become bas
 Rule 3. A short record is taken as a base more often than a long one, in which most accidents hit a schema that is written
         out; rows more often than other events.
 Rule 4. A kernel that panics, or a decoder that raises, is caught by the net under both (`changefeed.codec.defects`): here that
-        counts as raised, even if what the net makes of it is the same.
+        counts as raised, even if what the net makes of it is the same. So does an error in making the chunks of a pipeline.
 
 A seed makes the same batches each time. Every run has a new one; CHANGEFEED_SEED repeats a run.
 """
@@ -38,6 +38,7 @@ from changefeed.codec.record_groups import GroupKernelDecoder
 from changefeed.model.batch import Decoded, record_batch, record_columns
 from changefeed.protocols import protocol
 from changefeed.protocols.base import FragmentDecoder
+from changefeed.stages.decode import RecordReader
 from tests.kernel import accidents
 from tests.kernel.differing import difference
 from tests.protocols.conformance.cases import Case, History, cases, histories, reference, stores
@@ -208,6 +209,7 @@ class Round:
         self._large = large
         self._reference: Any = decoding.decoder(history.protocol, options, schemas, kernel="off")
         self._twin: Any = decoding.decoder(history.protocol, options, schemas, kernel="on")
+        self._reader = RecordReader(history.protocol, history.options)
         self._numbers: dict[tuple[str, int], int] | None = {} if history.protocol == "tencent-dts" else None
         _caught_by_net(self._reference, self._raised)
         _caught_by_net(self._twin, self._raised)
@@ -263,6 +265,7 @@ class Round:
         for letter in (*expected.dead, *actual.dead):
             if letter.reason == "defect":
                 self._raised(letter.error)
+        self._pack(expected, batch)
         if why := difference(expected, actual):
             count.different.append(f"{self._where}: {why}")
         elif isinstance(self._reference, FragmentDecoder) and not self._reference.waiting().equals(
@@ -270,6 +273,13 @@ class Round:
         ):
             count.different.append(f"{self._where}: other records wait")
         return expected
+
+    def _pack(self, decoded: Decoded, records: pa.RecordBatch) -> None:
+        """Makes the chunks that a pipeline makes of the decoded records."""
+        try:
+            self._reader.pack(self._reader.complete(decoded, records), records)
+        except Exception as error:  # counted, whatever it is
+            self._raised(f"pack: {type(error).__name__}: {error}")
 
     def _raised(self, why: str) -> None:
         self._count.raised.append(f"{self._where}: {why}")

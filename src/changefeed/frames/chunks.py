@@ -28,7 +28,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changefeed.errors import UnsupportedError
 from changefeed.frames.payloads import dead_to_dict, read_shape, schema_to_dict, write_shape
 from changefeed.model.batch import IRREGULAR, Decoded, TableBatch, table_schema
 from changefeed.model.event import Resolved, SchemaChange, TransactionMark
@@ -85,7 +84,6 @@ RECORDS_DDL = (
 _Part = tuple[str, int, pa.RecordBatch]
 # Of a table batch, beside the topic and partition that all rows of a chunk share.
 _APPLIED = ("op", "commit_ts", "commit_time", "offset", "index", "before", "after", "irregular")
-_MAX_TS = 2**63 - 1
 _END_OF_STREAM = 8  # bytes
 
 
@@ -97,9 +95,6 @@ def pack(
     Args:
         fresh: those of the records that count as read now; None for all.
         transactions: whether transactions tell how far all tables may move.
-
-    Raises:
-        UnsupportedError: a commit_ts is above 2^63 - 1, which Spark's bigint cannot hold.
     """
     partitions = list(by_partition(records))
     chunks = [_read(*part) for part in (partitions if fresh is None else by_partition(fresh))]
@@ -152,8 +147,6 @@ def _rows(table: TableBatch, parts: Iterable[_Part], cuts: list[int]) -> Iterato
     sides = ((*at, side) for *at, part in parts for side in _sides(part, cuts))
     for topic, partition, rows in sides if keyed else ((*at, run) for *at, side in sides for run in _ascending(side)):
         low, high = _ends(rows.column("commit_ts"))
-        if high is not None and high > _MAX_TS:
-            raise UnsupportedError(f"commit_ts {high} of {shape.database}.{shape.table} is above 2^63-1")
         yield {
             "kind": "rows",
             "database": shape.database,

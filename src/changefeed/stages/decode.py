@@ -44,6 +44,8 @@ from changefeed.stores import stores_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_MAX_TS = 2**63 - 2  # one more is an int64, too, see `missing_ts`
+_PLACE = ["topic", "partition", "offset", "index", "record"]
 _NO_LATEST: Mapping[str, Mapping[int, int]] = {}  # pickled for the workers, so not a mapping proxy
 _COLUMNS = ("key", "value", "topic", "partition", "offset")
 _WAITING_DDL = (
@@ -228,7 +230,12 @@ class RecordReader:
 
     def __call__(self, records: pa.RecordBatch) -> Decoded:
         """Decodes the records; every event has a commit_ts or a sequence in its place: see `ordered`."""
-        decoded = ordered(self._decoder.decode(records), places=self._transactions)
+        return self.complete(self._decoder.decode(records), records)
+
+    def complete(self, decoded: Decoded, records: pa.RecordBatch) -> Decoded:
+        """Sets the commit_ts of decoded events, and makes dead letters of those that cannot be applied."""
+        decoded = ordered(decoded, places=self._transactions)
+        decoded = _in_range(decoded, records, self._protocol)
         if self._estimator is not None:
             decoded = self._estimator.fill(decoded)
         return _without_key_only(decoded, records, self._protocol) if self._key_only else decoded
@@ -280,6 +287,34 @@ def _ordered_event(event: Control, before: int) -> Control:
     return event
 
 
+def _in_range(decoded: Decoded, records: pa.RecordBatch, protocol: str) -> Decoded:
+    """The decoded records, with dead letters for rows and events above the highest commit_ts."""
+
+    def error(place: Place, ts: int) -> str:
+        return f"{protocol}: commit_ts {ts} is above {_MAX_TS}, the highest that a table can reach ({place})"
+
+    tables, dead, control = list[TableBatch](), list(decoded.dead), list[Control]()
+    for table in decoded.tables:
+        ts = table.rows.column("commit_ts")
+        if (pc.max(ts).as_py() or 0) <= _MAX_TS:
+            tables.append(table)
+            continue
+        above = pc.fill_null(pc.greater(ts, pa.scalar(_MAX_TS, ts.type)), False)
+        tables.append(TableBatch(table.shape, table.rows.filter(pc.invert(above))))
+        for row in table.rows.filter(above).select([*_PLACE, "commit_ts"]).to_pylist():
+            place = Place(*(row[name] for name in _PLACE))
+            text, of = error(place, row["commit_ts"]), (table.shape.database, table.shape.table)
+            dead.append(_dead_letter(text, protocol, place, records, *of, reason="protocol"))
+    for event in decoded.control:
+        if not isinstance(event, SchemaChange | Resolved) or (event.commit_ts or 0) <= _MAX_TS:
+            control.append(event)
+            continue
+        names = (event.database, event.table) if isinstance(event, SchemaChange) else (None, None)
+        text = error(event.place, event.commit_ts or 0)
+        dead.append(_dead_letter(text, protocol, event.place, records, *names, reason="protocol"))
+    return replace(decoded, tables=[t for t in tables if len(t)], control=control, dead=dead)
+
+
 def _without_key_only(decoded: Decoded, records: pa.RecordBatch, protocol: str) -> Decoded:
     tables, dead = [], list(decoded.dead)
     for table in decoded.tables:
@@ -295,18 +330,27 @@ def _without_key_only(decoded: Decoded, records: pa.RecordBatch, protocol: str) 
 
 def _dead_letters(table: TableBatch, records: pa.RecordBatch, protocol: str) -> Iterator[DeadLetter]:
     name = f"{table.shape.database}.{table.shape.table}"
-    for row in table.rows.select(["record", "topic", "partition", "offset", "index"]).to_pylist():
-        place = Place(row["topic"], row["partition"], row["offset"], row["index"], row["record"])
-        yield DeadLetter(
-            reason="handle-key-only",
-            error=(
-                f"{protocol}: the row of {name} was too large for a message and holds its key only ({place}). Raise the "
-                "producer's max-message-bytes, or let it use claim-check"
-            ),
-            protocol=protocol,
-            place=place,
-            key=records.column("key")[place.record].as_py(),
-            value=records.column("value")[place.record].as_py(),
-            database=table.shape.database,
-            table=table.shape.table,
+    for row in table.rows.select(_PLACE).to_pylist():
+        place = Place(*(row[column] for column in _PLACE))
+        error = (
+            f"{protocol}: the row of {name} was too large for a message and holds its key only ({place}). Raise the "
+            "producer's max-message-bytes, or let it use claim-check"
         )
+        names = (table.shape.database, table.shape.table)
+        yield _dead_letter(error, protocol, place, records, *names, reason="handle-key-only")
+
+
+def _dead_letter(
+    error: str,
+    protocol: str,
+    place: Place,
+    records: pa.RecordBatch,
+    database: str | None,
+    table: str | None,
+    *,
+    reason: str,
+) -> DeadLetter:
+    key, value = (records.column(column)[place.record].as_py() for column in ("key", "value"))
+    return DeadLetter(
+        reason=reason, error=error, protocol=protocol, place=place, key=key, value=value, database=database, table=table
+    )
