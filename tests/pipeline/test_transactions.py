@@ -13,7 +13,7 @@ from changefeed.frames.chunks import SIGNAL, TRANSACTIONS
 from changefeed.pipeline.frontier.ends import is_waiting
 from changefeed.pipeline.frontier.transactions import barrier, is_reached, reads_at, reads_below
 from changefeed.pipeline.pending.store import ChunkInfo
-from changefeed.pipeline.state import State
+from changefeed.pipeline.state import Counts, State
 from changefeed.protocols.origin import LAST
 
 Line = dict[str, Any]
@@ -317,3 +317,52 @@ def test_pending_lines_of_an_earlier_version_are_read() -> None:
     old = pa.RecordBatch.from_pylist([row(2, 1, 10), end(2, 1)], schema=pa.schema(list(TRANSACTIONS)[:5]))
     pending = [replace(chunk([]), transactions=old), chunk([row(3, 1, 20), end(3, 1)])]
     assert barrier(BEGUN, pending, None, idle=False).barrier == 20
+
+
+def dead(count: int) -> ChunkInfo:
+    """A chunk of dead letters that were read with what is pending."""
+    return ChunkInfo("1", "dead", None, None, None, count, None, None, "t", 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "lines, letters, before, idle, passed, place",
+    [
+        ([row(2, 1, 10), end(2, 2)], 1, 0, True, None, 10),
+        ([row(2, 1, 10), end(2, 2)], 1, 0, False, None, 5),
+        ([row(2, 1, 10), end(2, 3)], 1, 0, True, None, 5),
+        ([row(2, 1, 10), end(2, 2), row(3, 1, 20), end(3, 2)], 1, 0, True, None, 10),
+        ([row(2, 1, 10), end(2, 2), row(3, 1, 20), end(3, 2)], 2, 0, True, None, 20),
+        ([row(2, 1, 10), end(2, 2)], 0, 1, True, None, 5),
+        ([row(2, 1, 10), end(2, 2)], 0, 1, False, 10, 5),
+        ([row(2, 1, 10), end(2, 2)], 0, 1, False, 11, 10),
+        ([row(2, 1, 10), end(2, 2)], 0, 0, False, 11, 5),
+        ([row(2, 1, 10)], 1, 0, True, None, 5),
+        ([row(2, 1, 10), row(3, 1, 20), end(3, 1)], 1, 0, True, None, 20),
+        ([{**row(2, 1, 10), "snapshot": SIGNAL}, end(2, 2)], 1, 0, False, 40, 5),
+    ],
+    ids=[
+        "an event is a dead letter",
+        "more may follow",
+        "a dead letter too few",
+        "one for two transactions",
+        "one for each",
+        "a dead letter of long ago",
+        "more may follow at its last position",
+        "every partition has passed it",
+        "without a dead letter",
+        "its end may follow",
+        "its end is a dead letter",
+        "rows of a snapshot may follow",
+    ],
+)
+def test_a_transaction_is_passed_without_its_dead_letters(
+    lines: list[Line], letters: int, before: int, idle: bool, passed: int | None, place: int
+) -> None:
+    state = replace(BEGUN, counts=Counts(dead=letters + before))
+    chunks = [chunk([line]) for line in lines] + ([dead(letters)] if letters else [])
+    assert barrier(state, chunks, None, idle=idle, passed=passed).barrier == place
+
+
+def test_a_transaction_that_is_passed_without_an_event_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    barrier(replace(BEGUN, counts=Counts(dead=1)), [chunk([row(2, 1, 10), end(2, 2)]), dead(1)], None, idle=True)
+    assert caplog.messages == ["transaction 0-1-2 is applied without 1 of its records, which are dead letters"]

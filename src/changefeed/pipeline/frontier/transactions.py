@@ -17,6 +17,10 @@ Rule 6. Rows that are read again while the binlog goes on (incremental and block
         event, and its transaction does not count them. The signal for them is in a table: a transaction with such a signal is
         passed when the source had nothing more to read. If the signal came another way, the position may be the barrier's own:
         rows at the barrier are applied all the same, see `reads_at`.
+Rule 7. An event or an end that could not be decoded is a dead letter, and will not come. A transaction that lacks events is
+        passed if there are as many dead letters, and nothing of it can follow: every partition has sent something after it;
+        or the source had nothing more to read, and the dead letters were read with what is pending. If a transaction lacks
+        its end, a later end must have been read.
 """
 
 from __future__ import annotations
@@ -107,6 +111,7 @@ class _Item:
         end: topic, partition and offset of its end; None if there is none.
         signal: it has a signal for a snapshot: rows that it does not count may have its position.
         rows: number of rows of a snapshot; None for everything else.
+        lacks: number of its events, and of its end, that are missing.
         time: latest commit time in milliseconds, None if unknown.
     """
 
@@ -118,6 +123,7 @@ class _Item:
     signal: bool = False
     rows: int | None = None
     time: int | None = None
+    lacks: int = 0
 
 
 def barrier(
@@ -141,14 +147,23 @@ def barrier(
     target = gtid.parse(until) if isinstance(until, str) else until
     at, mark, reached, passed_ends = state.barrier, state.mark, dict(state.reached), list[tuple[str, int, int]]()
     snapshots, time = state.snapshots, state.time
+    dead = sum(chunk.rows for chunk in chunks if chunk.kind == "dead") if idle else 0
     for item in _items(known, ends_after(chunks, state.ends)):
         name = item.name
         if _is_repeated(item, state, idle=idle):
             passed_ends += [item.end] if item.end else []
             continue
-        follows = not item.signal and (_follows(name, reached) or _is_below(item, passed))
-        if not item.whole or not (idle or follows) or _is_beyond(item, target):
+        lost = 0 < item.lacks <= (state.counts.dead if _is_behind(item, passed) else dead)
+        follows = not item.signal and (lost or _follows(name, reached) or _is_below(item, passed))
+        if not (item.whole or lost) or not (idle or follows) or _is_beyond(item, target):
             break
+        if lost:
+            dead -= item.lacks
+            _log.warning(
+                "transaction %s is applied without %d of its records, which are dead letters",
+                item.name.text if item.name else f"at {_place(item.first or 0)}",
+                item.lacks,
+            )
         if item.rows is not None and item.last is not None:
             snapshots = (*snapshots, item.last)[-_KNOWN_SNAPSHOTS:]
         if name is not None:
@@ -221,11 +236,13 @@ def _items(known: pa.Table, ends: list[End]) -> Iterator[_Item]:
         topic, partition, _ = end.place
         key = max(keys.get((topic, partition), 0), numbered(gtid.parse(name)) if first is None else first)
         keys[topic, partition] = key
+        lacks = max(most[name] - seen, 0)
         keyed.append(
-            (key, _Item(gtid.parse(name), first, last, seen >= most[name], end.place, name in signals, time=time))
+            (key, _Item(gtid.parse(name), first, last, not lacks, end.place, name in signals, time=time, lacks=lacks))
         )
+    newest = max((key for key, _ in keyed), default=0)  # an end that comes before it will not follow
     keyed += [
-        (first, _Item(gtid.parse(name), first, last, False, time=time))
+        (first, _Item(gtid.parse(name), first, last, False, None, name in signals, None, time, int(first < newest)))
         for name, (_, first, last, time) in events.items()
     ]
     changes = pc.and_(pc.is_valid(known.column("events")), pc.is_null(known.column("mark")))
@@ -334,11 +351,16 @@ def _follows(name: gtid.Name | None, reached: dict[str, int]) -> bool:
     return name is not None and name.counted and reached.get(name.source, -1) + 1 == name.number
 
 
+def _is_behind(item: _Item, passed: int | None) -> bool:
+    """Whether all partitions have sent something after an item; at its last position, more of it may follow."""
+    return item.last is not None and passed is not None and item.last < passed
+
+
 def _is_below(item: _Item, passed: int | None) -> bool:
     """Whether all partitions have passed an item; rows of a snapshot have the position of its last row, and follow it."""
-    if item.last is None or passed is None:
-        return False
-    return item.last < passed if item.rows is not None else item.last <= passed
+    if item.rows is not None:
+        return _is_behind(item, passed)
+    return item.last is not None and passed is not None and item.last <= passed
 
 
 def _is_beyond(item: _Item, target: gtid.Name | int | None) -> bool:
