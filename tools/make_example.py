@@ -1,21 +1,25 @@
 #!/usr/bin/env python3
-"""Writes examples/shop/history.jsonl.gz: a part of the recorded history in tests/data/shop, always the same.
+"""Writes the logs of the examples: parts of the recorded histories in tests/data/shop, always the same.
 
-It keeps all schema changes and resolved marks, one customer in eight, all orders that ever belonged to them, their items and
-refunds, and one row in four of the audit table. Either all changes of a key are kept or none, so the result is a consistent
-history. Offsets are renumbered.
+`examples/shop/history.jsonl.gz` keeps all schema changes and resolved marks, one customer in eight, all orders that ever belonged
+to them, their items and refunds, and one row in four of the audit table. Either all changes of a key are kept or none, so the
+result is a consistent history. Offsets are renumbered.
 
-    python tools/make_example.py [OUT]
+`examples/debezium/history.jsonl.gz` has the first records of the same history as a Debezium connector sent it, up to the end of a
+transaction.
+
+    python tools/make_example.py
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from changefeed import record_log
 from changefeed.model import text
@@ -26,6 +30,9 @@ from changefeed.protocols.base import Stores
 ROOT = Path(__file__).resolve().parent.parent
 HISTORY = ROOT / "tests" / "data" / "shop" / "ticdc-open" / "open-3.newarch.jsonl.gz"
 EXAMPLE = ROOT / "examples" / "shop" / "history.jsonl.gz"
+DEBEZIUM_HISTORY = ROOT / "tests" / "data" / "shop" / "debezium-mysql" / "mysql-8.0.33-noschema.jsonl.gz"
+DEBEZIUM_EXAMPLE = ROOT / "examples" / "debezium" / "history.jsonl.gz"
+TRANSACTIONS = 260
 
 Event = dict[str, Any]
 
@@ -39,6 +46,19 @@ def make(out: Path) -> int:
     written = [encoder.encode(changes) for changes in text.parse(map(canonical, kept), name=out.name, topic="shop")]
     record_log.write(out, written)
     return sum(records.num_rows for records in written)
+
+
+def make_debezium(out: Path) -> int:
+    """Writes the Debezium example to `out`; returns how many records it has."""
+    history = pa.Table.from_batches(record_log.read(DEBEZIUM_HISTORY))
+    ends = [
+        number
+        for number, record in enumerate(history.select(["topic", "value"]).to_pylist())
+        if record["topic"] == "srv1.transaction" and b'"status":"END"' in record["value"]
+    ]
+    count = ends[TRANSACTIONS - 1] + 1
+    record_log.write(out, history.slice(0, count).to_batches())
+    return count
 
 
 def _events(log: Path) -> Iterator[Event]:
@@ -81,5 +101,5 @@ def _renumbered(events: list[Event]) -> list[Event]:
 
 
 if __name__ == "__main__":
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else EXAMPLE
-    print(f"wrote {target.name}, {make(target)} records")
+    for target, write in ((EXAMPLE, make), (DEBEZIUM_EXAMPLE, make_debezium)):
+        print(f"wrote {target.relative_to(ROOT)}, {write(target)} records")

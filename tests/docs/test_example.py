@@ -1,31 +1,41 @@
-"""The bundled history is a part of the recorded one, and complete in itself."""
+"""The bundled histories are parts of the recorded ones, and complete in themselves."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+import changefeed as cf
 from changefeed import record_log
 from changefeed.pipeline.config.load import load
 from changefeed.sources.files.section import FilesSource
 from tests.pipeline.oracle import History
-from tools.make_example import EXAMPLE, HISTORY, make
+from tools.make_example import DEBEZIUM_EXAMPLE, EXAMPLE, HISTORY, make, make_debezium
 
 CUTS = json.loads(HISTORY.with_name("open-3.newarch.cuts.json").read_text())
 
 
-def test_the_script_makes_the_very_records_that_are_bundled(tmp_path: Path) -> None:
-    made = tmp_path / EXAMPLE.name
-    assert make(made) == sum(records.num_rows for records in record_log.read(EXAMPLE))
-    assert pa.Table.from_batches(record_log.read(made)) == pa.Table.from_batches(record_log.read(EXAMPLE))
+@pytest.mark.parametrize(
+    "bundled, write", [(EXAMPLE, make), (DEBEZIUM_EXAMPLE, make_debezium)], ids=["shop", "debezium"]
+)
+def test_the_script_makes_the_very_records_that_are_bundled(
+    bundled: Path, write: Callable[[Path], int], tmp_path: Path
+) -> None:
+    made = tmp_path / bundled.name
+    assert write(made) == sum(records.num_rows for records in record_log.read(bundled))
+    assert pa.Table.from_batches(record_log.read(made)) == pa.Table.from_batches(record_log.read(bundled))
+    assert bundled.stat().st_size < 170_000
 
 
-def test_it_is_small() -> None:
-    assert EXAMPLE.stat().st_size < 150_000
+def test_the_debezium_history_ends_with_a_whole_transaction() -> None:
+    *_, last = cf.read(DEBEZIUM_EXAMPLE, protocol="debezium-mysql")
+    assert isinstance(last, cf.TransactionMark)
+    assert last.status == "end"
 
 
 @pytest.fixture(scope="module")
