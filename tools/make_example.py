@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the logs of the examples: parts of the recorded histories in tests/data/shop, always the same.
 
-`examples/shop/history.jsonl.gz` keeps all schema changes and resolved marks, one customer in eight, all orders that ever belonged
+`examples/shop/history.jsonl.gz` has all schema changes and resolved events, one customer in eight, all orders that ever belonged
 to them, their items and refunds, and one row in four of the audit table. Either all changes of a key are kept or none, so the
 result is a consistent history. Offsets are renumbered.
 

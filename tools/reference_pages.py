@@ -75,7 +75,7 @@ def _cut(known: Protocol) -> str:
     key = known.capabilities.cut_key
     if key is None:
         return "nothing: `consistency: key` alone"
-    names = {"resolved": "resolved marks", "checkpoint": "checkpoints", "transaction-mark": "whole transactions"}
+    names = {"resolved": "resolved events", "checkpoint": "checkpoints", "transaction-mark": "whole transactions"}
 
     def has(values: Mapping[str, str]) -> bool:
         return key in known.capabilities_of(known.read_options(values)).carries

@@ -91,7 +91,7 @@ def test_records_of_something_else(pipeline: Path, capsys: pytest.CaptureFixture
     _damage(pipeline.parent / "log.jsonl", slice(None))
     records = _check(pipeline, capsys, 2)["records"]
     assert records["message"].startswith(
-        "30 dead letters beside 0 rows, 0 schema changes, 0 resolved marks; the first: "
+        "30 dead letters beside 0 rows, 0 schema changes, 0 resolved events; the first: "
     )
     assert records["fix"].startswith("no change decodes: is ticdc-open the protocol of this source")
 

@@ -85,7 +85,7 @@ def test_a_point_that_cannot_be_reached_is_exit_code_1_with_the_reason(ran: Ran)
     error = done.stderr.splitlines()[-1]
     assert error.startswith(f"error: --until {ran.last} (")
     assert f"was not reached, the tables are at {ran.mark} (" in error
-    assert "the last resolved mark in partition 0 of app is " in error
+    assert "the last resolved event in partition 0 of app is " in error
     assert invoke("run", ran.path, "--once", "--until", ran.mark).return_value == 0
 
 
@@ -123,7 +123,7 @@ def test_explain_shows_the_type_map(ran: Ran) -> None:
     shown = invoke("explain", ran.path, "--records", 2).stdout
     assert "app.orders  key id, merge by key, types from DDL" in shown
     assert "  id      bigint    bigint" in shown
-    assert "note: no resolved mark in the first 2 records" in shown
+    assert "note: no resolved event in the first 2 records" in shown
 
 
 def test_letters_are_listed_and_shown(ran: Ran) -> None:

@@ -41,8 +41,8 @@ def test_a_loss_that_affects_a_pipeline_is_refused_with_the_fix(
     assert run(["transcode", str(log), *TO_DTS, "--out", str(out)]) == 2
     assert capsys.readouterr().err == (
         f"{LOST}\n"
-        "error: ticdc-open to tencent-dts loses what a pipeline needs: resolved (the tables would have no common point: "
-        "cuts rest on it). Allow it with --allow-loss resolved\n"
+        "error: ticdc-open to tencent-dts loses what a pipeline needs: resolved (a pipeline would have no cuts: "
+        "no point at which all tables are complete). Allow it with --allow-loss resolved\n"
     )
     assert not out.exists()
 
@@ -81,7 +81,7 @@ def test_an_unknown_key_shows_the_nearest(log: Path, tmp_path: Path) -> None:
             "ticdc-avro",
             "ticdc-open",
             {},
-            "Allow it with --allow-loss op.update, or if the records of ticdc-avro have the old rows, say so with "
+            "Allow it with --allow-loss op.update, or if the records of ticdc-avro have the old rows, declare it with "
             "-o avro-include-before-value=true",
         ),
         (

@@ -25,7 +25,7 @@ from changefeed.protocols.base import Capabilities
 from tests.pipeline.in_memory import Storage, memory_definition, memory_flow
 from tests.pipeline.upstream import KINDS, Change, Ddl, Row
 
-Event = Ddl | Change | int  # an int is a resolved mark
+Event = Ddl | Change | int  # an int is a resolved event
 Partition = tuple[str, int]
 
 

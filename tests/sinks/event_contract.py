@@ -212,7 +212,7 @@ def read_partition(servers: str, topic: str, partition: int = 0, isolation: str 
 
 
 class Plain:
-    """An encoder that writes a record for each resolved mark: its commit_ts, at the mark's position."""
+    """An encoder that writes a record for each resolved event: its commit_ts, at the mark's position."""
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
         return record_batch(

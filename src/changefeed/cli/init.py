@@ -37,7 +37,7 @@ sink:
 
 pipeline:
   name: shop
-  # transaction: all tables move together, up to the smallest resolved mark; every cut is a state the upstream had.
+  # transaction: all tables move together, up to the smallest resolved event; every cut is a state the upstream had.
   # key: each batch at once, in order for each key.
   consistency: transaction
   # dead-letters: stop             # a record that cannot be decoded: stop, quarantine its table, or continue

@@ -15,7 +15,7 @@ from changefeed.sinks import SINKS
 from changefeed.sources import SOURCES
 
 _CUTS = {
-    "marks": "cuts at resolved marks or checkpoints",
+    "marks": "cuts at resolved events or checkpoints",
     "transactions": "cuts behind whole transactions",
     "nothing": "no cuts: only consistency `key`",
 }

@@ -173,11 +173,11 @@ def _why(done: Summary, until: int | str) -> str:
     (topic, partition), mark = min(marks.items(), key=lambda one: (one[1] or 0, one[0]))
     if mark is None:
         return (
-            text + f"partition {partition} of {topic} has no resolved mark, so earlier changes may still follow there"
+            text + f"partition {partition} of {topic} has no resolved event, so earlier changes may still follow there"
         )
     if mark >= until:
-        return text + "a partition without records has no resolved mark either"
+        return text + "a partition without records has no resolved event either"
     return text + (
-        f"the last resolved mark in partition {partition} of {topic} is {shown(mark)}. Run again when the source has "
+        f"the last resolved event in partition {partition} of {topic} is {shown(mark)}. Run again when the source has "
         "one at or above that point, or leave --until out"
     )

@@ -40,7 +40,7 @@ KEYS: dict[str, str] = {
     "schema.columns": "the table's columns after the change",
     "schema.commit_ts": "its commit_ts",
     "schema.commit_time": "when it committed, to the second",
-    "resolved": "resolved marks",
+    "resolved": "resolved events",
     "checkpoint": "promises that nothing follows below their sequence number",
     "heartbeat": "heartbeats",
 }

@@ -274,7 +274,7 @@ class Capabilities:
 
     @property
     def resolved(self) -> bool:
-        """Whether resolved marks exist."""
+        """Whether resolved events exist."""
         return "resolved" in self.carries
 
     @property

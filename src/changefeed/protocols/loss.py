@@ -4,7 +4,7 @@ Rule 1. A key is lost when events of the source may have it and the target does 
         key that the source is not known to have.
 Rule 2. What the records of a source may have is what its options say, or, where its decoder looks at the records and
         not at options, all that the protocol can carry. From a protocol to itself both sides are what the options say,
-        as rows are written as they were read; but of schema changes and resolved marks, which options may leave out,
+        as rows are written as they were read; but of schema changes and resolved events, which options may leave out,
         all count. Where options say nothing of what was read from the protocol (`verbatim`), nothing is lost.
 Rule 3. `NEEDED` is all that a pipeline needs of changes: without one of these keys its tables differ from the upstream,
         or there is no point at which they are equal.
@@ -20,18 +20,18 @@ from changefeed.model.keys import KEYS
 from changefeed.protocols.base import Options, Protocol
 
 NEEDED: dict[str, str] = {
-    "op.insert": "a table without a key takes inserts alone",
+    "op.insert": "a table without a key accepts only inserts",
     "op.update": "an update would be one more row of a table without a key",
-    "op.delete": "rows that are gone would stay",
+    "op.delete": "deleted rows would stay in the table",
     "keys": "rows are merged by their handle key",
-    "before": "a row that moves to another key leaves the old one, and a row without a key is known by its old values",
-    "after": "it is what a table gets",
+    "before": "without it, the old row stays when a key changes, and a row without a key cannot be found",
+    "after": "it is the row that the table gets",
     "values": "a table would have other values than the upstream",
-    "delete.keys": "nobody could tell which row is gone",
-    "order": "changes of several records could not be put in order",
-    "schema": "tables would keep their old columns, and rows of a truncated table",
+    "delete.keys": "it would be unknown which row was deleted",
+    "order": "changes in different records could not be put in order",
+    "schema": "tables would keep their old columns, and truncated tables their rows",
 }
-_CUTS = "the tables would have no common point: cuts rest on it"
+_CUTS = "a pipeline would have no cuts: no point at which all tables are complete"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Loss:
         keys: the keys that are lost, in the order of `model.keys.KEYS`.
         needed: those among them that a pipeline needs -> why.
         remedies: options of the target with which it loses less of these, the fewest that do, or none.
-        stated: options of the source that would say that its records have what an op rests on, or none.
+        stated: options of the source that declare the part of its records by which an op is recognized; empty if there are none.
     """
 
     source: str
@@ -75,14 +75,14 @@ class Loss:
     stated: Mapping[str, str]
 
     def check(self, allowed: Collection[str], words: FixWords = COMMAND) -> None:
-        """Refuses a loss that a pipeline would feel, unless it is allowed.
+        """Raises an error if a key is lost that a pipeline needs and that is not allowed.
 
         Args:
             allowed: keys that may be lost.
             words: how the fix is written: for a command line, or for Python.
 
         Raises:
-            ConfigError: it is not, or `allowed` names no key; the message has the fix.
+            ConfigError: a needed key is lost, or `allowed` has an unknown name; the message has the fix.
         """
         for key in allowed:
             if key not in KEYS:
@@ -95,7 +95,9 @@ class Loss:
         if self.remedies:
             fixes.append(f"lose less with {words.target(self.remedies)}")
         if self.stated:
-            fixes.append(f"if the records of {self.source} have the old rows, say so with {words.source(self.stated)}")
+            fixes.append(
+                f"if the records of {self.source} have the old rows, declare it with {words.source(self.stated)}"
+            )
         raise ConfigError(
             f"{self.source} to {self.target} loses what a pipeline needs: {reasons}. {', or '.join(fixes)}"
         )

@@ -30,7 +30,7 @@ Two things are:
   * A `ClosingEncoder` closes each append, so that no append rests on the encoder's memory.
 Rule 9. What an encoder puts beside the records (claim-check files, registered schemas) is written before the append is
 made, and stays if it is not. Nobody refers to it then.
-Rule 10. It is the pipeline's part that changes come in commit order, and that each resolved mark holds for all appends: no
+Rule 10. It is the pipeline's part that changes come in commit order, and that each resolved event holds for all appends: no
 later one has a change at or below it. An encoder that dispatches over topics by table sends marks to the topics that it has
 written to since it was made, and to no others.
 """

@@ -1,14 +1,14 @@
 """Routing: chooses topic and partition of written records, the change's own or one of `partition-num` partitions.
 
-With `partition-num`, schema changes and resolved marks go to all partitions of their topics. The source sent a copy of
+With `partition-num`, schema changes and resolved events go to all partitions of their topics. The source sent a copy of
 each on every partition of its own, so:
 
 Rule 1. A schema change is sent once: another one with the same commit_ts, table and text is a copy.
-Rule 2. A resolved mark is valid for one source partition. The minimum of the latest marks of all source partitions seen
+Rule 2. A resolved event is valid for one source partition. The minimum of the latest marks of all source partitions seen
         so far is sent, whenever it has increased.
 Rule 3. Offsets count from 0 in each partition.
 Rule 4. With `dispatchers` a schema change goes to the topic of the table's old name, a schema change of a database to the
-        default topic, and a resolved mark to the default topic and every topic that has received an event.
+        default topic, and a resolved event to the default topic and every topic that has received an event.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Router:
             yield from self._all((topic,))
 
     def resolved(self, event: Resolved) -> Iterator[tuple[Place, int]]:
-        """Yields topic, partition and offset of each copy of a resolved mark, and the commit_ts to send there."""
+        """Yields topic, partition and offset of each copy of a resolved event, and the commit_ts to send there."""
         place = event.place
         if self._partitions is None:
             for topic in self._active(place):

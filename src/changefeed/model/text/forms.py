@@ -86,7 +86,7 @@ class SchemaForm(_Form, tag="schema"):
 
 
 class ResolvedForm(_Form, tag="resolved"):
-    """A resolved mark."""
+    """A resolved event."""
 
     commit_ts: _Natural
     commit_time: str | None = None

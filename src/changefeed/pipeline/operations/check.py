@@ -174,12 +174,12 @@ def _records(definition: Definition, batches: list[pa.RecordBatch]) -> Check:
     dead = [letter for one in decoded for letter in one.dead]
     good = Counter[str](rows=sum(len(table) for one in decoded for table in one.tables))
     good["schema changes"] = sum(isinstance(event, SchemaChange) for one in decoded for event in one.control)
-    good["resolved marks"] = sum(isinstance(event, Resolved) for one in decoded for event in one.control)
+    good["resolved events"] = sum(isinstance(event, Resolved) for one in decoded for event in one.control)
     counts = ", ".join(f"{count:,} {name}" for name, count in good.items())
     if dead:
         message = f"{len(dead):,} dead letters beside {counts}; the first: {dead[0].error}"
         return _undecodable(definition, batches, message, any_change=bool(good["rows"] or good["schema changes"]))
-    has_ends = good["resolved marks"] or any(
+    has_ends = good["resolved events"] or any(
         isinstance(event, TransactionMark) for one in decoded for event in one.control
     )
     if definition.pipeline.consistency == "transaction" and not has_ends:

@@ -29,18 +29,18 @@ from changefeed.sources import Source, source
 
 _BY_KEY = "each batch is applied at once, ordered per key; tables may be ahead of each other. A schema change waits, and later "
 _BY_KEY_WAITS = {
-    True: "rows of its tables with it, until every partition has shown it, or a resolved mark at or above it",
+    True: "rows of its tables with it, until every partition has shown it, or a resolved event at or above it",
     False: "rows of its tables with it, until every partition has shown a later change. It is not sent to every partition, so "
     "all rows wait until the other partitions have passed them, or the source has nothing more to read",
 }
 _BARRIERS = {
-    "marks": "all tables move together to the smallest resolved mark over all partitions; what is above it waits",
+    "marks": "all tables move together to the smallest resolved event over all partitions; what is above it waits",
     "transactions": "all tables move together behind whole transactions; one that is not complete waits, with all after it",
     "nothing": "nothing: the protocol does not say what is complete; use consistency `key`",
 }
 # What lets tables move, and what sees to it that the producer sends it.
 TELLING = {
-    "marks": ("a resolved mark", "every partition needs one: see that the producer sends them"),
+    "marks": ("a resolved event", "every partition needs one: see that the producer sends them"),
     "transactions": ("the end of a transaction", "set the connector's provide.transaction.metadata=true"),
     "nothing": ("a promise", "the protocol has none"),
 }

@@ -2,7 +2,7 @@
 
     changes ─ columnar.events ─▶ rows of one message ─ rows ─▶ message ─ too large? ─▶ records
                               ├▶ schema change ────────────────┤
-                              └▶ resolved mark ─ watermark ────┘         where to: ticdc.routing
+                              └▶ resolved event ─ watermark ───┘         where to: ticdc.routing
 
 Rule 1. A message is one row, and a record one message. Rows that came in one message stay in it, as do the messages, one a
         line, of one record.

@@ -24,7 +24,7 @@ class Options(Dispatching, base.Options, frozen=True):
     ] = "newarch"
     time_zone: Annotated[str, Meta(description="zone of TIMESTAMP text, the TiCDC server's `tz`")] = "UTC"
     enable_tidb_extension: Annotated[
-        bool, Meta(description="messages carry `_tidb` with the commit_ts; resolved marks are sent as TIDB_WATERMARK")
+        bool, Meta(description="messages carry `_tidb` with the commit_ts; resolved events are sent as TIDB_WATERMARK")
     ] = False
     content_compatible: Annotated[
         bool, Meta(description="as Canal: `mysqlType` has lengths and members, `old` only the columns that changed")

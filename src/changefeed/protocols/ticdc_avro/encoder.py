@@ -1,11 +1,11 @@
 """Changes to records, byte for byte as either producer writes them.
 
     changes ─ columnar.events ─▶ row ─ key changed? ─▶ rows ─▶ key, value ─▶ records
-                              └▶ schema change, resolved mark ─▶ marks ────────┘        where to: ticdc.routing
+                              └▶ schema change, resolved event ─▶ marks ───────┘        where to: ticdc.routing
 
 Rule 1. A foreign row whose handle key changes is two records: the delete of the old key, then the insert; with
         output-raw-change-event it stays one update. A row that was read from this protocol is written as it was.
-Rule 2. Schema changes and resolved marks exist with watermarks alone; otherwise they are not written, and neither is
+Rule 2. Schema changes and resolved events exist with watermarks alone; otherwise they are not written, and neither is
         what the protocol has no words for (heartbeats, transaction marks, dead letters): see `Capabilities`.
 Rule 3. Marks that were read from this protocol stay where they were: the producer sent a copy to each topic. Foreign marks
         go to the topic of the topic rule.

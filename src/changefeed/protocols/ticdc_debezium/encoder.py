@@ -2,7 +2,7 @@
 
     changes ─ columnar.events ─▶ row ─ rows ──────────────▶ key, value ─ compression ─▶ records
                               ├▶ schema change ─ ddl ────────┤
-                              └▶ resolved mark ─ watermark ──┘        where to: ticdc.routing
+                              └▶ resolved event ─ watermark ─┘        where to: ticdc.routing
 
 One event is one record. Resolved marks are sent with enable-tidb-extension only. What has no place in the protocol
 (heartbeats, transaction marks, dead letters) is not written: see `Capabilities`.

@@ -20,7 +20,7 @@ class Options(Dispatching, base.Options, frozen=True):
         Literal["classic", "newarch"], Meta(description="which producer's bytes to write; both are read")
     ] = "newarch"
     enable_tidb_extension: Annotated[
-        bool, Meta(description="fields say their `tidb_type`, resolved marks are sent as watermark messages")
+        bool, Meta(description="fields have their `tidb_type`, and resolved events are sent as watermark messages")
     ] = False
     debezium_disable_schema: Annotated[bool, Meta(description="write no `schema` beside the `payload`")] = False
     debezium_include_start_ts: Annotated[

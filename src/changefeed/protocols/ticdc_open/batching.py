@@ -5,7 +5,7 @@
 Rule 1. Rows share a record while topic and partition are the same, at most max-batch-size of them, and
         Length(record) + len(event key) + len(event value) + 16 stays within max-message-bytes.
 Rule 2. Rows that were read from one Open Protocol record stay together, and apart from others; limits still apply.
-Rule 3. Schema changes and resolved marks are records of their own.
+Rule 3. Schema changes and resolved events are records of their own.
 Rule 4. Records leave in the order in which they were begun.
 """
 

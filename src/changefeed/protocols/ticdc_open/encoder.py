@@ -1,7 +1,7 @@
 """Changes to records, byte for byte as either producer writes them.
 
     changes ─ columnar.events ─▶ row ─ rows ─▶ message ─ too large? ─▶ batching ─▶ framing ─▶ records
-                              └▶ schema change, resolved mark ────────────┘
+                              └▶ schema change, resolved event ───────────┘
                                                   where to: ticdc.routing
 
 What has no place in the protocol (heartbeats, transaction marks, dead letters) is not written: see `Capabilities`.
