@@ -26,7 +26,12 @@ _JVM_GROUPS = {"jvm", "jvm-pipeline", "processes"}
 _jvms: list[str] = []  # commands that have started a JVM, in this process
 
 # Failed assertions of suites that several files share show their values, as those of test files do.
-pytest.register_assert_rewrite("tests.pipeline.store.conformance")
+pytest.register_assert_rewrite(
+    "tests.pipeline.store.conformance",
+    "tests.sinks.conformance",
+    "tests.sinks.event_conformance",
+    "tests.sources.conformance",
+)
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the marker in its own hook of this name

@@ -1,7 +1,4 @@
-"""Harnesses for the contract of table sinks: they provide the sink and read its tables; see `test_contract.py`.
-
-A new sink adds its harness to `HARNESSES` there.
-"""
+"""Harnesses for the contract of table sinks: they provide the sink and read its tables; see `conformance.py`."""
 
 from __future__ import annotations
 

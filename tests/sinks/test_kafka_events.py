@@ -16,7 +16,8 @@ from changefeed.sinks.base import WriteId
 from changefeed.sinks.kafka.events import KafkaEvents
 from tests.services.kafka import KafkaBroker
 from tests.services.processes import free_ports
-from tests.sinks.event_contract import Given, Kafka, Plain, die_in_mid_transaction, marks, read_partition
+from tests.sinks.event_contract import Given, Plain, marks
+from tests.sinks.event_harnesses import Kafka, die_in_mid_transaction, read_partition
 
 OWNER = "changefeed:test:1"
 

@@ -1,0 +1,357 @@
+"""The conformance suite of `TableSink`, which every implementation must pass.
+
+An implementation gets its tests by a class of its own, in this repository or outside of it:
+
+    class TestMemory(Conformance):
+        @pytest.fixture
+        def harness(self): return Memory(Lake())
+
+A harness opens the sink and reads its tables, see `contract.py`. From outside: `pytest -c changefeed/pyproject.toml
+--rootdir changefeed my_test.py`, with `changefeed` the folder of this repository; the suite needs no JVM, a sink may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from changefeed.errors import FencedError, SinkError
+from changefeed.model.types import ColumnType
+from changefeed.sinks.base import (
+    AddColumns,
+    Append,
+    Constant,
+    ConvertedFrom,
+    Copy,
+    Create,
+    Import,
+    IrregularUpdate,
+    Job,
+    Load,
+    Null,
+    Restore,
+    Rewrite,
+    TableSink,
+    Touch,
+    Upsert,
+    WriteId,
+)
+from tests.sinks.contract import Given, Harness, Row, sorted_rows, table
+
+ORDERS = table("*id int", "note varchar(20)", "total decimal(10,2)")
+LOG = table("at int", "note varchar(20)", name="log")
+ONE: Row = {"id": 1, "note": "one", "total": Decimal("1.00")}
+TWO: Row = {"id": 2, "note": "two", "total": None}
+PATH = "shop/orders"
+
+
+def write(kind: Any, table_: Any = ORDERS, path: str = PATH, **fields: Any) -> Any:
+    return kind(path=path, number=1, table=table_, **fields)
+
+
+def changed(
+    *after: Row, of: Any = ORDERS, deleted: tuple[Row, ...] = (), carried: tuple[str, ...] | None = None
+) -> Given:
+    return Given(of, after, deleted, carried)
+
+
+def loaded(harness: Harness, *rows: Row, metadata: Sequence[str] = ()) -> TableSink:
+    """A sink with the table, written in step 1 of epoch 1."""
+    sink = harness.sink(metadata=metadata)
+    sink.apply(write(Load), changed(*rows), WriteId(1, 1, 1), "{}")
+    return sink
+
+
+class Conformance:
+    """The tests. A subclass has the fixture `harness`."""
+
+    # Existing tables and versions.
+
+    def test_nothing_is_there_before_the_first_write(self, harness: Harness) -> None:
+        sink = harness.sink()
+        assert (sink.snapshot(PATH), sink.has_written(PATH), sink.has_files(PATH), list(sink.tables())) == (
+            None,
+            None,
+            False,
+            [],
+        )
+
+    def test_a_table_is_there_after_its_first_write(self, harness: Harness) -> None:
+        sink = loaded(harness, ONE)
+        there = sink.snapshot(PATH)
+        assert there is not None
+        assert (there.version, there.columns, there.write_id) == (0, ("id", "note", "total"), WriteId(1, 1, 1))
+        assert there.owners == {"changefeed:test:1"}
+        assert (sink.has_written(PATH), sink.has_files(PATH), list(sink.tables())) == (True, True, [PATH])
+        assert (sink.is_newest(PATH, 0), sink.is_newest(PATH, 1)) == (True, False)
+        assert sink.damaged_files(PATH, 0) == []
+
+    def test_another_pipeline_has_no_write_id_in_the_table(self, harness: Harness) -> None:
+        loaded(harness, ONE)
+        other = harness.sink().owned_by("changefeed:other:2")
+        there = other.snapshot(PATH)
+        assert there is not None
+        assert (there.write_id, there.owners) == (None, frozenset({"changefeed:test:1"}))
+        assert (other.has_written(PATH), harness.sink().has_written(PATH)) == (False, True)
+        [commit] = other.commits(PATH, -1, 0)
+        assert (commit.write_id, commit.changes_table) == (None, True)
+
+    def test_versions_grow_by_one_and_commits_carry_their_write_ids(self, harness: Harness) -> None:
+        sink = loaded(harness, ONE)
+        sink.apply(write(Upsert), changed(TWO), WriteId(1, 2, 1), "{}")
+        sink.apply(write(Touch), None, WriteId(2, 3, 0), "{}")
+        commits = [(commit.version, commit.write_id, commit.changes_table) for commit in sink.commits(PATH, -1, 2)]
+        assert commits == [(0, WriteId(1, 1, 1), True), (1, WriteId(1, 2, 1), True), (2, WriteId(2, 3, 0), False)]
+        assert [commit.version for commit in sink.commits(PATH, 1, 2)] == [2]
+        with pytest.raises(SinkError):
+            list(sink.commits(PATH, 1, 3))
+
+    def test_old_versions_stay_readable(self, harness: Harness) -> None:
+        sink = loaded(harness, ONE)
+        sink.apply(write(Load), changed(TWO), WriteId(1, 2, 1), "{}")
+        assert (sorted_rows(harness.rows(PATH, 0)), sorted_rows(harness.rows(PATH, 1))) == ([ONE], [TWO])
+
+    def test_texts_that_hold_ends_of_lines_leave_the_log_readable(self, harness: Harness) -> None:
+        """JSON contains U+2028 and U+0085 unescaped, and statistics contain the first characters of texts."""
+        row: Row = {"id": 1, "note": "\u2028a\u0085b\x1e", "total": None}
+        sink = loaded(harness, row)
+        sink.apply(write(Upsert), changed({**row, "id": 2}), WriteId(1, 2, 1), "{}")
+        assert [(commit.version, commit.changes_table) for commit in sink.commits(PATH, -1, 1)] == [
+            (0, True),
+            (1, True),
+        ]
+        there = sink.snapshot(PATH)
+        assert there is not None
+        assert (there.owners, len(harness.rows(PATH))) == (frozenset({"changefeed:test:1"}), 2)
+
+    def test_differences_name_columns_and_types(self, harness: Harness) -> None:
+        sink = loaded(harness, ONE)
+        assert sink.differences(PATH, ORDERS) == []
+        other = table("*id bigint", "note varchar(20)", "extra date")
+        assert [text.split(" ")[0] for text in sink.differences(PATH, other)] == ["id", "extra", "total"]
+
+    @pytest.mark.parametrize("name", ["_op", "_OP"])
+    def test_a_column_with_the_name_of_a_metadata_column_is_refused(self, harness: Harness, name: str) -> None:
+        sink = harness.sink(metadata=["_op"])
+        assert sink.refusal(ORDERS) is None
+        assert "metadata column" in (sink.refusal(table("*id int", f"{name} int")) or "")
+
+    # Each kind of write.
+
+    def test_create_makes_an_empty_table_in_place_of_any(self, harness: Harness) -> None:
+        sink = loaded(harness, ONE)
+        sink.apply(write(Create, LOG), None, WriteId(1, 2, 1), "{}")
+        there = sink.snapshot(PATH)
+        assert there is not None
+        assert (there.columns, harness.rows(PATH)) == (("at", "note"), [])
+
+    def test_upsert_updates_inserts_and_deletes_by_key(self, harness: Harness) -> None:
+        sink = loaded(harness, ONE, TWO)
+        three = {"id": 3, "note": None, "total": Decimal("3.50")}
+        changes = changed({**ONE, "note": "new"}, three, deleted=({"id": 2}, {"id": 9}))
+        sink.apply(write(Upsert), changes, WriteId(1, 2, 1), "{}")
+        assert sorted_rows(harness.rows(PATH)) == [{**ONE, "note": "new"}, three]
+
+    def test_a_partial_upsert_keeps_what_it_does_not_carry(self, harness: Harness) -> None:
+        sink = loaded(harness, ONE)
+        changes = changed({"id": 1, "note": None}, {"id": 4, "note": "four"}, carried=("id", "note"))
+        sink.apply(write(Upsert), changes, WriteId(1, 2, 1), "{}")
+        assert sorted_rows(harness.rows(PATH)) == [{**ONE, "note": None}, {"id": 4, "note": "four", "total": None}]
+
+    def test_append_adds_rows_that_are_equal_too(self, harness: Harness) -> None:
+        sink, row = harness.sink(), {"at": 1, "note": "same"}
+        sink.apply(write(Create, LOG), None, WriteId(1, 1, 1), "{}")
+        sink.apply(write(Append, LOG), changed(row, row, of=LOG), WriteId(1, 1, 2), "{}")
+        sink.apply(write(Append, LOG), changed(row, of=LOG), WriteId(1, 2, 1), "{}")
+        assert harness.rows(PATH) == [row, row, row]
+
+    def test_add_columns_are_null_and_at_their_places(self, harness: Harness) -> None:
+        sink = loaded(harness, ONE)
+        wider = table("*id int", "added datetime(3)", "note varchar(20)", "total decimal(10,2)", "last int")
+        sink.apply(write(AddColumns, wider), None, WriteId(1, 2, 1), "{}")
+        there = sink.snapshot(PATH)
+        assert there is not None
+        assert there.columns == ("id", "added", "note", "total", "last")
+        assert harness.rows(PATH) == [{"id": 1, "added": None, "note": "one", "total": Decimal("1.00"), "last": None}]
+
+    def test_rewrite_converts_renames_drops_and_fills(self, harness: Harness) -> None:
+        sink = loaded(harness, ONE, TWO)
+        after = table("*id bigint", "it's varchar(20)", "new varchar(5)", "nothing date")
+        int_, text = ColumnType("int"), ColumnType("varchar", length=20)
+        expressions = (
+            ConvertedFrom(column="id", type=int_), ConvertedFrom(column="note", type=text), Constant(value="it's \\ ok"), Null(),
+        )  # fmt: skip
+        sink.apply(write(Rewrite, after, expressions=expressions), None, WriteId(1, 2, 1), "{}")
+        there = {"new": "it's \\ ok", "nothing": None}
+        assert sorted_rows(harness.rows(PATH)) == [{"id": 1, "it's": "one", **there}, {"id": 2, "it's": "two", **there}]
+        assert sink.differences(PATH, after) == []
+
+    def test_the_types_declare_their_conversions(self, harness: Harness) -> None:
+        types = harness.sink().types
+        assert types.conversion(ColumnType("int"), ColumnType("bigint")) == "rewrite"
+        assert types.conversion(ColumnType("mediumint"), ColumnType("int")) == "none"
+        assert types.conversion(ColumnType("datetime", length=3), ColumnType("int")) is None
+        assert types.conversion(ColumnType("date"), ColumnType("varchar"), widening=True) == "rewrite"
+        assert types.sink_type(ColumnType("int")).lossy is None
+
+    def test_copy_and_import_take_the_rows_of_another_table(self, harness: Harness) -> None:
+        sink = loaded(harness, ONE)
+        sink.apply(write(Copy, path="shop/copied", source=PATH), None, WriteId(1, 2, 1), "{}")
+        sink.apply(write(Import, path="shop/other", source=sink.location(PATH)), None, WriteId(1, 2, 1), "{}")
+        assert (harness.rows("shop/copied"), harness.rows("shop/other"), harness.rows(PATH)) == ([ONE], [ONE], [ONE])
+
+    def test_restore_brings_a_version_back(self, harness: Harness) -> None:
+        sink = loaded(harness, ONE)
+        sink.apply(write(Create, LOG), None, WriteId(1, 2, 1), "{}")
+        sink.apply(write(Restore, version=0), None, WriteId(1, 3, 1), "{}")
+        there = sink.snapshot(PATH)
+        assert there is not None
+        assert (there.version, there.columns, harness.rows(PATH)) == (2, ("id", "note", "total"), [ONE])
+
+    def test_touch_changes_nothing_and_takes_a_table_over(self, harness: Harness) -> None:
+        loaded(harness, ONE)
+        other = harness.sink("changefeed:other:2")
+        other.apply(write(Touch, table("*x int")), None, WriteId(1, 1, 0), "{}")
+        there = other.snapshot(PATH)
+        assert there is not None
+        assert (there.columns, harness.rows(PATH)) == (("id", "note", "total"), [ONE])
+        assert (there.write_id, len(there.owners)) == (WriteId(1, 1, 0), 2)
+
+    def test_metadata_columns_come_with_the_rows(self, harness: Harness) -> None:
+        names = ["_commit_ts", "_op", "_position", "_irregular"]
+        sink = loaded(harness, ONE, metadata=names)
+        there = sink.snapshot(PATH)
+        assert there is not None
+        assert there.columns == ("id", "note", "total", *names)
+        [row] = harness.rows(PATH)
+        assert [row["_commit_ts"], row["_op"], row["_position"], dict(row["_irregular"])] == [
+            7,
+            "insert",
+            "t:0:0:0",
+            {"total": "x"},
+        ]
+
+    def test_irregular_texts_follow_their_columns_in_a_rewrite(self, harness: Harness) -> None:
+        sink = loaded(harness, ONE, metadata=["_irregular"])
+        after = table("*id int", "note varchar(20)", "sum decimal(10,2)", "day date")
+        kinds = {column.name: column.type for column in ORDERS.columns}
+        expressions = (*(ConvertedFrom(column=name, type=kinds[name]) for name in ("id", "note", "total")), Null())
+        texts = IrregularUpdate(renamed={"total": "sum"}, added={"day": "0000-00-00"})
+        sink.apply(write(Rewrite, after, expressions=expressions, texts=texts), None, WriteId(1, 2, 1), "{}")
+        [row] = harness.rows(PATH)
+        assert dict(row["_irregular"]) == {"sum": "x", "day": "0000-00-00"}
+
+    def test_names_of_columns_are_data(self, harness: Harness) -> None:
+        names = ["a.b", "it's", "back`tick", 'quo"te', "ünï", "select"]
+        sink, unusual = harness.sink(), table("*id int", "x int")
+        number, x = unusual.columns
+        unusual = replace(unusual, columns=(number, *(replace(x, name=name) for name in names)))
+        assert sink.refusal(unusual) is None
+        row, after = ({"id": 1} | {name: start + i for i, name in enumerate(names)} for start in (0, 10))
+        sink.apply(write(Load, unusual), changed(row, of=unusual), WriteId(1, 1, 1), "{}")
+        sink.apply(write(Upsert, unusual), changed(after, of=unusual), WriteId(1, 2, 1), "{}")
+        assert harness.rows(PATH) == [after]
+
+    # Once, and by the newest run alone.
+
+    def test_a_write_that_exists_is_not_made_again(self, harness: Harness) -> None:
+        sink, row = harness.sink(), {"at": 1, "note": "x"}
+        sink.apply(write(Create, LOG), None, WriteId(1, 1, 1), "{}")
+        for _ in range(2):
+            sink.apply(write(Append, LOG), changed(row, of=LOG), WriteId(1, 1, 2), "{}")
+        sink.apply(write(Create, LOG), None, WriteId(1, 1, 1), "{}")
+        there = sink.snapshot(PATH)
+        assert there is not None
+        assert (there.version, there.write_id, harness.rows(PATH)) == (1, WriteId(1, 1, 2), [row])
+
+    @pytest.mark.parametrize("kind", [Append, Upsert, Create, AddColumns, Touch])
+    def test_an_older_run_is_fenced(self, harness: Harness, kind: Any) -> None:
+        sink = loaded(harness, ONE)
+        sink.apply(write(Touch), None, WriteId(2, 2, 0), "{}")
+        changes = changed(TWO) if kind in (Append, Upsert) else None
+        with pytest.raises(FencedError, match="epoch 2"):
+            sink.apply(write(kind), changes, WriteId(1, 2, 5), "{}")
+        there = sink.snapshot(PATH)
+        assert there is not None
+        assert (there.version, there.write_id, harness.rows(PATH)) == (1, WriteId(2, 2, 0), [ONE])
+
+    def test_writes_that_were_prepared_together_are_commits_of_their_own(self, harness: Harness) -> None:
+        sink = loaded(harness, ONE)
+        writes = [write(Upsert), write(Load, path="shop/other")]
+        jobs = [Job(each, changed(TWO), WriteId(1, 2, 1), "{}") for each in writes]
+        sink.prepare(jobs)
+        assert (harness.rows(PATH), sink.snapshot("shop/other")) == ([ONE], None), "nothing is committed"
+        for job in jobs:
+            sink.apply(job.write, job.changes, job.write_id, job.note)
+        assert (sorted_rows(harness.rows(PATH)), harness.rows("shop/other")) == ([ONE, TWO], [TWO])
+        made = [sink.snapshot(path) for path in (PATH, "shop/other")]
+        assert [(there.version, there.write_id) for there in made if there] == [
+            (1, WriteId(1, 2, 1)),
+            (0, WriteId(1, 2, 1)),
+        ]
+
+    @pytest.mark.parametrize("kind", [Append, Upsert, Load])
+    def test_a_write_that_was_prepared_before_a_newer_run_came_is_fenced(self, harness: Harness, kind: Any) -> None:
+        sink = loaded(harness, ONE)
+        job = Job(write(kind), changed(TWO), WriteId(1, 2, 1), "{}")
+        sink.prepare([job])
+        harness.sink().apply(write(Touch), None, WriteId(2, 2, 0), "{}")
+        with pytest.raises(FencedError, match="epoch 2"):
+            sink.apply(job.write, job.changes, job.write_id, job.note)
+        assert harness.rows(PATH) == [ONE]
+
+    def test_a_new_table_that_a_newer_run_has_made_meanwhile_is_left_to_it(self, harness: Harness) -> None:
+        sink = harness.sink()
+        job = Job(write(Load), changed(ONE), WriteId(1, 1, 1), "{}")
+        sink.prepare([job])
+        harness.sink().apply(write(Load), changed(TWO), WriteId(2, 1, 1), "{}")
+        with pytest.raises(FencedError, match="epoch 2"):
+            sink.apply(job.write, job.changes, job.write_id, job.note)
+        assert harness.rows(PATH) == [TWO]
+
+    def test_files_prepared_for_another_write_are_not_used(self, harness: Harness) -> None:
+        """A run that ended between prepare and apply: the next one has its own write ids."""
+        sink = loaded(harness, ONE)
+        sink.prepare([Job(write(Upsert), changed(TWO), WriteId(1, 2, 1), "{}")])
+        three = {"id": 3, "note": None, "total": None}
+        sink.apply(write(Upsert), changed(three), WriteId(2, 2, 1), "{}")
+        assert sorted_rows(harness.rows(PATH)) == [ONE, three]
+
+    def test_two_runs_at_once_leave_the_newer_ones_write(self, harness: Harness) -> None:
+        """Both append at the same time; the older one is there before the newer one, or not at all."""
+        harness.sink().apply(write(Create, LOG), None, WriteId(1, 1, 1), "{}")
+
+        def append(epoch: int) -> BaseException | None:
+            try:
+                row = {"at": epoch, "note": None}
+                harness.sink().apply(write(Append, LOG), changed(row, of=LOG), WriteId(epoch, 2, 1), "{}")
+            except (FencedError, SinkError) as error:
+                return error
+            return None
+
+        with ThreadPoolExecutor(2) as pool:
+            errors = dict(zip((2, 3), pool.map(append, (2, 3)), strict=True))
+        there = harness.sink().snapshot(PATH)
+        assert there is not None
+        wrote = [epoch for epoch, error in errors.items() if error is None]
+        assert wrote, errors
+        assert sorted(row["at"] for row in harness.rows(PATH)) == wrote
+        assert there.write_id == WriteId(max(wrote), 2, 1)
+
+    def test_different_paths_may_be_written_at_once(self, harness: Harness) -> None:
+        sink = harness.sink()
+
+        def load(number: int) -> None:
+            sink.apply(write(Load, path=f"shop/t{number}"), changed({**ONE, "id": number}), WriteId(1, 1, 1), "{}")
+            sink.apply(write(Upsert, path=f"shop/t{number}"), changed({**TWO, "id": -number}), WriteId(1, 1, 2), "{}")
+
+        with ThreadPoolExecutor(3) as pool:
+            list(pool.map(load, range(1, 4)))
+        assert sorted(sink.tables()) == ["shop/t1", "shop/t2", "shop/t3"]
+        for number in range(1, 4):
+            assert sorted(row["id"] for row in harness.rows(f"shop/t{number}")) == [-number, number]

@@ -1,0 +1,214 @@
+"""The conformance suite of `Source`, on which runs rely when they stop, go on, and wait for more.
+
+An implementation gets its tests by a class of its own, in this repository or outside of it:
+
+    class TestFiles(Conformance):
+        @pytest.fixture
+        def harness(self, tmp_path): return Files(tmp_path / "app.jsonl")
+
+The records that arrive are TiCDC's, in two partitions. A source of changes, which reads no records, may decode them.
+The suite starts Spark with the fixture `spark`: from outside, `pytest -c changefeed/pyproject.toml --rootdir changefeed -p
+tests.conftest my_test.py`, with `changefeed` the folder of this repository.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from changefeed import record_log
+from changefeed.pipeline.run import batch_offset, offset_text
+from changefeed.sources import Source
+from tests.pipeline.history import small_history
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+Row = dict[str, Any]
+FIRST, LIMIT = 25, 20  # records that are there at first, and in a batch
+
+
+class Harness(Protocol):
+    """Changes that arrive in two parts."""
+
+    def arrive(self, records: list[Row]) -> None:
+        """Adds records to what the source reads."""
+        ...
+
+    def source(self, limit: int = 100_000) -> Source:
+        """Opens the source again; it reads at most `limit` records in a batch."""
+        ...
+
+
+@dataclass
+class Read:
+    """One batch: its chunks' plain columns, and the source offset that it ends with."""
+
+    chunks: list[Row]
+    source_offset: str
+    caught_up: bool
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """Partition and first offset of the chunks that count the records read."""
+        return [(c["partition"], c["first_offset"]) for c in self.chunks if c["kind"] == "read"]
+
+
+def _rows(batches: list[Read]) -> int:
+    return sum(c["rows"] for batch in batches for c in batch.chunks if c["kind"] == "rows")
+
+
+class Conformance:
+    """The tests. A subclass has the fixture `harness`."""
+
+    @pytest.fixture
+    def records(self, tmp_path: Path) -> list[Row]:
+        log, _ = small_history(tmp_path / "history.jsonl")
+        return [row for batch in record_log.read(log) for row in batch.to_pylist()]
+
+    @pytest.fixture
+    def follow(self, spark: SparkSession, tmp_path: Path) -> Callable[..., list[Read]]:
+        """Reads a source from a source offset to its current end, as a run does."""
+
+        def follow(source: Source, source_offset: str | None = None) -> list[Read]:
+            batches: list[Read] = []
+            checkpoint, before = f"{tmp_path}/checkpoint-{uuid.uuid4().hex}", source_offset or source.start
+            end = source.end(spark, before)
+
+            def on_batch(batch: DataFrame, number: int) -> None:
+                last = batches[-1].source_offset if batches else before
+                now = offset_text(source.source_offset(spark, last, batch_offset(checkpoint, number)))
+                chunks = source.chunks(batch, {}, None).drop("payload").collect()
+                batches.append(Read([row.asDict() for row in chunks], now, source.caught_up(last, now)))
+
+            if end is not None and before is not None and offset_text(end) == offset_text(before):
+                return []
+            writer = source.stream(spark, before, end).writeStream.foreachBatch(on_batch)
+            writer = writer.option("checkpointLocation", checkpoint)
+            if source.available_now:
+                query = writer.trigger(availableNow=True).start()
+                query.awaitTermination(120)
+            else:
+                query = writer.trigger(processingTime="0 seconds").start()
+                until = time.monotonic() + 120
+                while query.isActive and not (batches and batches[-1].source_offset == offset_text(end or "null")):
+                    query.awaitTermination(1)
+                    assert time.monotonic() < until, f"the stream does not come to its end, {end}"
+                query.stop()
+            assert query.exception() is None, query.exception()
+            source.close()
+            return batches
+
+        return follow
+
+    def test_everything_comes_once_with_batches_of_any_size(
+        self, harness: Harness, records: list[Row], follow: Callable[..., list[Read]]
+    ) -> None:
+        harness.arrive(records)
+        whole, pieces = follow(harness.source()), follow(harness.source(limit=LIMIT))
+        assert len(whole) == 1 < len(pieces)
+        assert _rows(whole) == _rows(pieces) > 0
+        assert sum(c["rows"] for c in whole[0].chunks if c["kind"] == "read") == len(records)
+        places = [place for batch in pieces for place in batch.places]
+        assert len(set(places)) == len(places)
+        assert pieces[-1].source_offset == whole[-1].source_offset
+
+    def test_a_run_goes_on_from_any_source_offset(
+        self, harness: Harness, records: list[Row], follow: Callable[..., list[Read]]
+    ) -> None:
+        harness.arrive(records)
+        pieces = follow(harness.source(limit=LIMIT))
+        later = follow(harness.source(), pieces[0].source_offset)
+        assert _rows(pieces[:1]) + _rows(later) == _rows(pieces)
+        assert later[-1].source_offset == pieces[-1].source_offset
+        assert [batch.places for batch in follow(harness.source(), pieces[-1].source_offset) if batch.places] == []
+
+    def test_records_that_arrive_later_are_read_from_the_same_source_offset(
+        self, harness: Harness, records: list[Row], follow: Callable[..., list[Read]]
+    ) -> None:
+        harness.arrive(records[:FIRST])
+        first = follow(harness.source())
+        harness.arrive(records[FIRST:])
+        second = follow(harness.source(), first[-1].source_offset)
+        read = [sum(c["rows"] for b in part for c in b.chunks if c["kind"] == "read") for part in (first, second)]
+        assert read == [FIRST, len(records) - FIRST]
+
+    def test_partitions_are_known_with_the_source_offset(
+        self, harness: Harness, records: list[Row], follow: Callable[..., list[Read]]
+    ) -> None:
+        """Each partition must have a mark before a barrier moves, so none may be missing."""
+        harness.arrive(records)
+        source = harness.source(limit=LIMIT)
+        [first, *_] = follow(source)
+        assert {partition for _, partition in source.partitions(first.source_offset)} == {0, 1}
+
+    def test_a_batch_that_has_caught_up_was_the_last(
+        self, harness: Harness, records: list[Row], follow: Callable[..., list[Read]]
+    ) -> None:
+        harness.arrive(records)
+        assert not any(batch.caught_up for batch in follow(harness.source(limit=LIMIT))[:-1])
+
+    def test_a_partition_has_ended_with_the_batch_that_reads_its_last_record(
+        self, harness: Harness, records: list[Row], follow: Callable[..., list[Read]], spark: SparkSession
+    ) -> None:
+        harness.arrive(
+            [row for row in records if row["partition"] == 0] + [row for row in records if row["partition"] == 1]
+        )
+        source = harness.source(limit=LIMIT)
+        batches = follow(source)
+        places = [{partition for partition, _ in batch.places} for batch in batches]
+        left = [set[int]().union(*places[number + 1 :]) for number in range(len(batches))]
+        assert {0, 1} in left
+        assert set() in left
+        ended = [source.ended(spark, batch.source_offset) for batch in batches]
+        source.close()
+        assert [{partition for _, partition in of} for of in ended] == [{0, 1} - of for of in left]
+
+    def test_short_partitions_lead_or_no_partition_does(
+        self, harness: Harness, records: list[Row], follow: Callable[..., list[Read]], spark: SparkSession
+    ) -> None:
+        """They are read to their ends, and the stream goes on with the rest."""
+        short = [row for row in records if row["partition"] == 1][:5]
+        harness.arrive([*short, *(row for row in records if row["partition"] == 0)])
+        whole, source = follow(harness.source()), harness.source(limit=LIMIT)
+        leading = source.leading(spark, source.start)
+        assert harness.source().leading(spark, source.start) is None
+        if leading is not None:
+            assert {partition for _, partition in leading.ended} == {1}
+            chunks = source.chunks(leading.records, {}, None).drop("payload").collect()
+            first = [row.asDict() for row in chunks if row["kind"] == "read"]
+            assert sum(row["rows"] for row in first) == len(short)
+            assert source.leading(spark, leading.source_offset) is None
+            rest = follow(source, leading.source_offset)
+            assert {partition for batch in rest for partition, _ in batch.places} == {0}
+            assert offset_text(rest[-1].source_offset) == whole[-1].source_offset
+
+    def test_a_source_offset_is_text_that_a_ledger_can_keep(
+        self, harness: Harness, records: list[Row], follow: Callable[..., list[Read]], spark: SparkSession
+    ) -> None:
+        harness.arrive(records)
+        [batch] = follow(harness.source())
+        assert json.loads(batch.source_offset)
+        compared = harness.source().compared(spark, batch.source_offset)
+        assert (offset_text(compared.source_offset), compared.removed, compared.notes) == (
+            batch.source_offset,
+            frozenset(),
+            (),
+        )
+
+    def test_a_sample_needs_no_spark(self, harness: Harness, records: list[Row]) -> None:
+        harness.arrive(records)
+        source = harness.source()
+        assert source.missing() is None
+        kinds = {row["kind"] for chunks in source.sample_chunks(10) for row in chunks.to_pylist()}
+        assert {"read", "schema"} <= kinds
+        assert source.capabilities.cuts == "marks"
+        assert source.title == "TiCDC Open Protocol"
