@@ -104,8 +104,8 @@ JAVA = "An error occurred while calling o1.save.\n: {}\n\tat org.apache.spark.sq
         (
             "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.",
             ResourceError,
-            "the cluster has ended this application: somebody stopped it, or its executors did not start, and then their logs "
-            "there say why. Run again: what was begun is finished first",
+            "the cluster has ended this application: somebody stopped it, or its executors did not start: see their logs "
+            "there. Run again: what was begun is finished first",
             False,
         ),
         (

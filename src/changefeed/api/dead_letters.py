@@ -17,17 +17,17 @@ _ID_DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class KeptDeadLetter:
-    """A record, or one message of it, that a pipeline could not decode and keeps.
+    """A dead letter that a pipeline has stored: a record, or one message of a record, that could not be decoded.
 
     Attributes:
         id: the beginning of `sha256`; letters of the same bytes share it.
         position: `topic:partition:offset`, with `:index` for one message of a record.
         reason: a stable code, as `truncated`.
         error: the full message.
-        table: `database.table`, where that much could be read.
-        byte: where in the key or value the contradiction was seen, if known.
-        at: when it was kept, in UTC.
-        replayed: when it was decoded after all; None while it waits.
+        table: `database.table`; None if it could not be read.
+        byte: offset of the error in the key or value; None if unknown.
+        at: when it was stored, in UTC.
+        replayed: when it was replayed; None if it has not been.
         pipeline, protocol: their names.
         schema_id: of the schema that the record names.
         sha256: of the record's key and value.

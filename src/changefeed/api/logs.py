@@ -150,7 +150,7 @@ def write_batches(batches: Iterable[Decoded], path: Path, encoder: Encoder, prog
 
 
 def paths_of(paths: Paths) -> tuple[Path, ...]:
-    """One path or several.
+    """The paths of record logs, as a tuple.
 
     Raises:
         ConfigError: there is none, or a path does not exist or is not a record log.

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 class Pipeline:
     """A source, a sink, and how changes get from one to the other.
 
-    No method but `run`, `replay` and `repair` needs Spark, unless the sink's file system can only be reached through it. A
-    session that is handed over is used and left running; without one, a session is started and stopped again.
+    Only `run`, `replay` and `repair` need Spark; so do the others if the sink's file system can be reached through Spark alone. A
+    session that you pass is used and left running; without one, a session is started and stopped again.
 
     Attributes:
         definition: the content of the YAML file, checked; immutable.

@@ -1,4 +1,4 @@
-"""Record logs of one protocol to a record log of another: `transcode` of `import changefeed` and on the command line."""
+"""Translates record logs of one protocol to a record log of another: `cf.transcode`, and the command."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Applied:
     Attributes:
         rows: row changes that were applied.
         seconds: of the run, without the start of Spark.
-        cpu_seconds: of all processes; None where the system does not tell.
+        cpu_seconds: of all processes; None if the system does not report it.
         phases: seconds by the parts of its steps, see `Phases`.
         compared: rows that were compared with the log, all right.
     """

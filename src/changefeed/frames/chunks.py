@@ -15,8 +15,8 @@ One chunk is one row of plain columns to plan by and a payload to apply:
 A rows chunk holds one table in one shape from one partition, and lies on one side of every schema change that was read
 with it: what the table is called and which columns it has does not change inside of a chunk. Without a key, its rows are
 in the order of commit_ts. `rows` counts rows, or records in a `read` chunk.
-Where transactions tell how far all tables may move, one chunk a partition has a line for every row, for the end of
-every transaction, and for every schema change. Other marks and heartbeats carry nothing that is applied; they are counted
+If cuts are made from transactions, one chunk of each partition has a line for every row, for the end of every
+transaction, and for every schema change. Other marks and heartbeats carry nothing that is applied; they are counted
 as read and end here.
 """
 
@@ -90,11 +90,11 @@ _END_OF_STREAM = 8  # bytes
 def pack(
     decoded: Decoded, records: pa.RecordBatch, fresh: pa.RecordBatch | None = None, *, transactions: bool = False
 ) -> pa.RecordBatch:
-    """The chunks that say what `records` were decoded and what they meant.
+    """Packs decoded records into chunks: their changes, and the offsets that were read.
 
     Args:
         fresh: those of the records that count as read now; None for all.
-        transactions: whether transactions tell how far all tables may move.
+        transactions: whether cuts are made from transactions.
     """
     partitions = list(by_partition(records))
     chunks = [_read(*part) for part in (partitions if fresh is None else by_partition(fresh))]

@@ -1,8 +1,7 @@
 """Slices: pieces of record logs, as rows for the tasks that read them.
 
-A record that is read in a Python worker, handed to the JVM and decoded in another worker makes a trip there and back
-which costs several times what its decoding does. So a log travels as what it is made of, a line for each piece, and
-where its records are wanted they are read:
+To read a record in a Python worker, send it to the JVM and decode it in another worker costs several times as much as
+decoding it. So a log is sent as a list of its pieces, and its records are read in the worker that decodes them:
 
     path      records  bytes    start   stop    copy
     a.jsonl   0        0        0       10000   NULL

@@ -78,7 +78,7 @@ class SchemaChange(_Event):
     Attributes:
         type: what it does, snake case: `create_table`, `add_column`, … or `other`.
         ddl: the statement's text as sent.
-        columns: the table after the change, or None where the protocol does not say.
+        columns: the table after the change; None if the protocol does not contain them.
         sequence: its place in the order of changes where there is no commit_ts.
         origin: other fields of the protocol, by its own keys.
     """
@@ -144,7 +144,7 @@ class DeadLetter(_Event):
         error: the full message.
         byte: where in the key or value the contradiction was seen, if known.
         key, value, headers: the whole record's, as read.
-        database, table: the table that the message was for, where that much could be read.
+        database, table: the table of the message, if it could be read.
     """
 
     reason: str

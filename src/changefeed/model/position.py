@@ -46,4 +46,4 @@ class Position:
         return cls(topic, int(partition), int(offset), None if index is None else int(index), record)
 
 
-Place = Position  # as the code below the front door calls it
+Place = Position  # the name inside changefeed

@@ -175,8 +175,8 @@ def _of_the_machine(text: str, folders: Iterable[str]) -> ChangefeedError | None
         or "Master removed our application" in text
     ):
         return ResourceError(
-            "the cluster has ended this application: somebody stopped it, or its executors did not start, and then their logs "
-            "there say why. Run again: what was begun is finished first"
+            "the cluster has ended this application: somebody stopped it, or its executors did not start: see their logs "
+            "there. Run again: what was begun is finished first"
         )
     if "heartbeat timed out" in text or "Futures timed out after" in text or "RpcTimeoutException" in text:
         return ResourceError(

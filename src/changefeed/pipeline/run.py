@@ -89,7 +89,7 @@ def run(
     """
     if until is not None and definition.pipeline.consistency == "key":
         raise ConfigError(
-            "with consistency `key` the tables do not move together, so there is no point up to which to apply: leave "
+            "with consistency `key` the tables do not move together, so there is no point at which all could stop: leave "
             "--until out, or set pipeline.consistency to `transaction`"
         )
     stopping = stopping or (lambda: False)

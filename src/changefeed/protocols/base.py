@@ -96,7 +96,7 @@ class Encoder(Interface):
 
 @runtime_checkable
 class ClosingEncoder(Encoder, Interface):
-    """An encoder that has something to say when there are no more changes."""
+    """An encoder that may write records after the last change."""
 
     def finish(self) -> pa.RecordBatch:
         """The last records."""
@@ -237,7 +237,7 @@ class Capabilities:
     """The parts of an event that the protocol carries, and its guarantees; the loss table is made from this.
 
     Attributes:
-        carries: those of `model.keys.KEYS` that a foreign event still has after a trip through the protocol.
+        carries: those of `model.keys.KEYS` that a foreign event still has after it was encoded and decoded.
         provides: keys that its producer's records have, and that no foreign event gets.
         requires: key -> the key without which an event loses it, as an update that is recognised by its old row alone.
         cuts: the proof that everything up to some point was sent: `marks` in every partition (resolved events, or
@@ -337,15 +337,15 @@ class Protocol:
         reasons: reason of a dead letter that this protocol alone gives -> what it means, for the page of errors.
         forms: of its record values.
         capabilities: its most; `capabilities_of` has those with some options.
-        redefine: what values are under the types that DDL defines, by the protocol's options; None where records tell
-            enough of their own types.
+        redefine: converts values to the types that DDL defines, by the protocol's options; None if records declare
+            their types.
         carries: the options -> what is carried with them; None where options change nothing of it.
         variants: options with which more or less is carried than with the defaults, for the loss table and its tests.
-        self_describing: the decoder sees in the records what they carry, whatever its options say.
-        verbatim: what was read from the protocol is written as it was, whatever the options say.
+        self_describing: the decoder sees in the records what they carry, independently of its options.
+        verbatim: events that were read from the protocol are written as they were, independently of the options.
         kernel: its twin in the Rust kernel; None where only the decoder can read it.
         recognize: a record -> why it seems to be of this protocol, None where it does not. A cheap look, no proof.
-        likely: a record of this protocol -> options that its bytes tell.
+        likely: a record of this protocol -> options that its bytes show.
     """
 
     name: str
@@ -374,9 +374,9 @@ class Protocol:
         return replace(self.capabilities, carries=self.carries(options))
 
     def read_options(self, values: Mapping[str, Any]) -> Options:
-        """The options, checked. They may be texts, as they come from a command line or a URI.
+        """Checks options and returns them; values may be texts, as from a command line or a URI.
 
         Raises:
-            ConfigError: an option is unknown or its value does not fit; the message names the nearest or the problem.
+            ConfigError: an option is unknown, and the message names the nearest one; or its value is invalid.
         """
         return option_values.read(self.name, self.options, values)

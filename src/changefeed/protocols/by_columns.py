@@ -49,5 +49,5 @@ class ColumnEncoder(Encoder, Interface):
         ...
 
     def encode_events(self, events: Iterable[Row | Control | Lines]) -> pa.RecordBatch:
-        """The records that say the events, which are in order."""
+        """Encodes events, which are in order, into records."""
         ...

@@ -2,10 +2,10 @@
 
 Rule 1. A key is lost when events of the source may have it and the target does not carry it, or derives it from another
         key that the source is not known to have.
-Rule 2. What the records of a source may have is what its options say, or, where its decoder looks at the records and
-        not at options, all that the protocol can carry. From a protocol to itself both sides are what the options say,
-        as rows are written as they were read; but of schema changes and resolved events, which options may leave out,
-        all count. Where options say nothing of what was read from the protocol (`verbatim`), nothing is lost.
+Rule 2. Records of a source may have the keys that follow from its options; if its decoder uses the records and not
+        options, all that the protocol can carry. From a protocol to itself the options decide for both sides, as rows are
+        written as they were read; but schema changes and resolved events, which options may leave out, all count. If
+        options do not change how the protocol's own events are written (`verbatim`), nothing is lost.
 Rule 3. `NEEDED` is all that a pipeline needs of changes: without one of these keys its tables differ from the upstream,
         or there is no point at which they are equal.
 """

@@ -54,7 +54,7 @@ def read(protocol: str, options: type[_Options], values: Mapping[str, Any]) -> _
 
 
 def may_be_shown(value: Any) -> bool:
-    """Whether a value that should have been a number or true or false can be in a message: a text may be a password."""
+    """Whether a message may quote an invalid value of a numeric or boolean option: a text may be a password."""
     return (
         not isinstance(value, str)
         or re.fullmatch(r"(?i)[-+.\d][\w .:%+-]{0,15}|yes|no|on|off|true|false", value) is not None

@@ -1,4 +1,4 @@
-"""Formats that nobody here decodes, by the looks of a record, so that they can be named."""
+"""Recognizes formats that changefeed cannot decode, so that messages can name them."""
 
 from __future__ import annotations
 

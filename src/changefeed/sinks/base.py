@@ -308,8 +308,8 @@ class TypeMap(Protocol):
 class TableSink(Protocol):
     """Tables below one root, written by one pipeline. Safe to use from several threads, for different paths.
 
-    Methods that say that they need no Spark work on a sink that was opened without a session, for commands that should
-    answer at once.
+    Methods whose docstrings state that they need no Spark work on a sink that was opened without a session, for commands that
+    should answer at once.
 
     Raises, beside what the methods name:
         SinkError: a table's log or files cannot be read or written; `transient` if another try may succeed.

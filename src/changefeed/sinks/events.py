@@ -2,7 +2,7 @@
 
 Theory of operation:
 
-Rule 1. An *append* takes changes in commit order and writes the records that say them, in the protocol of the sink. The
+Rule 1. An *append* takes changes in commit order and writes them as records, in the protocol of the sink. The
 protocol's encoder decides topic, partition, key, value and headers of each record; the target keeps all of these as they
 are. Offsets are the target's: each partition of each topic counts on by itself.
 Rule 2. Records of one partition stay in the order in which the encoder gave them, within an append and from one append to

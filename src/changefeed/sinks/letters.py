@@ -1,6 +1,6 @@
-"""The contract of a table of dead letters: where a sink keeps what could not be decoded, in its own format.
+"""The contract of a table of dead letters: a sink keeps records that could not be decoded there, in its own format.
 
-A letter is known by its place: topic, partition, offset, index (NULL for a whole record). There is one row a place.
+A letter is identified by its position: topic, partition, offset, index (NULL for a whole record). Each has one row.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ VALUES = sized(
         (envelope(b"\x0a\0" * (MIB // 2)), "Entries has more than 65536 items at byte 131080"),
         (
             envelope(b"\x0a\0" * 60_000),
-            "more than 100 entries cannot be read, the last: an entry without header and event",
+            "more than 100 entries cannot be read, the last: the entry has neither header nor event",
         ),
         (envelope(COLUMNS), "DMLEvent has more than 4096 columns"),
         (envelope(PAIRS), "Header has more than 32 properties"),

@@ -36,7 +36,7 @@ def infer(rows: Iterable[tuple[int, RowForm]], place: LinePlace) -> TableShape:
     """The shape that all these rows of one table fit; each comes with its line's number.
 
     Raises:
-        SchemaError: values of a column contradict each other, or tell nothing; the message names line and column.
+        SchemaError: values of a column contradict each other, or all are NULL; the message names line and column.
     """
     types: dict[str, tuple[str, int, str]] = {}  # column -> type, the line with the first such value, the path
     names: dict[str, tuple[int, str]] = {}

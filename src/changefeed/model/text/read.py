@@ -39,12 +39,12 @@ from changefeed.model.values import read_datetime
 def parse(
     lines: Iterable[str | bytes], *, name: str = "events", topic: str = "events", batch_events: int = 10_000
 ) -> Iterator[Decoded]:
-    """The events that the lines say, in batches.
+    """Reads the events of JSON lines, in batches.
 
     Args:
         lines: JSON lines, with or without line feeds, as `lines` writes them or written by hand.
-        name: what messages call the text: a file's name.
-        topic: of events without a position; their partition is 0, their offset the line's number from 0.
+        name: name of the text in error messages, such as a file's.
+        topic: topic of events without a position; their partition is 0, their offset the line's number from 0.
         batch_events: a batch ends with the record that reaches this number.
 
     Raises:

@@ -40,7 +40,7 @@ class ProtocolFit:
         recognized: how many of the sample look like it.
         decoded: how many of the sample decode; None when that could not be tried.
         trouble: the first error, or what is asked for before it can be tried.
-        options: those that are given, and those that records tell.
+        options: the caller's, and those that the records show.
     """
 
     protocol: str
@@ -202,7 +202,7 @@ def _decode(known: Protocol, sample: pa.RecordBatch, options: Mapping[str, str])
 
 
 def _carried(known: Protocol, options: Mapping[str, str], decoded: Decoded) -> Mapping[str, str]:
-    """Options with which the protocol carries all that was seen, where its records tell that and options do not."""
+    """Options with which the protocol carries all that the sample has, if its decoder takes that from the records."""
     seen = set(_seen(decoded)) & known.capabilities.carries
 
     def fits(variant: Mapping[str, str]) -> bool:

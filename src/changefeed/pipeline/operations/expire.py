@@ -119,7 +119,7 @@ def _busy(latest: Latest) -> set[str]:
 
 
 def _ended_after(ledger: StoreReader, since: datetime) -> dict[str, datetime]:
-    """Path -> when the first cut without it came, of those that came after `since`."""
+    """Path -> time of the first cut after `since` that does not contain it."""
     ended: dict[str, datetime] = {}
     newer: Cut | None = None
     for cut in ledger.history(newest_first=True):

@@ -41,7 +41,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: of its file.
-        at: when it began; host and pid tell who did.
+        at: when it began; host and pid of the process that did.
         step: of the newest cut then; a later cut that pins one of the paths means another table.
         paths: of the folders, below the sink's path.
         settled: the ledger was asked after the note was there: these folders go, and some may be gone.
@@ -56,7 +56,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     settled: bool = False  # prose: stored under this name
 
     def died(self) -> bool:
-        """Whether nobody is at work on it any more."""
+        """Whether its process has ended."""
         if self.host != socket.gethostname():
             return datetime.now(UTC) - self.at > _ALIVE
         try:

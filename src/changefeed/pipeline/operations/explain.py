@@ -36,7 +36,7 @@ _BY_KEY_WAITS = {
 _BARRIERS = {
     "marks": "all tables move together to the smallest resolved event over all partitions; what is above it waits",
     "transactions": "all tables move together behind whole transactions; one that is not complete waits, with all after it",
-    "nothing": "nothing: the protocol does not say what is complete; use consistency `key`",
+    "nothing": "nothing: the protocol does not show what is complete; use consistency `key`",
 }
 # What lets tables move, and what sees to it that the producer sends it.
 TELLING = {

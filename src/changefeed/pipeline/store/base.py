@@ -12,9 +12,9 @@ Rule 2. **One run.** `claim` takes an epoch above every epoch before. Of runs th
         `FencedError` and change nothing, whenever they are called and however long the run was paused. A claim must not
         fail because an older run begins or finishes a step at the same time: it counts before the claim or not at all.
 Rule 3. **Durable, whole, in order.** When `begin` or `finish` has returned, the value survives the process and the machine,
-        and every later `claim` and `latest` sees it. After a crash in the middle, it is there as a whole or not at all. An error
-        does not say that a write has not landed: an implementation must look before it raises, and a call that raised may
-        still count. The caller gives the run up after an error and claims again.
+        and every later `claim` and `latest` sees it. After a crash in the middle, it is there as a whole or not at all. After an
+        error the write may have landed: an implementation must look before it raises, and a call that raised may still
+        count. The caller gives the run up after an error and claims again.
 Rule 4. **A step is begun and done.** `begin(plan)` writes down what step `step + 1` will do, `finish(state)` the state after
         it. A step without writes has no `begin`. A run that claims a store with a plan that is not done finds it in
         `unfinished`, and in `begun_by` the epochs that may have carried out a part of it.
@@ -140,8 +140,8 @@ class StoreReader(ABC):
     def history(self, after: int = 0, *, newest_first: bool = False) -> Iterator[Cut]:
         """The cuts of the steps above `after`, oldest first or newest first; those that are kept.
 
-        It reads page by page, as its caller goes on. Each cut comes once and none is left out, whatever a run does meanwhile.
-        Raises as `latest`.
+        It reads page by page, on demand. Each cut comes once and none is left out, even if a run adds cuts meanwhile.
+        It raises the errors of `latest`.
         """
 
 

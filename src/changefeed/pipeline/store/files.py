@@ -16,7 +16,7 @@ Rule 3. An entry has a checksum, and that of the entry before. It names the newe
         that is not done, so the newest state is two or three small reads away. A claim reads and compares the whole log.
 Rule 4. Every `_PAGE` steps the cuts of old steps are packed: first the page is written; then an entry has `base`, the number
         up to which entries count no more; only then these are deleted, by the run that wrote the entry or by a later claim.
-        Killed in between, files are left that nobody reads, and the next time they are deleted.
+        If it is killed in between, files are left that are never read; the next time they are deleted.
 Rule 5. The newest entry is never deleted. A run that was paused while its next number was used, packed and deleted by others
         may make a file of that number. So a run lists the log after its put: if there is a higher number, it is fenced, and
         its file lies below `base` and does not count.

@@ -22,7 +22,7 @@ from changefeed.local_files import link_new, make_folder
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _PASSING = (errno.EAGAIN, errno.EBUSY, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
 _UNFINISHED = ".tmp"  # files that have no name yet
-_STALE = 24 * 3600.0  # seconds after which nobody is at work on one of these
+_STALE = 24 * 3600.0  # seconds after which no process uses one of these any more
 
 
 class LedgerFolder(Protocol):
@@ -46,9 +46,9 @@ class WritableFolder(LedgerFolder, Protocol):
     """A folder that can be written, too."""
 
     def put(self, name: str, data: bytes) -> bool:
-        """Makes a file, durable when this returns. False: there is one of this name already, and it is as it was.
+        """Creates a file durably. Returns False, and changes nothing, if a file of this name exists.
 
-        `data` is UTF-8 text that ends with a newline and has no other. An error does not say that the file was not made.
+        `data` is UTF-8 text that ends with a newline and has no other. After an error the file may exist nevertheless.
         """
 
     def delete(self, name: str) -> None:

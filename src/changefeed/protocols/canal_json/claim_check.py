@@ -3,7 +3,7 @@
     message   {… "data":[{<handle key>}],"_tidb":{"commitTs":…,"claimCheckLocation":"s3://bucket/<uuid>.json"}}
     file      {"key":null,"value":"<base64>"}, or the value alone with claim-check-raw-value
 
-Rule 1. The file must tell of the same event as the message: equal table, type and commit_ts, and be the whole row.
+Rule 1. The file must have the same event as the message: equal table, type and commit_ts, and be the whole row.
 """
 
 from __future__ import annotations

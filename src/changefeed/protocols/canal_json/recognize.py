@@ -23,7 +23,7 @@ def recognize(record: Record) -> str | None:
 
 
 def likely(record: Record) -> dict[str, str]:
-    """Options that the bytes tell."""
+    """Options that the bytes show."""
     name, text = _inflated(record.value or b"")
     options = {} if name == "none" else {"large-message-handle-compression": name}
     if text.startswith(_OPENINGS["canal"]):

@@ -6,9 +6,9 @@ r"""Records to changes: the reference. One record at a time, every check made, n
                 ├─ no value: a tombstone, nothing; without envelopes a delete, unless its row stands before it
                 └─ whatever fails: a dead letter
 
-Rule 1. Members tell what a record is, not its topic: `op` and `source` a row; `ddl`, `source` and `databaseName` a schema
-        change; `status` and `event_count` a transaction mark; `aggregate_type` a notification; `ts_ms` alone a heartbeat;
-        `type` and `data` alone, without a schema, a signal.
+Rule 1. A record is recognized by its members, not by its topic: `op` and `source` a row; `ddl`, `source` and
+        `databaseName` a schema change; `status` and `event_count` a transaction mark; `aggregate_type` a notification;
+        `ts_ms` alone a heartbeat; `type` and `data` alone, without a schema, a signal.
 Rule 2. A value that would not be written as it was sent, a double in the digits of an old Java or a label with its
         escapes, is kept beside the row: the origin's `sent` has its JSON.
 Rule 3. The key is part of the row; where it is not the row's own (a column that is not in the row, a mask), the
@@ -104,7 +104,7 @@ class Decoder:
         self._deleted = dict(mark)
 
     def _table(self, value: bytes) -> tuple[str | None, str | None]:
-        """The table that a value is for, where that much can be read."""
+        """The table of a value, if it can be read."""
         try:
             source = self._parts.read(value, "value").payload["source"]
             return envelope.text(source, "db", "source"), envelope.text(source, "table", "source")

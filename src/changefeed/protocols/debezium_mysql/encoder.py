@@ -4,7 +4,7 @@
      └─ of another protocol: foreign_shapes.wire, origin and clock filled in; a key that changes: delete, tombstone, insert
     schema change, transaction mark, heartbeat ──▶ ddl, marks
 
-Rule 1. Rows that were read from this protocol are written as they were read; options say how others are written.
+Rule 1. Rows that were read from this protocol are written as they were read; options decide how others are written.
 Rule 2. A tombstone has the offset behind its delete's, and its headers; without envelope the op among them once more.
 Rule 3. There is no clock here: without a reading in the origin the time of the change stands for it.
 Rule 4. Resolved marks have no place in the protocol.
@@ -34,7 +34,7 @@ from changefeed.protocols.debezium_mysql.rows import RowWriter, is_ours, row_wri
 
 Record = dict[str, Any]
 _WRITERS = 1024  # of shapes, that are kept
-_CONNECTORS = (None, "mysql", "mariadb")  # None where the source block does not say
+_CONNECTORS = (None, "mysql", "mariadb")  # None if the source block does not have it
 
 
 class Encoder:
@@ -46,7 +46,7 @@ class Encoder:
         self._writer = lru_cache(_WRITERS)(self._make_writer)
 
     def encode(self, changed: Decoded) -> pa.RecordBatch:
-        """The records that say `changed`; see `protocols.base.Encoder`."""
+        """Encodes `changed` into records; see `protocols.base.Encoder`."""
         return self.encode_events(in_order(changed))
 
     def encode_events(self, events: Iterable[Row | Control | Lines]) -> pa.RecordBatch:

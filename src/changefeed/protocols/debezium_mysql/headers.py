@@ -6,8 +6,8 @@
     __debezium.context.connectorName               … "mysql"
     __debezium.context.runId                       … a UUID
 
-Rule 1. The four context headers, in this order and at the end, are the origin's `context`: what of them the source
-        block does not say, and `"schemas":false` where they are without schema.
+Rule 1. The four context headers, in this order and at the end, are the origin's `context`: those of their values that the
+        source block does not have, and `"schemas":false` where they are without schema.
 Rule 2. All other headers are the origin's `headers`, word for word: [name, text], or [name, {"base64": …}].
 """
 

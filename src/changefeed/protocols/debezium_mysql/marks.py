@@ -165,7 +165,7 @@ def read_heartbeat(key: ConnectPart | None, value: ConnectPart, place: Place) ->
 
 
 def write_heartbeat(event: Heartbeat, name: str) -> Record:
-    """Key and value of a heartbeat; `name` is the logical name where its origin does not say.
+    """Key and value of a heartbeat; `name` is the logical name if its origin does not have one.
 
     Raises:
         UnsupportedError: it has no time.

@@ -1,4 +1,4 @@
-"""Notifications and signals, both directions: records around a connector that say nothing of any row.
+"""Notifications and signals, both directions: records of a connector that are not about rows.
 
     topic                        key              value
     notification.sink.topic.name {"id":…}         {"id":…,"type":…,"aggregate_type":…,"additional_data":{…},"timestamp":…}

@@ -35,7 +35,7 @@ def recognize(record: Record) -> str | None:
 
 
 def likely(record: Record) -> dict[str, str]:
-    """Options that the bytes tell."""
+    """Options that the bytes show."""
     value = record.value or b""
     if value[:1] == b"\x00":
         return {"converter": "avro"}

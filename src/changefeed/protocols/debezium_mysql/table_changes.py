@@ -41,7 +41,7 @@ _NUMBERS = frozenset({*INTEGERS, "decimal", "float", "double", "year"})
 
 
 def columns(changes: list[dict[str, Any]], database: str | None, table: str | None) -> tuple[Column, ...] | None:
-    """The columns of the table that the changes are about; None where they do not say."""
+    """The columns of the changed table; None if the changes do not contain them."""
     tables = [change["table"] for change in changes if isinstance(change.get("table"), dict)]
     if len(changes) > 1:
         named = f'"{database}"."{table}"'

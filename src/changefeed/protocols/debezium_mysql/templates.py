@@ -3,7 +3,7 @@ r"""Templates by which the kernel writes a shape's rows, made from the writers i
     {"schema":{…},"payload":{"before":null,"after":{"id": ┬ id ┬ ,…},"source":{"version": ┬ source.version ┬ ,…,
      "ts_us": ┬ ts_us ┬ },"transaction":null,"op":"c","ts_ms": ┬ clock.ts_ms ┬ ,…}}
 
-Rule 1. JSON with envelope. Whatever an origin's `sent`, `key` or `absent` say of a row is left to the encoder.
+Rule 1. JSON with envelope. Rows whose origin has `sent`, `key` or `absent` are left to the encoder.
 Rule 2. A foreign row is sent as it is, or left to the encoder: an update that changes the key is two rows.
 Rule 3. `unsent` is not text: it is NULL where rule 1 or 2 leaves a row.
 """

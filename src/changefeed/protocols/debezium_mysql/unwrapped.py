@@ -86,7 +86,7 @@ def _table(added: dict[str, Any], parts: list[str], name: str) -> tuple[str, str
     parts = parts if len(parts) == 3 else name.rpartition(".")[0].rsplit(".", 2)
     if len(parts) < 3 and None in (database, table):
         raise SchemaError(
-            'row without database and table, and the topic does not tell them; does "add.fields" have db,table?'
+            'row without database and table, and the topic does not name them; does "add.fields" have db,table?'
         )
     return parts[-2] if database is None else database, parts[-1] if table is None else table
 

@@ -180,7 +180,7 @@ def records(
 
 
 def _record_headers(shape: TableShape, origin: pa.Array, options: Options) -> pa.Array:
-    """The headers that origins tell by their context: the origins of a batch tell few."""
+    """The headers of each record, from the context in its origin; most origins have none."""
     origins = pc.if_else(pc.match_substring(origin, '"context"'), origin, pa.scalar(None, pa.string()))
     if origins.null_count == len(origins):
         return pa.array([[]] * len(origins), _HEADERS)

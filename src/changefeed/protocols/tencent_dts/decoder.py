@@ -54,7 +54,7 @@ Run = tuple[int, int, int, bytes | None]  # the first row, how many, the first p
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A row with the members of its entry."""
+    """A row, with the fields of the entry that it was in."""
 
     op: str
     row: Row

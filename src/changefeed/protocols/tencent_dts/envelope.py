@@ -4,7 +4,7 @@
     header: sourceType, messageType, timestamp …, isLast │ event: one body
 
 Rule 1. `header.messageType` decides what the event is. A body of another kind beside or instead is an error; an empty
-        entry is one too, as it looks like the BEGIN of a database that nobody has.
+        entry is one too, as it would be the BEGIN of an unnamed database.
 Rule 2. The origin has the header's fields by their names, zero ones left out, but for `sourceType`, which is always there,
         and `isLast`, which is there when it is false. Members that another key of the event has are not repeated there.
 Rule 3. `unknown` has unknown fields, by the message they came in; `absent` the messages left out though they are
@@ -56,7 +56,7 @@ def read_entry(data: bytes, start: int, end: int) -> DtsEntry:
     if kind not in BODIES:
         raise ProtocolError(f"message type {kind} is unknown", reason="unknown-kind", byte=start)
     if not header and not event:
-        raise SchemaError("an entry without header and event", byte=start)
+        raise SchemaError("the entry has neither header nor event", byte=start)
     name = BODIES[kind]
     for other in BODIES.values():
         if other != name and other in event:

@@ -8,7 +8,7 @@ Rule 1. Custom rules are tried from the first to the last; the first whose patte
         comes the default rule.
 Rule 2. A table without a key goes by its name. NULL and absent are written as nothing.
 
-The service's own hash is not published: nobody may compute a partition to find a row.
+The service's own hash is not published: a consumer must not compute a partition to find a row.
 """
 
 from __future__ import annotations

@@ -8,8 +8,9 @@ Rule 2. A NULL shows no encoding: a row joins the first shape of its family that
         A shape that is made from a NULL takes the usual encoding of the column's type.
 Rule 3. The table of shapes is bounded; see `columnar.families`.
 
-The wire text of a shape is `{"tencent-dts":{"id":{"originalType":"int(11)"}}}`: of each column what its name, type and key
-do not tell: `originalType` as sent, `dataType` and `charset` where they are not the usual ones, `properties`, `unknown` fields.
+The wire text of a shape is `{"tencent-dts":{"id":{"originalType":"int(11)"}}}`: for each column what does not follow
+from its name, type and key: `originalType` as sent, `dataType` and `charset` where they are not the usual ones, `properties`,
+`unknown` fields.
 """
 
 from __future__ import annotations
@@ -168,7 +169,7 @@ def wire_columns(shape: TableShape, options: Options) -> tuple[WireColumn, ...]:
         )
     except (AttributeError, KeyError, TypeError, ValueError, binascii.Error) as error:
         name = f"{shape.database}.{shape.table}"
-        raise UnsupportedError(f"{NAME}: the wire text of {name} is not one of this protocol: {error}") from error
+        raise UnsupportedError(f"{NAME}: `wire` of {name} is not valid for this protocol: {error}") from error
 
 
 def _wire_column(shape: TableShape, column: Column, own: dict[str, Any] | None, options: Options) -> WireColumn:

@@ -89,7 +89,7 @@ def _parse(original: str) -> ColumnType | None:
 
 
 def _possible(t: ColumnType) -> bool:
-    """Whether MySQL has a type with these numbers."""
+    """Whether MySQL has a type with this length and precision."""
     length, scale = t.length, t.scale or 0
     if length is None:
         return True

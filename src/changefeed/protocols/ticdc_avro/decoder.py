@@ -5,7 +5,7 @@
                                    ├─▶ 01 DDL, 02 resolved: marks
                                    └─ whatever fails: a dead letter
 
-Rule 1. With `_tidb_op`: c is an insert, u an update, d a delete (with `_ticdc_before` only). Without it nobody can tell
+Rule 1. With `_tidb_op`: c is an insert, u an update, d a delete (with `_ticdc_before` only). Without it it is unknown
         insert from update: an upsert.
 Rule 2. The key must equal that of the row; it is not kept beside it.
 Rule 3. Names are those of the record, or those that the topic rule reads from the topic (see `names`).
@@ -126,7 +126,7 @@ class Decoder:
         before = new if op == "delete" else None
         if old is not None and op == "delete":
             if old != {name: values[name] for name in old}:
-                raise SchemaError("the row deleted is another one in `_ticdc_before`")
+                raise SchemaError("the deleted row differs from the one in `_ticdc_before`")
         elif old is not None:
             before = family.read(old, image, "before.")
         ts = _commit_ts(values)

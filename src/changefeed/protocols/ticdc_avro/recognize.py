@@ -21,7 +21,7 @@ def recognize(record: Record) -> str | None:
 
 
 def likely(record: Record) -> dict[str, str]:
-    """Options that the bytes tell: messages beside the rows exist with watermarks alone."""
+    """Options that the bytes show: messages beside the rows exist with watermarks alone."""
     if not _mark(record.value):
         return {}
     options = {"enable-tidb-extension": "true", "avro-enable-watermark": "true"}

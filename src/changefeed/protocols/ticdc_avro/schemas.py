@@ -86,7 +86,7 @@ class RowSchema:
         schema_id: the number that led to it.
         text: its text.
         record: its type.
-        database, table: from namespace and name of the record, as far as these tell.
+        database, table: from namespace and name of the record, as far as these contain them.
         columns: the fields that are columns.
         own: names of the fields behind them.
     """

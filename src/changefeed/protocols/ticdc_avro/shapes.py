@@ -25,7 +25,7 @@ from changefeed.ticdc.texts import TEMPORAL, Irregular, Moment
 
 @dataclass(slots=True)
 class Image:
-    """A row while it is read: what its columns hold, what they could not hold, and the digits of its moments."""
+    """A row while it is decoded: values, texts of values that their column cannot hold, and digits of date-times."""
 
     irregular: dict[str, bytes] = field(default_factory=dict)
     digits: dict[str, int] = field(default_factory=dict)

@@ -142,7 +142,7 @@ def mark(payload: dict[str, Any], source: Source) -> dict[str, Any]:
 def of(
     origin: Mapping[str, Any], database: str, table: str, commit_ts: int, cluster_id: str, start_ts: int | None = None
 ) -> Source:
-    """The source block of an event with this origin, which may say nothing; the cluster is then `cluster_id`."""
+    """The source block of an event with this origin, which may be empty; the cluster is then `cluster_id`."""
     names = [name for name in ("name", *_CONSTANTS) if name in origin]
     cluster, start = origin.get("cluster_id"), origin.get("start_ts", start_ts)
     return Source(
@@ -156,6 +156,6 @@ def of(
 
 
 def clock(origin: Mapping[str, Any], commit_ts: int) -> int:
-    """The producer's clock, in milliseconds; the commit time, where the origin does not say."""
+    """The producer's clock, in milliseconds; the commit time if the origin does not have it."""
     ts_ms = origin.get("ts_ms")
     return ts_ms if isinstance(ts_ms, int) else tso.milliseconds(commit_ts)

@@ -54,7 +54,7 @@ class Images:
         self.types: dict[str, ColumnType] = {}
 
     def read(self, before: Json | None, after: Json | None, fields: tuple[Fields, Fields] | None) -> None:
-        """Reads both images of a row; `fields` describe the columns of before and after, None without a schema."""
+        """Reads the images of a row before and after a change; `fields` describe their columns, None if there is no schema."""
         prefix = "before." if after is not None else ""
         sides = ((before, "before", prefix), (after, "after", ""))
         if fields is None:

@@ -87,7 +87,7 @@ def _reader(defined: ColumnType) -> Callable[[Any], Any]:
 def _fixed(digits: Any, defined: ColumnType) -> Any:
     """The decimal of these digits, with as many behind the point as the type has.
 
-    They are the shortest that tell the double apart which the producer has made. Up to 15 digits no other decimal became
+    They are the shortest that identify the double which the producer has made. Up to 15 digits no other decimal became
     this double. Above that, several may have it, and which one is unknown.
     """
     if type(digits) is Irregular:

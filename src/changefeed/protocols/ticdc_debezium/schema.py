@@ -82,7 +82,7 @@ def key_schema(text: str) -> Fields:
 def key_table(text: str) -> tuple[str | None, str | None]:
     """Database and table by the name of a key's schema, `default.shop.orders.Key`.
 
-    A `_` may stand for another character: such names tell nothing for certain.
+    A `_` may stand for another character: such names are ambiguous.
     """
     try:
         name = _read(text, "key").get("name")

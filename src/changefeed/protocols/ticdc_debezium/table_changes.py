@@ -54,7 +54,7 @@ _JDBC = {
 
 
 def columns(changes: Any) -> tuple[Column, ...] | None:
-    """The columns of the table after the change; None where the message does not say, or not in words we know."""
+    """The columns of the table after the change; None if the message does not contain them, or in an unknown form."""
     last = changes[-1] if isinstance(changes, list) and changes else None
     table = last.get("table") if isinstance(last, dict) else None
     if not isinstance(table, dict) or not isinstance(table.get("columns"), list) or not table["columns"]:

@@ -1,6 +1,6 @@
 """Dates and times as numbers: days, milliseconds or microseconds since 1970; a TIMESTAMP is text.
 
-What producers make of values they cannot say, on the way out: years 1 to 69 are 2001 to 2069, 70 to 99 are 1970 to 1999; a
+Producers change values that the format cannot express: years 1 to 69 are 2001 to 2069, 70 to 99 are 1970 to 1999; a
 TIMESTAMP before 1970-01-01 00:00:01, or a zero one, is that day's 00:00:00.
 """
 

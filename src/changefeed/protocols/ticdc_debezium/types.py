@@ -21,7 +21,7 @@
 
 Rule 1. A type is the form of the value: datetime(3) is sent in milliseconds, though the column may be a DATETIME.
 Rule 2. `text` may be the base64 of a binary column, `bigint` a bigint unsigned that wrapped, `double` a decimal: only a
-        tidb_type or the table's DDL can tell, and from the type here and the one there the value follows.
+        tidb_type or the table's DDL shows it. The value follows from both types.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     file    {"key":"<base64>","value":"<base64>"}      key and value framed as in a Kafka record of one message
 
-Rule 1. The file must tell of the same event as the message: equal ts, schema and table, and no further `ccl`.
+Rule 1. The file must have the same event as the message: equal ts, schema and table, and no further `ccl`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Writers of a shape's columns: compiled once for each shape.
 
-Shapes that were read from the Open Protocol say t, h and f themselves (`shape.wire`). Others get them from their types:
+Shapes that were read from the Open Protocol contain t, h and f (`shape.wire`). Others get them from their types:
 
     t    the number of the type
     h    true for columns of the handle key

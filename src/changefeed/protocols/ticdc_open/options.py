@@ -20,7 +20,10 @@ class Options(Dispatching, base.Options, frozen=True):
     ] = "newarch"
     time_zone: Annotated[str, Meta(description="zone of TIMESTAMP text, the TiCDC server's `tz`")] = "UTC"
     output_old_value: Annotated[
-        bool, Meta(description="updates carry the old row; without it a row is an upsert, as nobody can tell")
+        bool,
+        Meta(
+            description="updates carry the old row; without it a row is an upsert, as inserts and updates look the same"
+        ),
     ] = True
     only_output_updated_columns: Annotated[bool, Meta(description="`p` has only the columns that changed")] = False
     delete_only_output_handle_key_columns: Annotated[bool, Meta(description="deletes carry the handle key alone")] = (

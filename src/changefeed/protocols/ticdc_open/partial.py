@@ -29,7 +29,7 @@ class Completed:
     Attributes:
         old: the columns that were sent, those whose name could be found among them.
         before: names of the before image's columns, in the order sent when `p` was complete.
-        sent: names in the order sent, an object for a nameless value nobody could place; None if `p` was complete.
+        sent: names in the order sent, an object for a value whose name could not be found; None if `p` was complete.
         same: before has the columns of the new row, described alike.
     """
 

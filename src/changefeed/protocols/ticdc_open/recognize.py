@@ -18,7 +18,7 @@ def recognize(record: Record) -> str | None:
 
 
 def likely(record: Record) -> dict[str, str]:
-    """Options that the bytes tell: classic gives rows a `rid`, and a value is JSON unless it is compressed."""
+    """Options that the bytes show: classic gives rows a `rid`, and a value is JSON unless it is compressed."""
     key, body = record.key or b"", (record.value or b"")[8:]
     options = {}
     if b'"tbl":' in key and b'"t":1}' in key:

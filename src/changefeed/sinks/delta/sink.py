@@ -299,7 +299,7 @@ class DeltaSink:
 
 @dataclass(frozen=True, slots=True)
 class _Commit:
-    """One commit to the Delta table at `path`, in a session that nobody else uses.
+    """One commit to the Delta table at `path`, in a session of its own.
 
     Attributes:
         properties: that the table gets if it is made.

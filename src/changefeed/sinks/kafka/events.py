@@ -9,10 +9,10 @@ makes a new producer: Kafka then ends the owner's last transaction, one way or t
 of this id comes later.
 Rule 2. Only behind that is the last write id read, by a consumer that waits for open transactions. So nothing can come
 between it and this producer's commit, or the commit fails. After that the sink remembers the last write id.
-Rule 3. That a producer was refused does not say that a newer run did it: an older one that woke up may have. The write id
+Rule 3. A producer may be refused because of an older run that woke up, and not only because of a newer one. The write id
 in Kafka decides: with a higher epoch there it is a `FencedError`, else another try may work.
 Rule 4. Readers with `isolation.level=read_committed` see an append once, and whole. Others also see what was never committed.
-Rule 5. Topics are not created here, and have as many partitions as the encoder's options say, at least.
+Rule 5. Topics are not created here, and have as many partitions as the encoder's options require, at least.
 
 Kafka forgets offsets of a consumer group without members after `offsets.retention.minutes`, by default seven days after they
 were written. A pipeline that was killed inside of an append and stays down for longer may append once more. If there were
@@ -134,7 +134,7 @@ class KafkaEvents:
     # Connections.
 
     def _open(self) -> None:
-        """A new producer, behind which no older one can write; and the last write id. See rules 1 and 2."""
+        """Opens a producer that fences off all older ones, then reads the last write id. See rules 1 and 2."""
         self._drop(unsure=self._unsure)
         with self._named("opening a transactional producer"):
             producer = Producer({**_DEFAULTS, **self._common(), "transactional.id": self._id}, logger=_log)
@@ -157,8 +157,8 @@ class KafkaEvents:
             return msgspec.json.decode(committed.metadata, type=Mark) if committed.metadata else None
         except msgspec.DecodeError as error:
             raise SinkError(
-                f"{self.location}: group {self._id} has an offset of somebody else for partition 0 of {self.topic} ({error}): "
-                "nobody but the sink may use the group"
+                f"{self.location}: group {self._id} has an offset for partition 0 of {self.topic} that the sink did not "
+                f"commit ({error}): only the sink may use the group"
             ) from error
 
     def _committed(self, group: Consumer) -> TopicPartition:
@@ -212,8 +212,8 @@ class KafkaEvents:
             if cause.code() in _REFUSED:
                 is_made(self.location, self._read(), write_id)
                 raise SinkError(
-                    f"{self.location}: {write_id}: Kafka refused this producer ({cause.str()}): another one of this pipeline was "
-                    "opened, or the append took longer than transaction.timeout.ms",
+                    f"{self.location}: {write_id}: Kafka refused this producer ({cause.str()}): another producer of this "
+                    "pipeline was opened, or the append took longer than transaction.timeout.ms",
                     transient=True,
                 ) from error
             self._abort(producer)

@@ -119,7 +119,7 @@ class KafkaTopics:
         return not unread and sum(taken) + len(taken) < int(self.options["maxOffsetsPerTrigger"])
 
     def ended(self, spark: SparkSession, source_offset: str) -> set[tuple[str, int]]:
-        """The partitions that end at the source offset, or have no records at all, as the brokers say."""
+        """The partitions that end at the source offset, or have no records at all, according to the brokers."""
         left = self._left(spark, read(source_offset))
         return {place for place, (start, end) in left.items() if start >= end}
 

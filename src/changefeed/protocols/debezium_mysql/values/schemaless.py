@@ -60,7 +60,7 @@ NULL = ColumnType("null")
 
 
 def infer(values: list[Any]) -> ColumnType | None:
-    """The type that the values of one column in one row tell, None for NULL alone.
+    """Infers the type of a column from its values in one row; None if all are NULL.
 
     Numbers of several kinds are decimals; anything else that differs is the text as sent.
     """
@@ -73,7 +73,7 @@ def infer(values: list[Any]) -> ColumnType | None:
 
 
 def read(value: Any, t: ColumnType) -> Any:
-    """The ready value, not for null, of a column of a type that `tell` gave.
+    """Reads a value, which is not null, of a column whose type `infer` returned.
 
     Raises:
         SchemaError: the value is a number that MySQL does not have.

@@ -29,7 +29,7 @@ from changefeed.sinks.delta.native.files import Added, TableFolder
 from changefeed.sinks.delta.native.item import TaskResult
 from changefeed.sinks.delta.native.opened import Opened, open_table, opened_at
 
-_CHECKPOINTS = 10  # commits, as Delta's own writer has it where the table does not say
+_CHECKPOINTS = 10  # commits, as Delta's own writer does without a table property
 
 
 def commit(

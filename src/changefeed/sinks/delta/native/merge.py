@@ -5,7 +5,7 @@
                                                            └──▶ merge on read: the rows are marked in the file's deletion vector,
                                                                 and the new ones alone go to a new file
 
-Rows that a deletion vector marks already are not part of the table: their keys do not count, and nobody copies them.
+Rows that a deletion vector marks already are not part of the table: their keys do not count, and they are not copied.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-INDEXED = 32  # columns, as `delta.dataSkippingNumIndexedCols` where nobody has set it
+INDEXED = 32  # columns, the default of `delta.dataSkippingNumIndexedCols`
 _LENGTH = 32  # characters
 _MOST = "\U0010ffff"
 _DAYS = (-719_162, 2_932_896)  # 0001-01-01 to 9999-12-31

@@ -316,7 +316,7 @@ class NativeWrites:
         return True
 
     def _there(self, path: str, owner: str) -> _There:
-        """The table at a path. A log that delta-rs cannot read is Spark's, and so is the error."""
+        """The table at a path. If delta-rs cannot read its log, Spark writes the table, or reports the error."""
         try:
             return _There(open_table(self._folder(path), owner))
         except SinkError as error:
