@@ -8,8 +8,8 @@ from pathlib import Path
 from changefeed.protocols import PROTOCOLS
 
 ROOT = Path(__file__).parents[3]
-# The dict itself, and the list of protocols whose values a function of Spark decodes.
-BY_NAME = {"bench/spark_peers.py", "protocols/__init__.py"}
+# The dict itself, the list of protocols whose values a function of Spark decodes, and the examples.
+BY_NAME = {"bench/spark_peers.py", "protocols/__init__.py", "tools/make_example.py"}
 
 
 def listing(path: Path) -> set[str]:
