@@ -167,6 +167,16 @@ def test_a_null_joins_no_shape_of_dead_rows() -> None:
     assert both.unmatched == 2
 
 
+@pytest.mark.parametrize("rest", [b"\x08\x05", b"\x0a\x05", b"\x10"], ids=["no entry", "cut", "a tag alone"])
+def test_a_null_joins_no_shape_of_a_group_that_is_dead(rest: bytes) -> None:
+    latin1, null, utf8 = (inserted("text", one) for one in (string(b"x", "latin1"), NIL, string(b"x")))
+    dead = envelope(data_of(entry(0, _BEGIN), latin1) + rest)
+    both = Grouping()
+    answer = both.decode(record_batch(counted([dead, plain(null), plain(utf8)])))
+    assert len(answer.dead) == 1
+    both.decode(record_batch(counted([plain(null), plain(utf8)], first=4)))
+
+
 def test_column_without_name_and_type_is_a_column() -> None:
     """The column's description is empty. Rows of a table without the column must not join its shapes."""
     row = {"newColumns": [number(3, "1"), string(b"x")]}

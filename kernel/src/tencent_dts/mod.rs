@@ -156,14 +156,15 @@ impl Decoder {
 
     fn entries(&mut self, record: i32, data: &[u8], members: Members<'_>, skips: Skips<'_>) -> Result<(), Odd> {
         let mut c = Cursor::new(data);
-        for _ in 0..MAX_ENTRIES {
+        for count in 1..=MAX_ENTRIES {
             let entry = field(&mut c, 0x0a).ok_or(Odd::Other)?;
             let end = data.len() - c.rest().len();
             let (start, index) = (end - entry.len(), self.room.events);
             if let Some((_, events)) = skips.iter().find(|(at, _)| *at == start) {
                 self.room.events = index.checked_add(*events).ok_or(Odd::Other)?;
-            } else {
-                self.entry(record, entry, members).ok_or(Odd::Entry(Stop { start, end, index }))?;
+            } else if self.entry(record, entry, members).is_none() {
+                let sound = are_entries(c, MAX_ENTRIES - count);
+                return Err(if sound { Odd::Entry(Stop { start, end, index }) } else { Odd::Other });
             }
             if c.is_empty() {
                 return Ok(());
@@ -248,6 +249,19 @@ impl Decoder {
         }
         None
     }
+}
+
+/// Whether the rest of a group is entries, `most` of them at most. The reference reads none of a group that has something else.
+fn are_entries(mut rest: Cursor<'_>, most: usize) -> bool {
+    for _ in 0..most {
+        if rest.is_empty() {
+            return true;
+        }
+        if field(&mut rest, 0x0a).is_none() {
+            return false;
+        }
+    }
+    rest.is_empty()
 }
 
 /// The bytes of a field that is alone in its message.

@@ -127,6 +127,15 @@ fn entries_that_are_read_elsewhere_have_their_indexes() {
 }
 
 #[test]
+fn an_entry_is_not_read_elsewhere_if_the_group_has_more_than_entries() {
+    let unknown = rows(&[&[ONE, LATIN1]]);
+    for rest in [&b"\x10\x01"[..], b"\x0a\x05", b"\x0a"] {
+        let data = [&begin()[..], &unknown, rest].concat();
+        assert_eq!(registered().decode(0, &data, MEMBERS, &[]), Err(Odd::Other));
+    }
+}
+
+#[test]
 fn a_group_cut_anywhere_is_odd() {
     let (mut decoder, data) = (registered(), rows(&[&[ONE, TEXT], &[ONE, NULL]]));
     for end in 0..data.len() {
