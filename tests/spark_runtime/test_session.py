@@ -211,14 +211,20 @@ def test_a_callers_planner_settings_replace_all_defaults(no_jars: Any, name: Any
 
 
 def test_jars_and_java_options_are_joined_with_the_callers(no_jars: Any) -> None:
-    merged = properties.one_machine({"spark.jars": "/mine.jar", "spark.driver.extraJavaOptions": "-Dmine=1"}, SCRATCH)
-    assert merged["spark.jars"] == "/mine.jar,/jars/delta.jar,/jars/kafka.jar"
-    ours, folder, collector, compiler, mine = shlex.split(merged["spark.driver.extraJavaOptions"])
+    mine = {
+        "spark.jars": "/my.jar",
+        "spark.driver.extraClassPath": "/a:/b",
+        "spark.driver.extraJavaOptions": "-Dmine=1",
+    }
+    merged = properties.one_machine(mine, SCRATCH)
+    assert merged["spark.jars"] == "/my.jar"
+    assert merged["spark.driver.extraClassPath"] == "/a:/b:/jars/delta.jar:/jars/kafka.jar"
+    ours, folder, collector, compiler, last = shlex.split(merged["spark.driver.extraJavaOptions"])
     assert (collector, compiler) == ("-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1")
     assert ours.startswith("-Dlog4j2.configurationFile=file:///")
     assert Path(ours.removeprefix("-Dlog4j2.configurationFile=file://")).is_file()
     assert folder == "-Djava.io.tmpdir=/tmp/a b"
-    assert mine == "-Dmine=1"
+    assert last == "-Dmine=1"
 
 
 @pytest.mark.parametrize("option", ["-XX:TieredStopAtLevel=4", "-XX:-TieredCompilation", "-Xint"])

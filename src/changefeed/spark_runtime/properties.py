@@ -88,6 +88,9 @@ _INTERPRETED = {
 # As Spark has it, and a cluster's session.
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 
+CLASS_PATH = "spark.driver.extraClassPath"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
 _LOG4J = (Path(__file__).parent / "log4j2.properties").as_uri()
 
 # Spark's sockets are in Java's temporary folder, as `.<uuid>.sock`; some systems take paths of 104 bytes at most.
@@ -116,13 +119,15 @@ def one_machine(config: Mapping[str, str], scratch: Path) -> dict[str, str]:
     ours = EVERYWHERE | ONE_MACHINE | ({} if COMPILED.keys() & config.keys() else _INTERPRETED)
     merged = ours | DELTA | dict(config)
     merged.setdefault(_KNOWN_TABLES, str(_tables_in(merged["spark.driver.memory"])))
-    merged["spark.jars"] = with_jars(config)
-    theirs = config.get("spark.driver.extraJavaOptions", "")
+    files = [str(path) for path in jars.paths("delta", "kafka")]
+    # On the class path, unlike `spark.jars`, their classes can be in an archive, and no run copies them.
+    merged[CLASS_PATH] = ":".join([*filter(None, [config.get(CLASS_PATH)]), *files])
+    theirs = config.get(JAVA_OPTIONS, "")
     # Ours first: of a repeated option the JVM takes the last. The collector needs a tenth of the heap less than G1 beside it.
     options = java_options(scratch)
     options += [] if _COLLECTOR.search(theirs) else ["-XX:+UseParallelGC"]
     options += [] if _COMPILER_CHOSEN.search(theirs) else [_COMPILER]
-    merged["spark.driver.extraJavaOptions"] = " ".join([*options, *filter(None, [theirs])])
+    merged[JAVA_OPTIONS] = " ".join([*options, *filter(None, [theirs])])
     # Spark's defaults are the current folder, although the catalog is in memory only; and the temporary folder, where a
     # killed JVM leaves its files.
     merged.setdefault("spark.sql.warehouse.dir", str(scratch / "warehouse"))

@@ -8,6 +8,7 @@ is used as it is if its settings are right: see `suited`.
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,8 +17,16 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import ConfigError, MissingExtraError
-from changefeed.spark_runtime import cluster, gateway, java, python
-from changefeed.spark_runtime.properties import BATCHES, COMPILED, SESSION, is_local, one_machine
+from changefeed.spark_runtime import class_archive, cluster, gateway, java, python
+from changefeed.spark_runtime.properties import (
+    BATCHES,
+    CLASS_PATH,
+    COMPILED,
+    JAVA_OPTIONS,
+    SESSION,
+    is_local,
+    one_machine,
+)
 from changefeed.spark_runtime.scratch import Scratch, sweep
 from changefeed.startup import without_pandas
 
@@ -26,6 +35,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SPARK_LINE = "4.1"
+
+_log = logging.getLogger(__name__)
+_CRASHED = "hs_err_pid"  # the file that Java writes then
 
 
 def session(app_name: str, *, master: str = "local[*]", config: Mapping[str, str] | None = None) -> SparkSession:
@@ -69,12 +81,24 @@ def _start(app_name: str, master: str, properties: Mapping[str, str], scratch: S
     """Starts Spark on this machine only."""
     from pyspark import SparkConf, SparkContext
 
-    os.environ["JAVA_HOME"] = str(java.find().home)
+    installed = java.find()
+    os.environ["JAVA_HOME"] = str(installed.home)
     os.environ["PYSPARK_PYTHON"] = python.program(scratch.path / "python")
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     conf = SparkConf(loadDefaults=False).setAppName(app_name).setMaster(master)
-    conf.setAll(list(one_machine(properties, scratch.path).items()))
-    return SparkContext(conf=conf, gateway=gateway.gateway(conf))
+    merged = one_machine(properties, scratch.path)
+    archive = class_archive.options(installed, merged[CLASS_PATH], merged[JAVA_OPTIONS])
+    conf.setAll(list(merged.items()))
+    conf.set(JAVA_OPTIONS, " ".join([*archive, merged[JAVA_OPTIONS]]))
+    try:
+        started = gateway.gateway(conf)
+    except ConfigError as error:
+        if _CRASHED not in str(error) or not class_archive.delete(archive):
+            raise
+        _log.warning("%s. Starting it again without its archive of classes", error)
+        conf.set(JAVA_OPTIONS, merged[JAVA_OPTIONS])
+        started = gateway.gateway(conf)
+    return SparkContext(conf=conf, gateway=started)
 
 
 def suited(spark: SparkSession) -> SparkSession:
