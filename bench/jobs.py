@@ -1,6 +1,6 @@
 """Whole jobs, from Kafka to tables, by changefeed, by forty lines of Python with deltalake, and by Paimon on Flink, in turns.
 
-    python -m bench.jobs [a b c d thousand e] [--ways changefeed,deltalake,paimon] [--rounds 2] [--part 1.0] [--step 250000]
+    python -m bench.jobs [a b c d thousand e m m20] [--ways changefeed,deltalake,paimon] [--rounds 2] [--part 1.0] [--step 250000]
                          [--seconds 120] [--seed N] [--out FILE]
 
     a         a million inserts into a new table
@@ -9,6 +9,8 @@
     d         100 tables at one go: a thousand inserts and two thousand changes of each
     thousand  1 000 tables at one go: 200 changes of each
     e         500 changes a second of five tables, followed for some time
+    m         two million changes of a table of a million rows, by merge on read; changefeed alone
+    m20       the same of a table of 20 million rows
 
 The broker is a real one, on loopback. `changefeed run` has its whole contract on (`consistency: key`, the default ways of
 writing); `bench/deltalake_consumer.py` has none. Paimon (only if it is asked for, see `bench/paimon_sync.py`) writes its own
@@ -34,8 +36,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from confluent_kafka import Producer
-from deltalake import DeltaTable
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 from bench.memory import resident, tree
 from bench.orders import SCHEMA, Message, Orders
@@ -47,17 +50,25 @@ PAIMON = Path(__file__).with_name("paimon_sync.py")
 RATE = 500  # changes a second of the job `e`
 START, REST = 20.0, 10.0  # seconds before the first change and after the last one
 WAYS = ("changefeed", "deltalake")  # by default
+FILE = 128 << 20  # bytes of a file of an adopted table
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job: the `loaded` rows are in its tables when it starts, or with `before=False` they are its first part."""
+    """A job.
+
+    Attributes:
+        loaded: rows of all tables that are loaded from the log; not measured, unless `before` is False.
+        adopted: rows of each table that deltalake has written before.
+    """
 
     tables: int
     partitions: int
     loaded: int
     changes: int
     before: bool = True
+    adopted: int = 0
+    mode: str = "copy-on-write"
 
 
 JOBS = {
@@ -67,6 +78,8 @@ JOBS = {
     "d": Job(100, 1, 100_000, 200_000, before=False),
     "thousand": Job(1000, 1, 0, 200_000, before=False),
     "e": Job(5, 1, 50_000, 0),
+    "m": Job(1, 2, 0, 2_000_000, adopted=1_000_000, mode="merge-on-read"),
+    "m20": Job(1, 2, 0, 2_000_000, adopted=20_000_000, mode="merge-on-read"),
 }
 
 
@@ -151,8 +164,9 @@ class Bench:
             "type": "kafka", "servers": self.broker.bootstrap, "topics": list(self.orders.topics),
             "protocol": {"name": "debezium-mysql", "decimal.handling.mode": "string"}, "max-records-per-batch": self.step,
         }  # fmt: skip
+        adopt = {"adopt": ["shop.*"]} if self.job.adopted else {}
         definition = {
-            "source": source, "sink": {"type": "delta", "path": str(self.lake(way))},
+            "source": source, "sink": {"type": "delta", "path": str(self.lake(way)), "write-mode": self.job.mode} | adopt,
             "pipeline": {"name": "bench", "consistency": "key"},
             "spark": {"spark.master": "local[2]", "spark.driver.memory": "2g"},
         }  # fmt: skip
@@ -174,7 +188,8 @@ class Bench:
         for number in range(self.job.tables):
             wanted = self.orders.rows(number)
             if wanted.num_rows:
-                actual = DeltaTable(str(self.table(way, number))).to_pyarrow_table()
+                table = DeltaTable(str(self.table(way, number)))
+                actual = pa.table(QueryBuilder().register("t", table).execute("SELECT * FROM t"))
                 actual = actual.select(SCHEMA.names).cast(SCHEMA).sort_by("id")
                 if not actual.combine_chunks().equals(wanted.combine_chunks()):
                     raise RuntimeError(
@@ -191,6 +206,8 @@ def at_one_go(bench: Bench, ways: list[str], rounds: int) -> dict[str, list[Cost
     bench.send(orders.insert(job.loaded))
     if job.before:
         for way in ways:
+            for number in range(job.tables if job.adopted else 0):
+                write_deltalake(bench.table(way, number), orders.rows_before(), target_file_size=FILE)
             bench.apply(way)
             shutil.copytree(bench.lake(way), bench.folder / f"{way}-before")
     bench.send(orders.change(job.changes))
@@ -282,10 +299,12 @@ def main() -> None:
                     JOBS[name],
                     loaded=round(JOBS[name].loaded * arguments.part),
                     changes=round(JOBS[name].changes * arguments.part),
+                    adopted=round(JOBS[name].adopted * arguments.part),
                 )
+                ways = ["changefeed"] if job.adopted else arguments.ways
 
                 def bench(prefix: str, job: Job = job) -> Bench:
-                    orders = Orders(prefix, job.tables, job.partitions, arguments.seed)
+                    orders = Orders(prefix, job.tables, job.partitions, arguments.seed, job.adopted)
                     return Bench(job, orders, broker, folder / prefix, arguments.step)
 
                 if name == "e":
@@ -294,7 +313,7 @@ def main() -> None:
                         median, p99 = lags[len(lags) // 2], lags[len(lags) * 99 // 100]
                         result[way] = asdict(cost) | {"lag": {"median": round(median, 2), "p99": round(p99, 2)}}
                 else:
-                    costs = at_one_go(bench(name), arguments.ways, arguments.rounds)
+                    costs = at_one_go(bench(name), ways, arguments.rounds)
                     result |= {way: [asdict(cost) for cost in costs[way]] for way in costs}
                     shutil.rmtree(folder / name)
                 print(json.dumps(result), file=out, flush=True)

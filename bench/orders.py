@@ -1,7 +1,8 @@
 """Orders as Debezium writes them from MySQL (JSON without schemas, as 3.x does), with the rows that they come to.
 
 A log has a schema-change topic `<prefix>` with a CREATE TABLE for each table, and a topic `<prefix>.shop.t<n>` for each
-table. Half of the updates and deletes go to the newest 5 % of the keys, half to any. One seed makes one log.
+table. Half of the updates and deletes go to the newest 5 % of the keys, half to any. One seed makes one log. Rows that are
+`loaded` are in the tables before the log, and not in it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 SCHEMA = pa.schema(
     {
@@ -50,21 +53,24 @@ class Orders:
 
     Attributes:
         prefix: the connector's `topic.prefix`.
-        tables: the rows of each table by id, as they are after all records made so far.
+        tables: the rows of each table by id, as they are after all records made so far, without loaded rows that have none;
+            None for a loaded row that is deleted.
         partitions: of a table's topic; a row's is chosen by its key.
+        loaded: number of rows of each table before the log.
     """
 
     prefix: str
     count: int
     partitions: int
     seed: int
-    tables: list[dict[int, Order]] = field(init=False)
+    loaded: int = 0
+    tables: list[dict[int, Order | None]] = field(init=False)
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
         self.tables = [{} for _ in range(self.count)]
-        self._ids: list[list[int]] = [[] for _ in range(self.count)]
-        self._next = [1] * self.count
+        self._ids = [list(range(1, self.loaded + 1)) for _ in range(self.count)]
+        self._next = [self.loaded + 1] * self.count
         self._made, self._gtid, self._position, self._clock = 0, 0, 1000, _FIRST_MS
 
     @property
@@ -74,11 +80,26 @@ class Orders:
 
     def rows(self, table: int) -> pa.Table:
         """The rows of a table, by id."""
-        rows = sorted(self.tables[table].values())
+        rows = sorted(row for row in self.tables[table].values() if row is not None)
         columns: list[Any] = list(zip(*rows, strict=True)) if rows else [()] * len(SCHEMA)
         columns[3] = [Decimal(cents).scaleb(-2) for cents in columns[3]]
         columns[6] = [1000 * ms for ms in columns[6]]
-        return pa.table([pa.array(c, t) for c, t in zip(columns, SCHEMA.types, strict=True)], schema=SCHEMA)
+        made = pa.table([pa.array(c, t) for c, t in zip(columns, SCHEMA.types, strict=True)], schema=SCHEMA)
+        if not self.loaded:
+            return made
+        before = self.rows_before()
+        changed = pc.is_in(before.column("id"), pa.array(self.tables[table], pa.int64()))
+        return pa.concat_tables([before.filter(pc.invert(changed)), made]).sort_by("id")
+
+    def rows_before(self) -> pa.Table:
+        """The loaded rows of any table, by id; `_loaded` has one of them."""
+        ids = np.arange(1, self.loaded + 1)
+        columns = {
+            "id": ids, "customer_id": ids % 199_999 + 1, "status": pa.array(_STATUS).take(ids % len(_STATUS)),
+            "total": _decimals(100 + ids * 7919 % 9_999_000), "qty": ids % 99 + 1, "note": pa.nulls(len(ids), pa.string()),
+            "created": np.full(len(ids), _FIRST_MS * 1000), "updated": pa.nulls(len(ids), pa.timestamp("us")),
+        }  # fmt: skip
+        return pa.table({name: pa.array(column).cast(SCHEMA.field(name).type) for name, column in columns.items()})
 
     def create(self) -> Iterator[Message]:
         """The schema changes that create the tables."""
@@ -111,14 +132,16 @@ class Orders:
                 if recent
                 else self._random.randrange(len(ids))
             )
-            old = self.tables[table][ids[at]]
+            old = self.tables[table].get(ids[at]) or _loaded(ids[at])
             if which < 0.9:
                 new = self.tables[table][old[0]] = self._changed(old, live)
                 yield self._message(table, "u", old, new)
             else:
                 ids[at] = ids[-1]
                 ids.pop()
-                del self.tables[table][old[0]]
+                self.tables[table].pop(old[0], None)
+                if old[0] <= self.loaded:
+                    self.tables[table][old[0]] = None
                 yield self._message(table, "d", old, None)
 
     def _next_row(self) -> None:
@@ -188,6 +211,18 @@ class Orders:
             f'{{{self._source(table)},"ts_ms":{self._clock},"databaseName":"shop","schemaName":null,'
             f'"ddl":{json.dumps(ddl)},"tableChanges":[{json.dumps(change)}]}}'
         )
+
+
+def _loaded(number: int) -> Order:
+    """The loaded row with this id."""
+    cents, status = 100 + number * 7919 % 9_999_000, _STATUS[number % len(_STATUS)]
+    return (number, number % 199_999 + 1, status, cents, number % 99 + 1, None, _FIRST_MS, None)
+
+
+def _decimals(cents: np.ndarray) -> pa.Array:
+    """Cents as `decimal128(12, 2)`."""
+    whole = pa.array(cents).cast(pa.decimal128(19, 0)).cast(pa.decimal128(21, 2))
+    return pc.multiply(whole, pa.scalar(Decimal("0.01"), pa.decimal128(2, 2))).cast(pa.decimal128(12, 2))
 
 
 def _image(row: Order | None) -> str:
