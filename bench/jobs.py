@@ -55,7 +55,7 @@ FILE = 128 << 20  # bytes of a file of an adopted table
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job.
+    """What is loaded and what is measured.
 
     Attributes:
         loaded: rows of all tables that are loaded from the log; not measured, unless `before` is False.
