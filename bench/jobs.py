@@ -55,7 +55,7 @@ FILE = 128 << 20  # bytes of a file of an adopted table
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is loaded and what is measured.
+    """A log, the tables that are there before it is read, and the part of it that is measured.
 
     Attributes:
         loaded: rows of all tables that are loaded from the log; not measured, unless `before` is False.
