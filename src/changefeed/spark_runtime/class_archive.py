@@ -11,7 +11,7 @@ Rule 1. The key is a hash of everything that the archive depends on: Java, Spark
 Rule 2. Java writes the first bytes of the file last: a file that is empty or starts with zeros is incomplete. It is not
         used. For an hour, no other JVM writes one of its key; after a day it is deleted.
 Rule 3. A JVM crashes on an archive that was cut or damaged. So a file is made durable before it is renamed, its size is in its
-        name, and an archive with which a JVM did not start is deleted.
+        name, and if a JVM starts only without it, it is deleted.
 Rule 4. An archive that was not used for a month is deleted.
 Rule 5. Without an archive, or a folder for it, Spark starts more slowly, and nothing else changes.
 
@@ -89,13 +89,9 @@ def find(archives: Path, key: str) -> Path | None:
     return None
 
 
-def delete(options: list[str]) -> bool:
-    """Deletes the archive that these Java options use; returns whether they use one."""
-    used = [Path(option.removeprefix(_USE)) for option in options if option.startswith(_USE)]
-    for archive in used:
-        with suppress(OSError):
-            archive.unlink()
-    return bool(used)
+def used(options: Iterable[str]) -> Path | None:
+    """Returns the archive that these Java options use, if they use one."""
+    return next((Path(option.removeprefix(_USE)) for option in options if option.startswith(_USE)), None)
 
 
 def wait(archives: Path, patience: float = _PATIENCE) -> list[Path]:

@@ -12,7 +12,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 SPARK_LINE = "4.1"
 
 _log = logging.getLogger(__name__)
-_CRASHED = "hs_err_pid"  # the file that Java writes then
 
 
 def session(app_name: str, *, master: str = "local[*]", config: Mapping[str, str] | None = None) -> SparkSession:
@@ -93,11 +92,14 @@ def _start(app_name: str, master: str, properties: Mapping[str, str], scratch: S
     try:
         started = gateway.gateway(conf)
     except ConfigError as error:
-        if _CRASHED not in str(error) or not class_archive.delete(archive):
+        used = class_archive.used(archive)
+        if used is None:
             raise
-        _log.warning("%s. Starting it again without its archive of classes", error)
         conf.set(JAVA_OPTIONS, merged[JAVA_OPTIONS])
         started = gateway.gateway(conf)
+        with suppress(OSError):
+            used.unlink()
+        _log.warning("%s. It started without its archive of classes, which was deleted", error)
     return SparkContext(conf=conf, gateway=started)
 
 
