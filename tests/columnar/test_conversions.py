@@ -10,10 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from changefeed.columnar.conversions import ByColumn
+from changefeed.errors import SchemaError
 from changefeed.model.types import ColumnType
+from changefeed.model.values import IrregularError
 from changefeed.protocols import protocol
 from tests.examples import examples
 
+_TEXT = {"decimal.handling.mode": "string"}
 _MS, _US = {"time.precision.mode": "connect"}, {"time.precision.mode": "microseconds"}
 CHANGES = [
     ("debezium-mysql", inferred, defined, options)
@@ -27,6 +30,10 @@ CHANGES = [
         ("bigint", "datetime(6)", {"time.precision.mode": "nanoseconds"}),
         ("varchar", "timestamp", {}),
         ("varchar", "timestamp(4)", {}),
+        ("varchar", "decimal(5,2)", _TEXT),
+        ("varchar", "decimal(3,3)", _TEXT),
+        ("varchar", "decimal(4,0)", _TEXT),
+        ("varchar", "decimal(65,30)", _TEXT),
     ]
 ]
 CHANGES += [
@@ -53,8 +60,22 @@ INSTANTS = st.from_regex(
 GOOD = st.from_regex(r"[12]\d\d[1-9]-(0[1-9]|1[0-2])-[0-2][1-9]T[01]\d:[0-5]\d:[0-5]\d(\.\d{1,6})?Z", fullmatch=True)
 
 
-def drawn(inferred: str) -> st.SearchStrategy[Any]:
-    return NUMBERS if inferred == "bigint" else GOOD | INSTANTS
+FEW_DIGITS = st.from_regex(r"-?0|-?[1-9]\d{0,1}\.\d{1,2}|-?0\.\d{1,3}|[1-9]\d{0,3}", fullmatch=True)
+DIGITS = st.from_regex(r"[+-]?(0|0?[1-9]\d{0,5}|[1-9]\d{33,35})(\.\d{0,4}|\.\d{29,31}|\.|e\d)?", fullmatch=True)
+
+
+def drawn(inferred: str, defined: str) -> st.SearchStrategy[Any]:
+    if inferred == "bigint":
+        return NUMBERS
+    return FEW_DIGITS | DIGITS if defined.startswith("decimal") else GOOD | INSTANTS
+
+
+def single(change: ByColumn, value: Any) -> Any:
+    """The value converted alone, or the error with which it is refused."""
+    try:
+        return None if value is None else change(value)
+    except (SchemaError, IrregularError) as error:
+        return error
 
 
 @pytest.mark.parametrize("name, inferred, defined, options", CHANGES, ids=lambda part: str(part) if part else "")
@@ -68,7 +89,7 @@ def test_a_column_is_converted_like_its_single_values(
     source, target = ColumnType.parse(inferred), ColumnType.parse(defined)
     change = chosen.redefine(chosen.read_options(options))(source, target)
     assert isinstance(change, ByColumn)
-    values = data.draw(st.lists(st.none() | drawn(inferred), max_size=3))
+    values = data.draw(st.lists(st.none() | drawn(inferred, defined), max_size=3))
     whole = change.column(pa.array([None, *values], source.arrow).slice(1))
     if whole is None:
         return
@@ -76,7 +97,7 @@ def test_a_column_is_converted_like_its_single_values(
     ready = whole.cast(
         {"date": pa.int32(), "datetime": pa.int64(), "timestamp": pa.int64()}.get(target.name, whole.type)
     )
-    assert ready.to_pylist() == [None if value is None else change(value) for value in values]
+    assert ready.to_pylist() == [single(change, value) for value in values]
 
 
 @pytest.mark.parametrize(
@@ -93,6 +114,9 @@ def test_a_column_is_converted_like_its_single_values(
             {},
             ["2018-06-20T01:02:03.123456Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"],
         ),
+        ("varchar", "decimal(5,2)", _TEXT, ["0", "-999.99", None, "1.5", "-0.01", "10"]),
+        ("varchar", "decimal(2,2)", _TEXT, ["0.99", "-0.5"]),
+        ("varchar", "decimal(65,0)", _TEXT, ["9" * 65, "-" + "9" * 65]),
     ],
 )
 def test_values_that_fit_are_converted_as_a_whole(

@@ -63,6 +63,21 @@ def counted(kind: pa.DataType, low: int, high: int, *, times: int = 1, per: int 
     return column
 
 
+def decimals(kind: pa.DataType, digits: int, scale: int) -> Column:
+    """Returns the conversion of plain texts to decimals of the Arrow type `kind`: `scale` of `digits` are behind the point."""
+    whole = f"(?:0|[1-9][0-9]{{0,{digits - scale - 1}}})" if digits > scale else "0"
+    plain = rf"^-?{whole}(?:\.[0-9]{{1,{scale}}})?$" if scale else f"^-?{whole}$"
+
+    def column(array: pa.Array) -> pa.Array | None:
+        is_plain = pc.match_substring_regex(array, plain)
+        is_negative_zero = pc.match_substring_regex(array, r"^-0(?:\.0*)?$")
+        if pc.any(pc.or_(pc.invert(is_plain), is_negative_zero)).as_py():
+            return None
+        return array.cast(kind)
+
+    return column
+
+
 def instants(step: int = 1) -> Column:
     """Returns the conversion of ISO texts to timestamps; `step` as for `counted`, in microseconds."""
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from changefeed.columnar.conversions import ByColumn, Column, counted, instants
+from changefeed.columnar.conversions import ByColumn, Column, counted, decimals, instants
 from changefeed.connect.schema import Node
 from changefeed.errors import SchemaError
 from changefeed.model.types import ColumnType
@@ -73,13 +73,15 @@ def _by_json(inferred: ColumnType, defined: ColumnType, options: Options) -> Cha
         except SchemaError as error:
             raise SchemaError(f"{error}{_hint(defined)}") from error
 
-    columns = _columns(inferred, defined, node)
+    columns = _columns(inferred, defined, node, kind_of(sent))
     return change if columns is None else ByColumn(change, columns)
 
 
-def _columns(inferred: ColumnType, defined: ColumnType, node: Node) -> Column | None:
-    """The same conversion for whole columns, where there is one."""
+def _columns(inferred: ColumnType, defined: ColumnType, node: Node, sent: str) -> Column | None:
+    """The same conversion for whole columns, where there is one; `sent` is the kind of the connector's field."""
     step = 10 ** (6 - (defined.length or 0))
+    if (inferred.name, sent, defined.name) == ("varchar", "text", "decimal") and defined.length is not None:
+        return decimals(defined.arrow, defined.length, defined.scale or 0)
     if (inferred.name, defined.name) == ("varchar", "timestamp"):
         return instants(step)
     if str(inferred) != "bigint" or node.name not in times.COUNTS:
