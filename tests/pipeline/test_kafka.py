@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import Producer
 
 from changefeed import record_log
+from changefeed.frames.mapped import Mapped
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.load import read
 from changefeed.pipeline.operations.explain import explain
 from changefeed.pipeline.operations.status import status
 from changefeed.pipeline.run import run
+from changefeed.sources.kafka import KafkaTopics
 from tests.pipeline.history import small_history
 from tests.pipeline.oracle import History
 from tests.pipeline.running import check_cuts
@@ -46,7 +49,7 @@ class Topic:
         uri = f"kafka://{self.broker.bootstrap}/{self.name}?{codec}"
         return read(
             {
-                "source": {"uri": uri, "kafka.request.timeout.ms": 20000, **source},
+                "source": {"uri": uri, **source},
                 "sink": {"type": "delta", "path": str(lake)},
                 "pipeline": {"name": "kafka"},
             }
@@ -64,8 +67,26 @@ def topic(kafka: KafkaBroker, tmp_path: Path) -> Topic:
     return Topic(kafka, name, log, marks, records)
 
 
-def test_a_topic_read_once_then_again_with_more(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
-    pipeline = topic.pipeline(tmp_path / "lake")
+@pytest.fixture
+def readings(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For each batch, whether librdkafka read it."""
+    seen: list[bool] = []
+    unread = KafkaTopics.unread
+
+    def recorded(self: KafkaTopics, *place: Any) -> Mapped | None:
+        records = unread(self, *place)
+        seen.append(records is not None)
+        return records
+
+    monkeypatch.setattr(KafkaTopics, "unread", recorded)
+    return seen
+
+
+@pytest.mark.parametrize("tuned", [{}, {"kafka.request.timeout.ms": 20000}], ids=["librdkafka", "connector"])
+def test_a_topic_read_once_then_again_with_more(
+    tuned: dict[str, Any], readings: list[bool], spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    pipeline = topic.pipeline(tmp_path / "lake", **tuned)
     assert {t["table"] for t in explain(pipeline).to_dict()["tables"]} == {"app.orders", "app.notes"}
     first = run(pipeline, spark, once=True)
     assert first.state.barrier == topic.marks[0]
@@ -74,6 +95,36 @@ def test_a_topic_read_once_then_again_with_more(spark: SparkSession, topic: Topi
     assert (second.epoch, second.state.barrier, second.state.counts.records) == (2, topic.marks[-1], len(topic.records))
     check_cuts(pipeline, History(topic.log))
     assert status(pipeline).to_dict()["positions"] == {topic.name: {"0": 22, "1": 22}}
+    assert set(readings) == {not tuned}
+
+
+def test_a_run_that_begins_at_the_end_takes_what_comes_later(
+    readings: list[bool], spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    """The connector reads the first batch: it alone has asked where `latest` was."""
+    pipeline = topic.pipeline(tmp_path / "lake", **{"starting-offsets": "latest"})
+    first = run(pipeline, spark, once=True)
+    topic.rest()
+    second = run(pipeline, spark, once=True)
+    assert (first.state.counts.records, second.state.counts.records) == (0, len(topic.records) - 25)
+    assert readings[-1]
+
+
+def test_a_transaction_of_a_producer_that_is_open_is_not_waited_for(
+    spark: SparkSession, kafka: KafkaBroker, topic: Topic, tmp_path: Path
+) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": topic.name, "log_level": 0})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    for key, value, _, partition in topic.records[25:]:
+        producer.produce(topic.name, key=key, value=value, partition=partition)
+    producer.flush(60)
+    committed = {"kafka.isolation.level": "read_committed", "max-records-per-batch": 20}
+    pipeline = topic.pipeline(tmp_path / "lake", **committed)
+    assert run(pipeline, spark, once=True).state.counts.records == 25
+    producer.commit_transaction(60)
+    assert run(pipeline, spark, once=True).state.counts.records == len(topic.records)
+    check_cuts(pipeline, History(topic.log))
 
 
 def test_followed_until_a_mark_that_comes_later(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from changefeed import record_log
+from changefeed.frames.chunks import CHUNKS_DDL
+from changefeed.frames.mapped import as_frame
 from changefeed.pipeline.run import batch_offset, offset_text
 from changefeed.sources import Source
 from tests.pipeline.history import small_history
@@ -46,6 +48,11 @@ class Harness(Protocol):
     def source(self, limit: int = 100_000) -> Source:
         """Opens the source again; it reads at most `limit` records in a batch."""
         ...
+
+
+def chunks_of(source: Source, batch: Any) -> list[Row]:
+    """The plain columns of a batch's chunks."""
+    return [row.asDict() for row in as_frame(source.chunks(batch, {}, None), CHUNKS_DDL).drop("payload").collect()]
 
 
 @dataclass
@@ -86,8 +93,8 @@ class Conformance:
             def on_batch(batch: DataFrame, number: int) -> None:
                 last = batches[-1].source_offset if batches else before
                 now = offset_text(source.source_offset(spark, last, batch_offset(checkpoint, number)))
-                chunks = source.chunks(batch, {}, None).drop("payload").collect()
-                batches.append(Read([row.asDict() for row in chunks], now, source.caught_up(last, now)))
+                chunks = chunks_of(source, source.batch(spark, batch, last, now))
+                batches.append(Read(chunks, now, source.caught_up(last, now)))
 
             if end is not None and before is not None and offset_text(end) == offset_text(before):
                 return []
@@ -183,8 +190,7 @@ class Conformance:
         assert harness.source().leading(spark, source.start) is None
         if leading is not None:
             assert {partition for _, partition in leading.ended} == {1}
-            chunks = source.chunks(leading.records, {}, None).drop("payload").collect()
-            first = [row.asDict() for row in chunks if row["kind"] == "read"]
+            first = [row for row in chunks_of(source, leading.records) if row["kind"] == "read"]
             assert sum(row["rows"] for row in first) == len(short)
             assert source.leading(spark, leading.source_offset) is None
             rest = follow(source, leading.source_offset)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from changefeed.frames.chunks import RECORDS_DDL
+from changefeed.frames.chunks import CHUNKS_DDL, RECORDS_DDL
 from changefeed.model.batch import RECORDS
 from changefeed.stages.decode import arrived, decode
 
@@ -26,7 +26,7 @@ HEADERS = [
 
 def test_dead_letters_keep_the_headers_of_their_record(spark: SparkSession) -> None:
     rows = [(b"k", b"bad", "t", 0, i, datetime(2026, 1, 1, tzinfo=UTC), 0, h) for i, h in enumerate(HEADERS)]
-    chunks = decode(spark.createDataFrame(rows, RECORDS_DDL), "ticdc-open", {}).collect()
+    chunks = decode(spark.createDataFrame(rows, RECORDS_DDL), "ticdc-open", {}).frame(CHUNKS_DDL).collect()
     letters = {c.first_offset: json.loads(c.payload) for c in chunks if c.kind == "dead"}
     assert [letters[i]["headers"] for i in range(3)] == [
         [],

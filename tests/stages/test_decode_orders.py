@@ -10,7 +10,7 @@ import pytest
 
 from changefeed import record_log
 from changefeed.frames import slices
-from changefeed.frames.chunks import RECORDS_DDL, unpack
+from changefeed.frames.chunks import CHUNKS_DDL, RECORDS_DDL, unpack
 from changefeed.stages.decode import decode
 from tests.protocols.conformance.cases import DATA
 
@@ -66,7 +66,9 @@ def test_records_have_the_same_changes_with_any_distribution_to_tasks(
     log = str(SHOP / file)
     count = record_log.count(log)
     ways: list[tuple[Callable[..., DataFrame], bool]] = [(in_partitions, True), (scattered, False), (sliced, False)]
-    summaries = [summary(decode(way(spark, log, count), protocol, options, whole=whole)) for way, whole in ways]
+    summaries = [
+        summary(decode(way(spark, log, count), protocol, options, whole=whole).frame(CHUNKS_DDL)) for way, whole in ways
+    ]
     counts, rows = summaries[0]
     assert counts["read"] == count
     assert "dead" not in counts

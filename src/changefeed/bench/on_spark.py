@@ -65,11 +65,12 @@ def measure(
         protocol, options: the protocol of the records, and its options.
         usual: name of Spark's own function, and the function from the column of values to the typed one; None if none.
     """
+    from changefeed.frames.chunks import CHUNKS_DDL
     from changefeed.stages.decode import decode
 
     def ways(read: DataFrame, ours: DataFrame) -> dict[str, DataFrame]:
         theirs = {} if usual is None else {usual[0]: read.select(usual[1](read["value"]).alias("row"))}
-        made = theirs | {"decode": decode(ours, protocol, options, whole=True)}
+        made = theirs | {"decode": decode(ours, protocol, options, whole=True).frame(CHUNKS_DDL)}
         assert not made["decode"].filter("kind = 'dead'").count(), "all rows of the workload are valid"
         return made
 

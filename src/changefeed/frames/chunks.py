@@ -237,6 +237,19 @@ def unpack_records(payload: bytes) -> pa.RecordBatch:
         return reader.read_next_batch()
 
 
+def snapshot_lines(payload: bytes) -> bytes:
+    """One line for each position at which a `transactions` chunk has rows of a snapshot; payload to payload."""
+    lines = unpack_records(payload)
+    of_rows = pc.and_(pc.is_null(lines.column("events")), pc.is_valid(lines.column("snapshot")))
+    positions = pc.unique(lines.filter(of_rows).column("commit_ts"))
+    columns = {name: pa.nulls(len(positions), TRANSACTIONS.field(name).type) for name in TRANSACTIONS.names}
+    columns |= {"commit_ts": positions, "snapshot": pa.repeat(pa.scalar("true"), len(positions))}
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, TRANSACTIONS) as writer:
+        writer.write_batch(pa.RecordBatch.from_pydict(columns, schema=TRANSACTIONS))
+    return bytes(sink.getvalue())
+
+
 def pack_waiting(records: pa.RecordBatch) -> pa.RecordBatch:
     """The chunks that keep records until their remainder comes."""
     chunks = []

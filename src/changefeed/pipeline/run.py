@@ -116,7 +116,7 @@ def open_flow(definition: Definition, spark: SparkSession, opened: Source | None
     opened, spark = opened or source(definition.source), suited(spark)
     own, behaviour = own_folder(definition), definition.pipeline
     ledger = open_ledger(definition, spark)
-    pending = PendingStore(spark, f"{own}/pending")
+    pending = PendingStore(spark, f"{own}/pending", cuts=behaviour.consistency == "transaction")
     letters = DeadLetters(spark, table_of(definition, spark), behaviour.dead_letters, behaviour.name)
     options = Options(definition.sink.irregular, behaviour.keyless == "inserts", opened.redefinition)
     executor = Executor(definition, ledger, pending, sink(definition.sink, spark), options)
@@ -278,7 +278,8 @@ class _Runner:
             ended = self.source.ended(self.spark, source_offset)
             # an available-now stream has no more to read of a partition that was at its end once
             self.read_to_end = ended | self.read_to_end if self._ends_by_itself else ended
-        chunks, partitions = partial(self.source.chunks, batch), self.source.partitions(source_offset)
+        records = self.source.batch(self.spark, batch, self.ledger.state.source, source_offset)
+        chunks, partitions = partial(self.source.chunks, records), self.source.partitions(source_offset)
         self._take(Batch(chunks, source_offset, partitions, caught_up, self.read_to_end))
         self.ended = end is not None and source_offset == offset_text(end)
 

@@ -20,6 +20,7 @@ from changefeed.protocols.base import Capabilities
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from changefeed.frames.mapped import Mapped
     from changefeed.sources.section import SourceSection
     from changefeed.stages.changes import Redefinition
 
@@ -60,12 +61,12 @@ class Leading:
     """A batch that is read before the stream begins.
 
     Attributes:
-        records: in the form of `Stream.stream`.
+        records: in a form that `Source.chunks` takes.
         source_offset: after them; the stream continues there.
         ended: the partitions of which nothing was left to read.
     """
 
-    records: DataFrame
+    records: DataFrame | Mapped
     source_offset: str
     ended: frozenset[tuple[str, int]]
 
@@ -148,6 +149,10 @@ class Stream(Protocol):
 class RecordSource(Stream, Protocol):
     """A source of bytes: `stream` returns records with the columns of Spark's Kafka source with headers, or slices of logs."""
 
+    def unread(self, spark: SparkSession, before: str | None, after: str) -> Mapped | None:
+        """The records of the batch between two source offsets, if the tasks that decode them can read them, too; else None."""
+        ...
+
     def sample(self, limit: int) -> Iterator[pa.RecordBatch]:
         """The first records, read without Spark; for `explain` and `check`."""
         ...
@@ -176,13 +181,17 @@ class Source(Stream, Protocol):
         """Converts values to the types that DDL declares; None if they have these types already."""
         ...
 
+    def batch(self, spark: SparkSession, streamed: DataFrame, before: str | None, after: str) -> DataFrame | Mapped:
+        """The batch of `stream` between two source offsets, for `chunks`: `streamed`, or what reads the same changes faster."""
+        ...
+
     def chunks(
-        self, batch: DataFrame, latest: Mapping[str, Mapping[int, int]], fragments: DataFrame | None
-    ) -> DataFrame:
-        """The chunks of one batch of `stream`.
+        self, batch: DataFrame | Mapped, latest: Mapping[str, Mapping[int, int]], fragments: DataFrame | None
+    ) -> DataFrame | Mapped:
+        """The chunks of one batch, with the columns of `frames.chunks`.
 
         Args:
-            batch: of the stream.
+            batch: as `batch` or `leading` returned it.
             latest: topic -> partition -> highest commit_ts read from it before.
             fragments: the `waiting` chunks of the batch before, if any.
         """

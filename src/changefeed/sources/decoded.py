@@ -17,6 +17,8 @@ from changefeed.stages.decode import RecordReader, decode
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from changefeed.frames.mapped import Mapped
+
 
 @dataclass(frozen=True, slots=True)
 class DecodedSource:
@@ -47,9 +49,13 @@ class DecodedSource:
         """See `Source`."""
         return Redefinition(self.protocol, self.options)
 
+    def batch(self, spark: SparkSession, streamed: DataFrame, before: str | None, after: str) -> DataFrame | Mapped:
+        """See `Source`."""
+        return self.records.unread(spark, before, after) or streamed
+
     def chunks(
-        self, batch: DataFrame, latest: Mapping[str, Mapping[int, int]], fragments: DataFrame | None
-    ) -> DataFrame:
+        self, batch: DataFrame | Mapped, latest: Mapping[str, Mapping[int, int]], fragments: DataFrame | None
+    ) -> Mapped:
         """See `Source`."""
         return decode(batch, self.protocol, self.options, latest, fragments, whole=self.records.whole)
 

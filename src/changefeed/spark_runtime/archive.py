@@ -5,8 +5,8 @@
     packages/           changefeed, changefeed_kernel, pyspark without its jars, pyarrow, …: everything `changefeed[all]` needs
 
 Rule 1. The archive is relocatable: it contains no path of the machine that made it.
-Rule 2. It contains the packages of this process, also from an editable installation. Packages that only commands without
-        Spark use (deltalake), tests, headers and pyspark's jars are left out.
+Rule 2. It contains the packages of this process, also from an editable installation. Tests, headers and pyspark's
+        jars are left out.
 Rule 3. It works on machines with the same processor architecture, and a C library that is not older.
 """
 
@@ -36,7 +36,7 @@ export PYTHONPATH="$here/packages${{PYTHONPATH:+:$PYTHONPATH}}"
 export PYTHONNOUSERSITE=1
 {INSTEAD}exec "$here/python/bin/python3" "$@"
 """
-_NOT_NEEDED = {"deltalake", "arro3-core", "pip", "setuptools", "wheel", "changefeed"}
+_NOT_NEEDED = {"pip", "setuptools", "wheel", "changefeed"}
 _LEFT_OUT = re.compile(
     r"pyspark/(jars|examples|sbin|bin|data|licenses|kubernetes|pipelines/tests|python/lib|R)/|(^|/)tests?/|pyarrow/(include|src)/"
     r"|\.(pyx|pxd|h|hpp|a|pyi)$|^\.\.|changefeed_kernel/.*\.so\.dbg$"

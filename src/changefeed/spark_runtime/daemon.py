@@ -7,7 +7,8 @@ the archives are not needed.
 Arrow's own allocator returns the memory of large columns at once, and the system must clear it again for the next batch,
 which takes as long as all other work on chunks. The C library's allocator keeps the memory.
 
-Workers are forked from this process, and share what it has imported: pyarrow, which must not import pandas (`startup.py`).
+Workers are forked from this process, and share what it has imported: pyarrow, which must not import pandas (`startup.py`), and
+the modules that decode and write. One import of them takes as long as decoding 100 000 records.
 
 A signal that a service manager or `timeout` sends to all processes must not end the workers before the current step is done.
 Spark ends them by other means: it closes the daemon's stdin, and kills a worker that hangs.
@@ -23,8 +24,12 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
 from importlib.machinery import PathFinder
 from socket import socket
+
+_SHARED = ("changefeed.stages.decode", "changefeed.frames.chunk_files", "changefeed.sinks.delta.native.job")
 
 
 def without_archives(path: list[str]) -> list[str]:
@@ -59,5 +64,8 @@ if __name__ == "__main__":
     from changefeed.startup import without_pandas
 
     without_pandas()
+    for name in _SHARED:
+        with suppress(ImportError):  # the worker that needs it reports it
+            import_module(name)
     daemon.worker = without_trace(daemon.worker)
     daemon.manager()  # type: ignore[no-untyped-call]  # pyspark has no types there

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 _READER: ContextVar[SparkSession | None] = ContextVar("reader", default=None)
 
 
+def is_local(path: str) -> bool:
+    """Whether a path is one of this machine for Python and for Spark: it has no scheme."""
+    return "://" not in path and ":" not in path[:6]
+
+
 def file_system(spark: SparkSession, path: str) -> tuple[Any, Any]:
     """Returns the path and its file system, as Java objects."""
     jvm: Any = spark._jvm

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 VARIABLE = "CHANGEFEED_EXPECTED"
 _FIX = "Ship this installation: `changefeed package` makes the archive that spark.archives names"
 _PACKAGES = ("pyarrow", "pandas", "msgspec", "pydantic")
+_OPTIONAL = ("confluent_kafka", "deltalake", "lz4", "pyroaring", "snappy")  # required where the driver has them
 _MOST_TASKS = 64
 
 Expected = dict[str, Any]
@@ -48,7 +49,7 @@ def expected() -> Expected:
         "version": changefeed.__version__,
         "sources": sources(Path(changefeed.__file__).parent),
         "kernel": kernel,
-        "packages": list(_PACKAGES),
+        "packages": [*_PACKAGES, *filter(find_spec, _OPTIONAL)],
         "fix": _FIX,
     }
 

@@ -7,11 +7,11 @@ The cost of sending records from the JVM to Python grows with the number of colu
 the time of the whole record. No decoder uses a record's timestamp, so it is not sent. NULLs in a column of lists cost
 Spark's Arrow writer time quadratic in the size of the batch: three times as long as everything else. So headers are sent
 as lists without NULLs if the protocol uses them. Otherwise only dead letters contain headers, and the few that exist are
-appended to the topic as text. Records of a record log are not sent: the task that decodes them reads them
-(`frames.slices`).
+appended to the topic as text. Records of a record log, and those of Kafka where librdkafka reads the cluster, are not sent:
+the task that decodes them reads them (`frames.slices`, `frames.mapped`).
 
 If an event may span several records, or if the position of a row in the order follows from its neighbours (`missing_ts`),
-each task reads whole partitions in order. Kafka's tasks do so already. A record log is read by a few tasks, each of which
+each task reads whole partitions in order. Tasks that read Kafka do so already. A record log is read by a few tasks, each of which
 keeps the records of its own partitions: reading a record costs a tenth of sending it, and Parquet statistics allow to skip
 the partitions of other tasks. Incomplete fragments of the previous batch come first; those that are left at the end become
 chunks for the next batch.
@@ -19,9 +19,8 @@ chunks for the next batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -30,7 +29,8 @@ import pyarrow.compute as pc
 
 from changefeed.codec.decoding import decoder
 from changefeed.frames import slices
-from changefeed.frames.chunks import CHUNKS_DDL, RECORDS_DDL, pack, pack_waiting, unpack_records
+from changefeed.frames.chunks import RECORDS_DDL, pack, pack_waiting, unpack_records
+from changefeed.frames.mapped import Mapped
 from changefeed.frames.slices import Work
 from changefeed.model.batch import RECORDS, Decoded, TableBatch, record_batch
 from changefeed.model.event import Control, DeadLetter, Heartbeat, Resolved, SchemaChange
@@ -60,18 +60,19 @@ _SEPARATOR = "\x00"  # between topic and headers; not allowed in a topic's name
 
 
 def decode(
-    records: DataFrame,
+    records: DataFrame | Mapped,
     protocol: str,
     options: Mapping[str, Any],
     latest: Mapping[str, Mapping[int, int]] = _NO_LATEST,
     waiting: DataFrame | None = None,
     *,
     whole: bool = False,
-) -> DataFrame:
-    """Decodes the records into chunks.
+) -> Mapped:
+    """Decodes the records into chunks, with the columns of `frames.chunks`.
 
     Args:
-        records: with the columns of Spark's Kafka source with headers, or slices of record logs.
+        records: with the columns of Spark's Kafka source with headers, or slices of record logs, or records that are read in the
+            tasks that decode them.
         protocol, options: the protocol of the records, and its options.
         latest: the highest commit_ts of each partition before these records.
         waiting: the `waiting` chunks (incomplete fragments) of the previous batch, if any.
@@ -79,25 +80,29 @@ def decode(
     """
     options, capabilities = dict(options), protocol_named(protocol).capabilities
     in_order = capabilities.fragments or capabilities.missing_commit_ts
+    if isinstance(records, Mapped):
+        if waiting is None and (whole or not in_order):
+            return records.then(worker(protocol, options, latest))
+        records = records.frame(RECORDS_DDL)
     of_logs = slices.are_slices(records)
     if of_logs and not in_order:
-        return records.mapInArrow(worker(protocol, options, latest, slices.read), CHUNKS_DDL)
+        return Mapped(records, slices.read).then(worker(protocol, options, latest))
     if of_logs and waiting is None:
-        return _by_partition(records, partial(worker, protocol, options, latest))
+        return _by_partition(records).then(worker(protocol, options, latest))
     if of_logs:
-        records = records.mapInArrow(slices.read, RECORDS_DDL)
+        records = Mapped(records, slices.read).frame(RECORDS_DDL)
     sent = _sent(records, lists=capabilities.headers or in_order)
     if in_order and not (whole and waiting is None):
         sent = _in_order(sent, waiting)
-    return sent.mapInArrow(worker(protocol, options, latest), CHUNKS_DDL)
+    return Mapped(sent, worker(protocol, options, latest))
 
 
-def _by_partition(records: DataFrame, work: Callable[[Work], Work]) -> DataFrame:
-    """Decodes the slices in a few tasks; each reads all slices and keeps the records of its own partitions."""
+def _by_partition(records: DataFrame) -> Mapped:
+    """The records of the slices, read in a few tasks; each reads all slices and keeps the records of its own partitions."""
     spark = records.sparkSession
     tasks = min(spark.sparkContext.defaultParallelism, _MAX_LOG_READERS)
     all_slices = [slices.Slice(**row.asDict()) for row in records.collect()]
-    return spark.range(0, tasks, 1, tasks).mapInArrow(work(slices.read_share(all_slices, tasks)), CHUNKS_DDL)
+    return Mapped(spark.range(0, tasks, 1, tasks), slices.read_share(all_slices, tasks))
 
 
 def _in_order(records: DataFrame, waiting: DataFrame | None) -> DataFrame:
@@ -128,17 +133,15 @@ def worker(
     protocol: str,
     options: Mapping[str, Any],
     latest: Mapping[str, Mapping[int, int]] = _NO_LATEST,
-    records_of: Work = iter,
 ) -> Work:
     """Returns the function that runs in Spark's Python workers; only names and options are pickled with it.
 
     Args:
         protocol, options, latest: as in `decode`.
-        records_of: converts batches from Spark to records.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        read, gathered = RecordReader(protocol, options, latest), Gathered(records_of(batches))
+        read, gathered = RecordReader(protocol, options, latest), Gathered(batches)
         for batch in gathered:
             records = arrived(batch)
             fresh = records.filter(pc.invert(batch.column(_RESENT))) if _RESENT in batch.schema.names else None

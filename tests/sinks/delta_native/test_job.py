@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +15,7 @@ import pytest
 from changefeed.errors import SinkError
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.native.commit import commit
-from changefeed.sinks.delta.native.job import Write, split, write_all, write_here
+from changefeed.sinks.delta.native.job import ChunkFiles, Write, split, write_all, write_here
 from changefeed.stages.changes import Window
 from tests.sinks.delta_native.applying import apply, create, item, opened, read
 from tests.sinks.delta_native.histories import History, all_types, sorted_rows
@@ -35,6 +37,16 @@ class Lake:
         """The next changes of all tables except `silent`."""
         assert self.spark is not None
         return self.spark.createDataFrame(self.table(changes, silent)).repartition(3)
+
+    def files(self, changes: int, silent: str = "") -> ChunkFiles:
+        """The same changes in two files of two row groups."""
+        assert self.spark is not None
+        chunks, folder = self.table(changes, silent), self.folder / f"chunks-{uuid.uuid4().hex}"
+        folder.mkdir()
+        for n in range(2):
+            part = chunks.take(list(range(n, len(chunks), 2)))
+            pq.write_table(part, folder / f"{n}.parquet", row_group_size=max(1, (len(part) + 1) // 2))
+        return ChunkFiles(self.spark, tuple(str(file) for file in sorted(folder.iterdir())))
 
     def table(self, changes: int, silent: str = "") -> pa.Table:
         """The same chunks in memory."""
@@ -59,10 +71,14 @@ class Lake:
             assert sorted_rows(read(self.folder / name, wanted.column_names)) == sorted_rows(wanted)
 
 
-def test_all_tables_of_a_step_are_one_job(spark: SparkSession, tmp_path: Path) -> None:
+Chunks = Callable[[Lake, int, str], Any]
+
+
+@pytest.mark.parametrize("of", [Lake.chunks, Lake.files], ids=["sent", "read by tasks"])
+def test_all_tables_of_a_step_are_one_job(of: Chunks, spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(spark, tmp_path, 4)
     for step, silent in ((1, ""), (2, "t2")):
-        chunks, writes = lake.chunks(30, silent), lake.writes()
+        chunks, writes = of(lake, 30, silent), lake.writes()
         done = write_all(chunks, writes, 2)
         assert [w.read for w in done] == [0 if name == silent else 30 for name in lake.histories]
         for name, written in zip(lake.histories, done, strict=True):
@@ -101,7 +117,8 @@ def test_a_damaged_file_of_the_pending_store_is_named(tmp_path: Path) -> None:
         write_here([str(tmp_path / "part-0.parquet")], lake.writes())
 
 
-def test_a_large_table_is_dealt_to_several_tasks(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("of", [Lake.chunks, Lake.files], ids=["sent", "read by tasks"])
+def test_a_large_table_is_dealt_to_several_tasks(of: Chunks, spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(spark, tmp_path, 2)
     for name, history in lake.histories.items():
         apply(tmp_path / name, history.table, history.step(300), 1)
@@ -109,22 +126,31 @@ def test_a_large_table_is_dealt_to_several_tasks(spark: SparkSession, tmp_path: 
     parts = split(writes[0], 3, 5_000)
     assert len(parts) == 3
     assert sum(len(p.item.files) for p in parts) == len(writes[0].item.files)
-    done = write_all(lake.chunks(100), writes, 3, 5_000)
+    done = write_all(of(lake, 100, ""), writes, 3, 5_000)
     for name, written in zip(lake.histories, done, strict=True):
         assert written.read == 100
         commit(opened(tmp_path / name), [written], WriteId(1, 2, 1), "{}")
     lake.check()
 
 
-def test_chunks_outside_the_window_are_not_shuffled(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("of", [Lake.chunks, Lake.files], ids=["sent", "read by tasks"])
+def test_chunks_outside_the_window_are_not_taken(of: Chunks, spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(spark, tmp_path, 1)
-    chunks = lake.chunks(20)
+    chunks = of(lake, 20, "")
     [write] = lake.writes()
     reading: Any = write.item.changes
     inner = replace(write.item, changes=replace(reading, window=Window(5, 9)))
     [written] = write_all(chunks, [replace(write, item=inner, after=5, upto=9)], 2)
     assert written.read == 4
     assert write_all(chunks, [replace(write, after=1000)], 2)[0].read == 0
+
+
+def test_a_damaged_file_that_a_task_reads_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, tmp_path, 1)
+    files = lake.files(20)
+    Path(files.paths[1]).write_bytes(b"PAR1")
+    with pytest.raises(Exception, match="changes that wait to be applied cannot be read"):
+        write_all(files, lake.writes(), 2)
 
 
 def test_an_error_in_a_task_reaches_the_driver(spark: SparkSession, tmp_path: Path) -> None:

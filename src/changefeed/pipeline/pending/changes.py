@@ -14,6 +14,7 @@ from changefeed.pipeline.pending.resent import once
 from changefeed.pipeline.planning.actions import Plan, Selection
 from changefeed.pipeline.state import Sendings
 from changefeed.sinks.base import Chunked
+from changefeed.spark_runtime.files import is_local
 from changefeed.stages.changes import NO_READS, ChunkReader, Redefinition, Window, changes
 from changefeed.stages.latest import last_reading, latest
 from changefeed.stages.tally import Tally
@@ -88,9 +89,7 @@ class SparkChanges:
         )  # fmt: skip
         last_reading = not self.table.keys and chosen.reads != NO_READS
         path = self.store.path
-        chunk_rows = (
-            tuple(f"{path}/{folder}" for folder in self.folders) if "://" not in path and ":" not in path[:6] else None
-        )
+        chunk_rows = tuple(f"{path}/{folder}" for folder in self.folders) if is_local(path) else None
         return Chunked(self.folders, self._chunks, chosen.source, reading, last_reading, chunk_rows)
 
     def _chunks(self, spark: SparkSession) -> DataFrame:

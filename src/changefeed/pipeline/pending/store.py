@@ -1,7 +1,8 @@
 """The pending store: decoded changes on disk, until a barrier covers them.
 
 Every batch is decoded into one folder of Parquet files below `_changefeed/pending/` before anything else happens, so a
-step can be repeated without the source, and a transaction of any size waits on disk, not in memory.
+step can be repeated without the source, and a transaction of any size waits on disk, not in memory. In a local folder the workers
+that decode write the files (`frames.chunk_files`), on other file systems Spark does.
 
 Rule 1. A folder is written once, by one run; its name begins with that run's epoch. The ledger names the valid folders.
 Rule 2. The checksum of a folder is computed when it is written, and is stored in state and plan. It is compared before the folder
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,12 +24,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from changefeed.errors import SinkError
+from changefeed.frames.chunk_files import FILES_DDL, NOT_PLANNED_BY, rename, unpacked, write_files
 from changefeed.frames.chunks import CHUNKS_DDL, unpack_records
+from changefeed.frames.mapped import Mapped, as_frame
 from changefeed.frames.payloads import schema_from_dict
 from changefeed.model.event import SchemaChange
 from changefeed.model.names import full_name
 from changefeed.pipeline.state import FolderSum
-from changefeed.spark_runtime.files import file_system
+from changefeed.spark_runtime.files import file_system, is_local
 from changefeed.spark_runtime.java_errors import first_line
 from changefeed.spark_runtime.session import compiled
 
@@ -39,11 +43,12 @@ if TYPE_CHECKING:
     from changefeed.pipeline.pending.counting import Across
     from changefeed.pipeline.planning.actions import Plan, Selection
 
+# Payloads are large and all different: to look for equal ones costs as much as to write them.
+_PARQUET = {"compression": "zstd", "parquet.enable.dictionary#payload": "false"}
 _PLAIN = (
     "kind", "database", "table", "shape", "rows", "min_commit_ts", "max_commit_ts", "topic", "partition", "first_offset",
     "last_offset",
 )  # fmt: skip
-_NOT_READ = ("rows", "dead", "waiting")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,25 +85,48 @@ class ChunkInfo:
 
 @dataclass(frozen=True, slots=True)
 class PendingStore:
-    """The folder of a pipeline's pending changes."""
+    """The folder of a pipeline's pending changes.
+
+    Attributes:
+        cuts: whether cuts are made; otherwise fewer lines of transactions are read.
+    """
 
     spark: SparkSession
     path: str
+    cuts: bool = True
     _indexes: dict[str, list[ChunkInfo]] = field(default_factory=dict)
     _staged: set[str] = field(default_factory=set)  # by this run, summed just now
 
-    def stage(self, chunks: DataFrame, epoch: int) -> tuple[str, FolderSum]:
+    def stage(self, chunks: DataFrame | Mapped, epoch: int) -> tuple[str, FolderSum]:
         """Decodes a batch into a folder of its own; returns its name and what it holds."""
         folder = f"{epoch:06d}-{uuid.uuid4().hex}"
-        with compiled(chunks.sparkSession):
-            chunks.write.mode("errorifexists").option("compression", "zstd").parquet(f"{self.path}/{folder}")
+        if isinstance(chunks, Mapped) and is_local(self.path):
+            return folder, self._write_in_workers(folder, chunks)
+        frame = as_frame(chunks, CHUNKS_DDL)
+        with compiled(frame.sparkSession):
+            frame.write.mode("errorifexists").options(**_PARQUET).parquet(f"{self.path}/{folder}")
         self._staged.add(folder)
         total = self.sum(folder)
         if not total.files:  # Spark writes one at least, for no chunk too
-            raise SinkError(
-                f"{self.path}/{folder}: nothing is there that Spark's workers have written: is it one folder for all machines?"
-            )
+            raise self._elsewhere(folder)
         return folder, total
+
+    def _write_in_workers(self, folder: str, chunks: Mapped) -> FolderSum:
+        """Writes a folder by the tasks that make the chunks; the index comes with what they return."""
+        path = f"{self.path}/{folder}"
+        os.makedirs(path)
+        files = chunks.then(write_files(path, cuts=self.cuts)).frame(FILES_DDL).collect()
+        try:
+            names = rename(path, [file["name"] for file in files])
+        except FileNotFoundError as error:
+            raise self._elsewhere(folder) from error
+        self._indexes[folder] = [chunk_info(folder, chunk) for file in files for chunk in unpacked(file["index"])]
+        return _total((name, file["size"], file["md5"]) for name, file in zip(names, files, strict=True))
+
+    def _elsewhere(self, folder: str) -> SinkError:
+        return SinkError(
+            f"{self.path}/{folder}: nothing is there that Spark's workers have written: is it one folder for all machines?"
+        )
 
     def sum(self, folder: str) -> FolderSum:
         """The checksum of a folder, computed file by file."""
@@ -109,17 +137,15 @@ class PendingStore:
             if files.exists(root)
             else []
         )
-        lines = []
+        parts = []
         for status in there:
             stream = files.open(status.getPath())
             try:
                 md5 = jvm.org.apache.hadoop.io.MD5Hash.digest(stream).toString()
             finally:
                 stream.close()
-            lines.append(f"{status.getPath().getName()} {status.getLen()} {md5}")
-        text = "\n".join(sorted(lines))
-        total = sum(int(status.getLen()) for status in there)
-        return FolderSum(len(there), total, hashlib.md5(text.encode(), usedforsecurity=False).hexdigest())
+            parts.append((str(status.getPath().getName()), int(status.getLen()), str(md5)))
+        return _total(parts)
 
     def check(self, folders: Iterable[str], sums: Mapping[str, FolderSum]) -> None:
         """Compares folders with what was written to them.
@@ -169,9 +195,11 @@ class PendingStore:
         """The plain columns of a folder's chunks; payloads are read only of chunks that planning looks into."""
         chunks_read = self.read([folder])
         plain = chunks_read.select(*_PLAIN).collect()
-        yield from (row for row in plain if row["kind"] in _NOT_READ)
-        if any(row["kind"] not in _NOT_READ for row in plain):
-            yield from chunks_read.where(~chunks_read["kind"].isin(*_NOT_READ)).select(*_PLAIN, "payload").collect()
+        yield from (row for row in plain if row["kind"] in NOT_PLANNED_BY)
+        if any(row["kind"] not in NOT_PLANNED_BY for row in plain):
+            yield from (
+                chunks_read.where(~chunks_read["kind"].isin(*NOT_PLANNED_BY)).select(*_PLAIN, "payload").collect()
+            )
 
     def read(self, folders: Iterable[str], spark: SparkSession | None = None) -> DataFrame:
         """The chunks of the folders, in the store's session or another one."""
@@ -218,6 +246,14 @@ class PendingStore:
                 number = name.partition("-")[0]
                 if name not in keep and number.isdigit() and int(number) <= epoch:
                     files.delete(status.getPath(), True)
+
+
+def _total(files: Iterable[tuple[str, int, str]]) -> FolderSum:
+    """The checksum of a folder from name, size and MD5 of its files."""
+    parts = sorted(files)
+    text = "\n".join(f"{name} {size} {md5}" for name, size, md5 in parts)
+    digest = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+    return FolderSum(len(parts), sum(size for _, size, _ in parts), digest)
 
 
 def chunk_info(folder: str, row: Any) -> ChunkInfo:

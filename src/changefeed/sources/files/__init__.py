@@ -135,6 +135,10 @@ class LogFiles:
                 (ended if last <= read else unread).add(partition)
         return ended - unread
 
+    def unread(self, spark: SparkSession, before: str | None, after: str) -> None:
+        """None: the stream has slices, which the tasks that decode them read."""
+        return None
+
     def leading(self, spark: SparkSession, source_offset: str | None) -> None:
         """None: files are read in the order of their names."""
         return None

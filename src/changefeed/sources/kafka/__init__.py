@@ -1,5 +1,7 @@
 """Kafka topics as a source: Spark's own connector, with the topics' ids beside its offsets (`source_offset.py`).
 
+The connector plans the batches. Where it can, `reader.py` reads them.
+
 Rule 1. A run continues at the source offset. Partitions and topics that it does not have are read from their first record.
 Rule 2. Before a stream begins, and with every batch, the brokers are asked for the topics (`compare.py`). A topic that was
 deleted, deleted and created again, or taken out of the definition stops the run, or is left out if the definition allows it.
@@ -12,7 +14,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -20,10 +22,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from changefeed.errors import ConfigError, SourceError
+from changefeed.frames.mapped import Mapped
 from changefeed.sources import Compared, Leading
-from changefeed.sources.kafka import compare
+from changefeed.sources.kafka import compare, reader
 from changefeed.sources.kafka.pattern import any_of, whole
-from changefeed.sources.kafka.source_offset import LATEST, SourceOffset, by_topic, read
+from changefeed.sources.kafka.source_offset import EARLIEST, LATEST, SourceOffset, by_topic, read
 from changefeed.sources.kafka.topics import Brokers, Topic
 
 if TYPE_CHECKING:
@@ -141,13 +144,36 @@ class KafkaTopics:
         if totals[-1] <= limit or not any(end > start for start, end in map(left.__getitem__, short)):
             return None
         starts, ends = (by_topic({place: left[place][at] for place in short}) for at in (0, 1))
+        after = known.moved(ends).text()
+        if direct := self._direct(spark, {place: left[place] for place in short}):
+            return Leading(direct, after, frozenset(short))
         options = {n: v for n, v in self.options.items() if n != "maxOffsetsPerTrigger"} | {
             "assign": json.dumps({topic: [int(p) for p in of] for topic, of in starts.items()}),
             "startingOffsets": json.dumps(starts),
             "endingOffsets": json.dumps(ends),
         }
         records = spark.read.format("kafka").options(**options).load().select(*_COLUMNS)
-        return Leading(records, known.moved(ends).text(), frozenset(short))
+        return Leading(records, after, frozenset(short))
+
+    def unread(self, spark: SparkSession, before: str | None, after: str) -> Mapped | None:
+        """The ranges of offsets of a batch; None if Spark's connector has to read them."""
+        if before is None and self.options["startingOffsets"] != "earliest":
+            return None  # where the batch begins, the connector alone has seen
+        known, end = SourceOffset({}) if before is None else read(before), read(after)
+        stops = {(topic, int(p)): n for topic, of in end.offsets.items() for p, n in of.items() if n >= 0}
+        starts = {place: known.offsets.get(place[0], {}).get(str(place[1]), EARLIEST) for place in stops}
+        if first := [place for place, start in starts.items() if start < 0]:
+            starts |= {place: low for place, (low, _) in self._ask(spark).ends(first).items()}
+        return self._direct(spark, {place: (starts[place], stop) for place, stop in stops.items()})
+
+    def _direct(self, spark: SparkSession, ranges: Mapping[tuple[str, int], tuple[int, int]]) -> Mapped | None:
+        """The records of these ranges, (topic, partition) -> (start, stop); None if librdkafka does not read this cluster."""
+        plain = reader.properties(self.options)
+        if plain is None:
+            return None
+        pieces = [reader.Range(*place, *ends) for place, ends in ranges.items() if ends[0] < ends[1]]
+        shares = reader.shared(pieces, spark.sparkContext.defaultParallelism)
+        return Mapped(spark.range(0, len(shares), 1, max(1, len(shares))), reader.read_shares(plain, shares))
 
     def _left(self, spark: SparkSession, known: SourceOffset) -> dict[tuple[str, int], tuple[int, int]]:
         """(topic, partition) -> offset of the next record to read, and offset after the last one."""

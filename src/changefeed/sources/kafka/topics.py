@@ -34,6 +34,7 @@ class Brokers:
     def __init__(self, spark: SparkSession, properties: Mapping[str, str]) -> None:
         jvm: Any = spark._jvm
         self._jvm = jvm
+        self._committed = properties.get("isolation.level") == "read_committed"
         self._admin = jvm.org.apache.kafka.clients.admin.Admin.create(self._map(properties))
         jackson = jvm.com.fasterxml.jackson
         fields = jackson.annotation.PropertyAccessor.FIELD
@@ -57,7 +58,11 @@ class Brokers:
         }
 
     def ends(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
-        """(topic, partition) -> offset of its first record, and offset after its last one."""
+        """(topic, partition) -> offset of its first record, and offset after the last one that `isolation.level` lets be read."""
+        level = self._jvm.org.apache.kafka.common.IsolationLevel
+        options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(
+            level.READ_COMMITTED if self._committed else level.READ_UNCOMMITTED
+        )
         places = [(place, self._jvm.org.apache.kafka.common.TopicPartition(*place)) for place in partitions]
         ends = []
         for spec in ("earliest", "latest"):
@@ -65,7 +70,7 @@ class Brokers:
             at = getattr(self._jvm.org.apache.kafka.clients.admin.OffsetSpec, spec)()
             for _, partition in places:
                 asked.put(partition, at)
-            offsets = self._admin.listOffsets(asked).all().get()
+            offsets = self._admin.listOffsets(asked, options).all().get()
             ends.append([int(offsets.get(partition).offset()) for _, partition in places])
         earliest, latest = ends
         return {place: (low, high) for (place, _), low, high in zip(places, earliest, latest, strict=True)}

@@ -3,14 +3,17 @@
     chunks ──▶ join with the items' tables ──▶ a partition for each slot, sorted by item ──▶ write_item ──▶ TaskResult
 
 A chunk is read once, whatever number of tables a step has; it travels as often as its table has items. Within an item
-chunks come in one order, and stream: an item's payloads are never in memory together. `write_here` is for a few rows.
+chunks come in one order, and stream: an item's payloads are never in memory together.
+
+Chunks that are few enough for the memory of a task are not sent: each task reads the files itself, and keeps those of its own
+items (`ChunkFiles`). `write_here` is for a few rows, without a job.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -21,13 +24,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from changefeed.errors import SinkError
+from changefeed.frames.chunks import CHUNKS
+from changefeed.frames.slices import Work
 from changefeed.sinks.delta.native.item import Item, TaskResult, left, write_item
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _ORDER = ("item", "topic", "partition", "first_offset", "last_offset", "min_commit_ts", "shape_id")
-_READ = ["kind", "database", "table", "max_commit_ts", "payload", *_ORDER[1:]]
+_READ = ["kind", "database", "table", "max_commit_ts", *_ORDER[1:], "payload"]
+_NO_CHUNKS = pa.schema([CHUNKS.field(name) for name in _READ]).empty_table()
 _LEAST = 256 * 2**20
 _RESULT = "item int, written binary"
 
@@ -55,14 +61,24 @@ class Write:
         return above and (self.upto is None or (low is not None and low <= self.upto))
 
 
-def write_all(chunks: DataFrame, writes: Sequence[Write], slots: int, least: int = _LEAST) -> list[TaskResult]:
+@dataclass(frozen=True, slots=True)
+class ChunkFiles:
+    """Parquet files with the columns of `frames.chunks`, at these paths on all machines."""
+
+    spark: SparkSession
+    paths: tuple[str, ...]
+
+
+def write_all(
+    chunks: DataFrame | ChunkFiles, writes: Sequence[Write], slots: int, least: int = _LEAST
+) -> list[TaskResult]:
     """Carries out all of the writes; returns what each has written, in their order.
 
     The files of a large table are distributed over several tasks (`split`); a second job writes the rows of keys that no file
     contains.
 
     Args:
-        chunks: with the columns of `frames.chunks`.
+        chunks: with the columns of `frames.chunks`, or the files that have them.
         writes: one for each table.
         slots: tasks that run at the same time.
         least: bytes of files that are worth a task.
@@ -91,22 +107,38 @@ def write_here(files: Iterable[str], writes: Sequence[Write]) -> list[TaskResult
     Raises:
         SinkError: a file cannot be read, or as `write_item`.
     """
+    return list(_write_each(files, writes))
+
+
+def _write_each(files: Iterable[str], writes: Sequence[Write]) -> Iterator[TaskResult]:
+    """Yields the result of each of the writes; their chunks are read before the first one, and are in memory together."""
+    wanted = {write.source for write in writes}
     try:
-        read = [
-            pq.read_table(file, columns=_READ, page_checksum_verification=True, partitioning=None) for file in files
-        ]
+        groups = [group for file in files for group in _row_groups(file, wanted)]
     except (OSError, pa.ArrowException) as error:
         raise SinkError(f"changes that wait to be applied cannot be read: {error}") from error
-    mine = defaultdict[tuple[str, str], list[dict[str, Any]]](list)
-    if read:
-        chunks = pa.concat_tables(read)
-        for chunk in (
-            chunks.filter(pc.equal(chunks.column("kind"), "rows"))
-            .sort_by([(n, "ascending") for n in _ORDER[1:]])
-            .to_pylist()
-        ):
-            mine[chunk["database"], chunk["table"]].append(chunk)
-    return [write_item(w.item, (c["payload"] for c in mine[w.source] if w.takes(c))) for w in writes]
+    rows_by_source = defaultdict[tuple[str, str], list[int]](list)
+    chunks = pa.concat_tables(groups).sort_by([(n, "ascending") for n in _ORDER[1:]]) if groups else _NO_CHUNKS
+    plain = chunks.drop_columns("payload").to_pylist()
+    for row, chunk in enumerate(plain):
+        rows_by_source[chunk["database"], chunk["table"]].append(row)
+    payloads = chunks.column("payload")
+    for write in writes:
+        rows = [row for row in rows_by_source[write.source] if write.takes(plain[row])]
+        yield write_item(write.item, (payloads[row].as_py() for row in rows))
+
+
+def _row_groups(file: str, wanted: set[tuple[str, str]]) -> Iterator[pa.Table]:
+    """Yields the chunks of the wanted databases and tables; payloads are read of row groups that have some."""
+    databases, tables = (pa.array(sorted({of[i] for of in wanted}), pa.string()) for i in (0, 1))
+    with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
+        for number in range(parquet.num_row_groups):
+            plain = parquet.read_row_group(number, columns=_READ[:-1], use_threads=False)
+            named = pc.and_(pc.is_in(plain.column("database"), databases), pc.is_in(plain.column("table"), tables))
+            mine = pc.and_(pc.equal(plain.column("kind"), "rows"), named)
+            if pc.any(mine).as_py():
+                payload = parquet.read_row_group(number, columns=_READ[-1:], use_threads=False)
+                yield plain.append_column("payload", payload.column(0)).filter(mine)
 
 
 def compact_all(spark: SparkSession, items: Sequence[Item], slots: int) -> list[TaskResult]:
@@ -145,23 +177,25 @@ def _joined(parts: Sequence[TaskResult]) -> TaskResult:
     return TaskResult(added, removed, parts[0].read, marked=tuple(file for part in parts for file in part.marked))
 
 
-def _run(chunks: DataFrame, writes: Sequence[Write], slots: int) -> list[TaskResult]:
+def _run(chunks: DataFrame | ChunkFiles, writes: Sequence[Write], slots: int) -> list[TaskResult]:
     if not writes:
         return []
     items = [write.item for write in writes]
     count = min(slots, len(writes))
-    results_by_item = {
-        row["item"]: pickle.loads(row["written"])
-        for row in _dealt(chunks, writes, count).mapInArrow(worker(items), _RESULT).collect()
-    }
+    slot_of = _slots([write.weight for write in writes], count)
+    if isinstance(chunks, ChunkFiles):
+        numbers = chunks.spark.range(0, count, 1, count)
+        done = numbers.mapInArrow(_reading_worker(chunks.paths, writes, slot_of), _RESULT)
+    else:
+        done = _dealt(chunks, writes, slot_of, count).mapInArrow(worker(items), _RESULT)
+    results_by_item = {row["item"]: pickle.loads(row["written"]) for row in done.collect()}
     return [results_by_item[i] if i in results_by_item else write_item(item, ()) for i, item in enumerate(items)]
 
 
-def _dealt(chunks: DataFrame, writes: Sequence[Write], count: int) -> DataFrame:
+def _dealt(chunks: DataFrame, writes: Sequence[Write], slot_of: Sequence[int], count: int) -> DataFrame:
     """Item and payload, in as many partitions, each in the order of items."""
     from pyspark.sql import functions as F
 
-    slot_of = _slots([write.weight for write in writes], count)
     lines = pa.table(
         {
             "item": pa.array(range(len(writes)), pa.int32()),
@@ -192,7 +226,7 @@ def _slots(weights: Sequence[int], count: int) -> list[int]:
     return slot_of
 
 
-def worker(items: Sequence[Item]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def worker(items: Sequence[Item]) -> Work:
     """The function that runs in Spark's Python workers: items' payloads in, what was written out."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -202,8 +236,23 @@ def worker(items: Sequence[Item]) -> Callable[[Iterable[pa.RecordBatch]], Iterat
             for number, payload in zip(batch.column(0).to_pylist(), batch.column(1), strict=True)
         )
         for number, mine in groupby(rows, itemgetter(0)):
-            written = write_item(items[number], (payload.as_py() for _, payload in mine))
-            columns = [pa.array([number], pa.int32()), pa.array([pickle.dumps(written)], pa.binary())]
-            yield pa.RecordBatch.from_arrays(columns, names=["item", "written"])
+            yield _result(number, write_item(items[number], (payload.as_py() for _, payload in mine)))
 
     return run
+
+
+def _reading_worker(paths: Sequence[str], writes: Sequence[Write], slot_of: Sequence[int]) -> Work:
+    """The function that runs in Spark's Python workers: numbers of slots in, what was written for their items out."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for slot in (slot for batch in batches for slot in batch.column(0).to_pylist()):
+            mine = [item for item, of in enumerate(slot_of) if of == slot]
+            for item, written in zip(mine, _write_each(paths, [writes[item] for item in mine]), strict=True):
+                yield _result(item, written)
+
+    return run
+
+
+def _result(item: int, written: TaskResult) -> pa.RecordBatch:
+    columns = [pa.array([item], pa.int32()), pa.array([pickle.dumps(written)], pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, names=["item", "written"])

@@ -45,7 +45,7 @@ from changefeed.sinks.delta.native.commit import checkpoint, commit, compact, cr
 from changefeed.sinks.delta.native.compaction import Rules, groups
 from changefeed.sinks.delta.native.files import Limits, TableFolder
 from changefeed.sinks.delta.native.item import Item, TaskResult, write_item
-from changefeed.sinks.delta.native.job import Write, compact_all, write_all, write_here
+from changefeed.sinks.delta.native.job import ChunkFiles, Write, compact_all, write_all, write_here
 from changefeed.sinks.delta.native.opened import Opened, arrow_schema, open_table, opened_at
 from changefeed.sinks.delta.native.target import Target
 
@@ -59,6 +59,7 @@ MOST_ROWS = 10_000_000
 _FEW_ROWS = 10_000  # typed changes that the driver may hold
 # Up to here a Spark job costs more than the writes themselves: they are made in the driver.
 _HERE_BYTES, _HERE_WEIGHT = 8 * 2**20, 200_000
+_READ_BYTES = 256 * 2**20  # compressed chunks that all tasks together may read themselves
 
 _WAYS: dict[type, Literal["merge", "append", "replace"]] = {Load: "replace", Upsert: "merge", Append: "append"}
 _METADATA = {
@@ -405,12 +406,16 @@ def _write(item: Item, changes: Changes, chunked: Chunked) -> Write:
 
 
 def _written(spark: SparkSession, chunked: Chunked, writes: Sequence[Write]) -> list[TaskResult]:
-    # a write weighs its rows, and what of the table it may have to read
-    if chunked.folders is not None and sum(w.weight for w in writes) <= _HERE_WEIGHT:
-        parts = [file for folder in chunked.folders for file in sorted(Path(folder).glob("part-*"))]
-        if sum(file.stat().st_size for file in parts) <= _HERE_BYTES:
-            return write_here(map(str, parts), writes)
-    return write_all(chunked.chunks(spark), writes, spark.sparkContext.defaultParallelism)
+    slots = spark.sparkContext.defaultParallelism
+    if chunked.folders is not None:
+        paths = [file for folder in chunked.folders for file in sorted(Path(folder).glob("part-*"))]
+        size = sum(file.stat().st_size for file in paths)
+        # a write weighs its rows, and what of the table it may have to read
+        if size <= _HERE_BYTES and sum(w.weight for w in writes) <= _HERE_WEIGHT:
+            return write_here(map(str, paths), writes)
+        if size * min(slots, len(writes)) <= _READ_BYTES:
+            return write_all(ChunkFiles(spark, tuple(map(str, paths))), writes, slots)
+    return write_all(chunked.chunks(spark), writes, slots)
 
 
 def _too_large(changes: Changes, *, keyed: bool) -> str | None:

@@ -1,0 +1,136 @@
+"""Chunks as a Parquet file of each task, written by the worker that made them.
+
+    worker   folder/_<random>.parquet     and a row: name, size, MD5, and the index: chunks with the payloads that planning reads
+    driver   folder/part-00000.parquet    renamed when all tasks have ended
+
+Rule 1. A task that is repeated writes another file. Only those that a row names are renamed; Spark reads no others.
+Rule 2. Every task writes a file, without chunks too.
+Rule 3. A row group has some megabytes of payloads, and is written at once.
+Rule 4. Where no cuts are made, planning needs few of the lines of `transactions` chunks: the index has no others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from changefeed.frames.chunks import CHUNKS, snapshot_lines
+from changefeed.frames.slices import Work
+
+FILES_DDL = "name string, size bigint, md5 string, index binary"
+NOT_PLANNED_BY = ("rows", "dead", "waiting")  # kinds of chunks whose payloads planning does not read
+_GROUP = 16 * 2**20  # bytes
+_PLAIN = [name for name in CHUNKS.names if name != "payload"]
+
+
+def write_files(folder: str, *, cuts: bool) -> Work:
+    """The function that writes chunks to a file in `folder`, in Spark's Python workers; its rows have the columns of `FILES_DDL`.
+
+    Args:
+        folder: a local path; it exists.
+        cuts: whether cuts are made from the lines of `transactions` chunks.
+    """
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        name, index = f"_{uuid.uuid4().hex}.parquet", list[pa.RecordBatch]()
+        with open(f"{folder}/{name}", "xb") as file:
+            hashed = _Hashed(file)
+            with pq.ParquetWriter(
+                pa.PythonFile(hashed, mode="w"), CHUNKS, compression="zstd", use_dictionary=_PLAIN, write_statistics=_PLAIN,
+                write_page_checksum=True, store_schema=False,
+            ) as writer:  # fmt: skip
+                for group in _groups(batches):
+                    writer.write_table(group)
+                    index.extend(_indexed(group, cuts=cuts).to_batches())
+        yield pa.RecordBatch.from_pydict(
+            {
+                "name": [name],
+                "size": pa.array([hashed.size], pa.int64()),
+                "md5": [hashed.md5.hexdigest()],
+                "index": pa.array([_packed(index)], pa.binary()),
+            }
+        )
+
+    return run
+
+
+def rename(folder: str, names: Sequence[str]) -> list[str]:
+    """Gives the files the names under which they are read; returns these.
+
+    Raises:
+        FileNotFoundError: a file is not there.
+    """
+    parts = [f"part-{number:05d}.parquet" for number in range(len(names))]
+    for name, part in zip(names, parts, strict=True):
+        os.rename(f"{folder}/{name}", f"{folder}/{part}")
+    return parts
+
+
+def unpacked(index: bytes) -> list[dict[str, Any]]:
+    """The chunks in the index of a file."""
+    with pa.ipc.open_stream(pa.py_buffer(index)) as reader:
+        return list(reader.read_all().to_pylist())
+
+
+class _Hashed:
+    """A file that is written from its start to its end, with its size and MD5."""
+
+    closed = False
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self.size = file, 0
+        self.md5 = hashlib.md5(usedforsecurity=False)
+
+    def write(self, data: Any) -> int:
+        """Writes bytes; returns their number."""
+        self.md5.update(data)
+        self._file.write(data)
+        self.size += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        """The number of bytes that were written."""
+        return self.size
+
+    def flush(self) -> None:
+        """Writes what is buffered."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Leaves the file to its owner."""
+
+
+def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    kept, size = list[pa.RecordBatch](), 0
+    for batch in batches:
+        kept.append(batch)
+        size += batch.nbytes
+        if size >= _GROUP:
+            yield pa.Table.from_batches(kept, CHUNKS)
+            kept, size = [], 0
+    if kept:
+        yield pa.Table.from_batches(kept, CHUNKS)
+
+
+def _indexed(group: pa.Table, *, cuts: bool) -> pa.Table:
+    payloads = [
+        None if kind in NOT_PLANNED_BY
+        else snapshot_lines(payload.as_py()) if kind == "transactions" and not cuts
+        else payload.as_py()
+        for kind, payload in zip(group.column("kind").to_pylist(), group.column("payload"), strict=True)
+    ]  # fmt: skip
+    return group.set_column(group.column_names.index("payload"), "payload", pa.array(payloads, pa.binary()))
+
+
+def _packed(batches: list[pa.RecordBatch]) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, CHUNKS) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return bytes(sink.getvalue())

@@ -1,0 +1,212 @@
+"""Reads records of Kafka in the Python workers that decode them, with librdkafka.
+
+Through Spark's connector a record becomes a row of the JVM, then of an Arrow batch, and is sent to a worker: 12 µs of CPU. A
+worker that reads it itself needs 3. Spark plans the batches all the same; a batch is a list of ranges of offsets:
+
+    topic  partition  start   stop
+    shop   0          118204  243204
+
+Rule 1. A range is complete when its last offset was read, or a later one, or the partition ended behind it: compacted and
+        transactional topics have gaps.
+Rule 2. The records of a range are in order, and all in one task.
+Rule 3. A worker keeps its consumer for the next batch. It commits no offsets.
+Rule 4. Only clusters that librdkafka reaches as Java does are read like this; see `properties`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from changefeed.errors import ConfigError, SourceError
+from changefeed.model.batch import record_columns
+from changefeed.sources.kafka.connection import plain_properties
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
+
+    from changefeed.frames.slices import Work
+
+_ISOLATION = "isolation.level"
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_UNDERSTOOD = {
+    "bootstrap.servers", "security.protocol", "sasl.mechanism", "sasl.jaas.config", "ssl.truststore.type",
+    "ssl.truststore.location", "ssl.keystore.type", "ssl.keystore.location", "ssl.key.password",
+    "ssl.endpoint.identification.algorithm", _ISOLATION,
+}  # fmt: skip
+_AT_ONCE, _WAIT = 2_000, 0.1  # records, seconds: `consume` returns when it has as many, or when the time is over
+_BATCH_RECORDS, _BATCH_BYTES = 8_000, 8 * 2**20
+_PATIENCE = 120.0  # seconds without an answer
+# What is fetched after the last record of the ranges is thrown away.
+_OWN = {
+    "group.id": "changefeed-reader", "enable.auto.commit": "false", "enable.partition.eof": "true", "auto.offset.reset": "error",
+    "queued.min.messages": "5000", "fetch.queue.backoff.ms": "2", "log_level": "0",
+}  # fmt: skip
+_consumers: dict[tuple[tuple[str, str], ...], Consumer] = {}  # of this worker
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Records of a partition, from the offset `start` to before `stop`."""
+
+    topic: str
+    partition: int
+    start: int
+    stop: int
+
+
+def properties(options: Mapping[str, str]) -> dict[str, str] | None:
+    """The properties with which librdkafka reads as Spark's connector does with `options`; None if it may not.
+
+    Java and librdkafka trust different certificates unless they are named, and the package of librdkafka has no Kerberos.
+    """
+    if find_spec("confluent_kafka") is None:
+        return None
+    java = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
+    protocol = java.get("security.protocol", "PLAINTEXT").upper()
+    if not java.keys() <= _UNDERSTOOD:
+        return None
+    if protocol.startswith("SASL") and java.get("sasl.mechanism", "").upper() not in _MECHANISMS:
+        return None
+    if protocol.endswith("SSL") and "ssl.truststore.location" not in java:
+        return None
+    try:
+        return plain_properties(dict(options)) | {_ISOLATION: java.get(_ISOLATION, "read_uncommitted")}
+    except ConfigError:
+        return None
+
+
+def shared(ranges: Iterable[Range], tasks: int) -> list[list[Range]]:
+    """Divides ranges into at most `tasks` parts with similar numbers of records."""
+    parts: list[list[Range]] = [[] for _ in range(tasks)]
+    sizes = [0] * tasks
+    for one in sorted(ranges, key=lambda one: one.start - one.stop):
+        smallest = sizes.index(min(sizes))
+        parts[smallest].append(one)
+        sizes[smallest] += one.stop - one.start
+    return [part for part in parts if part]
+
+
+def read_shares(properties: Mapping[str, str], shares: Sequence[Sequence[Range]]) -> Work:
+    """The function that reads the shares with the numbers in its input; it runs in Python workers."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in (number for batch in batches for number in batch.column(0).to_pylist()):
+            yield from read(properties, shares[number])
+
+    return run
+
+
+def read(properties: Mapping[str, str], ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:
+    """Reads the ranges; a batch has records of one of them, in order.
+
+    Raises:
+        SourceError: the brokers do not answer, or no longer have the records.
+    """
+    from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+    last = time.monotonic()
+    left = {(one.topic, one.partition): _Rows(one) for one in ranges if one.start < one.stop}
+    try:
+        consumer = _consumer(properties)
+        consumer.assign(
+            [TopicPartition(topic, partition, rows.range.start) for (topic, partition), rows in left.items()]
+        )
+        while left:
+            messages: list[Any] = consumer.consume(_AT_ONCE, timeout=_WAIT)
+            if not messages and time.monotonic() - last > _PATIENCE:
+                raise SourceError(_silence(properties, next(iter(left.values())).range), transient=True)
+            for message in messages:
+                last = time.monotonic()
+                error, place = message.error(), (message.topic(), message.partition())
+                rows = left.get(place)
+                if rows is None:
+                    continue
+                if error is not None and error.code() in (
+                    KafkaError._AUTO_OFFSET_RESET,
+                    KafkaError.OFFSET_OUT_OF_RANGE,
+                ):
+                    raise SourceError(_expired(rows.range))
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                    raise KafkaException(error)
+                if message.offset() < rows.range.stop and error is None:
+                    rows.add(message)
+                    if not rows.is_full:
+                        continue
+                if rows.offsets:
+                    yield rows.taken()
+                if message.offset() + (error is None) >= rows.range.stop:
+                    del left[place]
+        consumer.unassign()
+    except KafkaException as error:
+        raise SourceError(f"{properties['bootstrap.servers']}: {error.args[0].str()}", transient=True) from error
+
+
+@dataclass(slots=True)
+class _Rows:
+    """The records of a range that were read and not yet taken."""
+
+    range: Range
+    keys: list[bytes | None] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    headers: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    size: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a batch is complete, or the range."""
+        return (
+            len(self.offsets) >= _BATCH_RECORDS or self.size >= _BATCH_BYTES or self.offsets[-1] + 1 >= self.range.stop
+        )
+
+    def add(self, message: Any) -> None:
+        """Adds a record."""
+        value, headers = message.value(), message.headers()
+        if headers:
+            self.headers[len(self.offsets)] = [{"key": name, "value": data} for name, data in headers]
+        self.keys.append(message.key())
+        self.values.append(value)
+        self.offsets.append(message.offset())
+        self.size += len(value or b"")
+
+    def taken(self) -> pa.RecordBatch:
+        """The records; none are left."""
+        count = len(self.offsets)
+        columns: dict[str, Any] = {
+            "key": self.keys, "value": self.values, "offset": self.offsets,
+            "topic": pa.repeat(self.range.topic, count), "partition": pa.repeat(self.range.partition, count),
+        }  # fmt: skip
+        if self.headers:
+            columns["headers"] = [self.headers.get(row, []) for row in range(count)]
+        self.keys, self.values, self.offsets, self.headers, self.size = [], [], [], {}, 0
+        return record_columns(count, **columns)
+
+
+def _consumer(properties: Mapping[str, str]) -> Consumer:
+    """This worker's consumer."""
+    from confluent_kafka import Consumer
+
+    known = tuple(sorted(properties.items()))
+    if known not in _consumers:
+        _consumers[known] = Consumer({**properties, **_OWN})
+    return _consumers[known]
+
+
+def _expired(missing: Range) -> str:
+    return (
+        f"Kafka no longer has all records from {missing.start} to {missing.stop - 1} of {missing.topic}:{missing.partition}, "
+        "which come next: they expired before they were read. Start a new pipeline from a snapshot"
+    )
+
+
+def _silence(properties: Mapping[str, str], missing: Range) -> str:
+    return (
+        f"{properties['bootstrap.servers']} sent no records of {missing.topic}:{missing.partition} "
+        f"for {_PATIENCE:.0f} s: check its brokers, and whether the topic still exists"
+    )

@@ -1,0 +1,90 @@
+"""Chunks written to files by the tasks that make them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from changefeed.frames import chunk_files
+from changefeed.frames.chunk_files import rename, unpacked, write_files
+from changefeed.frames.chunks import CHUNKS, TRANSACTIONS, snapshot_lines, unpack_records
+
+
+def chunks(*rows: dict[str, Any]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([dict.fromkeys(CHUNKS.names) | row for row in rows], schema=CHUNKS)
+
+
+def lines(*rows: dict[str, Any]) -> bytes:
+    """The payload of a `transactions` chunk."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, TRANSACTIONS) as writer:
+        writer.write_batch(
+            pa.RecordBatch.from_pylist([dict.fromkeys(TRANSACTIONS.names) | r for r in rows], schema=TRANSACTIONS)
+        )
+    return bytes(sink.getvalue())
+
+
+def written(folder: Path, *batches: pa.RecordBatch, cuts: bool = True) -> dict[str, Any]:
+    [file] = [row for batch in write_files(str(folder), cuts=cuts)(iter(batches)) for row in batch.to_pylist()]
+    return dict(file)
+
+
+READ = {"kind": "read", "topic": "t", "partition": 0, "rows": 3, "first_offset": 0, "last_offset": 2}
+ROWS = {"kind": "rows", "database": "d", "table": "t", "shape": "é", "rows": 2, "payload": b"\x00" * 9}
+SCHEMA = {"kind": "schema", "payload": b"{}", "min_commit_ts": 2**63 - 1}
+
+
+def test_a_file_has_the_chunks_and_its_row_describes_it(tmp_path: Path) -> None:
+    file = written(tmp_path, chunks(READ, ROWS), chunks(SCHEMA))
+    data = (tmp_path / file["name"]).read_bytes()
+    assert (file["size"], file["md5"]) == (len(data), hashlib.md5(data).hexdigest())
+    assert pq.read_table(tmp_path / file["name"]).to_pylist() == chunks(READ, ROWS, SCHEMA).to_pylist()
+    assert unpacked(file["index"]) == chunks(READ, ROWS | {"payload": None}, SCHEMA).to_pylist()
+
+
+def test_a_task_without_chunks_writes_a_file(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    assert pq.read_table(tmp_path / file["name"]).schema.names == CHUNKS.names
+    assert unpacked(file["index"]) == []
+
+
+def test_row_groups_have_some_megabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunk_files, "_GROUP", 2500)
+    batch = chunks(ROWS | {"payload": b"x" * 1000})
+    file = written(tmp_path, *[batch] * 7)
+    footer = pq.ParquetFile(tmp_path / file["name"]).metadata
+    assert [footer.row_group(n).num_rows for n in range(footer.num_row_groups)] == [3, 3, 1]
+
+
+def test_only_files_of_tasks_that_ended_are_renamed(tmp_path: Path) -> None:
+    def broken() -> Iterator[pa.RecordBatch]:
+        yield chunks(ROWS)
+        raise ValueError("the task is repeated")
+
+    with pytest.raises(ValueError, match="repeated"):
+        list(write_files(str(tmp_path), cuts=True)(broken()))
+    files = [written(tmp_path, chunks(ROWS)), written(tmp_path, chunks(READ))]
+    assert rename(str(tmp_path), [file["name"] for file in files]) == ["part-00000.parquet", "part-00001.parquet"]
+    assert sum(file.name.startswith("part-") for file in tmp_path.iterdir()) == 2
+    assert pq.read_table(tmp_path / "part-00001.parquet").column("kind").to_pylist() == ["read"]
+    with pytest.raises(FileNotFoundError):
+        rename(str(tmp_path), ["_none"])
+
+
+def test_without_cuts_the_index_has_lines_of_snapshots_alone(tmp_path: Path) -> None:
+    row, end = {"id": "a", "order": 1, "commit_ts": 5}, {"id": "a", "events": 1, "mark": 7, "snapshot": "last"}
+    payload = lines(row, row | {"snapshot": "true", "commit_ts": 6}, row | {"snapshot": "first", "commit_ts": 6}, end)
+    chunk = {"kind": "transactions", "rows": 4, "payload": payload}
+    assert unpacked(written(tmp_path, chunks(chunk))["index"]) == chunks(chunk).to_pylist()
+    [kept] = unpacked(written(tmp_path, chunks(chunk), cuts=False)["index"])
+    positions = [
+        (line["commit_ts"], line["events"], line["snapshot"]) for line in unpack_records(kept["payload"]).to_pylist()
+    ]
+    assert positions == [(6, None, "true")]
+    assert unpack_records(snapshot_lines(lines(row, end))).num_rows == 0
