@@ -1,4 +1,4 @@
-"""pyarrow without pandas, until somebody imports it."""
+"""pyarrow and pyspark without pandas, until somebody imports it."""
 
 from __future__ import annotations
 
@@ -41,4 +41,26 @@ def test_where_pandas_is_imported_already_nothing_changes() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", code + "assert sys.meta_path == before"], capture_output=True, text=True
     )
+    assert ran.returncode == 0, ran.stderr
+
+
+CONVERTED = """
+import sys
+from changefeed.startup import without_test_tools
+without_test_tools()
+without_test_tools()
+from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
+scalar, array = NumpyScalarConverter(), NumpyArrayConverter()
+assert not any(converter.can_convert(value) for converter in (scalar, array) for value in ("text", 1, None, [1.5]))
+assert "pyspark.testing.utils" not in sys.modules
+assert "pandas" not in sys.modules
+import numpy as np
+assert [scalar.can_convert(np.int64(3)), scalar.can_convert(np.array([1]))] == [True, False]
+assert [array.can_convert(np.int64(3)), array.can_convert(np.array([1])), array.can_convert(np.eye(2))] == [False, True, False]
+assert scalar.convert(np.int64(3), None) == 3
+"""
+
+
+def test_pyspark_converts_numpy_values_as_before() -> None:
+    ran = subprocess.run([sys.executable, "-c", CONVERTED], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr

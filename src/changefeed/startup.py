@@ -1,9 +1,13 @@
-"""Faster start: pyarrow imports pandas at the first list that it is given, more than a second of CPU for what is never used."""
+"""Faster start: pyarrow and pyspark import pandas at the first list, or the first argument of a Java call, that they are given.
+
+That is two seconds of CPU for what is never used.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -23,6 +27,31 @@ def without_pandas() -> None:
     finally:
         sys.meta_path.remove(finder)
     sys.meta_path.insert(0, _UntilImported())
+
+
+def without_test_tools() -> None:
+    """Keeps pyspark from importing its test tools, and pandas with them, to find out whether a value is one of numpy."""
+    from pyspark.sql import types
+
+    for name in ("NumpyScalarConverter", "NumpyArrayConverter"):
+        converter = getattr(types, name)
+        if not isinstance(converter.can_convert, _IfNumpy):
+            converter.can_convert = _IfNumpy(converter.can_convert)
+
+
+class _IfNumpy:
+    """Asks a converter only about values of numpy."""
+
+    def __init__(self, can_convert: Callable[[Any, Any], bool]) -> None:
+        self._can_convert = can_convert
+
+    def __get__(self, converter: Any, owner: type | None = None) -> Any:
+        return self if converter is None else partial(self._asked, converter)
+
+    def _asked(self, converter: Any, value: Any) -> bool:
+        import numpy as np
+
+        return isinstance(value, np.generic | np.ndarray) and self._can_convert(converter, value)
 
 
 class _NotNow(MetaPathFinder):

@@ -141,10 +141,7 @@ _DELTA = (
     (re.compile(r"_delta_log/\d{20}\.crc"), "version checksum"),
     (re.compile(r"part-[\w.-]+\.parquet"), "data"),
 )
-_PENDING = (
-    (re.compile(r"[\w-]+/part-[\w.-]+\.parquet"), "part"),
-    (re.compile(r"[\w-]+/_SUCCESS"), "success"),
-)
+_PENDING = ((re.compile(r"[\w-]+/part-[\w.-]+\.parquet"), "part"),)
 _LEDGER = (
     (re.compile(r"log/\d{20}\.json"), "entry"),
     (re.compile(r"definitions/\d{8}-[0-9a-f]{32}\.json"), "definitions"),

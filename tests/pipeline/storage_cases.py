@@ -27,7 +27,7 @@ ROLES = (
     *(f"{area}: {kind}" for area in DELTA_FOLDERS for kind in _DELTA_KINDS),
     "ledger: entry",
     "ledger: definitions",
-    *(f"pending: {kind}" for kind in ("part", "success", "checksum beside a file")),
+    "pending: part",
 )
 PICKS = ("newest", "oldest", "any")
 _MANY = (

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
+from changefeed.model.names import full_name
 from changefeed.pipeline.planning.table_path import table_path
 from changefeed.pipeline.run import run
 from tests.pipeline.history import HistoryBuilder
@@ -83,7 +84,7 @@ def test_tables_that_a_pipeline_writes_are_opened_by_another_reader(spark: Spark
     h.resolved()
     pipeline = definition(h.write(tmp_path / "log.jsonl"), tmp_path / "lake")
     done = run(pipeline, spark, once=True)
-    assert set(done.state.tables) == {f"app.{name}" for name in names}
+    assert set(done.state.tables) == {full_name("app", name) for name in names}
     for number, name in enumerate(names):
         path = tmp_path / "lake" / table_path("app", name)
         assert DeltaTable(path).to_pyarrow_table().to_pylist() == [{"id": number, "note": name}]

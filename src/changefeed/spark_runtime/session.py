@@ -28,7 +28,7 @@ from changefeed.spark_runtime.properties import (
     one_machine,
 )
 from changefeed.spark_runtime.scratch import Scratch, sweep
-from changefeed.startup import without_pandas
+from changefeed.startup import without_pandas, without_test_tools
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -54,6 +54,7 @@ def session(app_name: str, *, master: str = "local[*]", config: Mapping[str, str
     """
     _require_pyspark()
     without_pandas()
+    without_test_tools()
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 

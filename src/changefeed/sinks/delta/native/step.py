@@ -143,6 +143,7 @@ class NativeWrites:
     compaction: Rules | None = None
     limits: Limits = field(default_factory=Limits)
     _prepared: dict[str, _Prepared] = field(default_factory=dict)
+    _defaults: list[bool] = field(default_factory=list)
 
     def prepare(self, spark: SparkSession, owner: str, jobs: Sequence[Job]) -> None:
         """Writes the files of those of the jobs that are native.
@@ -253,7 +254,7 @@ class NativeWrites:
 
     def _create(self, spark: SparkSession, owner: str, job: Job) -> bool:
         """Makes a table without rows where there is none."""
-        if _defaults(spark):
+        if self._has_defaults(spark):
             return False
         folder = self._folder(job.write.path)
         os.makedirs(folder.path, exist_ok=True)
@@ -290,7 +291,7 @@ class NativeWrites:
             there = self._there(write.path, owner)
             try:
                 if there.is_nothing:
-                    if _defaults(spark):
+                    if self._has_defaults(spark):
                         return False
                     os.makedirs(folder.path, exist_ok=True)
                     written = TaskResult(tuple(copied(source, folder, self.limits)), (), 0)
@@ -338,7 +339,7 @@ class NativeWrites:
         if reason := _too_large(changes, keyed=isinstance(write, Upsert)):
             return reason
         if opened is None:
-            return None if isinstance(write, Load) and not _defaults(spark) else "the table is not there yet"
+            return None if isinstance(write, Load) and not self._has_defaults(spark) else "the table is not there yet"
         if reason := opened.refused():
             return reason
         return None if opened.has_columns(self._columns(write.table)) else "other columns than the pipeline's"
@@ -353,6 +354,13 @@ class NativeWrites:
         """Why rows of the table at a path are not marked although the pipeline asks for it; None if they are."""
         opened = self._there(path, owner).opened
         return opened.not_upgraded() if opened is not None else None
+
+    def _has_defaults(self, spark: SparkSession) -> bool:
+        """Whether the session gives new tables properties, which Spark applies; looked up once, because it takes 10 ms."""
+        if not self._defaults:
+            names = spark.conf.getAll
+            self._defaults.append(any(name.startswith("spark.databricks.delta.properties.defaults.") for name in names))
+        return self._defaults[0]
 
     def _columns(self, table: Table) -> pa.Schema:
         columns = [pa.field(c.name, sink_type(c.type).arrow) for c in table.columns]
@@ -423,8 +431,3 @@ def _too_large(changes: Changes, *, keyed: bool) -> str | None:
     if chunked is None:
         return None if changes.rows <= _FEW_ROWS else "too many rows for the driver"
     return "too many changes for one task" if keyed and changes.rows > MOST_ROWS else None
-
-
-def _defaults(spark: SparkSession) -> bool:
-    """Whether the session gives new tables properties, which Spark applies."""
-    return any(name.startswith("spark.databricks.delta.properties.defaults.") for name in spark.conf.getAll)
