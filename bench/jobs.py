@@ -25,6 +25,7 @@ import argparse
 import json
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -98,7 +99,7 @@ def measured(command: list[str], output: Path, until: threading.Event | None = N
     Raises:
         RuntimeError: it ended with an error.
     """
-    spent, peak, began = dict[int, float](), 0, time.monotonic()
+    spent, peak, began, ended = dict[int, float](), 0, time.monotonic(), {0}
     with output.open("w") as out:
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
         while process.poll() is None:
@@ -107,9 +108,9 @@ def measured(command: list[str], output: Path, until: threading.Event | None = N
             peak = max(peak, sum(resident(pids).values()))
             if until is not None and until.is_set():
                 process.terminate()
-                until = None
+                until, ended = None, {0, 128 + signal.SIGTERM, -signal.SIGTERM}
             time.sleep(0.2)
-    if process.returncode:
+    if process.returncode not in ended:
         raise RuntimeError(f"{' '.join(command)}: exit {process.returncode}\n{output.read_text()[-2000:]}")
     return Cost(round(sum(spent.values()), 1), round(time.monotonic() - began, 1), peak >> 20)
 

@@ -46,12 +46,14 @@ def test_where_pandas_is_imported_already_nothing_changes() -> None:
 
 CONVERTED = """
 import sys
-from changefeed.startup import without_test_tools
-without_test_tools()
-without_test_tools()
-from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
+from changefeed.startup import spark_without_pandas
+spark_without_pandas()
+spark_without_pandas()
+from pyspark.sql.types import StructType, NumpyArrayConverter, NumpyScalarConverter
+from pyspark.sql.pandas.functions import pandas_udf
 scalar, array = NumpyScalarConverter(), NumpyArrayConverter()
 assert not any(converter.can_convert(value) for converter in (scalar, array) for value in ("text", 1, None, [1.5]))
+assert pandas_udf(lambda batches: batches, StructType(), 207).evalType == 207  # as mapInArrow does
 assert "pyspark.testing.utils" not in sys.modules
 assert "pandas" not in sys.modules
 import numpy as np

@@ -1,6 +1,7 @@
-"""Faster start: pyarrow and pyspark import pandas at the first list, or the first argument of a Java call, that they are given.
+"""Faster start: pyarrow and pyspark import pandas to find out whether it is there, two seconds of CPU for what is never used.
 
-That is two seconds of CPU for what is never used.
+pyarrow does so at the first list that it is given, pyspark at the first argument of a Java call (with its test tools), and at
+the first function that its workers are to run.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -29,14 +31,21 @@ def without_pandas() -> None:
     sys.meta_path.insert(0, _UntilImported())
 
 
-def without_test_tools() -> None:
-    """Keeps pyspark from importing its test tools, and pandas with them, to find out whether a value is one of numpy."""
+def spark_without_pandas() -> None:
+    """Keeps pyspark from importing pandas by itself, where pandas is installed."""
     from pyspark.sql import types
+    from pyspark.sql.pandas import functions
 
+    if find_spec("pandas") is not None:
+        functions.require_minimum_pandas_version = _nothing_required  # type: ignore[attr-defined]
     for name in ("NumpyScalarConverter", "NumpyArrayConverter"):
         converter = getattr(types, name)
         if not isinstance(converter.can_convert, _IfNumpy):
             converter.can_convert = _IfNumpy(converter.can_convert)
+
+
+def _nothing_required() -> None:
+    """The version is what changefeed itself requires."""
 
 
 class _IfNumpy:

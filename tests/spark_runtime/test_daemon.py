@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -99,3 +100,20 @@ def test_a_worker_without_a_reader_ends_silently(
         with pytest.raises(SystemExit, match=r"^1$"):
             without_trace(answer)(ours, True)
     assert capfd.readouterr() == ("", "")
+
+
+def test_garbage_is_searched_among_objects_of_tasks_alone() -> None:
+    code = """
+import gc
+from changefeed.spark_runtime.daemon import with_modules_frozen
+kept = []
+def task(sock, authenticated):
+    kept.append([[] for _ in range(10_000)])
+    return 7
+worker = with_modules_frozen(task)
+assert len(gc.get_objects()) < 1000
+assert [worker(None, True), len(gc.get_objects()) < 1000] == [7, True], "what the first task has imported"
+assert [worker(None, True), len(gc.get_objects()) > 10_000] == [7, True]
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr

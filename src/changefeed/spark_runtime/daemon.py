@@ -10,6 +10,9 @@ which takes as long as all other work on chunks. The C library's allocator keeps
 Workers are forked from this process, and share what it has imported: pyarrow, which must not import pandas (`startup.py`), and
 the modules that decode and write. One import of them takes as long as decoding 100 000 records.
 
+After each task, pyspark looks for garbage among all objects of the worker, which takes longer than a small task. Those of
+modules are kept out of that search (`gc.freeze`).
+
 A signal that a service manager or `timeout` sends to all processes must not end the workers before the current step is done.
 Spark ends them by other means: it closes the daemon's stdin, and kills a worker that hangs.
 
@@ -20,6 +23,7 @@ When Spark stops, the sockets of idle workers are closed, and each worker would 
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -39,7 +43,10 @@ def without_archives(path: list[str]) -> list[str]:
     return folders if importable else path
 
 
-def without_trace(worker: Callable[[socket, bool], int]) -> Callable[[socket, bool], int]:
+Worker = Callable[[socket, bool], int]
+
+
+def without_trace(worker: Worker) -> Worker:
     """Wraps a worker so that it ends without a stack trace if its connection is closed."""
 
     def quiet(sock: socket, authenticated: bool) -> int:
@@ -51,8 +58,31 @@ def without_trace(worker: Callable[[socket, bool], int]) -> Callable[[socket, bo
     return quiet
 
 
+def with_modules_frozen(worker: Worker) -> Worker:
+    """Wraps a worker so that what there is now, and what its first task has imported, is no longer searched for garbage."""
+    is_first = True
+    gc.collect()
+    gc.freeze()
+
+    def run(sock: socket, authenticated: bool) -> int:
+        nonlocal is_first
+        code = worker(sock, authenticated)
+        if is_first:
+            is_first = False
+            gc.collect()
+            gc.freeze()
+        return code
+
+    return run
+
+
 if __name__ == "__main__":
     sys.path[:] = without_archives(sys.path)
+    for entry in sys.path_importer_cache.keys() - set(
+        sys.path
+    ):  # importers of archives, whose caches would be invalidated, too
+        if entry.endswith((".zip", ".jar")):
+            del sys.path_importer_cache[entry]
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # read when pyarrow is imported, in the workers
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])  # workers are forked, and inherit it
     if "CHANGEFEED_EXPECTED" in os.environ:  # on a cluster
@@ -67,5 +97,5 @@ if __name__ == "__main__":
     for name in _SHARED:
         with suppress(ImportError):  # the worker that needs it reports it
             import_module(name)
-    daemon.worker = without_trace(daemon.worker)
+    daemon.worker = without_trace(with_modules_frozen(daemon.worker))
     daemon.manager()  # type: ignore[no-untyped-call]  # pyspark has no types there

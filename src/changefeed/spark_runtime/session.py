@@ -28,7 +28,7 @@ from changefeed.spark_runtime.properties import (
     one_machine,
 )
 from changefeed.spark_runtime.scratch import Scratch, sweep
-from changefeed.startup import without_pandas, without_test_tools
+from changefeed.startup import spark_without_pandas, without_pandas
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -54,7 +54,7 @@ def session(app_name: str, *, master: str = "local[*]", config: Mapping[str, str
     """
     _require_pyspark()
     without_pandas()
-    without_test_tools()
+    spark_without_pandas()
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
