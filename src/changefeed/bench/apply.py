@@ -114,7 +114,7 @@ class Phases:
     def finish(self) -> dict[str, float]:
         """The seconds of each phase; what is left of the run counts as `read`."""
         self._end("read", time.monotonic())
-        return {name: round(seconds, 3) for name, seconds in self.seconds.items()}
+        return {name: round(seconds, 6) for name, seconds in self.seconds.items()}
 
     def _end(self, phase: str, now: float) -> None:
         self.seconds[phase] += now - self._last - self._commits
