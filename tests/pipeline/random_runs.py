@@ -145,13 +145,10 @@ class Pipeline:
 
 
 def as_declared(row: Row, table: Table, current: TableState) -> Row:
-    """The upstream's row, without the columns that neither a row nor DDL has named to the sink.
-
-    A table whose columns are inferred from rows may have one more, NULL in every row: of rows that had its name before.
-    """
+    """The upstream's row, without the columns that neither a row nor DDL has named to the sink."""
     known = {}
     for column in current.table.columns:
-        value = row[column.name] if current.declared else row.get(column.name)
+        value = row[column.name]
         if column.type.members is not None and value is not None:
             value = MEMBERS[value - 1]
         known[column.name] = value

@@ -17,12 +17,14 @@ from changefeed.model.event import SchemaChange
 from changefeed.model.names import full_name
 from changefeed.model.position import Place
 from changefeed.pipeline.frontier.cut import CutFrontier
+from changefeed.pipeline.pending.store import ChunkInfo
 from changefeed.pipeline.planning.plan import make
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.state import Hold, State
 from changefeed.sinks.delta.sink import DeltaSink
 from changefeed.sinks.memory import Lake as Tables
 from changefeed.sinks.memory import MemorySink
+from changefeed.stages.changes import Window
 from tests.examples import examples
 from tests.pipeline.downstream import Event, Lake, chunks_of, infos
 from tests.pipeline.random_runs import as_declared, history
@@ -117,6 +119,11 @@ def compare(tables: dict[tuple[str, str], Table], lake: Lake) -> None:
 
 def _text(row: Row) -> str:
     return json.dumps(row, sort_keys=True, default=str)
+
+
+def _nothing(spanning: list[ChunkInfo], window: Window) -> set[str]:
+    """No chunk spans a window."""
+    raise AssertionError(spanning)
 
 
 # Examples of each rule.
@@ -260,7 +267,7 @@ def test_an_unsupported_change_is_named_with_the_way_out(
 ) -> None:
     chunks, sink = infos(chunks_of(_events(*changes), 0, 0)), DeltaSink("lake", ("_op", "_irregular"))
     with pytest.raises(UnsupportedError) as error:
-        make(CutFrontier(State(barrier=len(changes)), None), chunks, replace(RULES, **rules), sink)
+        make(CutFrontier(State(barrier=len(changes)), None), chunks, replace(RULES, **rules), sink, _nothing)
     assert str(error.value) == message
 
 
@@ -304,18 +311,53 @@ def test_a_create_with_rows_is_one_write_and_a_dropped_table_none() -> None:
         CREATE, ROW, ("CREATE TABLE gone (id INT PRIMARY KEY, a INT)", "gone"), gone, ("DROP TABLE gone", "gone")
     )
     chunks = infos(chunks_of(events, 0, 0))
-    planned = make(CutFrontier(State(barrier=5), None), chunks, RULES, MemorySink(Tables()))
+    planned = make(CutFrontier(State(barrier=5), None), chunks, RULES, MemorySink(Tables()), _nothing)
     assert [(type(a.write).__name__, a.path, a.write.number) for a in planned.actions] == [
         ("Load", "app/t", 1),
         ("Create", "app/gone", 1),
     ]
 
 
+@pytest.mark.parametrize(
+    "changes, barrier, tables, after",
+    [
+        ([CREATE, ROW, "DROP TABLE t", CREATE, LATER], 3, {}, [{"id": 2, "a": 4, "b": 5}]),
+        (
+            [CREATE, ROW, "DROP TABLE t", "CREATE TABLE IF NOT EXISTS t (id INT PRIMARY KEY, a INT, b INT, c INT)", LATER], 3,
+            {}, [{"id": 2, "a": 4, "b": 5, "c": None}],
+        ),
+        (
+            [ROW, "DROP TABLE t", "RENAME TABLE u TO t", SHORT, "ALTER TABLE t ADD a INT DEFAULT 7", _insert(0, 3, a=1, b=1)], 4,
+            {"app.t": [{"id": 2, "b": 5}]}, [{"id": 2, "b": 5, "a": 7}, {"id": 3, "b": 1, "a": 1}],
+        ),
+        (
+            [ROW, "DROP TABLE t", "RENAME TABLE u TO t", _insert(0, 2, a=1, b=1), _insert(0, 3, a=1, b=1)], 4,
+            {"app.t": [{"id": 2, "a": 1, "b": 1}]}, [{"id": 2, "a": 1, "b": 1}, {"id": 3, "a": 1, "b": 1}],
+        ),
+    ],
+    ids=["created again", "created if there is none", "another column", "the same columns"],
+)  # fmt: skip
+def test_columns_come_from_rows_of_this_table_not_of_one_that_had_its_name(
+    changes: list[str | Change], barrier: int, tables: dict[str, list[Row]], after: list[Row]
+) -> None:
+    """Schema changes in a topic of their own: one chunk has rows from before a DROP and rows above the barrier."""
+    lake, both, end = Lake(RULES, Random(0), broadcast=False), {("log", 0), ("log", 1)}, len(changes) + 1
+    events = _events(*changes)[:-1]
+    lake.read(chunks_of([*(e for e in events if isinstance(e, Ddl)), barrier], 0, 0))
+    lake.read(chunks_of([*(e for e in events if isinstance(e, Change)), barrier], 1, 0))
+    lake.step(both)
+    assert {name: lake.rows(name) for name in lake.state.tables} == tables
+    for partition in (0, 1):
+        lake.read(chunks_of([end], partition, 10))
+    lake.step(both)
+    assert sorted(lake.rows("app.t"), key=lambda row: row["id"]) == after
+
+
 def test_a_schema_change_without_commit_ts_is_refused() -> None:
     event = SchemaChange("other", "app", "t", "TRUNCATE t", Place("log", 0, 3))
     info = replace(infos(chunks_of([Ddl(1, "app", "t", "TRUNCATE t")], 0, 3))[1], event=event)
     with pytest.raises(UnsupportedError) as error:
-        make(CutFrontier(State(), None), [info], RULES, MemorySink(Tables()))
+        make(CutFrontier(State(), None), [info], RULES, MemorySink(Tables()), _nothing)
     assert (
         str(error.value) == "a schema change without commit_ts has no place in the order of rows: TRUNCATE t at log:0:3"
     )

@@ -52,7 +52,8 @@ def snapshot(last: str = "true", at: int = PLACE, *, key: str = " PRIMARY KEY") 
 
 
 def planned(state: State, *chunks: ChunkInfo, upto: int = PLACE) -> Planned:
-    return make(CutFrontier(replace(state, barrier=upto), state.barrier), list(chunks), Rules(), MemorySink(Lake()))
+    frontier, sink = CutFrontier(replace(state, barrier=upto), state.barrier), MemorySink(Lake())
+    return make(frontier, list(chunks), Rules(), sink, lambda spanning, window: ())
 
 
 def test_rows_come_after_the_create_table_at_their_position() -> None:

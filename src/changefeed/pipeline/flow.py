@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -24,7 +25,7 @@ from changefeed.pipeline.contracts import Letters, Pending
 from changefeed.pipeline.executor import Executor
 from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.frontier import Frontier, FrontierStrategy, Until
-from changefeed.pipeline.pending.counting import check_counts, rows_within
+from changefeed.pipeline.pending.counting import check_counts, rows_within, shapes_inside
 from changefeed.pipeline.pending.resent import sendings, still_needed
 from changefeed.pipeline.pending.store import ChunkInfo
 from changefeed.pipeline.planning.actions import Plan
@@ -137,7 +138,7 @@ class Flow:
                 self.ledger.finish(frontier.state)
             return
         # chunks -> the writes that bring every table there
-        planned = make(frontier, chunks, self.rules, self.executor.sink)
+        planned = make(frontier, chunks, self.rules, self.executor.sink, partial(shapes_inside, self.pending))
         reached = self._counted(frontier, planned, chunks)
         if not planned.actions and reached == self.ledger.state:
             return

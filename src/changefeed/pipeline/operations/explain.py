@@ -139,7 +139,9 @@ def explain(definition: Definition, limit: int = 10_000) -> Explanation:
     behaviour = definition.pipeline
     latest = read_ledger(definition).latest()
     state = latest.state if latest else State()
-    planned = make(CutFrontier(State(), None), chunks, rules_of(definition, opened.capabilities), target)
+    rules = rules_of(definition, opened.capabilities)
+    # no chunk spans a window without an end
+    planned = make(CutFrontier(State(), None), chunks, rules, target, lambda spanning, window: ())
     if found_there := strangers(definition, {name: table.path for name, table in planned.tables.items()}):
         raise ConfigError(
             f"{', '.join(found_there)}: a Delta table that this pipeline has not written. Give the pipeline another sink.path, "

@@ -24,15 +24,16 @@ if TYPE_CHECKING:
 
 # The windows of a chunk in which its rows count; they do not overlap.
 Windows = Callable[[ChunkInfo], Iterable[Window]]
-# (folder, database, table) -> the windows in which rows of chunks that span a bound are to be counted, by name
-Across = Mapping[tuple[str, str | None, str | None], Iterable[tuple[str, Window]]]
+_Rows = tuple[str, str | None, str | None, str | None]  # folder, database, table and shape of chunks
+# the windows in which rows of chunks that span a bound are to be counted, by name
+Across = Mapping[_Rows, Iterable[tuple[str, Window]]]
 
 
 def rows_within(store: Pending, chunks: Iterable[ChunkInfo], **windows: Windows) -> dict[str, int]:
     """Number of rows of the chunks in their windows, for each name."""
     totals = Counter[str](dict.fromkeys(windows, 0))
-    # chunks of one table and folder share their windows
-    across: dict[tuple[str, str | None, str | None], dict[tuple[str, Window], None]] = {}
+    # chunks of one folder, table and shape share their windows
+    across: dict[_Rows, dict[tuple[str, Window], None]] = {}
     for chunk in chunks:
         for name, of in windows.items() if chunk.kind == "rows" else ():
             for window in of(chunk):
@@ -40,10 +41,16 @@ def rows_within(store: Pending, chunks: Iterable[ChunkInfo], **windows: Windows)
                 if all_in:
                     totals[name] += chunk.rows
                 elif not all_out:
-                    across.setdefault((chunk.folder, chunk.database, chunk.table), {})[name, window] = None
+                    across.setdefault(_rows_of(chunk), {})[name, window] = None
     if across:
         totals.update(store.across(across))
     return dict(totals)
+
+
+def shapes_inside(store: Pending, spanning: Iterable[ChunkInfo], window: Window) -> set[str]:
+    """The shapes, as text, of those chunks that have a row in a window, which all of them span."""
+    counted = store.across({_rows_of(chunk): [(str(chunk.shape), window)] for chunk in spanning})
+    return {shape for shape, rows in counted.items() if rows}
 
 
 def rows_between(chunks: Iterable[ChunkInfo], name: str, window: Window) -> tuple[int, int]:
@@ -72,6 +79,10 @@ def check_counts(counts: Counts, pending: int) -> None:
         )
 
 
+def _rows_of(chunk: ChunkInfo) -> _Rows:
+    return chunk.folder, chunk.database, chunk.table, chunk.shape
+
+
 def _place(low: int | None, high: int | None, window: Window) -> tuple[bool, bool]:
     """Whether all rows from `low` to `high` are in the window, and whether none is."""
     after, upto = window.after, window.upto
@@ -94,17 +105,18 @@ def across_in_spark(store: PendingStore, wanted: Across) -> Counter[str]:
         for batch in batches:
             counts = Counter[str]()
             for row in batch.to_pylist():
-                for name, rows in count_across(row, wanted.get((row["folder"], row["database"], row["table"]), ())):
+                for name, rows in count_across(row, wanted.get(tuple(row[c] for c in _ROWS), ())):
                     counts[name] += rows
             yield pa.RecordBatch.from_pydict({"name": list(counts), "rows": list(counts.values())}, _COUNTED)
 
     folder = F.element_at(F.split(F.col("_metadata.file_path"), "/"), -2).alias("folder")
-    chunks = store.read(sorted({folder for folder, _, _ in wanted})).where((F.col("kind") == "rows") & crosses)
-    columns = chunks.select(folder, "database", "table", "min_commit_ts", "max_commit_ts", "payload")
+    chunks = store.read(sorted({of[0] for of in wanted})).where((F.col("kind") == "rows") & crosses)
+    columns = chunks.select(folder, *_ROWS[1:], "min_commit_ts", "max_commit_ts", "payload")
     counted = columns.mapInArrow(run, "name string, rows bigint").groupBy("name").sum("rows").collect()
     return Counter({row[0]: int(row[1]) for row in counted})
 
 
+_ROWS = ("folder", "database", "table", "shape")
 _COUNTED = pa.schema([("name", pa.string()), ("rows", pa.int64())])
 
 

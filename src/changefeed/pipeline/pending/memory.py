@@ -75,11 +75,11 @@ class MemoryPending:
     def across(self, wanted: Across) -> Counter[str]:
         """See `PendingStore`."""
         counts = Counter[str]()
-        for folder in {folder for folder, _, _ in wanted}:
+        for folder in {of[0] for of in wanted}:
             for row in self._rows([folder]):
-                if row["kind"] == "rows":
-                    for name, rows in count_across(row, wanted.get((folder, row["database"], row["table"]), ())):
-                        counts[name] += rows
+                windows = wanted.get((folder, row["database"], row["table"], row["shape"]), ())
+                for name, rows in count_across(row, windows) if row["kind"] == "rows" else ():
+                    counts[name] += rows
         return counts
 
     def delete_all_but(self, folders: Iterable[str], epoch: int) -> None:

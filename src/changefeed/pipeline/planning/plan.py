@@ -27,7 +27,7 @@ from changefeed.pipeline.planning.actions import Action, fused
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.schema_changes import SchemaChanges
 from changefeed.pipeline.planning.schema_events import distinct_changes, within
-from changefeed.pipeline.planning.writes import Writes, by_table
+from changefeed.pipeline.planning.writes import ShapesInside, Writes, by_table
 from changefeed.pipeline.state import Hold, State, TableState
 from changefeed.sinks.base import TableSink
 
@@ -57,8 +57,17 @@ class Planned:
         return replace(state, tables=self.tables, held=self.held, counts=counts)
 
 
-def make(frontier: Frontier, chunks: list[ChunkInfo], rules: Rules, sink: TableSink) -> Planned:
+def make(
+    frontier: Frontier, chunks: list[ChunkInfo], rules: Rules, sink: TableSink, shapes_inside: ShapesInside
+) -> Planned:
     """The writes that bring every table to the frontier.
+
+    Args:
+        frontier: how far each table advances.
+        chunks: all pending chunks.
+        rules: of the definition.
+        sink: the tables' types, and the columns that it refuses.
+        shapes_inside: see `pending.counting`.
 
     Raises:
         UnsupportedError: a schema change or a table cannot be applied; the message names it and the way out.
@@ -66,7 +75,9 @@ def make(frontier: Frontier, chunks: list[ChunkInfo], rules: Rules, sink: TableS
     state, after, upto, table_frontier = frontier.state, frontier.after, frontier.through, frontier.table_frontier
     tables = {name: table for name, table in state.tables.items() if not rules.excluded(name)}
     held = {name: hold for name, hold in state.held.items() if not rules.excluded(name)}
-    writes = Writes(tables, held, after, upto, by_table(chunks), rules, sink, table_frontier, frontier.again)
+    writes = Writes(
+        tables, held, after, upto, by_table(chunks), rules, sink, shapes_inside, table_frontier, frontier.again
+    )
     schema_changes = SchemaChanges(writes)
     starts = [hold.after for hold in state.held.values() if hold.released] + [after]
     first = None if None in starts else min(start for start in starts if start is not None)

@@ -7,7 +7,7 @@ every write has the columns that the table has at that point.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -35,10 +35,13 @@ from changefeed.sinks.base import (
     TableSink,
     Upsert,
 )
-from changefeed.stages.changes import NO_READS
+from changefeed.stages.changes import NO_READS, Window
 
 if TYPE_CHECKING:
     from changefeed.pipeline.frontier.by_key import TableFrontier
+
+# chunks and a window that they span -> the shapes, as text, of those that have a row in it
+ShapesInside = Callable[[list[ChunkInfo], Window], Collection[str]]
 
 
 @dataclass(slots=True)
@@ -47,6 +50,7 @@ class Writes:
 
     Attributes:
         sink: its types, and the column names that it refuses.
+        shapes_inside: see `pending.counting`.
         table_frontier: the frontier of each table, with `consistency: key`.
         again: rows at `after` itself are applied, too: of tables with keys, and of unknown tables.
         flushed: table -> commit_ts up to which its rows are in the planned writes, or no longer matter.
@@ -61,6 +65,7 @@ class Writes:
     chunks: dict[str, list[ChunkInfo]]
     rules: Rules
     sink: TableSink
+    shapes_inside: ShapesInside
     table_frontier: TableFrontier | None = None
     again: bool = False
     actions: list[Action] = field(default_factory=list)
@@ -128,10 +133,9 @@ class Writes:
         ]
         if not rows:
             return
-        # a chunk that spans the window may have no row inside it, so it does not prove that the table has changed
-        conclusive = [c for c in rows if name not in self.tables or not _spans(c, after, upto)]
-        if conclusive:
-            self.extend(name, _shapes(conclusive))
+        self.extend(name, self._shapes_inside(name, rows, Window(after, upto)))
+        if name not in self.tables:
+            return
         current, shapes = self.tables[name], _shapes(rows)
         if not current.table.keys and self.rules.keyless == "refuse":
             raise UnsupportedError(
@@ -147,8 +151,27 @@ class Writes:
         kind = Upsert if current.table.keys else Append
         self.add(kind(path=current.path, number=0, table=current.table), changes)
 
-    def extend(self, name: str, shapes: Iterable[TableShape]) -> None:
+    def _shapes_inside(self, name: str, rows: list[ChunkInfo], window: Window) -> list[TableShape]:
+        """The shapes that the table's rows in the window have, as far as they can change its columns.
+
+        A chunk that spans the window may have no row inside: then its columns may be those of an earlier or a later table.
+        """
+        spanning = [c for c in rows if _spans(c, window)]
+        certain = _shapes(c for c in rows if not _spans(c, window))
+        current = self.tables.get(name)
+        if not spanning:
+            return certain
+        if current is not None:
+            table, declared = current.table, current.declared
+            if inferred(table, _shapes(rows), declared=declared) == inferred(table, certain, declared=declared):
+                return certain
+        inside = self.shapes_inside(spanning, window)
+        return _shapes(c for c in rows if not _spans(c, window) or c.shape in inside)
+
+    def extend(self, name: str, shapes: list[TableShape]) -> None:
         """Extends the table for rows of these shapes: creates it, adds columns, or widens them."""
+        if not shapes:
+            return
         current = self.tables.get(name)
         extended = inferred(current.table if current else None, shapes, declared=bool(current and current.declared))
         if current is None:
@@ -243,7 +266,7 @@ def overlaps(chunk: ChunkInfo, after: int | None, upto: int | None) -> bool:
     return (after is None or high > after) and (upto is None or low <= upto)
 
 
-def _spans(chunk: ChunkInfo, after: int | None, upto: int | None) -> bool:
-    """Whether the chunk's first change is at or below `after`, and its last one above `upto`."""
-    low, high = chunk.min_ts, chunk.max_ts
+def _spans(chunk: ChunkInfo, window: Window) -> bool:
+    """Whether the chunk begins before the window and ends after it."""
+    low, high, after, upto = chunk.min_ts, chunk.max_ts, window.after, window.upto
     return None not in (after, upto, low, high) and low <= after and high > upto  # type: ignore[operator]
