@@ -20,7 +20,7 @@ HIDDEN = "***"
 # Option names of Kafka, Confluent, Hadoop, Spark and TiCDC; in Java's syntax, too, for Spark's own redaction.
 SECRET_NAMES = (
     r"(?i)secret|passw|passphrase|token|credential|jaas|signature|user[._-]?info|"
-    r"(access|account|private|api|sas)[._-]?key"
+    r"(access|account|private|api|sas|encryption|keystore)[._-]?key|key[._-]pem|\b(sas|sig)\b"
 )
 _MIN_LETTERS = 4  # shorter values occur inside ordinary words
 _NAME = re.compile(SECRET_NAMES)
@@ -28,10 +28,10 @@ _WHERE = re.compile(
     r"(?i)(provider|source|path|location|file|url|uri|class|type|mechanism|enabled)$"
 )  # options that refer to a secret but do not contain it
 _WORDS = frozenset({"true", "false", "null", "none"})
-# `user:password@` behind `//`, or at the start of a server; and secret parameters of a URL.
-_IN_URL = re.compile(r"(?<=//)[^/\s@'\"]*:[^/\s'\"]*@")
-_AT_HOST = re.compile(r"(?:^|//|,)\s*[^/@\s,:]*:(?P<password>[^/\s]+)@")
-_PARAMETER = re.compile(r"(?P<name>[?&;][^=&;\s]*)=(?P<value>[^&;\s'\"]+)")
+# `user:password@` behind `//`, or at the start of a server; and secret parameters of a URL and of a JVM.
+_IN_URL = re.compile(r"(?<=//)[^/\s@'\"]*:(?:[^/\s'\"]*|(?!\d+/)[^\s'\"]*)@")  # AWS's passwords may contain `/`
+_AT_HOST = re.compile(r"(?:^|//|,)\s*[^/@\s,:]*:(?P<password>[^/\s]+|(?!\d+/)\S+)@")
+_PARAMETER = re.compile(r"(?P<name>(?:[?&;]|-D)[^=&;\s]*)=(?P<value>[^&;\s'\"]+)")
 _QUOTED = re.compile(r"\w+\s*=\s*\"((?:\\.|[^\"\\])*)\"")
 _remembered: dict[str, None] = {}
 

@@ -37,6 +37,8 @@ JAAS = (
 # Each definition has an error or names a host that cannot be reached, because errors quote the definition.
 BROKEN = [
     SOURCE + "sink: {type: delta, path: 's3a://kanarieid:kanariesecret@bucket/lake'}",
+    SOURCE + "sink: {type: delta, path: 's3a://kanarieid:ka/kanariesecret@bucket/lake'}",
+    SOURCE + "sink: {type: delta, path: 'abfss://c@host/lake?sv=1&sig=kanariesecret'}",
     SOURCE + "sink: {type: delta, path: 's3://kanarieid@bucket/lake'}",
     SOURCE + "sink: {type: delta, path: 'hdfs://user:kanariesecret@127.0.0.1:1/lake'}",
     SOURCE + "sink: {type: delta, path: 'x:s3a://kanarieid:kanariesecret@bucket%20/lake', irregular: nul}",
@@ -57,14 +59,18 @@ BROKEN = [
     SOURCE + SINK + "spark: {spark.hadoop.fs.s3a.secret.key: [kanariesecret]}",
     SOURCE + SINK + "spark: {spark.hadoop.fs.s3a.secret.key: kanariesecret}\nnonsense: 1",
     SOURCE + SINK + "spark: {spark.driver.memory: kanariesecret, spark.my.password: kanariesecret}",
+    SOURCE + SINK + "spark: {spark.driver.memory: kanariesecret, spark.hadoop.fs.s3a.encryption.key: kanariesecret}",
+    SOURCE + SINK + "spark: {spark.driver.memory: '-Dmy.password=kanariesecret'}",
     SOURCE + SINK + "spark: {spark.my.password: *kanariesecret}",
     SOURCE + SINK + "spark: {spark.my.password: !kanariesecret x}",
     KAFKA % ("user:kanariesecret@127.0.0.1", "x: y") + SINK,
     KAFKA % ("user:kanariesecret@127.0.0.1", "kafka.security.protocol: PLAINTEXT") + SINK,
+    KAFKA % ("user:ka/kanariesecret@127.0.0.1", "x: y") + SINK,
     KAFKA % ("127.0.0.1:1", f"{SASL}, kafka.sasl.jaas.config: '{JAAS}'") + SINK,
     KAFKA % ("127.0.0.1:1", "kafka.sasl.jaas.config: 'x required username=u password=kanariesecret;'") + SINK,
     KAFKA % ("127.0.0.1:1", "kafka.ssl.keystore.password: kanariesecret, kafka.ssl.keystore.location: nothing.jks") + SINK,
     KAFKA % ("127.0.0.1:1", "kafka.ssl.key.password: kanariesecret, kafka.security.protocol: SSL") + SINK,
+    KAFKA % ("127.0.0.1:1", "kafka.ssl.keystore.key: kanariesecret, kafka.ssl.keystore.type: kanariesecret") + SINK,
     URI % "protocol=open-protocol&sasl-mechanism=plain&sasl-user=kanarieuser&sasl-password=kanariesecret" + SINK,
     URI % "protocol=open-protocol&sasl-mechanism=oauthbearer&sasl-password=kanariesecret" + SINK,
     URI % "protocol=open-protocol&sasl-oauth-client-secret=kanariesecret" + SINK,
@@ -243,6 +249,9 @@ def test_redacted_values() -> None:
     redaction.remember("servers", "a:kanarieserver@b:1,c:2")
     for text, wanted in {
         "s3a://AK:SECRET@bucket/x and http://u:p@h": "s3a://***@bucket/x and http://***@h",
+        "s3a://AK:SEC/RE+T@bucket/x and http://h:8081/x@y": "s3a://***@bucket/x and http://h:8081/x@y",
+        "java -Dmy.password=x -Dmy.name=y": "java -Dmy.password=*** -Dmy.name=y",
+        "abfss://c@account/x?sv=1&sig=a%2B": "abfss://c@account/x?sv=1&sig=***",
         "abfss://container@account.dfs.core.windows.net/x": "abfss://container@account.dfs.core.windows.net/x",
         "kafka://h:1/t?sasl-password=x&max-batch-size=16": "kafka://h:1/t?sasl-password=***&max-batch-size=16",
         'login kanarie"jaas failed': "login *** failed",
