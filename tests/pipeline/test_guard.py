@@ -16,8 +16,9 @@ from changefeed.errors import ConfigError, FencedError, SinkError
 from changefeed.pipeline import failpoint
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.guard import WAY_OUT
-from changefeed.pipeline.operations.repair import repair, start_over
+from changefeed.pipeline.operations.repair import check_rebuild, repair, start_over
 from changefeed.pipeline.run import run
+from changefeed.pipeline.state import Hold, State
 from tests.pipeline.history import HistoryBuilder, small_history
 from tests.pipeline.oracle import History, same_rows
 from tests.pipeline.running import check_cuts, definition, published
@@ -132,6 +133,45 @@ def test_a_table_that_is_not_the_ledgers_stops_the_run_until_it_is_rebuilt(
     repair(pipeline, spark, ["app.notes"], "rebuild")
     run(pipeline, spark, once=True)
     _is_right(pipeline, log[0])
+
+
+@pytest.mark.parametrize(
+    "state, adopt, message",
+    [
+        (
+            State(), [],
+            "with consistency `key` there is no point up to which a single table could be rebuilt: rebuild all tables",
+        ),
+        (
+            State(barrier=5, held={"app.notes": Hold(3)}), [],
+            "app.notes is held, so a rebuild would not end where the table does: restore it, and replay its dead letters if it "
+            "is quarantined (changefeed dlq replay)",
+        ),
+        (
+            State(barrier=5), ["app.*"],
+            "app.notes is in sink.adopt: a rebuild would lose the rows that it had before this pipeline, so restore it, or "
+            "take it out of sink.adopt to rebuild it without them",
+        ),
+    ],
+    ids=["key", "held", "adopted"],
+)  # fmt: skip
+def test_a_table_that_the_source_may_not_have_is_not_rebuilt(
+    state: State, adopt: list[str], message: str, tmp_path: Path
+) -> None:
+    pipe = definition(tmp_path / "app.jsonl", tmp_path / "lake")
+    pipe = pipe.model_copy(update={"sink": pipe.sink.model_copy(update={"adopt": adopt})})
+    with pytest.raises(ConfigError) as error:
+        check_rebuild(pipe, state, ["app.notes"])
+    assert str(error.value) == message
+
+
+def test_the_folder_of_a_killed_repair_is_deleted_by_the_next_run(pipeline: Definition, spark: SparkSession) -> None:
+    own, digits = _lake(pipeline) / "_changefeed", "0123456789abcdef" * 2
+    kept = {f"rebuild-000099-{digits}", "rebuild-mine"}  # of a newer repair, and of somebody else
+    for name in {f"rebuild-000001-{digits}", f"rebuild-{digits}", *kept}:
+        (own / name / "app" / "notes").mkdir(parents=True)
+    run(pipeline, spark, once=True)
+    assert {path.name for path in own.glob("rebuild-*")} == kept
 
 
 def test_foreign_rows_go_with_restore_and_stay_with_accept(

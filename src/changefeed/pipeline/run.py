@@ -29,6 +29,7 @@ from changefeed.pipeline.paths import own_folder, tables_folder
 from changefeed.pipeline.pending.changes import Options
 from changefeed.pipeline.pending.store import PendingStore
 from changefeed.pipeline.planning.rules import rules_of
+from changefeed.pipeline.rebuilds import delete_rebuilds
 from changefeed.pipeline.retry import Retries, Retry, seconds
 from changefeed.pipeline.state import State
 from changefeed.sinks import sink
@@ -168,6 +169,7 @@ class _Runner:
     def _run(self) -> None:
         check(self.spark, tables_folder(self.definition))
         self.flow.begin()
+        delete_rebuilds(self.spark, own_folder(self.definition), self.ledger.epoch)
         self.begun = self.begun or (self.ledger.step, self.ledger.state)
         self._recover()
         self.flow.letters.settle(self.ledger.state.positions)

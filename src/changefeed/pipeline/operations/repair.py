@@ -7,11 +7,12 @@ is as in the ledger again. A begun step is finished afterwards, as usual.
 Rule 3. All tables: the ledger's state becomes that of a pipeline that has read nothing, which may replace whatever it wrote
 before. The next run reads the source from its beginning.
 Rule 4. A table is not rebuilt from a source that has lost records: it must have as many row changes as the ledger has counted.
+Nor is one that is quarantined, because it may be held at another point when it is read again, or that was adopted, because the
+source has no record of its first rows.
 """
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -22,10 +23,10 @@ from changefeed.pipeline.edge import as_ours
 from changefeed.pipeline.flow import Flow
 from changefeed.pipeline.guard import REPAIRED
 from changefeed.pipeline.paths import own_folder
+from changefeed.pipeline.rebuilds import delete_rebuilds, rebuild_folder
 from changefeed.pipeline.run import open_flow, run
 from changefeed.pipeline.state import State, TableState, WrittenVersion
 from changefeed.sinks.base import Import, Restore, Touch, Write, WriteId
-from changefeed.spark_runtime.files import file_system
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,6 +66,7 @@ def repair(definition: Definition, spark: SparkSession, tables: Sequence[str], h
             if name not in known:
                 raise unknown_name("table", name, known)
         if how == "rebuild":
+            check_rebuild(definition, flow.ledger.state, tables)
             _rebuild(flow, spark, tables)
         for name in tables if how != "rebuild" else ():
             (_restore if how == "restore" else _accept)(flow, known[name])
@@ -116,16 +118,37 @@ def _accept(flow: Flow, table: TableState) -> None:
     _apply(flow, Touch(path=table.path, number=REPAIRED, table=table.table))
 
 
-def _rebuild(flow: Flow, spark: SparkSession, tables: Sequence[str]) -> None:
-    """Runs the pipeline into a folder beside, up to the barrier, and takes the tables from there."""
-    definition, state = flow.definition, flow.ledger.state
+def check_rebuild(definition: Definition, state: State, tables: Sequence[str]) -> None:
+    """Checks that the source has all rows of these tables up to the barrier: see Rule 4.
+
+    Raises:
+        ConfigError: it may not have them; the message names the table and the way out.
+    """
     if state.barrier is None:
         raise ConfigError(
             "with consistency `key` there is no point up to which a single table could be rebuilt: rebuild all tables"
         )
-    folder = f"{own_folder(definition)}/rebuild-{uuid.uuid4().hex}"
+    for name in tables:
+        if name in state.held:
+            raise ConfigError(
+                f"{name} is held, so a rebuild would not end where the table does: restore it, and replay its dead letters if it "
+                "is quarantined (changefeed dlq replay)"
+            )
+        if definition.sink.adopts(name):
+            raise ConfigError(
+                f"{name} is in sink.adopt: a rebuild would lose the rows that it had before this pipeline, so restore it, or "
+                "take it out of sink.adopt to rebuild it without them"
+            )
+
+
+def _rebuild(flow: Flow, spark: SparkSession, tables: Sequence[str]) -> None:
+    """Runs the pipeline into a folder beside, up to the barrier, and takes the tables from there."""
+    definition, state = flow.definition, flow.ledger.state
+    own, epoch = own_folder(definition), flow.ledger.epoch
+    folder = rebuild_folder(own, epoch)
     beside = definition.model_copy(update={"sink": definition.sink.model_copy(update={"path": folder})})
     try:
+        delete_rebuilds(spark, own, epoch)
         built = run(beside, spark, once=True, until=state.barrier).state
         counts = built.counts
         if built.barrier != state.barrier or counts.applied + counts.repeated < state.counts.applied:
@@ -138,12 +161,7 @@ def _rebuild(flow: Flow, spark: SparkSession, tables: Sequence[str]) -> None:
             source, target = f"{folder}/{built.tables[name].path}", state.tables[name]
             _apply(flow, Import(path=target.path, number=REPAIRED, table=target.table, source=source))
     finally:
-        _delete(spark, folder)
-
-
-def _delete(spark: SparkSession, folder: str) -> None:
-    path, files = file_system(spark, folder)
-    files.delete(path, True)
+        delete_rebuilds(spark, own, epoch)
 
 
 def _written_by(flow: Flow) -> list[str]:

@@ -1,0 +1,34 @@
+"""Folders in which `changefeed repair` rebuilds tables: each repair has its own, and deletes it at its end.
+
+A repair that was killed leaves its folder. The next run or repair deletes it: their epoch is higher, so that the repair is fenced
+even if it is still going on.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import TYPE_CHECKING
+
+from changefeed.spark_runtime.files import file_system
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NAME = re.compile(r"rebuild-(?:(\d{6,})-)?[0-9a-f]{32}")
+
+
+def rebuild_folder(own: str, epoch: int) -> str:
+    """A new folder for a repair with this epoch, below the pipeline's own folder."""
+    return f"{own}/rebuild-{epoch:06d}-{uuid.uuid4().hex}"
+
+
+def delete_rebuilds(spark: SparkSession, own: str, epoch: int) -> None:
+    """Deletes the folders of repairs up to this epoch."""
+    root, files = file_system(spark, own)
+    if not files.exists(root):
+        return
+    for status in files.listStatus(root):
+        match = _NAME.fullmatch(str(status.getPath().getName()))
+        if match and int(match[1] or 0) <= epoch:
+            files.delete(status.getPath(), True)
