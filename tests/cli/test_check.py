@@ -69,6 +69,19 @@ def test_a_wrong_definition_is_the_only_check_reported(pipeline: Path, capsys: p
     assert 'Did you mean "ticdc-open"?' in checks["definition"]["message"]
 
 
+@pytest.mark.parametrize("folder", [".", "shop", "shop/customers"])
+def test_a_table_of_others_at_the_path_or_around_it(
+    folder: str, pipeline: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    theirs = pipeline.parent / "lake" / folder
+    write_deltalake(theirs, pa.table({"id": [1]}))
+    checks = _check(pipeline, capsys, 2)
+    assert [name for name, one in checks.items() if one["status"] == "fail"] == ["tables"]
+    assert checks["tables"]["message"] == f"{theirs}: a Delta table that this pipeline has not written"
+    assert run(["explain", str(pipeline)]) == 2
+    assert f"{theirs}: a Delta table that this pipeline has not written" in capsys.readouterr().err
+
+
 def test_a_pattern_without_a_file(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = pipeline.parent / "log.jsonl"
     log.unlink()

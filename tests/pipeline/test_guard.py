@@ -16,6 +16,7 @@ from changefeed.errors import ConfigError, FencedError, SinkError
 from changefeed.pipeline import failpoint
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.guard import WAY_OUT
+from changefeed.pipeline.operations.explain import explain
 from changefeed.pipeline.operations.repair import check_rebuild, repair, start_over
 from changefeed.pipeline.run import run
 from changefeed.pipeline.state import Hold, State
@@ -310,6 +311,24 @@ def test_a_foreign_table_is_never_replaced(lake_of_others: Path, spark: SparkSes
         "sink.path, move the table away, or name it in sink.adopt to go on with its rows"
     )
     assert DeltaTable(lake_of_others / "app/notes").version() == 0
+
+
+@pytest.mark.parametrize("folder", [".", "app"])
+def test_no_table_is_made_inside_a_table_of_others(
+    folder: str, spark: SparkSession, log: tuple[Path, Any], tmp_path: Path
+) -> None:
+    pipeline = definition(log[0], tmp_path / "lake")
+    write_deltalake(_lake(pipeline) / folder, pa.table({"n": pa.array([1], pa.int32())}))
+    with pytest.raises(ConfigError) as error:
+        explain(pipeline)
+    assert str(error.value).startswith(f"{_lake(pipeline) / folder}: a Delta table that this pipeline has not written.")
+    with pytest.raises(ConfigError) as error:
+        run(pipeline, spark, once=True)
+    assert str(error.value) == (
+        f"{_lake(pipeline) / folder} is a Delta table, whose VACUUM would delete the pipeline's tables inside it: give the "
+        "pipeline another sink.path"
+    )
+    assert not (_lake(pipeline) / "app" / "notes").exists()
 
 
 def test_a_folder_with_other_files_is_not_written_to(

@@ -108,6 +108,7 @@ class Executor:
             self.pending.check(plan.folders, plan.sums)
         guard = self._guard()
         paths = _paths(plan.actions)
+        guard.check_around(paths)
         self.before = {path: guard.check(path, made) for path, made in paths.items()}
         if self.ledger.begun_by:  # `begin` has checked the other tables
             self._fence(paths)

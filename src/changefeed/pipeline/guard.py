@@ -4,7 +4,7 @@ Rule 1. A table in the ledger has the version and the write id that the ledger h
 have those of that step instead.
 Rule 2. Later commits are allowed if they do not change rows, columns or table features: OPTIMIZE, VACUUM, table properties.
 After any other commit (RESTORE, rows or columns of other writers, missing commits) the pipeline stops.
-Rule 3. A path that is not in the ledger is empty, or has a table that the definition adopts.
+Rule 3. A path that is not in the ledger is empty, or has a table that the definition adopts. It does not lie inside a table.
 Rule 4. A write id of a newer epoch means that this run has been fenced.
 Rule 5. A table that `changefeed repair` has written since the ledger's last step counts as the ledger's; see `repair.py`.
 
@@ -14,11 +14,12 @@ last commit would be continued as if nothing were missing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from changefeed.errors import ConfigError, FencedError, SinkError
 from changefeed.model.definition import Table
+from changefeed.pipeline.planning.table_path import folders_of
 from changefeed.pipeline.state import WrittenVersion
 from changefeed.sinks.base import Commit, TableSink, TableSnapshot, WriteId
 
@@ -92,6 +93,20 @@ class Guard:
             raise SinkError(f"{at}: another table lies here than the one that the pipeline wrote. {WAY_OUT}")
         self._check_foreign(path, snapshot, table)
         return PathState(snapshot.version, adopted=True)
+
+    def check_around(self, paths: Iterable[str]) -> None:
+        """Checks that paths which are not in the ledger do not lie inside a Delta table.
+
+        Raises:
+            ConfigError: the sink's folder or that of a database is itself a Delta table.
+        """
+        new = [path for path in paths if path not in self.tables and path not in self.left]
+        for folder in folders_of(new) if new else ():
+            if self.sink.snapshot(folder) is not None:
+                raise ConfigError(
+                    f"{self.sink.location(folder).rstrip('/')} is a Delta table, whose VACUUM would delete the pipeline's tables "
+                    "inside it: give the pipeline another sink.path"
+                )
 
     def check_after(self, path: str, before: PathState, writes: int) -> WrittenVersion:
         """Compares a table with what this step has written to it.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.paths import ledger_folder
+from changefeed.pipeline.planning.table_path import folders_of
 from changefeed.pipeline.store.base import StateStore, StoreReader
 from changefeed.pipeline.store.files import FileStore
 from changefeed.pipeline.store.hadoop import folder_of_session, folder_to_read
@@ -47,7 +48,7 @@ def owner(definition: Definition) -> str | None:
 
 
 def strangers(definition: Definition, tables: Mapping[str, str]) -> list[str]:
-    """The existing tables that this pipeline has neither written nor is to adopt.
+    """The existing tables that this pipeline has neither written nor is to adopt, and those that its tables would lie in.
 
     Args:
         definition: the pipeline.
@@ -60,7 +61,10 @@ def strangers(definition: Definition, tables: Mapping[str, str]) -> list[str]:
     latest = read_ledger(definition).latest()
     known, own = (latest.state.known(), latest.owner) if latest else ({}, "")
     there = sink(definition.sink).owned_by(own)
-    return [
+    around = [
+        there.location(path).rstrip("/") for path in folders_of(tables.values()) if there.has_written(path) is not None
+    ]
+    return around + [
         there.location(below)
         for name, below in sorted(tables.items())
         if below not in known and not definition.sink.adopts(name) and there.has_written(below) is False

@@ -19,6 +19,7 @@ Rule 2. A name that is longer than 200 bytes when it is escaped ends with `~~` a
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 
 _ESCAPED = frozenset('/\\%~:*?#"<>|[]{}=`^ ')
 _FOLDERS = frozenset(
@@ -33,6 +34,11 @@ _MAX_BYTES, _KEPT_BYTES = 200, 180
 def table_path(database: str, table: str) -> str:
     """The table's folder, relative to the sink's path."""
     return f"{_folder(database)}/{_folder(table)}"
+
+
+def folders_of(paths: Iterable[str]) -> list[str]:
+    """The folders that tables at these paths lie in: the sink's own (empty) and those of databases."""
+    return sorted({"", *(path.partition("/")[0] for path in paths)})
 
 
 def _folder(name: str) -> str:
