@@ -82,6 +82,19 @@ def test_a_table_of_others_at_the_path_or_around_it(
     assert f"{theirs}: a Delta table that this pipeline has not written" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("file", ["metadata/v1.metadata.json", ""])
+def test_files_of_others_at_the_path(file: str, pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    theirs = pipeline.parent / "lake" / "shop" / "customers"
+    (theirs / file).parent.mkdir(parents=True, exist_ok=True)
+    (theirs / file).write_text("{}")
+    checks = _check(pipeline, capsys, 2)
+    assert checks["tables"]["message"] == f"{theirs}: holds files and no Delta table"
+    assert run(["explain", str(pipeline)]) == 2
+    assert capsys.readouterr().err == (
+        f"error: {theirs} holds files and no Delta table: give the pipeline another sink.path, or move the folder away\n"
+    )
+
+
 def test_a_pattern_without_a_file(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = pipeline.parent / "log.jsonl"
     log.unlink()

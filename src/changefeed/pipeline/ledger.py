@@ -6,6 +6,7 @@ Its contract is in `store/base.py`, its implementation in `store/files.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from changefeed.pipeline.config.definition import Definition
@@ -16,6 +17,7 @@ from changefeed.pipeline.store.files import FileStore
 from changefeed.pipeline.store.hadoop import folder_of_session, folder_to_read
 from changefeed.pipeline.store.reading import FileReader
 from changefeed.sinks import sink
+from changefeed.spark_runtime.files import is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,6 +47,21 @@ def owner(definition: Definition) -> str | None:
     """
     latest = read_ledger(definition).latest()
     return latest.owner if latest else None
+
+
+def occupied(definition: Definition, tables: Mapping[str, str]) -> list[str]:
+    """The places of new tables that hold files and no Delta table; none if the sink's folder is not local.
+
+    The arguments, and what is raised, are those of `strangers`.
+    """
+    if not is_local(definition.sink.path):
+        return []
+    latest, there = read_ledger(definition).latest(), sink(definition.sink)
+    known = latest.state.known() if latest else {}
+    places = [
+        there.location(below) for below in sorted(tables.values()) if below not in known and there.has_files(below)
+    ]
+    return [place for place in places if not (Path(place) / "_delta_log").exists()]
 
 
 def strangers(definition: Definition, tables: Mapping[str, str]) -> list[str]:

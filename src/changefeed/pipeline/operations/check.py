@@ -23,7 +23,7 @@ from changefeed.model.event import Resolved, SchemaChange, TransactionMark
 from changefeed.model.names import full_name
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.load import load
-from changefeed.pipeline.ledger import read_ledger, strangers
+from changefeed.pipeline.ledger import occupied, read_ledger, strangers
 from changefeed.pipeline.operations.detect import DetectedTopic, detect
 from changefeed.pipeline.operations.explain import TELLING
 from changefeed.pipeline.paths import ledger_folder, tables_folder
@@ -194,15 +194,19 @@ def _records(definition: Definition, batches: list[pa.RecordBatch]) -> Check:
 
 
 def _tables(definition: Definition, batches: list[pa.RecordBatch]) -> Iterator[Check]:
-    """A failed check for tables of somebody else where the pipeline would write."""
+    """A failed check for tables or files of somebody else where the pipeline would write."""
     choice = definition.source.protocol
     try:
         read = RecordReader(choice.name, choice.options)
         shapes = [table.shape for batch in batches for table in read(batch).tables]
         paths = {full_name(s.database, s.table): table_path(s.database, s.table) for s in shapes}
-        unknown_tables = strangers(definition, paths)
+        files = occupied(definition, paths)
+        unknown_tables = [] if files else strangers(definition, paths)
     except ChangefeedError:
         return  # the checks of the records, the sink and the ledger have it
+    if files:
+        what = f"{', '.join(files)}: holds files and no Delta table"
+        yield Check("tables", FAIL, what, "give the pipeline another sink.path, or move the folder away")
     if unknown_tables:
         what = f"{', '.join(unknown_tables)}: a Delta table that this pipeline has not written"
         fix = (

@@ -17,7 +17,7 @@ from changefeed.pipeline.absorb import absorbed
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.frontier.cut import CutFrontier
 from changefeed.pipeline.frontier.ends import is_waiting
-from changefeed.pipeline.ledger import read_ledger, strangers
+from changefeed.pipeline.ledger import occupied, read_ledger, strangers
 from changefeed.pipeline.pending.store import ChunkInfo, chunk_info
 from changefeed.pipeline.planning.plan import make
 from changefeed.pipeline.planning.rules import rules_of
@@ -142,7 +142,13 @@ def explain(definition: Definition, limit: int = 10_000) -> Explanation:
     rules = rules_of(definition, opened.capabilities)
     # no chunk spans a window without an end
     planned = make(CutFrontier(State(), None), chunks, rules, target, lambda spanning, window: ())
-    if found_there := strangers(definition, {name: table.path for name, table in planned.tables.items()}):
+    paths = {name: table.path for name, table in planned.tables.items()}
+    if files_there := occupied(definition, paths):
+        raise ConfigError(
+            f"{', '.join(files_there)} holds files and no Delta table: give the pipeline another sink.path, or move the folder "
+            "away"
+        )
+    if found_there := strangers(definition, paths):
         raise ConfigError(
             f"{', '.join(found_there)}: a Delta table that this pipeline has not written. Give the pipeline another sink.path, "
             "move the table away, or name it in sink.adopt to go on with its rows"

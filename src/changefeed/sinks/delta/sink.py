@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import FencedError, SinkError
@@ -51,6 +52,7 @@ from changefeed.sinks.delta.native.snapshot import damaged_files, table_snapshot
 from changefeed.sinks.delta.native.step import NativeWrites, is_local
 from changefeed.sinks.sql import METADATA, SparkTypes, merge_sql, quoted, rewrite_sql
 from changefeed.spark_runtime.files import file_system
+from changefeed.spark_runtime.files import is_local as is_local_path
 from changefeed.spark_runtime.session import another, compiled
 
 if TYPE_CHECKING:
@@ -189,8 +191,12 @@ class DeltaSink:
         return log.missing_files(self.spark, self.location(path), version)
 
     def has_files(self, path: str) -> bool:
-        """See `TableSink`."""
-        folder, files = file_system(self.spark, self.location(path))
+        """See `TableSink`; a local folder needs no session."""
+        location = self.location(path)
+        if is_local_path(location):
+            place = Path(location)
+            return place.is_file() or (place.is_dir() and any(place.iterdir()))
+        folder, files = file_system(self.spark, location)
         return bool(files.exists(folder)) and len(files.listStatus(folder)) > 0
 
     def differences(self, path: str, table: Table) -> list[str]:
