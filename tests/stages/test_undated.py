@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from changefeed.model.batch import BatchBuilder, Decoded
@@ -13,14 +15,16 @@ from changefeed.stages.missing_ts import TimestampEstimator
 
 SHAPE = TableShape("app", "t", (Column("id", ColumnType("int"), False, True),))
 
+SHAPES = {"row": SHAPE, "other": replace(SHAPE, table="u")}
+
 
 def decoded(*events: tuple[str, int | None], first: int = 0, partition: int = 0) -> Decoded:
-    """A record each: `row`, `mark` or `ddl` with its commit_ts."""
+    """A record each: `row`, `other` (a row of another table), `mark` or `ddl` with its commit_ts."""
     builder, control = BatchBuilder(), list[Control]()
     for record, (kind, ts) in enumerate(events):
         place = Place("t", partition, first + record, None, record)
-        if kind == "row":
-            builder.add(SHAPE, place, "upsert", before=None, after={"id": 1}, commit_ts=ts)
+        if kind in SHAPES:
+            builder.add(SHAPES[kind], place, "upsert", before=None, after={"id": 1}, commit_ts=ts)
         elif ts is not None:
             control.append(
                 Resolved(ts, place) if kind == "mark" else SchemaChange("other", "", "", "", place, None, ts)
@@ -60,6 +64,29 @@ def test_a_row_is_dated_by_those_around_it(
     events: list[tuple[str, int | None]], marks: dict[str, dict[int, int]], wanted: list[int | None]
 ) -> None:
     assert dates(TimestampEstimator(marks).fill(decoded(*events))) == wanted
+
+
+@pytest.mark.parametrize(
+    "events, wanted",
+    [
+        ([("row", 10), ("other", 5), GONE, ("mark", 20)], [10, 11]),
+        ([("row", 10), GONE, ("other", 5), ("mark", 20)], [10, 11]),
+        ([("row", 10), ("other", 20), GONE, ("other", 22), ("row", 16)], [10, 11, 16]),
+        ([("mark", 20), ("other", 12), GONE], [13]),
+        ([("mark", 20), GONE, ("other", 12)], [12]),
+        ([("mark", 20), GONE, ("other", 22), ("mark", 23)], [21]),
+        ([("other", 5), GONE], [6]),
+    ],
+    ids=[
+        "older before", "older after", "newer before", "sent again before", "sent again after", "a mark before", "nothing else",
+    ],
+)  # fmt: skip
+def test_rows_of_another_table_date_it_only_where_the_producer_sends_again(
+    events: list[tuple[str, int | None]], wanted: list[int]
+) -> None:
+    filled = TimestampEstimator({}).fill(decoded(*events))
+    own = [table for table in filled.tables if table.shape.table == "t"]
+    assert [ts for table in own for ts in table.rows.column("commit_ts").to_pylist()] == wanted
 
 
 def test_the_last_commit_ts_is_kept_from_batch_to_batch() -> None:

@@ -1,7 +1,7 @@
 """Estimates the commit_ts of rows whose protocol sends none, from the records around them in their partition.
 
 A delete in TiCDC's Avro is a key without a value. The producer sends each table's rows in commit order, so the neighbouring
-records of the partition bound the commit_ts of the delete:
+rows of the table, marks and schema changes in the partition bound the commit_ts of the delete:
 
     at offset   0      1        2        3        4
                 row    delete   mark     delete   row
@@ -14,11 +14,13 @@ Rule 2. It is at most that of the record after it. So a delete that is sent agai
         together with the rows that are sent again.
 Rule 3. If no commit_ts is known before it, not even from an earlier batch, it is older than everything.
 Rule 4. In a partition in which no record has a commit_ts, no row gets one.
+Rule 5. Rows of other tables may be older or newer, and bound it only if they show that the producer sends again: if the
+        record before or after it is below the last mark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -27,7 +29,7 @@ import pyarrow.compute as pc
 
 from changefeed.frames.chunks import by_partition
 from changefeed.model.batch import Decoded, TableBatch
-from changefeed.model.event import Resolved, SchemaChange
+from changefeed.model.event import Control, Resolved, SchemaChange
 
 _Partition = tuple[str, int]
 _LAST = 2**63 - 1
@@ -45,8 +47,14 @@ class TimestampEstimator:
 
     def fill(self, decoded: Decoded) -> Decoded:
         """Returns the decoded records with a commit_ts in each row for which one can be estimated."""
-        known = _known(decoded)
-        tables = [TableBatch(table.shape, _filled(table.rows, known, self._floors)) for table in decoded.tables]
+        controls = _controls(decoded.control)
+        known = _known(decoded.tables, controls)
+        tables = []
+        for table in decoded.tables:
+            mine = [one for one in decoded.tables if one.name == table.name]
+            alone = len(mine) == len(decoded.tables) or not table.rows.column("commit_ts").null_count
+            own = known if alone else _known(mine, controls)
+            tables.append(TableBatch(table.shape, _filled(table.rows, known, own, controls, self._floors)))
         self._floors |= {partition: int(ts[-1]) + 1 for partition, (_, ts) in known.items()}
         return replace(decoded, tables=tables)
 
@@ -55,13 +63,20 @@ class TimestampEstimator:
 _Known = tuple[np.ndarray, np.ndarray]
 
 
-def _known(decoded: Decoded) -> dict[_Partition, _Known]:
+def _controls(events: Iterable[Control]) -> dict[_Partition, _Known]:
+    """The marks and schema changes."""
     parts: dict[_Partition, list[_Known]] = {}
-    for event in decoded.control:
+    for event in events:
         if isinstance(event, (Resolved, SchemaChange)) and event.commit_ts is not None:
             known = (np.array([event.place.offset]), np.array([event.commit_ts]))
             parts.setdefault((event.place.topic, event.place.partition), []).append(known)
-    for table in decoded.tables:
+    return {partition: _in_order(several) for partition, several in parts.items()}
+
+
+def _known(tables: Iterable[TableBatch], controls: Mapping[_Partition, _Known]) -> dict[_Partition, _Known]:
+    """The rows of the tables with the marks and schema changes."""
+    parts = {partition: [known] for partition, known in controls.items()}
+    for table in tables:
         for topic, partition, rows in by_partition(_where(table.rows, pc.is_valid(table.rows.column("commit_ts")))):
             ts = rows.column("commit_ts").cast(pa.int64()).to_numpy()
             parts.setdefault((topic, partition), []).append((rows.column("offset").to_numpy(), ts))
@@ -81,16 +96,24 @@ def _where(rows: pa.RecordBatch, selected: pa.BooleanArray) -> pa.RecordBatch:
 
 
 def _filled(
-    rows: pa.RecordBatch, known: Mapping[_Partition, _Known], floors: Mapping[_Partition, int]
+    rows: pa.RecordBatch,
+    known: Mapping[_Partition, _Known],
+    own: Mapping[_Partition, _Known],
+    controls: Mapping[_Partition, _Known],
+    floors: Mapping[_Partition, int],
 ) -> pa.RecordBatch:
     column = rows.column("commit_ts")
     if not column.null_count:
         return rows
     filled, missing = np.zeros(len(rows), np.uint64), pc.is_null(column).to_numpy(zero_copy_only=False)
     for topic, partition, some in by_partition(_where(rows, pc.is_null(column))):
-        estimates = _estimates(
-            some.column("offset").to_numpy(), known.get((topic, partition)), floors.get((topic, partition))
-        )
+        at_partition = (topic, partition)
+        offsets, floor = some.column("offset").to_numpy(), floors.get(at_partition)
+        estimates = _estimates(offsets, known.get(at_partition), floor)
+        if own is not known and at_partition in own:
+            of_table = _estimates(offsets, own[at_partition], floor)
+            again = _sent_again(offsets, known[at_partition], controls.get(at_partition))
+            estimates = of_table if of_table is None or estimates is None else np.where(again, estimates, of_table)
         if estimates is not None:
             numbers = some.column("row").to_numpy()
             filled[numbers], missing[numbers] = estimates, False
@@ -107,3 +130,16 @@ def _estimates(offsets: np.ndarray, known: _Known | None, floor: int | None) -> 
     after = np.concatenate([ts, [_LAST]])[following]
     estimates: np.ndarray = np.minimum(before, after)
     return estimates
+
+
+def _sent_again(offsets: np.ndarray, known: _Known, controls: _Known | None) -> np.ndarray:
+    """Whether the record before or after each offset is below the last mark or schema change: see Rule 5."""
+    if controls is None:
+        return np.zeros(len(offsets), np.bool_)
+    control_offsets, control_ts = controls
+    mark = np.concatenate([[-1], control_ts])[np.searchsorted(control_offsets, offsets)]
+    known_offsets, ts = known
+    following = np.searchsorted(known_offsets, offsets)
+    before, after = np.concatenate([[_LAST], ts])[following], np.concatenate([ts, [_LAST]])[following]
+    lower: np.ndarray = (before < mark) | (after <= mark)
+    return lower
