@@ -34,9 +34,16 @@ from changefeed.stages.changes import ChunkReader
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Columns that a definition may add to every table, in this order.
-METADATA_COLUMNS = ("_commit_ts", "_commit_time", "_op", "_position", "_irregular")
 IRREGULAR = "_irregular"
+# Columns that a definition may add to every table, in this order, with their types.
+METADATA: dict[str, SinkType] = {
+    "_commit_ts": SinkType("bigint", pa.int64()),
+    "_commit_time": SinkType("timestamp", pa.timestamp("us", tz="UTC")),
+    "_op": SinkType("string", pa.string()),
+    "_position": SinkType("string", pa.string()),
+    IRREGULAR: SinkType("map<string,string>", pa.map_(pa.string(), pa.string())),
+}
+METADATA_COLUMNS = tuple(METADATA)
 
 
 class WriteId(msgspec.Struct, frozen=True, order=True):

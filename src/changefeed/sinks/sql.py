@@ -13,13 +13,13 @@ from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
 from changefeed.sinks.base import IRREGULAR, Constant, ConvertedFrom, Expression, IrregularUpdate, Null, Rewrite
 
-# metadata column -> (Spark type, expression over a change `s` of `stages.changes`)
-METADATA = {
-    "_commit_ts": ("bigint", "s._ts"),
-    "_commit_time": ("timestamp", "s._time"),
-    "_op": ("string", "s._op"),
-    "_position": ("string", "concat_ws(':', s._topic, s._partition, s._offset, s._index)"),
-    "_irregular": ("map<string,string>", "s._irregular"),
+# metadata column -> expression over a change `s` of `stages.changes`
+METADATA_SQL = {
+    "_commit_ts": "s._ts",
+    "_commit_time": "s._time",
+    "_op": "s._op",
+    "_position": "concat_ws(':', s._topic, s._partition, s._offset, s._index)",
+    IRREGULAR: "s._irregular",
 }
 
 

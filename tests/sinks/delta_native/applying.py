@@ -11,30 +11,22 @@ from deltalake import DeltaTable, QueryBuilder
 
 from changefeed.frames.types import sink_type
 from changefeed.model.definition import Table
-from changefeed.sinks.base import WriteId
+from changefeed.sinks.base import METADATA, WriteId
 from changefeed.sinks.delta.native import vectors
 from changefeed.sinks.delta.native.commit import commit
 from changefeed.sinks.delta.native.files import Limits, TableFolder
 from changefeed.sinks.delta.native.item import Item, TaskResult, write_item
 from changefeed.sinks.delta.native.merge import Marked
 from changefeed.sinks.delta.native.opened import Opened, open_table
-from changefeed.sinks.sql import METADATA
 from changefeed.stages.changes import ChunkReader, Window
 
-_EXTRA = {
-    "_commit_ts": pa.int64(),
-    "_commit_time": pa.timestamp("us", "UTC"),
-    "_op": pa.string(),
-    "_position": pa.string(),
-    "_irregular": pa.map_(pa.string(), pa.string()),
-}
 SMALL = Limits(file_bytes=4_000, group_bytes=2_000, batch_rows=7, least_marked=1_500)
 
 
 def create(path: Path | str, table: Table, extra: Iterable[str] = METADATA) -> None:
     """Creates an empty Delta table with the columns of `table` and these metadata columns."""
     fields = [pa.field(c.name, sink_type(c.type).arrow) for c in table.columns]
-    fields += [pa.field(name, _EXTRA[name]) for name in extra]
+    fields += [pa.field(name, METADATA[name].arrow) for name in extra]
     DeltaTable.create(str(path), schema=pa.schema(fields))
 
 

@@ -24,6 +24,7 @@ from changefeed.errors import FencedError, SinkError
 from changefeed.frames.types import sink_type
 from changefeed.model.definition import Table
 from changefeed.sinks.base import (
+    METADATA,
     AddColumns,
     Append,
     Changes,
@@ -50,7 +51,7 @@ from changefeed.sinks.delta.native.log_file import NTZ, PROPERTY
 from changefeed.sinks.delta.native.opened import WAY_OUT
 from changefeed.sinks.delta.native.snapshot import damaged_files, table_snapshot
 from changefeed.sinks.delta.native.step import NativeWrites, is_local
-from changefeed.sinks.sql import METADATA, SparkTypes, merge_sql, quoted, rewrite_sql
+from changefeed.sinks.sql import METADATA_SQL, SparkTypes, merge_sql, quoted, rewrite_sql
 from changefeed.spark_runtime.files import file_system
 from changefeed.spark_runtime.files import is_local as is_local_path
 from changefeed.spark_runtime.session import another, compiled
@@ -258,7 +259,7 @@ class DeltaSink:
             case Append():
                 commit.append(self._rows(frame, write.table))
             case Upsert():
-                extra = {name: METADATA[name][1] for name in self.metadata_columns}
+                extra = {name: METADATA_SQL[name] for name in self.metadata_columns}
                 commit.merge(frame, write.table, extra, partial=changes.partial)
 
     @contextmanager
@@ -283,12 +284,12 @@ class DeltaSink:
 
     def _empty(self, spark: SparkSession, table: Table) -> DataFrame:
         columns = [(c.name, sink_type(c.type).sql) for c in table.columns]
-        columns += [(name, METADATA[name][0]) for name in self.metadata_columns]
+        columns += [(name, METADATA[name].sql) for name in self.metadata_columns]
         return spark.range(0).selectExpr(*[f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in columns])
 
     def _rows(self, changes: DataFrame, table: Table) -> DataFrame:
         columns = [f"c{i} AS {quoted(c.name)}" for i, c in enumerate(table.columns)]
-        columns += [f"{METADATA[name][1].replace('s.', '')} AS {quoted(name)}" for name in self.metadata_columns]
+        columns += [f"{METADATA_SQL[name].replace('s.', '')} AS {quoted(name)}" for name in self.metadata_columns]
         return changes.where("NOT _deleted").selectExpr(*columns)
 
     def _check_landed(self, path: str, write_id: WriteId) -> None:

@@ -23,6 +23,7 @@ from changefeed.model.definition import Table
 from changefeed.model.types import ColumnType
 from changefeed.sinks.base import (
     IRREGULAR,
+    METADATA,
     AddColumns,
     Append,
     Changes,
@@ -274,17 +275,8 @@ class MemorySink:
 
     def _types_of(self, table: Table) -> dict[str, pa.DataType]:
         return {c.name: sink_type(c.type).arrow for c in table.columns} | {
-            n: _METADATA[n] for n in self.metadata_columns
+            n: METADATA[n].arrow for n in self.metadata_columns
         }
-
-
-_METADATA = {
-    "_commit_ts": pa.int64(),
-    "_commit_time": pa.timestamp("us", tz="UTC"),
-    "_op": pa.string(),
-    "_position": pa.string(),
-    IRREGULAR: pa.map_(pa.string(), pa.string()),
-}
 
 
 def _texts(texts: IrregularUpdate, old: dict[str, str]) -> list[tuple[str, str]]:

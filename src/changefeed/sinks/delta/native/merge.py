@@ -20,11 +20,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changefeed.sinks.base import IRREGULAR
 from changefeed.sinks.delta.native import vectors
 from changefeed.sinks.delta.native.files import DataFileReader, DataFileWriter, Mask
 from changefeed.sinks.delta.native.keys import Keys
 from changefeed.sinks.delta.native.latest import carried, maps, texts
-from changefeed.sinks.delta.native.target import IRREGULAR, Target, upserts
+from changefeed.sinks.delta.native.target import Target, upserts
 
 _Numbers = npt.NDArray[np.int64]
 _MILLISECOND = 1000  # by which a timestamp may lie above the bound that another writer gave

@@ -27,6 +27,7 @@ from changefeed.errors import SinkError
 from changefeed.frames.types import sink_type
 from changefeed.model.definition import Table
 from changefeed.sinks.base import (
+    METADATA,
     AddColumns,
     Append,
     Changes,
@@ -62,13 +63,6 @@ _HERE_BYTES, _HERE_WEIGHT = 8 * 2**20, 200_000
 _READ_BYTES = 256 * 2**20  # compressed chunks that all tasks together may read themselves
 
 _WAYS: dict[type, Literal["merge", "append", "replace"]] = {Load: "replace", Upsert: "merge", Append: "append"}
-_METADATA = {
-    "_commit_ts": pa.int64(),
-    "_commit_time": pa.timestamp("us", "UTC"),
-    "_op": pa.string(),
-    "_position": pa.string(),
-    "_irregular": pa.map_(pa.string(), pa.string()),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,7 +358,7 @@ class NativeWrites:
 
     def _columns(self, table: Table) -> pa.Schema:
         columns = [pa.field(c.name, sink_type(c.type).arrow) for c in table.columns]
-        return pa.schema([*columns, *(pa.field(name, _METADATA[name]) for name in self.metadata_columns)])
+        return pa.schema([*columns, *(pa.field(name, METADATA[name].arrow) for name in self.metadata_columns)])
 
     def _item(self, job: Job, opened: Opened | None) -> Item:
         write, changes = job.write, job.changes

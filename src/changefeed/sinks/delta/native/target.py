@@ -9,10 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changefeed.sinks.base import IRREGULAR
 from changefeed.sinks.delta.native.files import TableFolder
 from changefeed.sinks.delta.native.statistics import INDEXED
-
-IRREGULAR = "_irregular"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ class Target:
 
 
 def upserts(changes: pa.Table, target: Target) -> pa.Table:
-    """Changes other than deletes, in the columns of the table: see `sinks.sql.METADATA`."""
+    """Changes other than deletes, in the columns of the table: see `sinks.base.METADATA`."""
     columns = []
     for column in target.schema:
         if column.name in target.names:
